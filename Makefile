@@ -1,0 +1,88 @@
+# Two commands: `make demo` and `make test`. Each creates its own environment in .venv.
+# `make help` lists the rest.
+
+PYTHON ?= python3
+JOBS   ?= 2
+DEMO   ?= verify examples/demo.json
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/installed
+
+# cmake and ninja come from the environment, as wheels.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+RUNTIME := $(shell find runtime -type f -not -path '*/tests/*' 2>/dev/null)
+
+# $(call step,NAME,COMMAND,WHAT TO DO WHEN IT FAILS)
+step = @echo '== $(1)'; $(2) || { echo; echo 'FAILED: $(1). $(3)' >&2; exit 1; }
+
+.PHONY: help demo test env lint format pytest ctest snapshots asan ubsan clean
+
+help: ## list the targets
+	@sed -nE 's/^([a-z ]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+demo: $(STAMP) ## generate a fused kernel, run it on the CPU twin, compare with NumPy
+	$(call step,demo,$(BIN)/autofuse $(DEMO),The message above names the cause.)
+
+test: lint pytest ctest ## everything that must pass: lint, types, floors, pytest, ctest
+	@echo; echo 'All tests passed.'
+
+env: $(STAMP) ## create .venv and install autofuse into it, with live edits
+
+# The prerequisites change what is installed: dependencies, version, compiled code and headers.
+$(STAMP): pyproject.toml CMakeLists.txt autofuse/__init__.py $(RUNTIME)
+	$(call step,environment,$(PYTHON) -c "$$CHECK_PYTHON",Install what is missing and run make again.)
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(call step,install,$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]',Is the package index reachable and the C++ code sound?)
+	@touch $@
+
+define CHECK_PYTHON
+import os, shutil, sys, sysconfig
+need = []
+if sys.version_info < (3, 10):
+    sys.exit('autofuse needs Python 3.10 or later: make PYTHON=python3.11 ...')
+try:
+    import ensurepip, venv
+except ImportError:
+    need.append('python3-venv')
+if not os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h')):
+    need.append('python3-dev')
+if not shutil.which(os.environ.get('CXX', 'g++')):
+    need.append('g++')
+if need:
+    sys.exit('missing: apt-get install ' + ' '.join(need))
+endef
+export CHECK_PYTHON
+
+lint: $(STAMP) ## ruff, mypy, import-linter
+	$(call step,ruff check,$(BIN)/ruff check .,Many of these are repaired by: make format)
+	$(call step,ruff format,$(BIN)/ruff format --check .,Repair it with: make format)
+	$(call step,mypy,$(BIN)/mypy,Each line above is file:line: error.)
+	$(call step,import floors,$(BIN)/lint-imports --no-logo,A module imports from a floor above its own: see tool.importlinter in pyproject.toml.)
+
+format: $(STAMP) ## let ruff repair what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+pytest: $(STAMP) ## the Python tests
+	$(call step,pytest,$(BIN)/pytest -n $(JOBS),Run one test alone with: $(BIN)/pytest -k NAME. If a snapshot changed on purpose: make snapshots)
+
+snapshots: $(STAMP) ## accept the present output as the expected output; read the diff before you commit it
+	$(BIN)/pytest --snapshot-update -q
+	@git status --short tests
+
+ctest asan ubsan: $(STAMP) ## the C++ tests of the twin, plain or under a sanitizer
+	$(call step,$@: build,cmake --preset $(PRESET) >/dev/null && cmake --build --preset $(PRESET) --parallel $(JOBS),Warnings are errors here.)
+	$(call step,$@: run,ctest --preset $(PRESET) --parallel $(JOBS),Run one test alone with: ctest --preset $(PRESET) -R NAME)
+
+ctest: PRESET := dev
+asan:  PRESET := asan
+ubsan: PRESET := ubsan
+
+clean: ## remove the environment, the builds and the caches
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

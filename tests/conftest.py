@@ -1,0 +1,35 @@
+"""Fixtures that every folder of tests may use."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def repo() -> Path:
+    """The root of the checkout."""
+    return REPO
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder of shared material beside the checkout, or another one named by AUTOFUSE_SHARED.
+
+    Without it the test is skipped, or fails where AUTOFUSE_REQUIRE_SHARED=1 says it must run.
+    """
+    folder = Path(os.environ.get("AUTOFUSE_SHARED") or REPO.parent / "shared")
+    if not folder.is_dir():
+        reason = f"needs the folder {folder} (AUTOFUSE_SHARED names another one)"
+        if os.environ.get("AUTOFUSE_REQUIRE_SHARED") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _corpus_marker_needs_shared_dir(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("corpus"):
+        request.getfixturevalue("shared_dir")
