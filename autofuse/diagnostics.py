@@ -1,0 +1,168 @@
+"""Diagnostics are objects before they are text: terminal, JSON and HTML render the same object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+__all__ = ["CODES", "AutofuseError", "Diagnostic", "Where"]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A place in a file, in its JSON, or in an IR.
+
+    ``line`` and ``column`` count from 1, 0 for unknown; ``pointer`` is a JSON pointer.
+    """
+
+    path: str = ""
+    pointer: str = ""
+    line: int = 0
+    column: int = 0
+    node: str = ""
+    axis: str = ""
+
+    def __str__(self) -> str:
+        parts = []
+        if self.path or self.line:
+            parts.append(
+                f"{self.path or '<input>'}:{self.line}:{self.column}" if self.line else self.path
+            )
+        if self.pointer:
+            parts.append(f"at {self.pointer}")
+        if self.node:
+            parts.append(f"node {self.node}")
+        if self.axis:
+            parts.append(f"axis {self.axis}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding.
+
+    Attributes:
+        code: ``AF`` and four digits, a key of :data:`CODES`.
+        message: what is wrong, with the numbers.
+        where: the place.
+        hint: what to do, in words that can be acted on.
+        notes: further lines (a table of buffers, say).
+        severity: ``error``, ``warning`` or ``note``.
+    """
+
+    code: str
+    message: str
+    where: Where = field(default_factory=Where)
+    hint: str = ""
+    notes: tuple[str, ...] = ()
+    severity: str = "error"
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise KeyError(
+                f"diagnostic code {self.code} is not registered in autofuse.diagnostics.CODES"
+            )
+
+    def to_json(self) -> dict[str, object]:
+        """A JSON-ready dict with every field."""
+        w = self.where
+        place = {
+            k: getattr(w, k)
+            for k in ("path", "pointer", "line", "column", "node", "axis")
+            if getattr(w, k)
+        }
+        out: dict[str, object] = {
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+        }
+        if place:
+            out["where"] = place
+        if self.hint:
+            out["hint"] = self.hint
+        if self.notes:
+            out["notes"] = list(self.notes)
+        return out
+
+    def __str__(self) -> str:
+        place = str(self.where)
+        lines = [f"{self.severity} {self.code}: {self.message}"]
+        if place:
+            lines.append(f"  --> {place}")
+        lines += [f"  | {n}" for n in self.notes]
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class AutofuseError(Exception):
+    """One or more diagnostics of severity ``error``."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__("\n".join(str(d) for d in self.diagnostics))
+
+    @classmethod
+    def of(
+        cls,
+        code: str,
+        message: str,
+        *,
+        where: Where | None = None,
+        hint: str = "",
+        notes: Iterable[str] = (),
+    ) -> AutofuseError:
+        """An error with a single diagnostic."""
+        return cls((Diagnostic(code, message, where or Where(), hint, tuple(notes)),))
+
+
+#: Every code with one line on what it means.  1xxx reading, 2xxx graph and IR, 3xxx schedule,
+#: 4xxx code generation, 5xxx build and twin, 6xxx verification, 9xxx internal.
+CODES: dict[str, str] = {
+    "AF1001": "the file cannot be read",
+    "AF1002": "the file is not valid JSON",
+    "AF1003": "the file is larger, or nests deeper, than a graph may be",
+    "AF1004": "the format of the file is not known",
+    "AF1005": "the command line is not understood",
+    "AF1101": "a required field is missing",
+    "AF1102": "a field that the schema does not know",
+    "AF1103": "a field has the wrong type",
+    "AF1104": "a field has a value that is not allowed",
+    "AF1105": "a name is not legal",
+    "AF1106": "a name is used twice",
+    "AF1107": "a tensor is used but never defined",
+    "AF1108": "an expression cannot be read",
+    "AF1109": "a size is out of bounds",
+    "AF1110": "an in-out parameter is not consistent with its input",
+    "AF1111": "strides or offset of an input are not supported",
+    "AF1201": "the op is not known",
+    "AF1202": "the op gets the wrong number of inputs or outputs",
+    "AF1203": "the dtypes do not fit the op",
+    "AF1204": "the shapes do not fit the op",
+    "AF1205": "an attribute of the op is missing, unknown or wrong",
+    "AF1206": "the nodes form a cycle",
+    "AF1207": "a declared shape or dtype differs from what the op gives",
+    "AF2001": "the ImplGraph text cannot be parsed",
+    "AF2002": "the graph breaks an invariant of the IR",
+    "AF2101": "the shapes of one kernel have no common iteration space",
+    "AF2102": "an in-place write conflicts with a read elsewhere in the graph",
+    "AF3001": "the op is not available on the target",
+    "AF3002": "no template fits the graph",
+    "AF3003": "the buffers do not fit UB",
+    "AF3004": "the queue limits of the chip are exceeded",
+    "AF3005": "a node cannot be scheduled",
+    "AF4001": "KernelIR breaks an invariant",
+    "AF5001": "the C++ compiler is missing",
+    "AF5002": "the generated code does not compile",
+    "AF5003": "the kernel or a host function returned an error",
+    "AF5004": "a check of the twin failed",
+    "AF5005": "the output folder cannot be written",
+    "AF5006": "the target is not known",
+    "AF5007": "arguments of the call do not fit the kernel",
+    "AF5008": "an AUTOFUSE_* variable is not known, or its value is not allowed",
+    "AF5009": "the cache folder cannot be used",
+    "AF6001": "an output differs from the reference",
+    "AF6002": "an output element was not written, or an input was changed",
+    "AF6003": "the verification says nothing: the reference is ill-conditioned",
+    "AF9001": "internal error",
+}

@@ -1,0 +1,177 @@
+"""Rows of the ops that lowering and legalisation introduce; users do not write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from autofuse.implgraph.dtypes import BY_NAME, DType
+from autofuse.implgraph.infer import broadcast_shapes
+from autofuse.implgraph.ops import Attr, Attrs, Call, OpDef, Shape
+
+__all__ = ["ROWS"]
+
+ARITH = frozenset({"int16", "int32", "float16", "float32"})
+FLOATS = frozenset({"float16", "float32"})
+#: Select and Duplicate move bits: types that the call does not know travel as one of the same width.
+BITS = {
+    "int32": "float32",
+    "uint32": "float32",
+    "int16": "float16",
+    "uint16": "float16",
+    "bfloat16": "float16",
+}
+
+
+def _first(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    return dtypes[0]
+
+
+def _second(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    return dtypes[1]
+
+
+def _mask(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    return BY_NAME["mask"]
+
+
+def _shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    return broadcast_shapes(shapes)
+
+
+def _both(call: Call) -> Mapping[str, Call]:
+    return {"2201": call, "2002": call}
+
+
+def _scalar(name: str) -> OpDef:
+    return OpDef(
+        name,
+        (2, 2),
+        _first,
+        _shape,
+        "elewise",
+        calls=_both(Call(name, "scalar", ARITH)),
+        cost="unary",
+        user=False,
+    )
+
+
+_MODE = (Attr("mode", "str", doc="EQ NE LT LE GT GE"),)
+
+
+def _structural(name: str, compute_type: str, attrs: tuple[Attr, ...] = ()) -> OpDef:
+    """A node without arithmetic: Data, Output, Load, Store, Scalar."""
+    return OpDef(
+        name, (0, 1), _first, _shape, compute_type, attrs=attrs, cost="none", ulp=0.0, user=False
+    )
+
+
+ROWS: tuple[OpDef, ...] = (
+    _structural("Data", "data", (Attr("index", "int", doc="position among the inputs"),)),
+    _structural(
+        "Output",
+        "output",
+        (
+            Attr("index", "int", doc="position among the outputs"),
+            Attr("inout", "int", -1, doc="position of the input whose memory it overwrites"),
+        ),
+    ),
+    _structural("Scalar", "scalar", (Attr("value", "float", doc="compile-time value"),)),
+    _structural("Load", "load"),
+    _structural("Store", "store"),
+    _scalar("Adds"),
+    _scalar("Muls"),
+    _scalar("Maxs"),
+    _scalar("Mins"),
+    OpDef(
+        "Compare",
+        (2, 2),
+        _mask,
+        _shape,
+        "elewise",
+        attrs=_MODE,
+        calls=_both(Call("Compare", "compare", FLOATS | {"int32"}, inplace=False, granule=256)),
+        cost="compare",
+        user=False,
+    ),
+    OpDef(
+        "CompareScalar",
+        (2, 2),
+        _mask,
+        _shape,
+        "elewise",
+        attrs=_MODE,
+        calls=_both(Call("CompareScalar", "compare_scalar", FLOATS, inplace=False, granule=256)),
+        cost="compare",
+        user=False,
+    ),
+    OpDef(
+        "SelectMask",
+        (3, 3),
+        _second,
+        _shape,
+        "elewise",
+        calls=_both(Call("Select", "select", FLOATS, as_type=BITS, inplace=False, granule=256)),
+        cost="select",
+        user=False,
+    ),
+    # Masks are bits; And, Or and Not work on 16 of them at a time.
+    OpDef(
+        "MaskAnd",
+        (2, 2),
+        _mask,
+        _shape,
+        "elewise",
+        calls=_both(Call("And", "binary", frozenset({"mask"}), as_type={"mask": "uint16"})),
+        cost="unary",
+        user=False,
+    ),
+    OpDef(
+        "MaskOr",
+        (2, 2),
+        _mask,
+        _shape,
+        "elewise",
+        calls=_both(Call("Or", "binary", frozenset({"mask"}), as_type={"mask": "uint16"})),
+        cost="unary",
+        user=False,
+    ),
+    OpDef(
+        "MaskNot",
+        (1, 1),
+        _mask,
+        _shape,
+        "elewise",
+        calls=_both(Call("Not", "unary", frozenset({"mask"}), as_type={"mask": "uint16"})),
+        cost="unary",
+        user=False,
+    ),
+    OpDef(
+        "Duplicate",
+        (1, 1),
+        _first,
+        _shape,
+        "broadcast",
+        calls=_both(
+            Call(
+                "Duplicate",
+                "duplicate",
+                frozenset({"int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"}),
+                inplace=False,
+            )
+        ),
+        cost="unary",
+        user=False,
+    ),
+    OpDef(
+        "UbCopy",
+        (1, 1),
+        _first,
+        _shape,
+        "elewise",
+        calls=_both(
+            Call("DataCopy", "ub_copy", frozenset(d for d in BY_NAME if d != "mask"), inplace=False)
+        ),
+        cost="unary",
+        user=False,
+    ),
+)

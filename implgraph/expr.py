@@ -1,0 +1,732 @@
+"""Integer expressions over symbolic sizes.
+
+An :class:`Expr` is a polynomial with integer coefficients over *atoms*; an atom is a symbol or one of
+``CeilDiv``, ``FloorDiv``, ``Mod``, ``Min``, ``Max`` and ``Ratio``.  The polynomial form is canonical, so
+``==`` is equality of normal forms and a division by a monomial is exact arithmetic on exponents.
+All symbols stand for integers >= 0.  Evaluation and printing are exact integer arithmetic; there is no
+float anywhere.  sympy is imported here only, and only for the one job the canonical form cannot do alone:
+dividing by a sum (see :func:`divide_exact`).
+
+``Ratio(a, b)`` is an exact quotient that is not known to be an integer polynomial.  It occurs in the
+``repeats`` of outer axes of an ImplGraph (the text form of the specification) and never in generated code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+__all__ = [
+    "Atom",
+    "CeilDiv",
+    "Expr",
+    "ExprError",
+    "FloorDiv",
+    "Func",
+    "IntLike",
+    "Max",
+    "Min",
+    "Mod",
+    "Ratio",
+    "Sym",
+    "align_up",
+    "bounds",
+    "const",
+    "divide_exact",
+    "parse",
+    "product",
+    "sym",
+]
+
+MAX_PARSE_DEPTH = 64
+MAX_PARSE_LENGTH = 4096
+MAX_TERMS = 256
+MAX_INT = (1 << 63) - 1
+
+
+class ExprError(ValueError):
+    """An expression that cannot be read, built or evaluated; ``position`` is an offset into the text or -1."""
+
+    def __init__(self, message: str, position: int = -1) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class Sym:
+    """A named integer >= 0."""
+
+    name: str
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Sort key; symbols come before functions."""
+        return (0, self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Func:
+    """An opaque function of expressions: ``name`` in ``CeilDiv FloorDiv Mod Min Max Ratio``."""
+
+    name: str
+    args: tuple[Expr, ...]
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Sort key; functions come after symbols."""
+        return (1, str(self))
+
+    def __str__(self) -> str:
+        if self.name == "Ratio":
+            return f"({self.args[0]} / ({_bare(self.args[1])}))"
+        if self.name in ("CeilDiv", "FloorDiv"):
+            word = "Ceiling" if self.name == "CeilDiv" else "Floor"
+            return f"{word}(({self.args[0]} / ({_bare(self.args[1])})))"
+        return f"{self.name}({', '.join(_bare(a) for a in self.args)})"
+
+
+Atom: TypeAlias = Sym | Func
+Monomial: TypeAlias = tuple[tuple[Atom, int], ...]
+
+
+def _bare(e: Expr) -> str:
+    """Text without the outer parentheses of a sum or a product."""
+    text = str(e)
+    if text.startswith("(") and _matching(text) == len(text) - 1:
+        return text[1:-1]
+    return text
+
+
+def _matching(text: str) -> int:
+    depth = 0
+    for i, ch in enumerate(text):
+        depth += (ch == "(") - (ch == ")")
+        if depth == 0:
+            return i
+    return -1
+
+
+def _monomial_key(m: Monomial) -> tuple[int, tuple[tuple[tuple[int, str], int], ...]]:
+    return (len(m), tuple((a.key, p) for a, p in m))
+
+
+class Expr:
+    """A canonical integer polynomial over atoms.  Immutable and hashable."""
+
+    __slots__ = ("_hash", "_text", "terms")
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        self.terms = terms
+        # A constant hashes like the int it is equal to.
+        if not terms:
+            self._hash = hash(0)
+        elif len(terms) == 1 and not terms[0][0]:
+            self._hash = hash(terms[0][1])
+        else:
+            self._hash = hash(terms)
+        self._text: str | None = None
+
+    # construction -----------------------------------------------------------------------------
+    @staticmethod
+    def of(value: IntLike) -> Expr:
+        """An Expr from an int or an Expr."""
+        if isinstance(value, Expr):
+            return value
+        return const(value)
+
+    @staticmethod
+    def _from_dict(d: dict[Monomial, int]) -> Expr:
+        items = [(m, c) for m, c in d.items() if c != 0]
+        if len(items) > MAX_TERMS:
+            raise ExprError(f"expression grows to more than {MAX_TERMS} terms")
+        if len(items) > 1:
+            items.sort(key=lambda mc: _monomial_key(mc[0]))
+        return Expr(tuple(items))
+
+    # inspection -------------------------------------------------------------------------------
+    @property
+    def is_const(self) -> bool:
+        """True if the value does not depend on any symbol."""
+        return not self.terms or (len(self.terms) == 1 and not self.terms[0][0])
+
+    @property
+    def value(self) -> int:
+        """The value of a constant expression."""
+        if not self.is_const:
+            raise ExprError(f"{self} is not a constant")
+        return self.terms[0][1] if self.terms else 0
+
+    def as_int(self) -> int | None:
+        """The constant value, or None."""
+        return self.value if self.is_const else None
+
+    def symbols(self) -> frozenset[str]:
+        """Names of all symbols, also inside functions."""
+        out: set[str] = set()
+        for m, _ in self.terms:
+            for a, _p in m:
+                if isinstance(a, Sym):
+                    out.add(a.name)
+                else:
+                    for x in a.args:
+                        out |= x.symbols()
+        return frozenset(out)
+
+    def atoms(self) -> Iterable[Atom]:
+        """Top-level atoms (not those inside functions)."""
+        for m, _ in self.terms:
+            for a, _p in m:
+                yield a
+
+    # arithmetic -------------------------------------------------------------------------------
+    def __add__(self, other: IntLike) -> Expr:
+        o = Expr.of(other)
+        if not o.terms:
+            return self
+        if not self.terms:
+            return o
+        d = dict(self.terms)
+        for m, c in o.terms:
+            d[m] = d.get(m, 0) + c
+        return Expr._from_dict(d)
+
+    def __radd__(self, other: int) -> Expr:
+        return self + other
+
+    def __neg__(self) -> Expr:
+        return Expr(tuple((m, -c) for m, c in self.terms))
+
+    def __sub__(self, other: IntLike) -> Expr:
+        return self + (-Expr.of(other))
+
+    def __rsub__(self, other: int) -> Expr:
+        return Expr.of(other) - self
+
+    def __mul__(self, other: IntLike) -> Expr:
+        o = Expr.of(other)
+        if o.is_const:
+            c = o.value
+            if c == 1:
+                return self
+            return Expr(tuple((m, k * c) for m, k in self.terms)) if c else ZERO
+        if self.is_const:
+            return o * self
+        d: dict[Monomial, int] = {}
+        for m1, c1 in self.terms:
+            for m2, c2 in o.terms:
+                m = _mul_monomials(m1, m2)
+                d[m] = d.get(m, 0) + c1 * c2
+        return Expr._from_dict(d)
+
+    def __rmul__(self, other: int) -> Expr:
+        return self * other
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int):
+            return self.is_const and self.value == other
+        return isinstance(other, Expr) and self._hash == other._hash and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __bool__(self) -> bool:
+        raise TypeError("an Expr has no truth value; compare with == or use as_int()")
+
+    # evaluation -------------------------------------------------------------------------------
+    def evaluate(self, env: Mapping[str, int] | None = None) -> int:
+        """Exact integer value.
+
+        Raises:
+            ExprError: an unbound symbol, a division by zero, or a Ratio that is not an integer.
+        """
+        total = 0
+        for m, c in self.terms:
+            v = c
+            for a, p in m:
+                v *= _eval_atom(a, env or {}) ** p
+            total += v
+        return total
+
+    def substitute(self, env: Mapping[str, IntLike]) -> Expr:
+        """Replace symbols by expressions."""
+        if not env or self.is_const:
+            return self
+        out = ZERO
+        for m, c in self.terms:
+            t = const(c)
+            for a, p in m:
+                if isinstance(a, Sym):
+                    r = Expr.of(env[a.name]) if a.name in env else _atom(a)
+                else:
+                    r = _REBUILD[a.name](*(x.substitute(env) for x in a.args))
+                for _ in range(p):
+                    t = t * r
+            out = out + t
+        return out
+
+    # printing ---------------------------------------------------------------------------------
+    def __str__(self) -> str:
+        if self._text is None:
+            self._text = self._print()
+        return self._text
+
+    def _print(self) -> str:
+        if not self.terms:
+            return "0"
+        parts: list[str] = []
+        for m, c in self.terms:
+            factors = [str(a) for a, p in m for _ in range(p)]
+            if c != 1 or not factors:
+                factors.insert(0, str(c))
+            parts.append(factors[0] if len(factors) == 1 else "(" + " * ".join(factors) + ")")
+        return parts[0] if len(parts) == 1 else "(" + " + ".join(parts) + ")"
+
+    def __repr__(self) -> str:
+        return f"Expr({self})"
+
+
+IntLike: TypeAlias = int | Expr
+
+
+@lru_cache(maxsize=4096)
+def const(value: int) -> Expr:
+    """A constant."""
+    return Expr((((), int(value)),)) if value else ZERO
+
+
+def _atom(a: Atom) -> Expr:
+    return Expr(((((a, 1),), 1),))
+
+
+@lru_cache(maxsize=4096)
+def sym(name: str) -> Expr:
+    """The symbol ``name``."""
+    return _atom(Sym(name))
+
+
+ZERO = Expr(())
+ONE = Expr((((), 1),))
+
+
+def _mul_monomials(a: Monomial, b: Monomial) -> Monomial:
+    if not a:
+        return b
+    if not b:
+        return a
+    d = dict(a)
+    for atom, p in b:
+        d[atom] = d.get(atom, 0) + p
+    return tuple(sorted(d.items(), key=lambda ap: ap[0].key))
+
+
+def product(values: Iterable[IntLike]) -> Expr:
+    """Product of all values; 1 for none."""
+    out = ONE
+    for v in values:
+        out = out * v
+    return out
+
+
+def _eval_atom(a: Atom, env: Mapping[str, int]) -> int:
+    if isinstance(a, Sym):
+        try:
+            return env[a.name]
+        except KeyError:
+            raise ExprError(f"symbol {a.name!r} has no value") from None
+    args = [x.evaluate(env) for x in a.args]
+    if a.name == "Min":
+        return min(args)
+    if a.name == "Max":
+        return max(args)
+    n, d = args
+    if d == 0:
+        raise ExprError(f"division by zero in {a}")
+    if a.name == "CeilDiv":
+        return -(-n // d)
+    if a.name == "FloorDiv":
+        return n // d
+    if a.name == "Mod":
+        return n % d
+    if n % d:
+        raise ExprError(f"{a} is not an integer")
+    return n // d
+
+
+# functions ------------------------------------------------------------------------------------
+
+
+def divide_exact(a: IntLike, b: IntLike) -> Expr | None:
+    """``a / b`` as an integer polynomial, or None if there is none."""
+    x, y = Expr.of(a), Expr.of(b)
+    if not y.terms:
+        return None
+    if x == y:
+        return ONE
+    if not x.terms:
+        return ZERO
+    if len(y.terms) == 1:
+        (ym, yc) = y.terms[0]
+        out: dict[Monomial, int] = {}
+        for m, c in x.terms:
+            if c % yc:
+                return None
+            d = dict(m)
+            for atom, p in ym:
+                have = d.get(atom, 0)
+                if have < p:
+                    return None
+                if have == p:
+                    del d[atom]
+                else:
+                    d[atom] = have - p
+            out[tuple(sorted(d.items(), key=lambda ap: ap[0].key))] = c // yc
+        return Expr._from_dict(out)
+    if len(x.terms) == 1:
+        return None
+    return _divide_by_sum(x, y)
+
+
+def _divide_by_sum(x: Expr, y: Expr) -> Expr | None:
+    """Polynomial long division by a divisor of two or more terms; sympy's ``div`` over the integers."""
+    import sympy
+
+    atoms = sorted({a for e in (x, y) for a in e.atoms()}, key=lambda a: a.key)
+    gens = [sympy.Symbol(f"a{i}", integer=True) for i in range(len(atoms))]
+    index = {a: g for a, g in zip(atoms, gens, strict=True)}
+
+    def to_poly(e: Expr) -> sympy.Poly:
+        d = {tuple(dict(m).get(a, 0) for a in atoms): c for m, c in e.terms}
+        return sympy.Poly(d, *gens, domain="ZZ")
+
+    quotient, remainder = to_poly(x).div(to_poly(y))
+    # sympy divides over the rationals: (a + b) / (2*a + 2*b) leaves no remainder either.
+    if not remainder.is_zero or any(c.q != 1 for c in quotient.coeffs()):
+        return None
+    out = ZERO
+    back = {g: _atom(a) for a, g in index.items()}
+    for powers, coeff in quotient.terms():
+        t = const(int(coeff))
+        for g, p in zip(gens, powers, strict=True):
+            for _ in range(p):
+                t = t * back[g]
+        out = out + t
+    return out
+
+
+def _fold(name: str, a: IntLike, b: IntLike, op: Callable[[int, int], int]) -> Expr:
+    x, y = Expr.of(a), Expr.of(b)
+    if y.is_const and y.value == 0:
+        raise ExprError(f"division by zero in {name}({x}, 0)")
+    if x.is_const and y.is_const:
+        return const(op(x.value, y.value))
+    return _atom(Func(name, (x, y)))
+
+
+def CeilDiv(a: IntLike, b: IntLike) -> Expr:  # noqa: N802 - the field's name for it
+    """Smallest integer >= a / b."""
+    q = divide_exact(a, b)
+    return q if q is not None else _fold("CeilDiv", a, b, lambda n, d: -(-n // d))
+
+
+def FloorDiv(a: IntLike, b: IntLike) -> Expr:  # noqa: N802
+    """Largest integer <= a / b."""
+    q = divide_exact(a, b)
+    return q if q is not None else _fold("FloorDiv", a, b, lambda n, d: n // d)
+
+
+def Mod(a: IntLike, b: IntLike) -> Expr:  # noqa: N802
+    """``a - FloorDiv(a, b) * b``."""
+    return ZERO if divide_exact(a, b) is not None else _fold("Mod", a, b, lambda n, d: n % d)
+
+
+def Ratio(a: IntLike, b: IntLike) -> Expr:  # noqa: N802
+    """The exact quotient a / b, an integer polynomial where it is one."""
+    q = divide_exact(a, b)
+    if q is not None:
+        return q
+    x, y = Expr.of(a), Expr.of(b)
+    if y.is_const and y.value == 0:
+        raise ExprError(f"division by zero in {x} / 0")
+    return _atom(Func("Ratio", (x, y)))
+
+
+def _min_max(name: str, values: tuple[IntLike, ...], pick: Callable[[list[int]], int]) -> Expr:
+    flat: list[Expr] = []
+    for v in values:
+        e = Expr.of(v)
+        atom = e.terms[0][0][0][0] if _is_single_atom(e) else None
+        if isinstance(atom, Func) and atom.name == name:
+            flat.extend(atom.args)
+        else:
+            flat.append(e)
+    numbers = [e.value for e in flat if e.is_const]
+    rest = sorted({e for e in flat if not e.is_const}, key=str)
+    if not rest:
+        if not numbers:
+            raise ExprError(f"{name} of nothing")
+        return const(pick(numbers))
+    args = ([const(pick(numbers))] if numbers else []) + rest
+    return args[0] if len(args) == 1 else _atom(Func(name, tuple(args)))
+
+
+def _is_single_atom(e: Expr) -> bool:
+    return (
+        len(e.terms) == 1
+        and e.terms[0][1] == 1
+        and len(e.terms[0][0]) == 1
+        and e.terms[0][0][0][1] == 1
+    )
+
+
+def Min(*values: IntLike) -> Expr:  # noqa: N802
+    """Smallest of the values."""
+    return _min_max("Min", values, min)
+
+
+def Max(*values: IntLike) -> Expr:  # noqa: N802
+    """Largest of the values."""
+    return _min_max("Max", values, max)
+
+
+def align_up(a: IntLike, n: IntLike) -> Expr:
+    """The smallest multiple of n that is >= a."""
+    return CeilDiv(a, n) * n
+
+
+_REBUILD: dict[str, Callable[..., Expr]] = {
+    "CeilDiv": CeilDiv,
+    "FloorDiv": FloorDiv,
+    "Mod": Mod,
+    "Ratio": Ratio,
+    "Min": Min,
+    "Max": Max,
+}
+
+
+def bounds(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    """A closed interval that contains every value of ``e`` for symbols inside ``ranges``."""
+    lo = hi = 0
+    for m, c in e.terms:
+        tlo = thi = 1
+        for a, p in m:
+            alo, ahi = _atom_bounds(a, ranges)
+            for _ in range(p):
+                corners = (tlo * alo, tlo * ahi, thi * alo, thi * ahi)
+                tlo, thi = min(corners), max(corners)
+        lo, hi = lo + min(c * tlo, c * thi), hi + max(c * tlo, c * thi)
+    return lo, hi
+
+
+def _atom_bounds(a: Atom, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    if isinstance(a, Sym):
+        try:
+            return ranges[a.name]
+        except KeyError:
+            raise ExprError(f"symbol {a.name!r} has no range") from None
+    iv = [bounds(x, ranges) for x in a.args]
+    if a.name == "Min":
+        return min(i[0] for i in iv), min(i[1] for i in iv)
+    if a.name == "Max":
+        return max(i[0] for i in iv), max(i[1] for i in iv)
+    (nlo, nhi), (dlo, dhi) = iv
+    if dlo <= 0:
+        raise ExprError(f"the divisor of {a} may be zero")
+    if a.name == "Mod":
+        return 0, min(dhi - 1, nhi) if nlo >= 0 else dhi - 1
+    pairs = [(n, d) for n in (nlo, nhi) for d in (dlo, dhi)]
+    corners: list[int] = []
+    if a.name in ("FloorDiv", "Ratio"):
+        corners += [n // d for n, d in pairs]
+    if a.name in ("CeilDiv", "Ratio"):
+        corners += [-(-n // d) for n, d in pairs]
+    return min(corners), max(corners)
+
+
+# parsing --------------------------------------------------------------------------------------
+
+_TOKEN = re.compile(r"\s*(?:([0-9]+)|([A-Za-z_][A-Za-z0-9_]*)|(//|[-+*/%(),]))")
+_SPACE = re.compile(r"\s*")
+_FUNCTIONS = {
+    "ceil": "ceil",
+    "ceiling": "ceil",
+    "floor": "floor",
+    "min": "min",
+    "max": "max",
+    "mod": "mod",
+    "ceildiv": "ceildiv",
+    "floordiv": "floordiv",
+}
+
+
+class _Parser:
+    """Recursive descent over ``+ - * / // %``, parentheses, ceil, floor, min, max, mod."""
+
+    def __init__(self, text: str, known: Callable[[str], bool] | None, max_length: int) -> None:
+        if len(text) > max_length:
+            raise ExprError(f"expression is longer than {max_length} characters", max_length)
+        self.text = text
+        self.known = known
+        self.tokens: list[tuple[str, str, int]] = []
+        self.depth = 0
+        self.i = 0
+        pos, end = 0, len(text.rstrip())
+        while pos < end:
+            m = _TOKEN.match(text, pos)
+            if not m:
+                blank = _SPACE.match(text, pos)
+                bad = blank.end() if blank else pos
+                raise ExprError(f"unexpected character {text[bad]!r}", bad)
+            kind = "int" if m.group(1) else "name" if m.group(2) else "op"
+            self.tokens.append((kind, m.group(m.lastindex or 0), m.start(m.lastindex or 0)))
+            pos = m.end()
+
+    def peek(self) -> str:
+        return self.tokens[self.i][1] if self.i < len(self.tokens) else ""
+
+    def position(self) -> int:
+        return self.tokens[self.i][2] if self.i < len(self.tokens) else len(self.text)
+
+    def take(self, expected: str) -> None:
+        if self.peek() != expected:
+            found = self.peek() or "the end"
+            raise ExprError(f"expected {expected!r}, found {found!r}", self.position())
+        self.i += 1
+
+    def parse(self) -> Expr:
+        e = self.sum()
+        if self.i < len(self.tokens):
+            raise ExprError(f"unexpected {self.peek()!r}", self.position())
+        return e
+
+    def sum(self) -> Expr:
+        e = self.term()
+        while self.peek() in ("+", "-"):
+            op = self.peek()
+            self.i += 1
+            r = self.term()
+            e = e + r if op == "+" else e - r
+        return e
+
+    def term(self) -> Expr:
+        e = self.factor()
+        while self.peek() in ("*", "/", "//", "%"):
+            op = self.peek()
+            self.i += 1
+            r = self.factor()
+            e = e * r if op == "*" else {"/": Ratio, "//": FloorDiv, "%": Mod}[op](e, r)
+        return e
+
+    def factor(self) -> Expr:
+        self.depth += 1
+        if self.depth > MAX_PARSE_DEPTH:
+            raise ExprError(f"expression nests deeper than {MAX_PARSE_DEPTH}", self.position())
+        try:
+            return self._factor()
+        finally:
+            self.depth -= 1
+
+    def _factor(self) -> Expr:
+        if self.i >= len(self.tokens):
+            raise ExprError("the expression ends too early", len(self.text))
+        kind, tok, pos = self.tokens[self.i]
+        self.i += 1
+        if kind == "int":
+            if len(tok) > 19 or int(tok) > MAX_INT:
+                raise ExprError("integer does not fit 63 bits", pos)
+            return const(int(tok))
+        if tok == "-":
+            return -self.factor()
+        if tok == "(":
+            e = self.sum()
+            self.take(")")
+            return e
+        if kind == "name":
+            if self.peek() == "(":
+                return self.call(tok, pos)
+            if self.known is not None and not self.known(tok):
+                raise ExprError(f"unknown symbol {tok!r}", pos)
+            return sym(tok)
+        raise ExprError(f"unexpected {tok!r}", pos)
+
+    def call(self, name: str, pos: int) -> Expr:
+        fn = _FUNCTIONS.get(name.lower())
+        if fn is None:
+            raise ExprError(f"unknown function {name!r} (known: ceil, floor, min, max, mod)", pos)
+        self.take("(")
+        args = [self.sum()]
+        while self.peek() == ",":
+            self.i += 1
+            args.append(self.sum())
+        self.take(")")
+        want = {"ceil": 1, "floor": 1, "mod": 2, "ceildiv": 2, "floordiv": 2}.get(fn)
+        if want is not None and len(args) != want:
+            raise ExprError(f"{name} takes {want} argument(s), not {len(args)}", pos)
+        if fn == "min":
+            return Min(*args)
+        if fn == "max":
+            return Max(*args)
+        if fn == "mod":
+            return Mod(*args)
+        if fn == "ceildiv":
+            return CeilDiv(*args)
+        if fn == "floordiv":
+            return FloorDiv(*args)
+        e = args[0]
+        if not _is_single_atom(e):
+            return self._round_sum(e, fn, pos)
+        atom = e.terms[0][0][0][0]
+        if isinstance(atom, Func) and atom.name == "Ratio":
+            return (CeilDiv if fn == "ceil" else FloorDiv)(*atom.args)
+        return e
+
+    def _round_sum(self, e: Expr, fn: str, pos: int) -> Expr:
+        """ceil/floor of an integer polynomial is itself; of a sum with a quotient it is not supported."""
+        if any(isinstance(a, Func) and a.name == "Ratio" for a in e.atoms()):
+            raise ExprError(f"{fn}() takes one quotient, such as {fn}(a / b)", pos)
+        return e
+
+
+def parse(
+    text: str,
+    known: Callable[[str], bool] | None = None,
+    *,
+    allow_ratio: bool = False,
+    max_length: int = MAX_PARSE_LENGTH,
+) -> Expr:
+    """Read an expression.
+
+    Args:
+        text: ``s0*4``, ``ceil(s0/2)``, or the printed form ``Ceiling((40000 / (z0t_size)))``.
+        known: says whether a symbol name is defined; None accepts all names.
+        allow_ratio: accept a quotient that is not an integer polynomial (printed ``repeats``).
+        max_length: longest text that is read, in characters.
+
+    Raises:
+        ExprError: with the position of the first problem.
+    """
+    parser = _Parser(text, known, max_length)
+    try:
+        e = parser.parse()
+    except ExprError as err:
+        if err.position >= 0:
+            raise
+        # From arithmetic (a division by zero, too many terms), which knows no text.
+        raise ExprError(str(err), parser.tokens[parser.i - 1][2]) from None
+    if not allow_ratio and _has_ratio(e):
+        raise ExprError(f"{text.strip()!r} may not be an integer; write ceil(...) or floor(...)", 0)
+    return e
+
+
+def _has_ratio(e: Expr) -> bool:
+    return any(
+        isinstance(a, Func) and (a.name == "Ratio" or any(_has_ratio(x) for x in a.args))
+        for a in e.atoms()
+    )
