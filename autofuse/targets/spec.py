@@ -1,0 +1,192 @@
+"""Reads ``*.toml`` of this folder into :class:`TargetSpec`.
+
+A chip's file names the ``base`` file that holds what its architecture has in common; a figure in
+the chip's file replaces the one of the base.  Base files start with ``dav-`` and are no targets.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any
+
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["Figure", "TargetSpec", "VectorCost", "load_target", "target_names"]
+
+#: How a figure was obtained, best first.
+STATUSES = ("measured", "vendor", "modelled", "assumed")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number with its provenance.
+
+    Attributes:
+        status: ``measured`` on silicon by the source, ``vendor`` statement, ``modelled`` by the
+            source or fitted to its measurements, ``assumed`` by us.
+    """
+
+    name: str
+    value: float
+    unit: str
+    status: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class VectorCost:
+    """Cycles of one vector call over n elements: ``head + n / rate``.
+
+    The rate is that of the wider operand; a rate of 0 means that the call is free.
+    """
+
+    head: float
+    rate16: float
+    rate32: float
+
+    def cycles(self, count: int, bits: int = 32) -> float:
+        """Cycles for ``count`` elements of ``bits`` bits."""
+        rate = self.rate16 if bits <= 16 else self.rate32
+        return self.head + count / rate if rate else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSpec:
+    """A chip.  Bandwidths are bytes per cycle and core unless the name says otherwise.
+
+    Attributes:
+        npu_arch: value of the compiler's ``--npu-arch``.
+        has_datacopypad: false where only 32-byte multiples can be moved.
+        experimental: nothing about the generated code was checked for this chip.
+        ub_reserved: bytes of UB that the framework takes.
+        ub_reserved_select: bytes of UB that Select and some other calls take.
+        queue_buffers_per_position: buffers of all queues in one TPosition.
+        buffers_total: buffers of one TPipe.
+        load_head, store_head: cycles of a DMA command before its first byte.
+        load_rate, store_rate: one core alone.
+        load_rate_all, store_rate_all: per core with all cores reading, writing.
+        kernel_head_us: microseconds of a kernel that does next to nothing.
+        gm_bandwidth_gbs, l2_bandwidth_gbs: whole chip, 1e9 B/s, reads and writes together.
+        vector: cost rows by name (``unary``, ``binary``, ``exp``, ...), see ``OpDef.cost``.
+    """
+
+    name: str
+    soc: str
+    arch: str
+    npu_arch: str
+    has_datacopypad: bool
+    experimental: bool
+    aiv_cores: int
+    ub_bytes: int
+    ub_reserved: int
+    ub_reserved_select: int
+    queue_buffers_per_position: int
+    buffers_total: int
+    dma_block_count_max: int
+    dma_block_len_max: int
+    block_bytes: int
+    vector_bytes: int
+    cache_line_bytes: int
+    clock_mhz: int
+    l2_bytes: int
+    gm_bandwidth_gbs: float
+    l2_bandwidth_gbs: float
+    load_head: float
+    store_head: float
+    load_rate: float
+    store_rate: float
+    load_rate_all: float
+    store_rate_all: float
+    kernel_head_us: float
+    vector: Mapping[str, VectorCost]
+    _figures: tuple[Figure, ...]
+
+    @property
+    def ub_usable(self) -> int:
+        """Bytes of UB that a kernel may use."""
+        return self.ub_bytes - self.ub_reserved - self.ub_reserved_select
+
+    def figures(self) -> tuple[Figure, ...]:
+        """Every number with unit, status and source, in the order of the files."""
+        return self._figures
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def target_names() -> tuple[str, ...]:
+    """Names of all targets, sorted."""
+    return tuple(sorted(n for n in _files() if not n.startswith("dav-")))
+
+
+@cache
+def load_target(name: str) -> TargetSpec:
+    """The target called ``name``.
+
+    Raises:
+        AutofuseError: AF5006 if there is none.
+    """
+    names = target_names()
+    if name not in names:
+        close = difflib.get_close_matches(name.lower(), names, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint += f"known targets: {', '.join(names)}"
+        raise AutofuseError((Diagnostic("AF5006", f"unknown target {name!r}", Where(), hint),))
+    return _load(name)
+
+
+@cache
+def _files() -> dict[str, str]:
+    folder = resources.files("autofuse.targets")
+    return {
+        f.name.removesuffix(".toml"): f.read_text(encoding="utf-8")
+        for f in folder.iterdir()
+        if f.name.endswith(".toml")
+    }
+
+
+def _load(name: str) -> TargetSpec:
+    chip = tomllib.loads(_files()[name])
+    base = tomllib.loads(_files()[chip["base"]])
+    values: dict[str, Any] = {"name": name, **base["chip"], **chip["chip"]}
+    rows = {**base["vector"], **chip.get("vector", {})}
+    figures = {f.name: f for doc in (base, chip) for f in _read_figures(doc)}
+    values |= {f.name: f.value for f in figures.values() if not f.name.startswith("vector.")}
+    values["vector"] = MappingProxyType(
+        {k: VectorCost(r["head"], r["rate16"], r["rate32"]) for k, r in rows.items()}
+    )
+    values["_figures"] = tuple(figures.values())
+    wanted = {f.name for f in fields(TargetSpec)}
+    if wanted != values.keys():
+        odd = ", ".join(sorted(wanted ^ values.keys()))
+        raise ValueError(f"target file {name}.toml: missing or unknown {odd}")
+    return TargetSpec(**values)
+
+
+def _read_figures(doc: Mapping[str, Any]) -> Iterator[Figure]:
+    for key, row in doc["figures"].items():
+        yield _figure(key, row["value"], row.get("unit", ""), row)
+    for key, row in doc.get("vector", {}).items():
+        for part, unit in (
+            ("head", "cycles"),
+            ("rate16", "elements/cycle"),
+            ("rate32", "elements/cycle"),
+        ):
+            yield _figure(f"vector.{key}.{part}", row[part], unit, row)
+
+
+def _figure(name: str, value: float, unit: str, row: Mapping[str, str]) -> Figure:
+    if row["status"] not in STATUSES or not row["source"]:
+        raise ValueError(f"figure {name} needs a status in {STATUSES} and a source")
+    return Figure(name, value, unit, row["status"], row["source"])

@@ -1,0 +1,371 @@
+"""Memory plan of a template, in bytes: queues for what crosses pipes, TBufs for the rest.
+
+Every tensor gets a live range over the execution order.  Loads live in VECIN queues, stored results in VECOUT queues,
+a load that goes straight to a store in a TQueBind; everything else, and all that is made before the loop, in TBufs that
+are used again as soon as their tensor is dead.  A result takes over the buffer of an operand that dies with it where
+the call allows that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autofuse.implgraph.expr import Expr, Max, align_up, const
+from autofuse.implgraph.graph import (
+    AllocType,
+    Api,
+    BufferPlan,
+    Hardware,
+    Mem,
+    Node,
+    Position,
+    Queue,
+    TmpBuffer,
+)
+from autofuse.implgraph.ops import lookup
+from autofuse.schedule.placement import BLOCK, Placed, TemplateRejectedError
+from autofuse.targets import TargetSpec
+
+__all__ = ["MemoryPlan", "plan_memory"]
+
+#: Value of every symbol when the sizes of two buffers are compared.
+_SAMPLE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """Nodes with their memory, the buffers, and the UB sum in bytes as a function of the tile symbols."""
+
+    nodes: tuple[Node, ...]
+    buffers: tuple[BufferPlan, ...]
+    ub: Expr
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A queue or TBuf while it is being filled."""
+
+    id: int
+    nbytes: Expr
+    free_at: int = -1
+    tensors: list[str] = field(default_factory=list)
+    group: int = 0
+
+    def hold(self, name: str, nbytes: Expr, until: int) -> None:
+        self.tensors.append(name)
+        self.nbytes = _larger(self.nbytes, nbytes)
+        self.free_at = until
+
+
+def plan_memory(placed: Placed, target: TargetSpec, buf_num: int) -> MemoryPlan:
+    """Give every UB tensor of a template its memory.
+
+    Args:
+        placed: the nodes on the split axes.
+        target: queue and buffer limits.
+        buf_num: buffers per queue, 2 or 1.
+
+    Raises:
+        TemplateRejectedError: the chip's limits on queue buffers or on buffers in all are exceeded.
+    """
+    return _Planner(placed, target, buf_num).run()
+
+
+class _Planner:
+    def __init__(self, placed: Placed, target: TargetSpec, buf_num: int) -> None:
+        self.placed = placed
+        self.target = target
+        self.buf_num = buf_num
+        self.layout = placed.layout
+        self.looped = _copy_for_store(placed.looped, frozenset({"Load"}))
+        self._index()
+        per_position = target.queue_buffers_per_position
+        self.straight = [n for n in self._loads() if n.name in self.stored]
+        self.copy_slots = min(len(self.straight), max(1, per_position // buf_num // 4))
+        # The sync behind the loads before the loop keeps one event of the position for itself.
+        reserved = int(any(n.op == "Load" for n in placed.hoisted))
+        self.room = (per_position - reserved) // buf_num - self.copy_slots
+        if buf_num == 1:
+            self._relieve_queues()
+        self.granule = self._granule_tensors()
+        self.mem: dict[str, tuple[Mem, Queue | None, int | None]] = {}
+        self.tmp: dict[str, tuple[TmpBuffer, ...]] = {}
+
+    def _loads(self) -> list[Node]:
+        return [n for n in self.looped if n.op == "Load"]
+
+    def _index(self) -> None:
+        self.nodes = [*self.placed.hoisted, *self.looped]
+        self.position = {n.name: i for i, n in enumerate(self.nodes)}
+        end = len(self.nodes)
+        self.last = dict(self.position)
+        for i, n in enumerate(self.nodes):
+            for x in n.inputs:
+                if x in self.last:
+                    self.last[x] = i
+        for n in self.placed.hoisted:
+            self.last[n.name] = end
+        self.stored = {x for n in self.looped if n.op == "Store" for x in n.inputs}
+
+    # spilling ---------------------------------------------------------------------------------
+    def _relieve_queues(self) -> None:
+        """More tensors alive at once than queue buffers: the one needed last moves to a TBuf by a copy in UB."""
+        if self._crowd([n for n in self.looped if n.name in self.stored and n.op != "Load"]):
+            ops = frozenset(n.op for n in self.looped if n.op != "Load")
+            self.looped = _copy_for_store(self.looped, ops)
+            self._index()
+        for _ in range(len(self.looped)):
+            crowd = self._crowd([n for n in self._loads() if n.name not in self.stored])
+            if not crowd:
+                return
+            self._copy_after_load(max(crowd, key=lambda n: (self.last[n.name], n.name)))
+
+    def _crowd(self, tensors: Sequence[Node]) -> list[Node]:
+        """The first set of more tensors alive at once than there is room for; empty if there is none."""
+        alive: list[Node] = []
+        for n in tensors:
+            now = self.position[n.name]
+            alive = [m for m in alive if self.last[m.name] >= now] + [n]
+            if len(alive) > self.room:
+                return alive
+        return []
+
+    def _copy_after_load(self, load: Node) -> None:
+        kept = replace(
+            load, name=f"{load.name}_kept", op="UbCopy", inputs=(load.name,), attrs={}, api=_VECTOR
+        )
+        out: list[Node] = []
+        for n in self.looped:
+            if n.name != load.name:
+                n = replace(n, inputs=tuple(kept.name if x == load.name else x for x in n.inputs))
+            out.append(n)
+            if n.name == load.name:
+                out.append(kept)
+        self.looped = out
+        self._index()
+
+    # sizes ------------------------------------------------------------------------------------
+    def _granule_tensors(self) -> frozenset[str]:
+        """Tensors that meet a call which rounds its length up to 256 bytes."""
+        out: set[str] = set()
+        for n in self.nodes:
+            call = lookup(n.op).calls.get(self.target.arch)
+            if call is not None and call.granule:
+                out.add(n.name)
+                out.update(n.inputs)
+        return frozenset(out)
+
+    def _nbytes(self, n: Node) -> Expr:
+        return self.placed.nbytes(n, n.name in self.granule)
+
+    def _tmp_bytes(self, n: Node) -> Expr | None:
+        elements = self.layout.elements(n.y)
+        call = lookup(n.op).calls.get(self.target.arch)
+        if call is not None and call.tmp is not None:
+            return align_up(call.tmp(elements, n.y.dtype), BLOCK)
+        if n.op == "Broadcast":
+            return self._broadcast_tmp(n)
+        return None
+
+    def _broadcast_tmp(self, n: Node) -> Expr | None:
+        """A broadcast along the innermost axis first spreads every element to a 32-byte block (Brcb, 8 at a time)."""
+        source = next(m for m in self.nodes if m.name == n.inputs[0])
+        if source.y.vectorized_axis and n.y.vectorized_axis[-1] in source.y.vectorized_axis:
+            return None
+        return align_up(self.layout.elements(source.y), 8) * BLOCK
+
+    # assignment -------------------------------------------------------------------------------
+    def run(self) -> MemoryPlan:
+        """Assign everything and add up."""
+        vecin: list[_Slot] = []
+        vecout: list[_Slot] = []
+        copies: list[_Slot] = []
+        bufs: list[_Slot] = []
+        for i, n in enumerate(self.nodes):
+            self._assign_tmp(n, i, bufs)
+            if n.op == "Store":
+                continue
+            name, nbytes, until = n.name, self._nbytes(n), self.last[n.name]
+            hoisted = i < len(self.placed.hoisted)
+            if hoisted:
+                position = Position.VECIN if n.op == "Load" else Position.VECCALC
+                slot = _Slot(len(bufs), nbytes, group=1 if n.op == "Load" else 0)
+                bufs.append(slot)
+                slot.hold(name, nbytes, until)
+                self._keep(n, slot, position, None)
+            elif n in self.straight:
+                slot = self._queue_slot(copies, self.copy_slots, nbytes, i, "stored loads")
+                slot.hold(name, nbytes, until)
+                self._keep(n, slot, Position.VECOUT, 2)
+            elif n.op == "Load":
+                slot = self._queue_slot(vecin, self.room, nbytes, i, "loads")
+                slot.hold(name, nbytes, until)
+                self._keep(n, slot, Position.VECIN, 0)
+            elif name in self.stored:
+                slot = self._queue_slot(vecout, self.room, nbytes, i, "results to be stored")
+                slot.hold(name, nbytes, until)
+                self._keep(n, slot, Position.VECOUT, 1)
+            else:
+                slot = self._takeover(n, i, nbytes, bufs) or _free_slot(bufs, nbytes, i)
+                slot.hold(name, nbytes, until)
+                self._keep(n, slot, Position.VECCALC, None)
+        return self._finish(vecin, vecout, copies, bufs)
+
+    def _keep(self, n: Node, slot: _Slot, position: Position, queue: int | None) -> None:
+        if queue is None:
+            mem = Mem(0, AllocType.BUFFER, Hardware.UB, position, reuse_id=slot.id)
+            self.mem[n.name] = (mem, None, slot.id)
+        else:
+            mem = Mem(0, AllocType.QUEUE, Hardware.UB, position, reuse_id=queue)
+            self.mem[n.name] = (mem, Queue(slot.id, self.buf_num, self.buf_num), None)
+        slot.group = queue if queue is not None else slot.group
+
+    def _queue_slot(
+        self, slots: list[_Slot], room: int, nbytes: Expr, now: int, what: str
+    ) -> _Slot:
+        """A queue of its own while there is room; then the free one that fits best."""
+        if len(slots) < room:
+            slots.append(_Slot(len(slots), nbytes))
+            return slots[-1]
+        free = [s for s in slots if s.free_at < now]
+        if not free:
+            raise TemplateRejectedError(
+                f"more than {room} {what} are alive at once with {self.buf_num} buffer(s) each; the chip has "
+                f"{self.target.queue_buffers_per_position} queue buffers per position"
+            )
+        return min(
+            free,
+            key=lambda s: (s.nbytes != nbytes, abs(_weight(s.nbytes) - _weight(nbytes)), s.free_at),
+        )
+
+    def _takeover(self, n: Node, now: int, nbytes: Expr, bufs: list[_Slot]) -> _Slot | None:
+        call = lookup(n.op).calls.get(self.target.arch)
+        if call is None or not call.inplace:
+            return None
+        by_name = {m.name: m for m in self.nodes}
+        for x in n.inputs:
+            if x not in self.mem or self.mem[x][2] is None or self.last[x] != now:
+                continue
+            same = (
+                by_name[x].y.vectorized_axis == n.y.vectorized_axis
+                and self._nbytes(by_name[x]) == nbytes
+            )
+            if same and by_name[x].y.dtype.bits == n.y.dtype.bits:
+                return next(s for s in bufs if s.id == self.mem[x][2])
+        return None
+
+    def _assign_tmp(self, n: Node, now: int, bufs: list[_Slot]) -> None:
+        nbytes = self._tmp_bytes(n)
+        if nbytes is not None:
+            slot = _free_slot(bufs, nbytes, now)
+            slot.hold("", nbytes, now)
+            self.tmp[n.name] = (TmpBuffer(slot.id, nbytes),)
+
+    def _finish(
+        self, vecin: list[_Slot], vecout: list[_Slot], copies: list[_Slot], bufs: list[_Slot]
+    ) -> MemoryPlan:
+        """Number the queues through, check the limits, build the graph's nodes."""
+        plans: list[BufferPlan] = []
+        queue_id: dict[tuple[int, int], int] = {}
+        for kind, slots, position in (
+            (0, vecin, Position.VECIN),
+            (2, copies, Position.VECOUT),
+            (1, vecout, Position.VECOUT),
+        ):
+            for s in slots:
+                queue_id[kind, s.id] = len(plans)
+                names = tuple(s.tensors)
+                plans.append(
+                    BufferPlan(
+                        "queue",
+                        len(plans),
+                        position,
+                        self.buf_num,
+                        self.buf_num,
+                        s.nbytes,
+                        names,
+                        copy=kind == 2,
+                    )
+                )
+        for s in bufs:
+            position = Position.VECIN if s.group == 1 else Position.VECCALC
+            names = tuple(t for t in s.tensors if t)
+            plans.append(BufferPlan("buf", s.id, position, 1, 1, s.nbytes, names))
+        total = sum(p.buf_num for p in plans)
+        if total > self.target.buffers_total:
+            raise TemplateRejectedError(
+                f"{total} buffers are needed; a TPipe has {self.target.buffers_total}"
+            )
+        ub = const(0)
+        for p in plans:
+            ub = ub + p.nbytes * p.buf_num
+        nodes = tuple(self._with_memory(n, queue_id) for n in self.nodes)
+        return MemoryPlan(nodes, tuple(plans), ub)
+
+    def _with_memory(self, n: Node, queue_id: Mapping[tuple[int, int], int]) -> Node:
+        if n.op == "Store":
+            return n
+        mem, que, buf = self.mem[n.name]
+        if que is not None:
+            number = queue_id[mem.reuse_id, que.id]
+            que = replace(que, id=number)
+            mem = replace(mem, reuse_id=number)
+        y = replace(n.y, mem=mem, que=que, buf=buf)
+        return replace(n, y=y, tmp_buffers=self.tmp.get(n.name, ()))
+
+
+_VECTOR = Api("Compute", "elewise", "Vector")
+
+
+def _copy_for_store(looped: Sequence[Node], ops: frozenset[str]) -> list[Node]:
+    """Results of ``ops`` that vector calls use and that are stored as well get a copy to store from."""
+    stored = {x for n in looped if n.op == "Store" for x in n.inputs}
+    used = {x for n in looped if n.op != "Store" for x in n.inputs}
+    both = {n.name: n for n in looped if n.op in ops and n.name in stored and n.name in used}
+    out: list[Node] = []
+    copied: set[str] = set()
+    for n in looped:
+        if n.op == "Store" and n.inputs[0] in both:
+            source = both[n.inputs[0]]
+            name = f"{source.name}_copy"
+            if name not in copied:
+                copied.add(name)
+                out.append(
+                    replace(source, name=name, op="UbCopy", inputs=n.inputs, attrs={}, api=_VECTOR)
+                )
+            n = replace(n, inputs=(name,))
+        out.append(n)
+    return out
+
+
+def _free_slot(bufs: list[_Slot], nbytes: Expr, now: int) -> _Slot:
+    """A dead buffer of the same size, else one that is large enough, else a new one."""
+    free = [s for s in bufs if s.free_at < now and s.group != 1]
+    fits: Callable[[_Slot], bool] = lambda s: _weight(s.nbytes) >= _weight(nbytes)  # noqa: E731
+    same = [s for s in free if s.nbytes == nbytes]
+    large = sorted((s for s in free if fits(s)), key=lambda s: _weight(s.nbytes))
+    if same or large:
+        return (same or large)[0]
+    if free:
+        # A buffer that is too small grows: cheaper than a new one beside it.
+        return max(free, key=lambda s: _weight(s.nbytes))
+    bufs.append(_Slot(len(bufs), nbytes))
+    return bufs[-1]
+
+
+def _weight(nbytes: Expr) -> int:
+    """Bytes at a sample point, to compare sizes that are symbolic."""
+    return nbytes.evaluate({s: _SAMPLE for s in nbytes.symbols()})
+
+
+def _larger(a: Expr, b: Expr) -> Expr:
+    """The larger of two sizes, without a Max where one is seen to be the larger."""
+    if a == b:
+        return a
+    d = a - b
+    if all(c >= 0 for _, c in d.terms):
+        return a
+    if all(c <= 0 for _, c in d.terms):
+        return b
+    return Max(a, b)

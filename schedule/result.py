@@ -1,0 +1,53 @@
+"""What the scheduler hands to code generation."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from autofuse.implgraph.graph import HintGraph, ImplGraph
+
+__all__ = ["Group", "Rejected", "ScheduleResult", "tiling_keys"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A template that was tried and dropped, and why (with the numbers)."""
+
+    group: int
+    template: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes with one iteration space; ``impls`` are the templates to choose from at run time, best first.
+
+    ``sync_before``: the group reads or overwrites what an earlier group's cores touch, so all cores meet first.
+    """
+
+    index: int
+    impls: tuple[ImplGraph, ...]
+    sync_before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleResult:
+    """One way to realise a HintGraph: groups that run one after another in the same kernel."""
+
+    index: int
+    hint: HintGraph
+    groups: tuple[Group, ...]
+    rejected: tuple[Rejected, ...] = ()
+
+
+def tiling_keys(results: tuple[ScheduleResult, ...]) -> tuple[tuple[ImplGraph, ...], ...]:
+    """One template per group for every tiling key; the key is the index.
+
+    The key is dense over (result, choice per group); the choice of the last group varies fastest.
+    """
+    return tuple(
+        choice
+        for result in results
+        for choice in itertools.product(*(g.impls for g in result.groups))
+    )
