@@ -1,0 +1,197 @@
+"""What all generated files agree on: parameters in their order, and fields of the tiling data."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from autofuse.codegen.expr_cpp import check_identifier, int_literal, to_cpp
+from autofuse.diagnostics import AutofuseError
+from autofuse.implgraph.expr import Expr, ExprError, Func, bounds, sym
+from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.graph import ImplGraph
+from autofuse.schedule.result import ScheduleResult
+
+__all__ = [
+    "Field",
+    "SymbolRow",
+    "all_impls",
+    "c_string",
+    "input_parameter",
+    "output_parameter",
+    "overflow_guards",
+    "pointer_parameters",
+    "symbol_arguments",
+    "symbol_expr_names",
+    "symbol_parameters",
+    "symbol_rows",
+    "tile_symbol",
+    "tiling_fields",
+]
+
+#: Products above this are guarded at run time; `autofuse::ProductFits` has the same limit.
+_SAFE = 1 << 60
+#: Parameters and variables of the generated host functions that take symbols.
+_OWN_NAMES = frozenset(
+    {"block_dim", "data", "key", "limit", "num_outputs", "outputs", "rc", "tiling_data"}
+    | {"workspace_size"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One member of ``AutofuseTilingData``."""
+
+    name: str
+    ctype: str
+    default: int
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolRow:
+    """A symbol of the graph as the templates want it."""
+
+    index: int
+    name: str
+    parameter: str
+    low: str
+    high: str
+
+
+def all_impls(results: Iterable[ScheduleResult]) -> tuple[ImplGraph, ...]:
+    """Every template of every group of every result, in order."""
+    return tuple(impl for r in results for g in r.groups for impl in g.impls)
+
+
+def tiling_fields(graph: FusionGraph, results: Iterable[ScheduleResult]) -> tuple[Field, ...]:
+    """The members of ``AutofuseTilingData``, in order.
+
+    Raises:
+        AutofuseError: AF1106 if a symbol of the graph has the name of another member.
+    """
+    fields = [
+        Field("tiling_key", "uint32_t", 0, "which template every group runs"),
+        Field("block_dim", "uint32_t", 1, "number of cores"),
+    ]
+    taken = {f.name for f in fields}
+    for s in graph.symbols:
+        if s.name in taken:
+            raise AutofuseError.of("AF1106", f"symbol {s.name!r} has the name of a tiling field")
+        taken.add(s.name)
+        fields.append(Field(check_identifier(s.name), "int64_t", 0, "size given by the caller"))
+    seen: set[str] = set()
+    for impl in all_impls(results):
+        for name, meaning in (
+            (impl.tiling.tile_size, "length of a tile"),
+            (impl.tiling.block_size, "tiles per core"),
+        ):
+            if name in taken:
+                raise AutofuseError.of("AF1106", f"symbol {name!r} has the name of a tiling field")
+            if name not in seen:
+                seen.add(name)
+                fields.append(Field(check_identifier(name), "int64_t", 1, meaning))
+    return tuple(fields)
+
+
+def input_parameter(graph: FusionGraph, index: int) -> str:
+    """The kernel's parameter for input ``index``."""
+    return f"{check_identifier(graph.name)}_Data_{index}"
+
+
+def output_parameter(graph: FusionGraph, index: int) -> str:
+    """The kernel's parameter for output ``index``, in-out or not."""
+    return f"{check_identifier(graph.name)}_Output_{index}"
+
+
+def pointer_parameters(graph: FusionGraph) -> tuple[str, ...]:
+    """The kernel's parameters before the tiling data: inputs, outputs, workspace."""
+    return (
+        *(input_parameter(graph, i) for i in range(len(graph.inputs))),
+        *(output_parameter(graph, i) for i in range(len(graph.outputs))),
+        "workspace",
+    )
+
+
+def symbol_rows(graph: FusionGraph) -> tuple[SymbolRow, ...]:
+    """The symbols with their ranges as C++ literals."""
+    return tuple(
+        SymbolRow(
+            i, check_identifier(s.name), _parameter(s.name), int_literal(s.min), int_literal(s.max)
+        )
+        for i, s in enumerate(graph.symbols)
+    )
+
+
+def symbol_parameters(graph: FusionGraph) -> str:
+    """``int64_t s0, int64_t s1, `` with the comma at the end; empty without symbols."""
+    return "".join(f"int64_t {_parameter(s.name)}, " for s in graph.symbols)
+
+
+def symbol_arguments(graph: FusionGraph) -> str:
+    """``s0, s1, `` with the comma at the end; empty without symbols."""
+    return "".join(f"{_parameter(s.name)}, " for s in graph.symbols)
+
+
+def _parameter(symbol: str) -> str:
+    """Name of a symbol as a parameter of the host functions, apart from their own names."""
+    return f"{symbol}_symbol" if symbol in _OWN_NAMES else check_identifier(symbol)
+
+
+def c_string(text: str) -> str:
+    """A C string literal; what is not printable ASCII becomes ``?``."""
+    plain = "".join(c if " " <= c <= "~" else "?" for c in text)
+    # Two question marks in a row could be taken for a trigraph.
+    return re.sub(r"\?(?=\?)", r"?\\", json.dumps(plain))
+
+
+def overflow_guards(
+    values: Iterable[Expr], ranges: Mapping[str, tuple[int, int]], names: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Arguments of ``ProductFits`` for every product that may not fit 64 bits.
+
+    Each is the factors of one product; a product inside a function comes before the function.
+    """
+    found: dict[str, None] = {}
+    for value in values:
+        _guards(value, ranges, names, found)
+    return tuple(found)
+
+
+def _guards(
+    value: Expr,
+    ranges: Mapping[str, tuple[int, int]],
+    names: Mapping[str, str],
+    found: dict[str, None],
+) -> None:
+    for monomial, c in value.terms:
+        for atom, _ in monomial:
+            if isinstance(atom, Func):
+                for arg in atom.args:
+                    _guards(arg, ranges, names, found)
+        if _fits(Expr(((monomial, c),)), ranges):
+            continue
+        factors = [int_literal(abs(c))] if abs(c) != 1 else []
+        for atom, power in monomial:
+            factors += [to_cpp(Expr(((((atom, 1),), 1),)), names)] * power
+        found.setdefault(", ".join(factors))
+
+
+def _fits(product: Expr, ranges: Mapping[str, tuple[int, int]]) -> bool:
+    try:
+        low, high = bounds(product, ranges)
+    except ExprError:
+        return False
+    return low > -_SAFE and high < _SAFE
+
+
+def symbol_expr_names(graph: FusionGraph, prefix: str) -> dict[str, str]:
+    """C++ spelling of the graph's symbols as members of ``prefix``."""
+    return {s.name: f"{prefix}.{s.name}" for s in graph.symbols}
+
+
+def tile_symbol(impl: ImplGraph) -> Expr:
+    """The tile length of a template."""
+    return sym(impl.tiling.tile_size)

@@ -1,0 +1,238 @@
+"""KernelIR -> Ascend C text.  One small function per statement; no decisions."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from autofuse.codegen.expr_cpp import to_cpp
+from autofuse.codegen.kernel_ir import (
+    Alloc,
+    Arg,
+    Barrier,
+    BlockIndex,
+    BufDecl,
+    Call,
+    Comment,
+    CopyIn,
+    CopyOut,
+    Count,
+    DeQue,
+    DmaBlock,
+    DmaLet,
+    EnQue,
+    EnumArg,
+    For,
+    Free,
+    GetBuf,
+    GlobalDecl,
+    InitBuffer,
+    KernelFn,
+    Let,
+    LocalArg,
+    Number,
+    PipeDecl,
+    QueueDecl,
+    ReturnIfEmpty,
+    ScalarRead,
+    ScalarVar,
+    Stmt,
+    Sync,
+)
+from autofuse.implgraph.dtypes import DType
+from autofuse.implgraph.expr import Expr
+
+__all__ = ["emit_function", "scalar_text", "wrap_call"]
+
+INDENT = "  "
+#: Columns of a line of generated code, where a line can be broken.
+WIDTH = 100
+
+
+def emit_function(fn: KernelFn) -> str:
+    """The text of a device function, ending in a newline."""
+    params = [f"GM_ADDR {t}" for t in fn.tensors]
+    params += ["GM_ADDR workspace", "const AutofuseTilingData& t"]
+    lines = [f"// {text}" for text in fn.title]
+    lines += wrap_call(f"inline __aicore__ void {fn.name}", params, " {")
+    lines += [f"{INDENT}(void){name};" for name in (*fn.unused, "workspace")]
+    for s in fn.body:
+        lines += [INDENT + line for line in emit_stmt(s)]
+    lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def wrap_call(head: str, arguments: Sequence[str], tail: str) -> list[str]:
+    """``head(arguments)tail``, one argument per line if it would be longer than a line."""
+    line = f"{head}({', '.join(arguments)}){tail}"
+    if len(line) <= WIDTH:
+        return [line]
+    middle = [f"{INDENT * 2}{a}," for a in arguments[:-1]]
+    return [f"{head}(", *middle, f"{INDENT * 2}{arguments[-1]}){tail}"]
+
+
+def emit_stmt(s: Stmt) -> list[str]:
+    """Lines of one statement, without indentation."""
+    return _EMIT[type(s)](s)
+
+
+def scalar_text(value: float | int, dtype: DType) -> str:
+    """A literal that has exactly ``dtype``; the value is exact, NaN and infinities are bit patterns."""
+    if dtype.kind == "f":
+        text = _float_text(float(value))
+        return text if dtype.name == "float32" else f"static_cast<{dtype.cpp}>({text})"
+    if dtype.kind == "b":
+        return f"static_cast<uint8_t>({int(bool(value))})"
+    return f"static_cast<{dtype.cpp}>({_int_text(int(value))})"
+
+
+def _int_text(value: int) -> str:
+    if -(1 << 31) < value < (1 << 31):
+        return str(value)
+    if value == -(1 << 63):
+        return "INT64_MIN"
+    return f"INT64_C({value})"
+
+
+def _float_text(value: float) -> str:
+    """The shortest decimal that float32 reads back as the nearest float32 of ``value``."""
+    try:
+        bits = struct.pack("<f", value)
+    except OverflowError:
+        bits = struct.pack("<f", math.copysign(math.inf, value))
+    single = struct.unpack("<f", bits)[0]
+    if not math.isfinite(single):
+        return f"autofuse::FloatBits(0x{struct.unpack('<I', bits)[0]:08x}u)"
+    for digits in range(1, 10):
+        text = f"{single:.{digits}g}"
+        if struct.pack("<f", float(text)) == bits:
+            break
+    if "e" not in text and "." not in text:
+        text += ".0"
+    return text + "f"
+
+
+def _arg(a: Arg) -> str:
+    if isinstance(a, LocalArg):
+        cast = f".ReinterpretCast<{a.as_type.cpp}>()" if a.as_type else "[0]"
+        return f"{a.local}{cast}"
+    if isinstance(a, Count):
+        return to_cpp(a.value)
+    if isinstance(a, Number):
+        return scalar_text(a.value, a.dtype)
+    if isinstance(a, ScalarVar):
+        return a.name
+    assert isinstance(a, EnumArg)
+    return a.text
+
+
+def _call(s: Call) -> list[str]:
+    # Scratch space is a non-const reference in the API: a named tensor, never a temporary.
+    args = [
+        a.local if isinstance(a, LocalArg) and a.local.endswith("_tmp") else _arg(a) for a in s.args
+    ]
+    return wrap_call(s.api, args, ";")
+
+
+def _block(b: DmaBlock, order: tuple[str, str]) -> str:
+    count = to_cpp(b.count) if b.count.is_const else f"static_cast<uint16_t>({to_cpp(b.count)})"
+    gaps = {"gm": _u32(b.gm_gap), "ub": _u32(b.ub_gap)}
+    return f"{{{count}, {_u32(b.length)}, {gaps[order[0]]}, {gaps[order[1]]}, 0}}"
+
+
+def _u32(e: Expr) -> str:
+    return to_cpp(e) if e.is_const else f"static_cast<uint32_t>({to_cpp(e)})"
+
+
+def _units(b: DmaBlock, order: tuple[str, str]) -> str:
+    """DataCopyParams: everything in 32-byte units of 16 bits."""
+    from autofuse.implgraph.expr import FloorDiv
+
+    gaps = {"gm": FloorDiv(b.gm_gap, 32), "ub": b.ub_gap}
+    parts = [b.count, FloorDiv(b.length, 32), gaps[order[0]], gaps[order[1]]]
+    return "{" + ", ".join(f"static_cast<uint16_t>({to_cpp(p)})" for p in parts) + "}"
+
+
+def _copy_in(s: CopyIn) -> list[str]:
+    dst, src = f"{s.local}[{to_cpp(s.local_offset)}]", f"{s.gm}[{to_cpp(s.gm_offset)}]"
+    if not s.pad:
+        return [f"DataCopy({dst}, {src}, DataCopyParams{_units(s.block, ('gm', 'ub'))});"]
+    block = s.block_name or f"DataCopyExtParams{_block(s.block, ('gm', 'ub'))}"
+    return wrap_call("DataCopyPad", [dst, src, block, f"autofuse::NoPad<{s.dtype.cpp}>()"], ";")
+
+
+def _copy_out(s: CopyOut) -> list[str]:
+    dst, src = f"{s.gm}[{to_cpp(s.gm_offset)}]", f"{s.local}[{to_cpp(s.local_offset)}]"
+    if not s.pad:
+        return [f"DataCopy({dst}, {src}, DataCopyParams{_units(s.block, ('ub', 'gm'))});"]
+    block = s.block_name or f"DataCopyExtParams{_block(s.block, ('ub', 'gm'))}"
+    return wrap_call("DataCopyPad", [dst, src, block], ";")
+
+
+def _dma_let(s: DmaLet) -> list[str]:
+    order = ("gm", "ub") if s.load else ("ub", "gm")
+    return [f"const DataCopyExtParams {s.name}{_block(s.block, order)};"]
+
+
+def _for(s: For) -> list[str]:
+    head = f"for (int64_t {s.var} = 0; {s.var} < {to_cpp(s.extent)}; {s.var}++) {{"
+    body = [INDENT + line for inner in s.body for line in emit_stmt(inner)]
+    return [head, *body, "}"]
+
+
+def _queue(s: QueueDecl) -> list[str]:
+    if s.copy:
+        return [f"TQueBind<TPosition::VECIN, TPosition::VECOUT, {s.depth}> {s.name};"]
+    return [f"TQue<{s.position.value}, {s.depth}> {s.name};"]
+
+
+def _sync(s: Sync) -> list[str]:
+    event, lines = f"HardEvent::{s.event}", []
+    lines.append(f"const auto id = tpipe.AllocEventID<{event}>();")
+    lines += [f"SetFlag<{event}>(id);", f"WaitFlag<{event}>(id);"]
+    if s.event.endswith("_S"):
+        lines.append(f"tpipe.ReleaseEventID<{event}>(id);")
+    else:
+        # The scalar unit runs ahead: a queue that got this id now could set the flag before it is awaited.
+        lines.append("// The id stays taken: other pipes may not have reached the wait yet.")
+    return ["{", *(INDENT + line for line in lines), "}"]
+
+
+def _init(s: InitBuffer) -> list[str]:
+    number = f"{s.buf_num}, " if s.buf_num else ""
+    return [f"{s.pipe}.InitBuffer({s.name}, {number}{_u32(s.nbytes)});"]
+
+
+_Emitter: TypeAlias = Callable[[Any], list[str]]
+
+_EMIT: dict[type, _Emitter] = {
+    Comment: lambda s: [f"// {s.text}"],
+    Let: lambda s: [f"const int64_t {s.name} = {to_cpp(s.value)};"],
+    BlockIndex: lambda s: [f"const int64_t {s.name} = GetBlockIdx();"],
+    ReturnIfEmpty: lambda s: [f"if ({s.value} <= 0) {{", f"{INDENT}return;", "}"],
+    GlobalDecl: lambda s: [
+        f"GlobalTensor<{s.dtype.cpp}> {s.name};",
+        f"{s.name}.SetGlobalBuffer((__gm__ {s.dtype.cpp}*){s.param});",
+    ],
+    PipeDecl: lambda s: [f"TPipe {s.name};"],
+    QueueDecl: _queue,
+    BufDecl: lambda s: [f"TBuf<{s.position.value}> {s.name};"],
+    InitBuffer: _init,
+    GetBuf: lambda s: [f"LocalTensor<{s.dtype.cpp}> {s.local} = {s.buf}.Get<{s.dtype.cpp}>();"],
+    Alloc: lambda s: [
+        f"LocalTensor<{s.dtype.cpp}> {s.local} = {s.queue}.AllocTensor<{s.dtype.cpp}>();"
+    ],
+    EnQue: lambda s: [f"{s.queue}.EnQue<{s.dtype.cpp}>({s.local});"],
+    DeQue: lambda s: [f"{s.local} = {s.queue}.DeQue<{s.dtype.cpp}>();"],
+    Free: lambda s: [f"{s.queue}.FreeTensor({s.local});"],
+    DmaLet: _dma_let,
+    CopyIn: _copy_in,
+    CopyOut: _copy_out,
+    Call: _call,
+    ScalarRead: lambda s: [f"const {s.dtype.cpp} {s.name} = {s.local}.GetValue(0);"],
+    Sync: _sync,
+    Barrier: lambda s: [f"PipeBarrier<{s.pipe}>();"],
+    For: _for,
+}

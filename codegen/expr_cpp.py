@@ -1,0 +1,113 @@
+"""Prints an :class:`Expr` as C++.
+
+The text is int64 arithmetic and calls of the functions of ``autofuse_math.h``, never a float.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from autofuse.implgraph.expr import Atom, Expr, ExprError, Func, IntLike, Sym
+
+__all__ = ["check_identifier", "int_literal", "to_cpp"]
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)*")
+_KEYWORD_TEXT = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t
+    char32_t char8_t class co_await co_return co_yield compl concept const const_cast consteval
+    constexpr constinit continue decltype default delete do double dynamic_cast else enum
+    explicit export extern false float for friend goto if inline int long mutable namespace new
+    noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast requires return short signed sizeof static static_assert static_cast struct
+    switch template this thread_local throw true try typedef typeid typename union unsigned
+    using virtual void volatile wchar_t while xor xor_eq
+"""
+_KEYWORDS = frozenset(_KEYWORD_TEXT.split())
+_NAMED = ("CeilDiv", "FloorDiv", "Mod")
+_FOLDED = ("Min", "Max")
+
+
+def to_cpp(expr: IntLike, names: Mapping[str, str] | None = None, *, atomic: bool = False) -> str:
+    """C++ text of ``expr``.
+
+    Args:
+        expr: what to print.
+        names: C++ spelling of symbols, such as ``t.s0``; a symbol without an entry keeps its name.
+        atomic: put a sum or a product in parentheses, to stand next to an operator.
+
+    Raises:
+        ExprError: a ``Ratio``, a number that int64 does not hold, or a name that is not legal.
+    """
+    return _sum(Expr.of(expr), names or {}, atomic)
+
+
+def int_literal(value: int) -> str:
+    """An integer literal: plain where int holds it, else of 64 bits."""
+    if -(1 << 31) < value < 1 << 31:
+        return str(value)
+    if value == -(1 << 63):
+        return "INT64_MIN"
+    if not -(1 << 63) < value < 1 << 63:
+        raise ExprError(f"{value} does not fit 64 bits")
+    return f"INT64_C({value})"
+
+
+def check_identifier(name: str) -> str:
+    """``name``, if it is an identifier in C++.
+
+    Raises:
+        ExprError: it is not.
+    """
+    if not _IDENTIFIER.fullmatch(name) or name in _KEYWORDS:
+        raise ExprError(f"{name!r} is not an identifier in C++")
+    return name
+
+
+def _sum(e: Expr, names: Mapping[str, str], atomic: bool) -> str:
+    if not e.terms:
+        return "0"
+    # The first term is positive where there is one: `n - 1`, not `-1 + n`.
+    first = next((i for i, (_, c) in enumerate(e.terms) if c > 0), 0)
+    terms = [e.terms[first], *e.terms[:first], *e.terms[first + 1 :]]
+    text = ""
+    for i, (monomial, c) in enumerate(terms):
+        negative = c < 0 and c != -(1 << 63)
+        joiner = ("-" if negative else "") if i == 0 else (" - " if negative else " + ")
+        factors = [_atom(a, names) for a, power in monomial for _ in range(power)]
+        size = -c if negative else c
+        if size != 1 or not factors:
+            factors.insert(0, int_literal(size))
+        text += joiner + " * ".join(factors)
+    simple = len(terms) == 1 and text.count(" * ") == 0 and not text.startswith("-")
+    simple = simple or _single_call(terms)
+    return f"({text})" if atomic and not simple else text
+
+
+def _single_call(terms: list[tuple[tuple[tuple[Atom, int], ...], int]]) -> bool:
+    if len(terms) != 1:
+        return False
+    monomial, c = terms[0]
+    return c == 1 and len(monomial) == 1 and monomial[0][1] == 1
+
+
+def _atom(a: Atom, names: Mapping[str, str]) -> str:
+    if isinstance(a, Sym):
+        place = names.get(a.name, a.name)
+        if not _PLACE.fullmatch(place):
+            raise ExprError(f"{place!r} is not a name in C++")
+        return place
+    return _call(a, names)
+
+
+def _call(f: Func, names: Mapping[str, str]) -> str:
+    args = [_sum(x, names, False) for x in f.args]
+    if f.name in _NAMED:
+        return f"autofuse::{f.name}({', '.join(args)})"
+    if f.name not in _FOLDED:
+        raise ExprError(f"{f} has no place in generated code")
+    text = args[-1]
+    for arg in reversed(args[:-1]):
+        text = f"autofuse::{f.name}({arg}, {text})"
+    return text

@@ -1,0 +1,25 @@
+"""All files of a kernel from its schedule."""
+
+from __future__ import annotations
+
+from autofuse.codegen.device import kernel_file
+from autofuse.codegen.host import host_files
+from autofuse.codegen.metadata import metadata_text
+from autofuse.codegen.project import project_files
+from autofuse.implgraph.fusion import FusionGraph
+from autofuse.schedule.result import ScheduleResult
+from autofuse.targets import TargetSpec
+
+__all__ = ["generate"]
+
+
+def generate(
+    graph: FusionGraph, results: tuple[ScheduleResult, ...], target: TargetSpec
+) -> dict[str, str]:
+    """Relative path -> text.  A pure function of its arguments and the version of autofuse."""
+    kernel = kernel_file(graph, results, target)
+    files = {f"device/{graph.name}_kernel.cpp": kernel}
+    files |= host_files(graph, results, target)
+    files |= project_files(graph, target)
+    files[f"{graph.name}.json"] = metadata_text(graph, results, target, kernel)
+    return dict(sorted(files.items()))

@@ -1,0 +1,193 @@
+"""The host files of a kernel: tiling data, tiling, shape inference, device binary, launcher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autofuse.codegen.abi import (
+    Field,
+    SymbolRow,
+    overflow_guards,
+    pointer_parameters,
+    symbol_arguments,
+    symbol_expr_names,
+    symbol_parameters,
+    symbol_rows,
+    tiling_fields,
+)
+from autofuse.codegen.expr_cpp import check_identifier, int_literal, to_cpp
+from autofuse.codegen.host_tiling import render_tiling
+from autofuse.codegen.provenance import banner
+from autofuse.codegen.render import render
+from autofuse.diagnostics import AutofuseError, Where
+from autofuse.implgraph.expr import Expr, Sym
+from autofuse.implgraph.fusion import FusionGraph
+from autofuse.schedule.result import ScheduleResult
+from autofuse.targets import TargetSpec
+
+__all__ = ["host_files"]
+
+MAX_RANK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _DataView:
+    banner: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    index: int
+    name: str
+    dims: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Solution:
+    """``inputs[input].dims[dim] == factor * symbol + plus``."""
+
+    symbol: str
+    input: int
+    dim: int
+    factor: str
+    plus: str
+
+
+@dataclass(frozen=True, slots=True)
+class _InferView:
+    banner: str
+    graph: str
+    symbols: tuple[SymbolRow, ...]
+    symbol_parameters: str
+    symbol_values: str
+    inputs: tuple[_Shape, ...]
+    outputs: tuple[_Shape, ...]
+    input_count: int
+    output_count: int
+    made_count: int
+    guards: tuple[str, ...]
+    solutions: tuple[_Solution, ...]
+    unsolved: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _KernelView:
+    banner: str
+    graph: str
+
+
+@dataclass(frozen=True, slots=True)
+class _LaunchView:
+    banner: str
+    graph: str
+    kernel_parameters: str
+    pointer_parameters: tuple[str, ...]
+    pointer_list: str
+    pointer_names: str
+    pointer_indices: tuple[int, ...]
+
+
+def host_files(
+    graph: FusionGraph, results: tuple[ScheduleResult, ...], target: TargetSpec
+) -> dict[str, str]:
+    """The files by path, relative to the output folder.
+
+    Raises:
+        AutofuseError: a name is used twice, or a tensor has too many dimensions.
+    """
+    name = check_identifier(graph.name)
+    head = banner(graph, target.name)
+    data = _DataView(head, tiling_fields(graph, results))
+    return {
+        "autofuse_tiling_data.h": render("tiling_data.h.jinja", data),
+        f"host/{name}_tiling.cpp": render_tiling(graph, results, target),
+        f"host/{name}_infer_shape.cpp": render("infer_shape.cpp.jinja", _infer_view(graph, head)),
+        f"host/{name}_get_kernel.cpp": render("get_kernel.cpp.jinja", _KernelView(head, name)),
+        f"host/{name}_launch.cpp": render("launch.cpp.jinja", _launch_view(graph, head)),
+    }
+
+
+def _launch_view(graph: FusionGraph, head: str) -> _LaunchView:
+    pointers = pointer_parameters(graph)
+    return _LaunchView(
+        banner=head,
+        graph=graph.name,
+        kernel_parameters=", ".join([f"GM_ADDR {p}" for p in pointers] + ["AutofuseTilingData t"]),
+        pointer_parameters=pointers,
+        pointer_list=", ".join(pointers),
+        pointer_names=", ".join(pointers),
+        pointer_indices=tuple(range(len(pointers))),
+    )
+
+
+def _infer_view(graph: FusionGraph, head: str) -> _InferView:
+    inputs = [(n, graph.tensors[n].shape) for n in graph.inputs]
+    outputs = [(o.name, graph.tensors[o.tensor].shape) for o in graph.outputs]
+    for tensor, shape in (*inputs, *outputs):
+        if len(shape) > MAX_RANK:
+            text = f"{tensor} has {len(shape)} dimensions, at most {MAX_RANK} are supported"
+            raise AutofuseError.of("AF1109", text, where=Where(node=tensor))
+    members = symbol_expr_names(graph, "s")
+    solutions = tuple(_solve(graph))
+    solved = {s.symbol for s in solutions}
+    dims = (d for _, shape in (*inputs, *outputs) for d in shape)
+    return _InferView(
+        banner=head,
+        graph=graph.name,
+        symbols=symbol_rows(graph),
+        symbol_parameters=symbol_parameters(graph),
+        symbol_values=symbol_arguments(graph).removesuffix(", "),
+        inputs=_shapes(inputs, members),
+        outputs=_shapes(outputs, members),
+        input_count=len(inputs),
+        output_count=len(outputs),
+        made_count=max(len(outputs), 1),
+        guards=overflow_guards(dims, graph.symbol_ranges(), members),
+        solutions=solutions,
+        unsolved=tuple(i for i, s in enumerate(graph.symbols) if s.name not in solved)[:1],
+    )
+
+
+def _shapes(
+    tensors: list[tuple[str, tuple[Expr, ...]]], members: dict[str, str]
+) -> tuple[_Shape, ...]:
+    return tuple(
+        _Shape(i, _comment(name), ", ".join(to_cpp(d, members) for d in shape))
+        for i, (name, shape) in enumerate(tensors)
+    )
+
+
+def _comment(name: str) -> str:
+    """A name inside a ``//`` comment: one line that does not end in a backslash."""
+    return "".join(c if " " <= c <= "~" and c != "\\" else "?" for c in name)
+
+
+def _solve(graph: FusionGraph) -> Iterator[_Solution]:
+    """For every symbol that has one, the simplest input dimension that gives it."""
+    for s in graph.symbols:
+        best: _Solution | None = None
+        for i, name in enumerate(graph.inputs):
+            for d, dim in enumerate(graph.tensors[name].shape):
+                line = _linear(dim, s.name)
+                if line is None:
+                    continue
+                found = _Solution(s.name, i, d, int_literal(line[0]), int_literal(line[1]))
+                if best is None or (line == (1, 0) and (best.factor, best.plus) != ("1", "0")):
+                    best = found
+        if best is not None:
+            yield best
+
+
+def _linear(dim: Expr, symbol: str) -> tuple[int, int] | None:
+    """``(a, b)`` if ``dim`` is ``a * symbol + b`` with a > 0, else None."""
+    plus = factor = 0
+    for monomial, c in dim.terms:
+        if not monomial:
+            plus = c
+        elif monomial == ((Sym(symbol), 1),):
+            factor = c
+        else:
+            return None
+    return (factor, plus) if factor > 0 else None

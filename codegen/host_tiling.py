@@ -1,0 +1,222 @@
+"""The generated tiling function: table rows per template; the search is in a shipped header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from autofuse.codegen.abi import (
+    SymbolRow,
+    all_impls,
+    c_string,
+    overflow_guards,
+    symbol_arguments,
+    symbol_expr_names,
+    symbol_parameters,
+    symbol_rows,
+    tile_symbol,
+)
+from autofuse.codegen.expr_cpp import check_identifier, int_literal, to_cpp
+from autofuse.codegen.provenance import banner
+from autofuse.codegen.render import render
+from autofuse.diagnostics import AutofuseError
+from autofuse.implgraph.expr import ZERO, Expr, const, product
+from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.graph import ImplGraph, Node
+from autofuse.schedule.result import ScheduleResult, tiling_keys
+from autofuse.targets import TargetSpec
+
+__all__ = ["condition_text", "moved_bytes", "render_tiling"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    index: int
+    function: str
+    extent: str
+    outer: str
+    granule: str
+    tile_max: str
+    row_elements: str
+    ub_limit: str
+    head: str
+    conditions: str
+    ub: str
+    bytes: str
+    guard: str
+    fits: str
+    tile_size: str
+    block_size: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    first: int
+    count: int
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Error:
+    kind: str
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _TilingView:
+    banner: str
+    graph: str
+    symbols: tuple[SymbolRow, ...]
+    symbol_parameters: str
+    symbol_arguments: str
+    templates: tuple[_Template, ...]
+    groups: tuple[_Group, ...]
+    results: tuple[_Result, ...]
+    result_count: int
+    key_count: int
+    machine: str
+    errors: tuple[_Error, ...]
+    workspace_size: int
+    is_static: str
+
+
+def render_tiling(
+    graph: FusionGraph, results: tuple[ScheduleResult, ...], target: TargetSpec
+) -> str:
+    """The text of ``host/<g>_tiling.cpp``."""
+    templates = tuple(
+        _template(graph, i, impl, target) for i, impl in enumerate(all_impls(results))
+    )
+    groups: list[_Group] = []
+    rows: list[_Result] = []
+    first = key = 0
+    for r in results:
+        rows.append(_Result(len(groups), len(r.groups), key))
+        key += len(tiling_keys((r,)))
+        for g in r.groups:
+            groups.append(_Group(first, len(g.impls)))
+            first += len(g.impls)
+    view = _TilingView(
+        banner=banner(graph, target.name),
+        graph=check_identifier(graph.name),
+        symbols=symbol_rows(graph),
+        symbol_parameters=symbol_parameters(graph),
+        symbol_arguments=symbol_arguments(graph),
+        templates=templates,
+        groups=tuple(groups),
+        results=tuple(rows),
+        result_count=len(rows),
+        key_count=key,
+        machine=f"{target.aiv_cores}, {target.ub_usable}, {_rate(target)}",
+        errors=tuple(_errors(graph, results, templates)),
+        workspace_size=0,
+        is_static="false" if graph.symbols else "true",
+    )
+    return render("tiling.cpp.jinja", view)
+
+
+def condition_text(impl: ImplGraph) -> tuple[str, ...]:
+    """The run-time conditions of a template in words."""
+    return tuple(f"{c.value} is a multiple of {c.multiple_of}" for c in impl.tiling.conditions)
+
+
+def moved_bytes(impl: ImplGraph) -> Expr:
+    """Bytes that loads and stores move per tile, in the tile symbol and the graph's symbols."""
+    known = {s.name for s in impl.symbols} | {impl.tiling.tile_size}
+    by_name = impl.by_name()
+    total = ZERO
+    for node in impl.nodes:
+        if node.op not in ("Load", "Store"):
+            continue
+        view = node.y
+        if not view.vectorized_axis and node.inputs:
+            view = by_name[node.inputs[0]].y
+        repeats = dict(zip(view.axis, view.repeats, strict=True))
+        elements = product(repeats.get(a, impl.axes[a].size) for a in view.vectorized_axis)
+        if not elements.symbols() <= known:
+            elements = tile_symbol(impl) * impl.tiling.row_elements
+        total = total + elements * node.y.dtype.itemsize
+    return total
+
+
+def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpec) -> _Template:
+    spec = impl.tiling
+    names = symbol_expr_names(graph, "s") | {spec.tile_size: "t"}
+    moved = moved_bytes(impl)
+    ranges = graph.symbol_ranges() | {spec.tile_size: (1, max(spec.granule, 1))}
+    checked = [spec.extent, spec.outer, spec.extent * spec.outer, spec.row_elements]
+    checked += [spec.ub, moved, *(c.value for c in spec.conditions)]
+    checked += [spec.tile_max] if spec.tile_max is not None else []
+    for e in checked:
+        if not e.symbols() <= names.keys():
+            odd = ", ".join(sorted(e.symbols() - names.keys()))
+            raise AutofuseError.of("AF9001", f"the tiling of {impl.name} depends on {odd}")
+    # Sizes are asked for with the smallest tile first, so that is where an overflow would be.
+    smallest = {spec.tile_size: const(max(spec.granule, 1))}
+    guards = overflow_guards((e.substitute(smallest) for e in checked), ranges, names)
+    return _Template(
+        index=index,
+        function=check_identifier(impl.name),
+        extent=to_cpp(spec.extent, names),
+        outer=to_cpp(spec.outer, names),
+        granule=int_literal(spec.granule),
+        tile_max="autofuse::kUnlimited" if spec.tile_max is None else to_cpp(spec.tile_max, names),
+        row_elements=to_cpp(spec.row_elements, names),
+        ub_limit=int_literal(spec.ub_limit),
+        head=int_literal(_head(impl.nodes, target)),
+        conditions=" && ".join(
+            f"autofuse::Mod({to_cpp(c.value, names)}, {int_literal(c.multiple_of)}) == 0"
+            for c in spec.conditions
+        )
+        or "true",
+        ub=to_cpp(spec.ub, names),
+        bytes=to_cpp(moved, names),
+        guard=" && ".join(f"autofuse::ProductFits({g})" for g in guards),
+        fits=f"&Fits{index}" if guards else "nullptr",
+        tile_size=check_identifier(spec.tile_size),
+        block_size=check_identifier(spec.block_size),
+    )
+
+
+def _head(nodes: Iterable[Node], target: TargetSpec) -> int:
+    """Cycles of the DMA commands of a tile before their first byte."""
+    heads = {"Load": target.load_head, "Store": target.store_head}
+    return round(sum(heads.get(n.op, 0.0) for n in nodes))
+
+
+def _rate(target: TargetSpec) -> int:
+    """Bytes per cycle that GM gives to one core when all are at work."""
+    per_core = target.gm_bandwidth_gbs * 1e3 / (target.clock_mhz * target.aiv_cores)
+    return max(round(per_core), 1)
+
+
+def _errors(
+    graph: FusionGraph, results: tuple[ScheduleResult, ...], templates: tuple[_Template, ...]
+) -> Iterable[_Error]:
+    for i, s in enumerate(graph.symbols):
+        yield _Error("kSymbolRange", i, c_string(f"{s.name} is not in [{s.min}, {s.max}]"))
+        yield _Error("kUnsolved", i, c_string(f"{s.name} does not follow from the input shapes"))
+    for row, impl in zip(templates, all_impls(results), strict=True):
+        where = f"template {row.function}: "
+        if impl.tiling.conditions:
+            broken = " and ".join(condition_text(impl))
+            yield _Error(
+                "kCondition", row.index, c_string(f"{where}it does not hold that {broken}")
+            )
+        if row.guard:
+            yield _Error("kOverflow", row.index, c_string(f"{where}the sizes do not fit 64 bits"))
+        limit = f"{impl.tiling.ub_limit} bytes of UB"
+        if impl.tiling.tile_max is not None:
+            limit += f" or is longer than {impl.tiling.tile_max}"
+        text = f"{where}even the smallest tile does not fit {limit}"
+        yield _Error("kNoTile", row.index, c_string(text))
+    for i, name in enumerate(graph.inputs):
+        shape = ", ".join(str(d) for d in graph.tensors[name].shape)
+        yield _Error("kInputShape", i, c_string(f"input {name} does not have the shape [{shape}]"))

@@ -1,0 +1,158 @@
+"""Spelling of vector calls: how a node and its registry ``Call`` become arguments, one function per style."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from autofuse.codegen.kernel_ir import Arg, Call, Count, EnumArg, LocalArg, Number, ScalarVar
+from autofuse.implgraph.dtypes import BY_NAME, DType
+from autofuse.implgraph.expr import CeilDiv, Expr, align_up
+from autofuse.implgraph.graph import Node
+from autofuse.implgraph.ops import Call as CallRow
+
+__all__ = ["STYLES", "CallSite"]
+
+#: Elements per mask word group: a mask buffer is sized in steps of 256 elements, 16 words of 16 bits.
+MASK_STEP, MASK_WORDS = 256, 16
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """What a style needs to know.
+
+    Attributes:
+        tensors: UB tensor of every input that is one, by position; scalars by position in ``scalars``.
+        count: elements of the result, without rounding.
+    """
+
+    node: Node
+    row: CallRow
+    dst: str
+    tensors: Mapping[int, tuple[str, DType]]
+    scalars: Mapping[int, Number | ScalarVar]
+    count: Expr
+    tmp: str | None
+
+    def local(self, i: int) -> LocalArg:
+        """Input ``i`` as a tensor argument, reinterpreted if the row says so."""
+        name, dtype = self.tensors[i]
+        return LocalArg(name, self.view(dtype))
+
+    def view(self, dtype: DType) -> DType | None:
+        """The type that a tensor is reinterpreted to, or None."""
+        name = self.row.as_type.get(dtype.name)
+        return BY_NAME[name] if name else None
+
+    def result(self) -> LocalArg:
+        """The destination argument."""
+        return LocalArg(self.dst, self.view(self.node.y.dtype))
+
+    def rounded(self, dtype: DType) -> Expr:
+        """The count, rounded up to the call's granule in elements of ``dtype``."""
+        return (
+            align_up(self.count, self.row.granule // dtype.itemsize)
+            if self.row.granule
+            else self.count
+        )
+
+    def made(self, *args: Arg, extra: tuple[str, ...] = ()) -> Call:
+        """The statement."""
+        reads = tuple(dict.fromkeys(name for name, _ in self.tensors.values()))
+        return Call(self.row.api, args, (self.dst, *extra), reads)
+
+
+Style: TypeAlias = Callable[[CallSite], Call]
+
+
+def _count(s: CallSite) -> Count:
+    if s.node.y.dtype.kind == "m":
+        return Count(CeilDiv(s.count, MASK_STEP) * MASK_WORDS)
+    return Count(s.count)
+
+
+def _unary(s: CallSite) -> Call:
+    return s.made(s.result(), s.local(0), _count(s))
+
+
+def _binary(s: CallSite) -> Call:
+    return s.made(s.result(), s.local(0), s.local(1), _count(s))
+
+
+def _scalar(s: CallSite) -> Call:
+    return s.made(s.result(), s.local(0), s.scalars[1], _count(s))
+
+
+def _cast(s: CallSite) -> Call:
+    mode = EnumArg(f"RoundMode::CAST_{s.node.attrs['round']}")
+    return s.made(s.result(), s.local(0), mode, Count(s.count))
+
+
+def _mode(s: CallSite) -> EnumArg:
+    return EnumArg(f"CMPMODE::{s.node.attrs['mode']}")
+
+
+def _compare(s: CallSite) -> Call:
+    dtype = s.tensors[0][1]
+    return s.made(s.result(), s.local(0), s.local(1), _mode(s), Count(s.rounded(dtype)))
+
+
+def _compare_scalar(s: CallSite) -> Call:
+    dtype = s.tensors[0][1]
+    return s.made(s.result(), s.local(0), s.scalars[1], _mode(s), Count(s.rounded(dtype)))
+
+
+def _select(s: CallSite) -> Call:
+    dtype = s.tensors[1][1]
+    mask = LocalArg(s.tensors[0][0])
+    mode = "VSEL_TENSOR_TENSOR_MODE" if 2 in s.tensors else "VSEL_TENSOR_SCALAR_MODE"
+    other: Arg = s.local(2) if 2 in s.tensors else s.scalars[2]
+    return s.made(
+        s.result(), mask, s.local(1), other, EnumArg(f"SELMODE::{mode}"), Count(s.rounded(dtype))
+    )
+
+
+def _duplicate(s: CallSite) -> Call:
+    return s.made(s.result(), s.scalars[0], Count(s.count))
+
+
+def _ub_copy(s: CallSite) -> Call:
+    """DataCopy moves whole 32-byte units; the buffers are sized in such units."""
+    step = 32 // s.node.y.dtype.itemsize
+    return s.made(s.result(), s.local(0), Count(align_up(s.count, step)))
+
+
+def _advanced_unary(s: CallSite) -> Call:
+    assert s.tmp is not None
+    return s.made(s.result(), s.local(0), LocalArg(s.tmp), Count(s.count), extra=(s.tmp,))
+
+
+def _advanced_binary(s: CallSite) -> Call:
+    assert s.tmp is not None
+    return s.made(
+        s.result(), s.local(0), s.local(1), LocalArg(s.tmp), Count(s.count), extra=(s.tmp,)
+    )
+
+
+STYLES: Mapping[str, Style] = {
+    "unary": _unary,
+    "binary": _binary,
+    "scalar": _scalar,
+    "cast": _cast,
+    "compare": _compare,
+    "compare_scalar": _compare_scalar,
+    "select": _select,
+    "duplicate": _duplicate,
+    "ub_copy": _ub_copy,
+    "advanced_unary": _advanced_unary,
+    "advanced_binary": _advanced_binary,
+}
+
+#: Inputs that a style takes as scalars, by position, when the operand is uniform.
+SCALAR_INPUTS: Mapping[str, frozenset[int]] = {
+    "scalar": frozenset({1}),
+    "compare_scalar": frozenset({1}),
+    "select": frozenset({2}),
+    "duplicate": frozenset({0}),
+}

@@ -1,0 +1,139 @@
+"""``<g>.json``: what a loader, or a reader, needs to know about a generated kernel."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from autofuse import __version__
+from autofuse.codegen.abi import (
+    all_impls,
+    input_parameter,
+    output_parameter,
+    symbol_parameters,
+    tiling_fields,
+)
+from autofuse.codegen.host_tiling import condition_text
+from autofuse.codegen.provenance import graph_digest
+from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.fusion import FusionGraph, Tensor
+from autofuse.implgraph.graph import ImplGraph
+from autofuse.schedule.result import ScheduleResult, tiling_keys
+from autofuse.targets import TargetSpec
+
+__all__ = ["SCHEMA", "metadata_text"]
+
+SCHEMA = "autofuse.kernel/1"
+
+Json: TypeAlias = "dict[str, object]"
+
+
+def metadata_text(
+    graph: FusionGraph,
+    results: tuple[ScheduleResult, ...],
+    target: TargetSpec,
+    kernel_text: str,
+) -> str:
+    """The text of ``<g>.json``.
+
+    ``blockDim`` is the number of cores of the target: how many run is decided by the tiling
+    function.  Sizes are numbers where they are known and expressions in the symbols elsewhere.
+    """
+    found: Json = {
+        "schema": SCHEMA,
+        "generator": f"autofuse {__version__}",
+        "kernelName": graph.name,
+        "target": target.name,
+        "npuArch": target.npu_arch,
+        "blockDim": target.aiv_cores,
+        "dynamic": bool(graph.symbols),
+        "sha256": hashlib.sha256(kernel_text.encode()).hexdigest(),
+        "graphSha256": graph_digest(graph),
+        "inputs": [
+            _tensor(graph.tensors[n], n, input_parameter(graph, i))
+            for i, n in enumerate(graph.inputs)
+        ],
+        "outputs": [
+            _tensor(graph.tensors[o.tensor], o.name, output_parameter(graph, i))
+            | {"inout": o.inout}
+            for i, o in enumerate(graph.outputs)
+        ],
+        "symbols": [
+            {"name": s.name, "min": s.min, "max": s.max, "hint": s.hint} for s in graph.symbols
+        ],
+        "workspace": {"bytes": 0},
+        "functions": _functions(graph),
+        "tilingData": [
+            {"name": f.name, "type": f.ctype, "default": f.default, "meaning": f.meaning}
+            for f in tiling_fields(graph, results)
+        ],
+        "tilingKeys": [
+            {"key": key, "functions": [impl.name for impl in choice]}
+            for key, choice in enumerate(tiling_keys(results))
+        ],
+        "templates": [_template(impl) for impl in all_impls(results)],
+        "rejected": [
+            {"result": r.index, "group": x.group, "template": x.template, "reason": x.reason}
+            for r in results
+            for x in r.rejected
+        ],
+    }
+    return json.dumps(found, indent=2, ensure_ascii=True) + "\n"
+
+
+def _functions(graph: FusionGraph) -> Json:
+    """Prototypes of the C functions whose parameters depend on the graph."""
+    sizes = symbol_parameters(graph)
+    tail = "AutofuseTilingData*, uint32_t* workspace_size, uint32_t* block_dim, ResLimit*"
+    pointers = "void*, " * (len(graph.inputs) + len(graph.outputs) + 1)
+    return {
+        "AutofuseTiling": f"int64_t ({sizes}{tail})",
+        "AutofuseTilingForKey": f"int64_t (uint32_t key, {sizes}{tail})",
+        "AutofuseLaunch": (
+            f"int64_t (uint32_t block_dim, void* stream, {pointers}AutofuseTilingData*)"
+        ),
+        "InferShapeFromSymbols": (f"int64_t ({sizes}uint32_t num_outputs, AutofuseShape* outputs)"),
+    }
+
+
+def _tensor(t: Tensor, name: str, parameter: str) -> Json:
+    return {
+        "name": name,
+        "parameter": parameter,
+        "dtype": t.dtype.name,
+        "shape": _sizes(t.shape),
+        "strides": None if t.strides is None else _sizes(t.strides),
+        "offset": 0 if t.offset is None else _size(t.offset),
+        "scalar": t.scalar,
+    }
+
+
+def _template(impl: ImplGraph) -> Json:
+    spec = impl.tiling
+    return {
+        "function": impl.name,
+        "result": impl.result,
+        "group": impl.group,
+        "template": impl.template,
+        "suffix": impl.suffix,
+        "tileSymbol": spec.tile_size,
+        "blockSymbol": spec.block_size,
+        "extent": _size(spec.extent),
+        "outer": _size(spec.outer),
+        "granule": spec.granule,
+        "tileMax": None if spec.tile_max is None else _size(spec.tile_max),
+        "ubBytes": _size(spec.ub),
+        "ubLimit": spec.ub_limit,
+        "conditions": list(condition_text(impl)),
+    }
+
+
+def _sizes(values: Sequence[Expr]) -> list[int | str]:
+    return [_size(v) for v in values]
+
+
+def _size(value: Expr) -> int | str:
+    number = value.as_int()
+    return str(value) if number is None else number

@@ -1,0 +1,26 @@
+"""Passes over KernelIR: frozen dataclasses with a ``name`` and ``__call__(fn) -> fn``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from autofuse.codegen.kernel_ir import KernelFn
+from autofuse.codegen.passes.barriers import InsertBarriers
+from autofuse.codegen.passes.name_copies import NameCopies
+from autofuse.codegen.passes.unused import RemoveUnused
+
+__all__ = ["PIPELINE", "run_passes"]
+
+#: What runs between lowering and emission, in order.
+PIPELINE: tuple[Callable[[KernelFn], KernelFn], ...] = (
+    InsertBarriers(),
+    NameCopies(),
+    RemoveUnused(),
+)
+
+
+def run_passes(fn: KernelFn) -> KernelFn:
+    """The function after all passes."""
+    for p in PIPELINE:
+        fn = p(fn)
+    return fn

@@ -1,0 +1,110 @@
+"""Gives the GM offsets and DMA descriptors of a block names, each distinct one once.
+
+Loads and stores of one tile mostly move the same bytes of different tensors; computed once, they are shorter to read
+and cost the scalar unit less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from autofuse.codegen.kernel_ir import (
+    Comment,
+    CopyIn,
+    CopyOut,
+    DmaBlock,
+    DmaLet,
+    For,
+    KernelFn,
+    Let,
+    Stmt,
+)
+from autofuse.implgraph.expr import ZERO, Expr, sym
+
+__all__ = ["NameCopies"]
+
+
+@dataclass(slots=True)
+class _Names:
+    """Names of one function; numbers are not used twice."""
+
+    offsets: dict[Expr, str] = field(default_factory=dict)
+    blocks: dict[tuple[bool, DmaBlock], str] = field(default_factory=dict)
+    made: list[Stmt] = field(default_factory=list)
+    count: dict[str, int] = field(default_factory=dict)
+
+    def fresh(self, stem: str) -> str:
+        number = self.count.get(stem, 0)
+        self.count[stem] = number + 1
+        return f"{stem}{number}"
+
+    def offset(self, e: Expr) -> Expr:
+        if len(e.terms) == 0 or (len(e.terms) == 1 and len(e.terms[0][0]) <= 1):
+            return e
+        if e not in self.offsets:
+            self.offsets[e] = self.fresh("offset")
+            self.made.append(Let(self.offsets[e], e))
+        return sym(self.offsets[e])
+
+    def block(self, b: DmaBlock, load: bool) -> str:
+        # Without gaps the descriptors of loads and stores are the same.
+        key = (load and not (b.gm_gap == ZERO and b.ub_gap == ZERO), b)
+        if key not in self.blocks:
+            self.blocks[key] = self.fresh("block")
+            self.made.append(DmaLet(self.blocks[key], b, load))
+        return self.blocks[key]
+
+
+@dataclass(frozen=True)
+class NameCopies:
+    """Copies inside further loops keep their offsets, which change with the loop."""
+
+    name: str = "name-copies"
+
+    def __call__(self, fn: KernelFn) -> KernelFn:
+        """The function with named offsets and descriptors."""
+        if not all(c.pad for c in _copies(fn.body)):
+            return fn
+        counters: dict[str, int] = {}
+        body: list[Stmt] = []
+        for s in _named(fn.body, _Names(count=counters)):
+            if isinstance(s, For):
+                s = replace(s, body=_named(s.body, _Names(count=counters)))
+            body.append(s)
+        return replace(fn, body=tuple(body))
+
+
+def _copies(body: tuple[Stmt, ...]) -> list[CopyIn | CopyOut]:
+    out: list[CopyIn | CopyOut] = []
+    for s in body:
+        if isinstance(s, For):
+            out += _copies(s.body)
+        elif isinstance(s, CopyIn | CopyOut):
+            out.append(s)
+    return out
+
+
+def _named(body: tuple[Stmt, ...], names: _Names) -> tuple[Stmt, ...]:
+    """The statements of one block, definitions behind the leading Lets or before the first copy."""
+    out: list[Stmt] = []
+    first: int | None = None
+    for s in body:
+        if isinstance(s, CopyIn | CopyOut):
+            if first is None:
+                first = len(out)
+            named = names.block(s.block, isinstance(s, CopyIn))
+            s = replace(s, gm_offset=names.offset(s.gm_offset), block_name=named)
+        out.append(s)
+    if first is None:
+        return body
+    # A loop body begins with the indices that offsets are made of; a function begins with much else.
+    lead = next((i for i, s in enumerate(out) if not isinstance(s, Let)), len(out))
+    at = max(lead, 0) if not any(isinstance(s, For) for s in out) else _statement_start(out, first)
+    return (*out[:at], *names.made, *out[at:])
+
+
+def _statement_start(body: list[Stmt], at: int) -> int:
+    """Index of the comment that heads the statement group of ``body[at]``."""
+    while at > 0 and not isinstance(body[at], Comment):
+        at -= 1
+    return at

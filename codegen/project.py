@@ -1,0 +1,71 @@
+"""The CMake project around the generated files, and the constant headers that they include."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from autofuse.codegen.expr_cpp import check_identifier
+from autofuse.codegen.provenance import banner
+from autofuse.codegen.render import header_names, read_text, render
+from autofuse.implgraph.fusion import FusionGraph
+from autofuse.targets import TargetSpec
+
+__all__ = ["preset_names", "project_files"]
+
+#: Name of the product line of an architecture, for the presets.
+_FAMILIES = {"2201": "ascend910b", "2002": "ascend310p"}
+
+
+@dataclass(frozen=True, slots=True)
+class _CMakeView:
+    banner: str
+    graph: str
+    npu_arch: str
+
+
+def project_files(graph: FusionGraph, target: TargetSpec) -> dict[str, str]:
+    """``CMakeLists.txt``, ``CMakePresets.json`` and ``include/*.h`` by path."""
+    name = check_identifier(graph.name)
+    view = _CMakeView(banner(graph, target.name, "#"), name, target.npu_arch)
+    files = {
+        "CMakeLists.txt": render("CMakeLists.txt.jinja", view),
+        "CMakePresets.json": _presets(target),
+    }
+    return files | {f"include/{h}": read_text(h) for h in header_names()}
+
+
+def preset_names(target: TargetSpec) -> tuple[str, ...]:
+    """The presets of a project: for the twin, for the chip, and the chip's product line."""
+    return ("twin", "ascend", _FAMILIES[target.arch])
+
+
+def _presets(target: TargetSpec) -> str:
+    twin, chip, family = preset_names(target)
+    configure: list[dict[str, object]] = [
+        {
+            "name": "base",
+            "hidden": True,
+            "binaryDir": "${sourceDir}/build/${presetName}",
+            "cacheVariables": {"CMAKE_BUILD_TYPE": "Release"},
+        },
+        {
+            "name": twin,
+            "displayName": "the CPU twin; needs -DAUTOFUSE_TWIN_DIR=$(autofuse doctor --twin-dir)",
+            "inherits": "base",
+            "cacheVariables": {"AUTOFUSE_BACKEND": "twin"},
+        },
+        {
+            "name": chip,
+            "displayName": f"{target.soc}; needs CANN and its set_env.sh",
+            "inherits": "base",
+            "cacheVariables": {
+                "AUTOFUSE_BACKEND": "ascend",
+                "CMAKE_ASC_ARCHITECTURES": target.npu_arch,
+            },
+        },
+        {"name": family, "displayName": f"the same as {chip}", "inherits": chip},
+    ]
+    build = [{"name": n, "configurePreset": n} for n in (twin, chip, family)]
+    found = {"version": 3, "configurePresets": configure, "buildPresets": build}
+    return json.dumps(found, indent=2) + "\n"

@@ -1,0 +1,104 @@
+"""The only door to jinja2: a template, and a frozen dataclass whose fields are its variables.
+
+Templates are shells of files.  They hold no arithmetic and no decisions about ops; what goes into a
+hole is text or plain values that Python made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import jinja2
+import jinja2.meta
+
+__all__ = [
+    "FOLDERS",
+    "UNDEFINED",
+    "header_names",
+    "read_text",
+    "render",
+    "template_names",
+    "template_variables",
+]
+
+#: Packages that hold templates (``*.jinja``) and constant files; a name is in one of them only.
+FOLDERS = ("host_templates", "device_templates")
+SUFFIX = ".jinja"
+UNDEFINED = jinja2.UndefinedError
+_CHECKED: set[tuple[str, type[Any]]] = set()
+
+
+def render(template: str, view: object) -> str:
+    """The text of ``template`` with the fields of ``view`` as its variables.
+
+    Raises:
+        TypeError: ``view`` is not a frozen dataclass, or its fields are not the variables.
+    """
+    kind: type[Any] = type(view)
+    if not is_dataclass(view) or not kind.__dataclass_params__.frozen:
+        raise TypeError(f"{kind.__name__} must be a frozen dataclass")
+    names = tuple(f.name for f in fields(kind))
+    if (template, kind) not in _CHECKED:
+        _check(template, kind, names)
+        _CHECKED.add((template, kind))
+    return _environment().get_template(template).render({n: getattr(view, n) for n in names})
+
+
+def template_names() -> tuple[str, ...]:
+    """All templates of both folders, sorted."""
+    return tuple(sorted(n for n in _sources() if n.endswith(SUFFIX)))
+
+
+def header_names() -> tuple[str, ...]:
+    """The headers of both folders that go into the output as they are, sorted."""
+    return tuple(sorted(n for n in _sources() if n.endswith(".h")))
+
+
+def template_variables(template: str) -> frozenset[str]:
+    """Names that the template expects."""
+    tree = _environment().parse(read_text(template))
+    return frozenset(jinja2.meta.find_undeclared_variables(tree))
+
+
+def read_text(name: str) -> str:
+    """The text of a file in one of the folders, as it lies there."""
+    return _sources()[name]
+
+
+@cache
+def _sources() -> dict[str, str]:
+    out: dict[str, str] = {}
+    for folder in FOLDERS:
+        for f in resources.files("autofuse").joinpath(folder).iterdir():
+            if f.name.endswith((SUFFIX, ".h")):
+                if f.name in out:
+                    raise ValueError(f"{f.name} is in more than one of {', '.join(FOLDERS)}")
+                out[f.name] = f.read_text(encoding="utf-8")
+    return out
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: _sources().get(name)),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+        auto_reload=False,
+    )
+
+
+def _check(template: str, kind: type[Any], names: tuple[str, ...]) -> None:
+    variables = template_variables(template)
+    if variables != set(names):
+        missing = ", ".join(sorted(variables - set(names))) or "none"
+        unused = ", ".join(sorted(set(names) - variables)) or "none"
+        raise TypeError(
+            f"template {template} and view {kind.__name__} differ: "
+            f"missing {missing}; unused {unused}"
+        )

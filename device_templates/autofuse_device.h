@@ -1,0 +1,102 @@
+// Device code that generated kernels share: broadcasts in UB and float constants by their bits.
+#ifndef AUTOFUSE_DEVICE_H
+#define AUTOFUSE_DEVICE_H
+
+#include "kernel_operator.h"
+
+namespace autofuse {
+
+constexpr uint32_t kBlockBytes = 32;    // unit of UB addresses
+constexpr uint32_t kVectorBytes = 256;  // one repeat of a vector instruction
+constexpr uint32_t kMaxRepeat = 255;
+constexpr uint32_t kMaxBlockStride = 255;  // repeat strides are counted in 32-byte blocks
+
+// A load that pads nothing: the rest of the last 32-byte unit of a block is not used.
+template <typename T>
+__aicore__ inline AscendC::DataCopyPadExtParams<T> NoPad() {
+  return AscendC::DataCopyPadExtParams<T>{false, 0, 0, 0};
+}
+
+// The float with these bits: NaN and infinities have no literal.
+__aicore__ inline float FloatBits(uint32_t bits) {
+  union {
+    uint32_t u;
+    float f;
+  } value;
+  value.u = bits;
+  return value.f;
+}
+
+// Copies `rows` rows of `row` elements in UB. Destination rows are `dst_pitch` elements apart, source rows `src_pitch`
+// (0: the same row again and again). `spread`: a source row is one 32-byte block, repeated along the row.
+// Pitches are multiples of 32 bytes wherever there is more than one row.
+template <typename T>
+__aicore__ inline void CopyRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, uint32_t rows,
+                                uint32_t row, uint32_t dst_pitch, uint32_t src_pitch, bool spread) {
+  constexpr uint32_t block = kBlockBytes / sizeof(T);
+  constexpr uint32_t lanes = kVectorBytes / sizeof(T);
+  const uint32_t chunks = (row + lanes - 1) / lanes;
+  const uint16_t src_block = spread ? 0 : 1;
+  if (rows >= chunks && dst_pitch / block <= kMaxBlockStride && src_pitch / block <= kMaxBlockStride) {
+    // One instruction per 256 bytes of the row and 255 rows.
+    const AscendC::CopyRepeatParams params{1, src_block, static_cast<uint16_t>(dst_pitch / block),
+                                           static_cast<uint16_t>(src_pitch / block)};
+    for (uint32_t at = 0; at < row; at += lanes) {
+      const uint64_t mask = row - at < lanes ? row - at : lanes;
+      for (uint32_t first = 0; first < rows; first += kMaxRepeat) {
+        const uint32_t count = rows - first < kMaxRepeat ? rows - first : kMaxRepeat;
+        AscendC::Copy(dst[first * dst_pitch + at], src[first * src_pitch + (spread ? 0 : at)], mask,
+                      static_cast<uint8_t>(count), params);
+      }
+    }
+    return;
+  }
+  // One instruction per row and 255 * 256 bytes of it, and one for the rest of the row.
+  const AscendC::CopyRepeatParams params{1, src_block, 8, static_cast<uint16_t>(spread ? 0 : 8)};
+  const uint32_t full = row / lanes;
+  for (uint32_t r = 0; r < rows; r++) {
+    const uint32_t to = r * dst_pitch;
+    const uint32_t from = r * src_pitch;
+    for (uint32_t first = 0; first < full; first += kMaxRepeat) {
+      const uint32_t count = full - first < kMaxRepeat ? full - first : kMaxRepeat;
+      AscendC::Copy(dst[to + first * lanes], src[from + (spread ? 0 : first * lanes)], static_cast<uint64_t>(lanes),
+                    static_cast<uint8_t>(count), params);
+    }
+    if (row > full * lanes) {
+      AscendC::Copy(dst[to + full * lanes], src[from + (spread ? 0 : full * lanes)],
+                    static_cast<uint64_t>(row - full * lanes), 1, params);
+    }
+  }
+}
+
+// dst[r, c] = src[r] for `rows` rows of `cols` elements. With more than one row, a row is a multiple of 32 bytes.
+// `tmp` holds 32 bytes for every row, rounded up to 8 rows.
+template <typename T>
+__aicore__ inline void BroadcastInner(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                      const AscendC::LocalTensor<uint8_t>& tmp, int64_t rows, int64_t cols) {
+  constexpr uint32_t block = kBlockBytes / sizeof(T);
+  const AscendC::LocalTensor<T> spread = tmp.ReinterpretCast<T>();
+  const uint32_t eights = static_cast<uint32_t>((rows + 7) / 8);
+  for (uint32_t first = 0; first < eights; first += kMaxRepeat) {
+    const uint32_t count = eights - first < kMaxRepeat ? eights - first : kMaxRepeat;
+    AscendC::Brcb(spread[first * 8 * block], src[first * 8], static_cast<uint8_t>(count), {1, 8});
+  }
+  AscendC::PipeBarrier<PIPE_V>();
+  CopyRows(dst, spread, static_cast<uint32_t>(rows), static_cast<uint32_t>(cols), static_cast<uint32_t>(cols), block,
+           true);
+}
+
+// dst[o, m, i] = src[o, i]. With more than one row, `inner` is a multiple of 32 bytes.
+template <typename T>
+__aicore__ inline void BroadcastOuter(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                      int64_t outer, int64_t mid, int64_t inner) {
+  const uint32_t row = static_cast<uint32_t>(inner);
+  const uint32_t rows = static_cast<uint32_t>(mid);
+  for (uint32_t o = 0; o < static_cast<uint32_t>(outer); o++) {
+    CopyRows(dst[o * rows * row], src[o * row], rows, row, row, 0, false);
+  }
+}
+
+}  // namespace autofuse
+
+#endif  // AUTOFUSE_DEVICE_H

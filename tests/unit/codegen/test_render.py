@@ -1,0 +1,89 @@
+"""Templates are shells: variables are the fields of a view; nothing is computed or decided."""
+
+import re
+from dataclasses import dataclass, fields, is_dataclass
+
+import pytest
+
+from autofuse.codegen import device, host, host_tiling, project, render
+
+VIEWS = {
+    "CMakeLists.txt.jinja": project._CMakeView,
+    "get_kernel.cpp.jinja": host._KernelView,
+    "infer_shape.cpp.jinja": host._InferView,
+    "launch.cpp.jinja": host._LaunchView,
+    "tiling.cpp.jinja": host_tiling._TilingView,
+    "tiling_data.h.jinja": host._DataView,
+}
+
+
+@dataclass(frozen=True)
+class Empty:
+    pass
+
+
+@dataclass
+class Loose:
+    banner: str
+    graph: str
+
+
+@dataclass(frozen=True)
+class TooMuch:
+    banner: str
+    graph: str
+    colour: str
+
+
+@pytest.mark.parametrize("template", VIEWS)
+def test_variables_are_the_fields_of_the_view(template: str) -> None:
+    view = VIEWS[template]
+    assert is_dataclass(view)
+    assert render.template_variables(template) == {f.name for f in fields(view)}
+
+
+def test_every_template_has_a_view_somewhere() -> None:
+    known = set(VIEWS) | {"kernel.cpp.jinja"}
+    assert set(render.template_names()) == known
+    assert device.__name__  # kernel.cpp.jinja is rendered, and so checked, there
+
+
+@pytest.mark.parametrize("template", render.template_names())
+def test_template_holds_no_arithmetic_and_no_decision_about_ops(template: str) -> None:
+    text = render.read_text(template)
+    depth = deepest = 0
+    for tag in re.findall(r"\{[{%].*?[%}]\}", text, re.DOTALL):
+        assert not re.search(r"//|%(?!\})|\*|[^{]\+|op ?==", tag[2:-2]), tag
+        if tag.startswith("{%"):
+            word = tag.strip("{%- }").split()[0]
+            depth += {"for": 1, "if": 1, "endfor": -1, "endif": -1}.get(word, 0)
+            deepest = max(deepest, depth)
+    assert depth == 0
+    assert deepest <= 2
+
+
+@pytest.mark.parametrize("view", [Empty(), TooMuch("", "", "")])
+def test_a_view_with_other_fields_is_refused(view: object) -> None:
+    with pytest.raises(TypeError, match=r"get_kernel.cpp.jinja and view"):
+        render.render("get_kernel.cpp.jinja", view)
+
+
+@pytest.mark.parametrize("view", [Loose("", ""), {"banner": "", "graph": ""}])
+def test_a_view_must_be_frozen(view: object) -> None:
+    with pytest.raises(TypeError, match="frozen dataclass"):
+        render.render("get_kernel.cpp.jinja", view)
+
+
+def test_text_is_not_escaped() -> None:
+    text = render.render("get_kernel.cpp.jinja", host._KernelView("// <&>", "g"))
+    assert text.startswith("// <&>\n")
+    assert text.endswith("#endif\n")
+
+
+def test_headers_are_guarded() -> None:
+    assert {"autofuse_math.h", "autofuse_launch.h"} <= set(render.header_names())
+    for name in render.header_names():
+        text = render.read_text(name)
+        guard = name.upper().replace(".", "_")
+        assert f"#ifndef {guard}\n#define {guard}\n" in text, name
+        assert text.rstrip().splitlines()[-1].startswith("#endif"), name
