@@ -1,0 +1,52 @@
+"""Loads generated kernels and runs them on the CPU twin of the Ascend C API."""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+DEFAULT_UB_SIZE: int
+
+class Finding(TypedDict):
+    """One failed check; core is the lowest core that reported it, cores is how many did."""
+
+    code: str
+    core: int
+    cores: int
+    api: str
+    message: str
+
+class Kernel:
+    """A generated kernel library, loaded with its symbols kept local."""
+
+    def __init__(self, path: str) -> None: ...
+    @property
+    def path(self) -> str: ...
+    def close(self) -> None: ...
+    def has(self, symbol: str) -> bool: ...
+    def call_int(self, symbol: str, int_args: Sequence[int] = ...) -> int: ...
+    def tiling(
+        self,
+        symbols: Sequence[int],
+        tiling_bytes: int,
+        limit: tuple[int, int] | None = None,
+        key: int = -1,
+    ) -> tuple[int, bytes, int, int]: ...
+    def tiling_error_text(self, rc: int) -> str: ...
+    def launch(
+        self,
+        block_dim: int,
+        pointers: Sequence[int],
+        tiling_data: bytes,
+        *,
+        regions: Sequence[tuple[int, int, str, bool]] = ...,
+        ub_size: int = 0,
+        threads: int = 0,
+    ) -> list[Finding]: ...
+
+def version() -> str: ...
+def float_to_half(values: npt.ArrayLike) -> npt.NDArray[np.uint16]: ...
+def half_to_float(bits: npt.ArrayLike) -> npt.NDArray[np.float32]: ...
+def float_to_bf16(values: npt.ArrayLike) -> npt.NDArray[np.uint16]: ...
+def bf16_to_float(bits: npt.ArrayLike) -> npt.NDArray[np.float32]: ...

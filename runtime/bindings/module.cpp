@@ -1,0 +1,259 @@
+// Python module autofuse._twin: loading a generated kernel library, its tiling function, and checked launches.
+#include <dlfcn.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "autofuse_twin/launch.h"
+#include "autofuse_twin/types.h"
+
+namespace py = pybind11;
+
+namespace {
+
+constexpr size_t kMaxSymbols = 64;
+
+// Layout shared with the generated host code.
+struct ResLimit {
+    uint32_t valid_num;
+    uint32_t aiv_num;
+    uint32_t aic_num;
+    uint32_t ub_size;
+    uint32_t resv[10];
+};
+
+struct TilingArgs {
+    void* data;
+    uint32_t* workspace;
+    uint32_t* block_dim;
+    ResLimit* limit;
+};
+
+template <size_t> using Int64 = int64_t;
+
+// AutofuseTiling takes one int64_t per symbol before its pointers, so each symbol count is its own function type.
+template <size_t... I>
+int64_t CallTiling(void* fn, const int64_t* symbols, const TilingArgs& a, std::index_sequence<I...>) {
+    using Fn = int64_t (*)(Int64<I>..., void*, uint32_t*, uint32_t*, ResLimit*);
+    (void)symbols;
+    return reinterpret_cast<Fn>(fn)(symbols[I]..., a.data, a.workspace, a.block_dim, a.limit);
+}
+template <size_t... I>
+int64_t CallTilingForKey(void* fn, uint32_t key, const int64_t* symbols, const TilingArgs& a, std::index_sequence<I...>) {
+    using Fn = int64_t (*)(uint32_t, Int64<I>..., void*, uint32_t*, uint32_t*, ResLimit*);
+    (void)symbols;
+    return reinterpret_cast<Fn>(fn)(key, symbols[I]..., a.data, a.workspace, a.block_dim, a.limit);
+}
+
+using TilingCall = int64_t (*)(void*, int64_t, const int64_t*, const TilingArgs&);
+template <size_t N> int64_t TilingOf(void* fn, int64_t key, const int64_t* symbols, const TilingArgs& a) {
+    if (key < 0) {
+        return CallTiling(fn, symbols, a, std::make_index_sequence<N>{});
+    }
+    return CallTilingForKey(fn, static_cast<uint32_t>(key), symbols, a, std::make_index_sequence<N>{});
+}
+template <size_t... N> TilingCall PickTiling(size_t n, std::index_sequence<N...>) {
+    static constexpr TilingCall table[] = {TilingOf<N>...};
+    return table[n];
+}
+
+using PlainCall = int64_t (*)(void*, const int64_t*);
+template <size_t... I> int64_t CallPlain(void* fn, const int64_t* args, std::index_sequence<I...>) {
+    (void)args;
+    return reinterpret_cast<int64_t (*)(Int64<I>...)>(fn)(args[I]...);
+}
+template <size_t N> int64_t PlainOf(void* fn, const int64_t* args) {
+    return CallPlain(fn, args, std::make_index_sequence<N>{});
+}
+template <size_t... N> PlainCall PickPlain(size_t n, std::index_sequence<N...>) {
+    static constexpr PlainCall table[] = {PlainOf<N>...};
+    return table[n];
+}
+
+using Region = std::tuple<uintptr_t, uint64_t, std::string, bool>;
+
+class Kernel {
+public:
+    explicit Kernel(const std::string& path) : path_(path), handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+        if (handle_ == nullptr) {
+            const char* why = dlerror();
+            throw std::runtime_error(why == nullptr ? "cannot load " + path : why);
+        }
+    }
+    Kernel(const Kernel&) = delete;
+    Kernel& operator=(const Kernel&) = delete;
+    ~Kernel() { Close(); }
+
+    const std::string& Path() const { return path_; }
+    void Close() {
+        if (handle_ != nullptr) {
+            dlclose(handle_);
+            handle_ = nullptr;
+        }
+    }
+
+    bool Has(const std::string& symbol) const { return handle_ != nullptr && dlsym(handle_, symbol.c_str()) != nullptr; }
+
+    // Calls int64_t f(int64_t...) with up to 64 arguments.
+    int64_t CallInt(const std::string& symbol, const std::vector<int64_t>& args) const {
+        void* fn = Symbol(symbol);
+        if (args.size() > kMaxSymbols) {
+            throw std::invalid_argument("at most 64 arguments are supported");
+        }
+        return PickPlain(args.size(), std::make_index_sequence<kMaxSymbols + 1>{})(fn, args.data());
+    }
+
+    std::tuple<int64_t, py::bytes, uint32_t, uint32_t> Tiling(const std::vector<int64_t>& symbols, size_t tiling_bytes,
+                                                              std::optional<std::pair<uint32_t, uint32_t>> limit,
+                                                              int64_t key) const {
+        if (symbols.size() > kMaxSymbols) {
+            throw std::invalid_argument("at most 64 symbols are supported");
+        }
+        void* fn = Symbol(key < 0 ? "AutofuseTiling" : "AutofuseTilingForKey");
+        // 64-bit units keep the buffer aligned for any POD.
+        std::vector<uint64_t> data((tiling_bytes + 7) / 8, 0);
+        uint32_t workspace = 0;
+        uint32_t block_dim = 0;
+        ResLimit res{};
+        if (limit) {
+            res.valid_num = 3;
+            res.aiv_num = limit->first;
+            res.ub_size = limit->second;
+        }
+        const TilingArgs args{data.data(), &workspace, &block_dim, limit ? &res : nullptr};
+        int64_t rc = 0;
+        {
+            const py::gil_scoped_release unlocked;
+            rc = PickTiling(symbols.size(), std::make_index_sequence<kMaxSymbols + 1>{})(fn, key, symbols.data(), args);
+        }
+        return {rc, py::bytes(reinterpret_cast<const char*>(data.data()), tiling_bytes), workspace, block_dim};
+    }
+
+    std::string TilingErrorText(int64_t rc) const {
+        void* fn = handle_ == nullptr ? nullptr : dlsym(handle_, "AutofuseErrorText");
+        if (fn == nullptr) {
+            return "";
+        }
+        const char* text = reinterpret_cast<const char* (*)(int64_t)>(fn)(rc);
+        return text == nullptr ? "" : text;
+    }
+
+    py::list Launch(uint32_t block_dim, const std::vector<uintptr_t>& pointers, const std::string& tiling_data,
+                    const std::vector<Region>& regions, uint64_t ub_size, int threads) const {
+        void* fn = Symbol("AutofuseLaunchArray");
+        std::vector<void*> args;
+        args.reserve(pointers.size() + 1);
+        for (const uintptr_t p : pointers) {
+            args.push_back(reinterpret_cast<void*>(p));
+        }
+        args.push_back(nullptr);  // never an empty array
+        std::vector<uint64_t> data(tiling_data.size() / 8 + 1, 0);
+        std::memcpy(data.data(), tiling_data.data(), tiling_data.size());
+        autofuse_twin_gm_clear();
+        for (const Region& r : regions) {
+            autofuse_twin_gm_add(reinterpret_cast<const void*>(std::get<0>(r)), std::get<1>(r), std::get<2>(r).c_str(),
+                                 std::get<3>(r) ? 1 : 0);
+        }
+        autofuse_twin_set_ub_size(ub_size);
+        autofuse_twin_set_threads(threads);
+        using Fn = int64_t (*)(uint32_t, void*, void**, void*);
+        int64_t rc = 0;
+        std::string json;
+        {
+            const py::gil_scoped_release unlocked;
+            // A launch that fails before it reaches the twin must not show the findings of an earlier one.
+            autofuse_twin_findings_clear();
+            rc = reinterpret_cast<Fn>(fn)(block_dim, nullptr, args.data(), data.data());
+            json.resize(autofuse_twin_findings_json(nullptr, 0) + 1);
+            autofuse_twin_findings_json(&json[0], json.size());
+            json.pop_back();
+        }
+        autofuse_twin_gm_clear();
+        autofuse_twin_set_ub_size(0);
+        autofuse_twin_set_threads(0);
+        py::list findings = py::module_::import("json").attr("loads")(json);
+        if (rc != 0 && findings.empty()) {
+            py::dict d;
+            d["code"] = "launch-rc";
+            d["core"] = -1;
+            d["cores"] = 1;
+            d["api"] = "AutofuseLaunchArray";
+            d["message"] = "the launch function returned " + std::to_string(rc);
+            findings.append(d);
+        }
+        return findings;
+    }
+
+private:
+    void* Symbol(const std::string& name) const {
+        if (handle_ == nullptr) {
+            throw std::runtime_error(path_ + " is closed");
+        }
+        void* fn = dlsym(handle_, name.c_str());
+        if (fn == nullptr) {
+            throw py::key_error(path_ + " does not export " + name);
+        }
+        return fn;
+    }
+
+    std::string path_;
+    void* handle_;
+};
+
+template <typename To, typename From, To (*Convert)(From)>
+py::array_t<To> Map(const py::array_t<From, py::array::c_style | py::array::forcecast>& in) {
+    py::array_t<To> out(std::vector<py::ssize_t>(in.shape(), in.shape() + in.ndim()));
+    const From* src = in.data();
+    To* dst = out.mutable_data();
+    for (py::ssize_t i = 0; i < in.size(); ++i) {
+        dst[i] = Convert(src[i]);
+    }
+    return out;
+}
+
+// Kernel libraries that were not linked against the twin still find its symbols.
+void ExportTwinSymbols() {
+    Dl_info info;
+    if (dladdr(reinterpret_cast<void*>(&autofuse_twin_version), &info) != 0 && info.dli_fname != nullptr) {
+        dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+    }
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_twin, m) {
+    m.doc() = "Loads generated kernels and runs them on the CPU twin of the Ascend C API.";
+    ExportTwinSymbols();
+    m.attr("DEFAULT_UB_SIZE") = 196608 - 256 - 8192;
+    m.def("version", [] { return std::string(autofuse_twin_version()); });
+    py::class_<Kernel>(m, "Kernel")
+        .def(py::init<const std::string&>(), py::arg("path"))
+        .def_property_readonly("path", &Kernel::Path)
+        .def("close", &Kernel::Close, "Unloads the library; the object cannot be used afterwards.")
+        .def("has", &Kernel::Has, py::arg("symbol"))
+        .def("call_int", &Kernel::CallInt, py::arg("symbol"), py::arg("int_args") = std::vector<int64_t>{},
+             "Calls int64_t symbol(int64_t...) and returns its result.")
+        .def("tiling", &Kernel::Tiling, py::arg("symbols"), py::arg("tiling_bytes"), py::arg("limit") = py::none(),
+             py::arg("key") = -1,
+             "Returns (rc, tiling_data, workspace_size, block_dim). limit is (aiv_num, ub_size); key >= 0 forces a "
+             "tiling key.")
+        .def("tiling_error_text", &Kernel::TilingErrorText, py::arg("rc"))
+        .def("launch", &Kernel::Launch, py::arg("block_dim"), py::arg("pointers"), py::arg("tiling_data"), py::kw_only(),
+             py::arg("regions") = std::vector<Region>{}, py::arg("ub_size") = 0, py::arg("threads") = 0,
+             "Runs the kernel. pointers: inputs, outputs, workspace. regions: (ptr, bytes, name, writable); without "
+             "any, GM is not checked. Returns the findings; an empty list means that every check held.");
+    m.def("float_to_half", &Map<uint16_t, float, autofuse_twin::FloatToHalfBits>, py::arg("values"));
+    m.def("half_to_float", &Map<float, uint16_t, autofuse_twin::HalfBitsToFloat>, py::arg("bits"));
+    m.def("float_to_bf16", &Map<uint16_t, float, autofuse_twin::FloatToBf16Bits>, py::arg("values"));
+    m.def("bf16_to_float", &Map<float, uint16_t, autofuse_twin::Bf16BitsToFloat>, py::arg("bits"));
+}

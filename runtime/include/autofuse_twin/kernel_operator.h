@@ -1,0 +1,15 @@
+// Umbrella header with the name that Ascend C kernels include.
+// Clean-room implementation for a CPU, written from the Ascend C public documentation (Atlas A2 generation).
+#ifndef AUTOFUSE_TWIN_KERNEL_OPERATOR_H
+#define AUTOFUSE_TWIN_KERNEL_OPERATOR_H
+
+#define AUTOFUSE_TWIN 1
+
+#include "advanced.h"
+#include "data_move.h"
+#include "op_package.h"
+#include "select.h"
+#include "sync.h"
+#include "vector.h"
+
+#endif

@@ -1,0 +1,43 @@
+// Running a kernel body on the simulated cores.
+//
+// Launch(block_dim, body) calls body once per core. It returns 0, or a non-zero value when a check failed on any
+// core; the findings are then available from autofuse_twin_findings_json on the calling thread.
+#ifndef AUTOFUSE_TWIN_LAUNCH_H
+#define AUTOFUSE_TWIN_LAUNCH_H
+
+#include <cstdint>
+
+extern "C" {
+// Runs body(context) for every core 0 .. block_dim-1. Settings, GM regions and findings are per calling thread.
+int64_t autofuse_twin_launch(uint32_t block_dim, void (*body)(void*), void* context);
+
+// GM regions known to the next launches of this thread. With none registered, GM accesses are not checked.
+void autofuse_twin_gm_clear(void);
+void autofuse_twin_gm_add(const void* ptr, uint64_t bytes, const char* name, int writable);
+
+// Usable UB bytes per core (0 restores the default 188160) and worker threads (0: one per hardware thread).
+void autofuse_twin_set_ub_size(uint64_t bytes);
+void autofuse_twin_set_threads(int threads);
+
+// What TILING_KEY_IS compares with in the next launches of this thread; on a chip the host's tiling function sets it.
+void autofuse_twin_set_tiling_key(uint64_t key);
+
+// Findings of the last launch of this thread as a JSON array of {code, core, cores, api, message}. Writes at most
+// n bytes including the terminating zero and returns the length of the whole text without it.
+uint64_t autofuse_twin_findings_json(char* buf, uint64_t n);
+uint64_t autofuse_twin_findings_count(void);
+void autofuse_twin_findings_clear(void);
+const char* autofuse_twin_version(void);
+}
+
+namespace autofuse_twin {
+
+template <typename Body>
+inline int64_t Launch(uint32_t block_dim, const Body& body) {
+    return autofuse_twin_launch(
+        block_dim, [](void* context) { (*static_cast<const Body*>(context))(); }, const_cast<Body*>(&body));
+}
+
+}  // namespace autofuse_twin
+
+#endif

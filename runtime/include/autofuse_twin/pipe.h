@@ -1,0 +1,121 @@
+// TPipe, TQue, TQueBind and TBuf: UB allocation and the queue protocol. Lengths are bytes.
+//
+// The objects are handles; the state (blocks, their FREE/OCCUPIED/ENQUE/DEQUE states, FIFOs, event ids) belongs to
+// the simulated core, so that leaks can be reported when the kernel ends. Source: Ascend C public documentation.
+#ifndef AUTOFUSE_TWIN_PIPE_H
+#define AUTOFUSE_TWIN_PIPE_H
+
+#include "tensor.h"
+
+namespace AscendC {
+
+template <TPosition src, TPosition dst, int32_t depth, auto mask = 0>
+class TQueBind {
+public:
+    // The position that owns the event ids: the UB side of the pair.
+    static constexpr TPosition kPos = src == TPosition::GM ? dst : src;
+    static_assert(kPos == TPosition::VECIN || kPos == TPosition::VECOUT,
+                  "TQue/TQueBind: only VECIN and VECOUT are queue positions of a vector core; use TBuf<VECCALC>");
+    static_assert(depth >= 0, "TQue depth must not be negative");
+
+    template <typename T> LocalTensor<T> AllocTensor() {
+        return LocalTensor<T>(::autofuse_twin::QueueAlloc(id_, sizeof(T)));
+    }
+    template <typename T> void AllocTensor(LocalTensor<T>& tensor) { tensor = AllocTensor<T>(); }
+    template <typename T> bool EnQue(const LocalTensor<T>& tensor) {
+        ::autofuse_twin::QueueEnQue(id_, tensor.View());
+        return true;
+    }
+    template <TPosition srcUserPos, TPosition dstUserPos, typename T> bool EnQue(const LocalTensor<T>& tensor) {
+        return EnQue(tensor);
+    }
+    template <typename T> LocalTensor<T> DeQue() {
+        return LocalTensor<T>(::autofuse_twin::QueueDeQue(id_, sizeof(T)));
+    }
+    template <typename T> void DeQue(LocalTensor<T>& tensor) { tensor = DeQue<T>(); }
+    template <TPosition srcUserPos, TPosition dstUserPos, typename T> LocalTensor<T> DeQue() { return DeQue<T>(); }
+    template <typename T> void FreeTensor(LocalTensor<T>& tensor) { ::autofuse_twin::QueueFree(id_, tensor.View()); }
+    bool VacantInQue() {
+        static_assert(depth != 0, "VacantInQue is not available on a queue of depth 0");
+        return ::autofuse_twin::QueueVacant(id_);
+    }
+    bool HasTensorInQue() { return GetTensorCountInQue() > 0; }
+    int32_t GetTensorCountInQue() {
+        static_assert(depth != 0, "GetTensorCountInQue is not available on a queue of depth 0");
+        return ::autofuse_twin::QueueCount(id_);
+    }
+    bool HasIdleBuffer() {
+        static_assert(depth != 0, "HasIdleBuffer is not available on a queue of depth 0");
+        return ::autofuse_twin::QueueIdle(id_);
+    }
+    void FreeAllEvent() { static_assert(depth != 0, "FreeAllEvent is not available on a queue of depth 0"); }
+
+private:
+    friend class TPipe;
+    static constexpr TPosition kSrc = src;
+    static constexpr TPosition kDst = dst;
+    static constexpr int32_t kDepth = depth;
+    int id_ = -1;
+};
+
+template <TPosition pos, int32_t depth, auto mask = 0>
+class TQue : public TQueBind<pos == TPosition::VECOUT ? pos : TPosition::GM,
+                             pos == TPosition::VECOUT ? TPosition::GM : pos, depth, mask> {};
+
+template <TPosition pos = TPosition::LCM>
+class TBuf {
+public:
+    template <typename T> LocalTensor<T> Get() {
+        return LocalTensor<T>(::autofuse_twin::BufGet(view_, 0, static_cast<uint64_t>(view_.hi - view_.lo), sizeof(T)));
+    }
+    template <typename T> LocalTensor<T> Get(uint32_t len) {
+        return LocalTensor<T>(::autofuse_twin::BufGet(view_, 0, static_cast<uint64_t>(len) * sizeof(T), sizeof(T)));
+    }
+    template <typename T> LocalTensor<T> GetWithOffset(uint32_t size, uint32_t bufOffset) {
+        return LocalTensor<T>(
+            ::autofuse_twin::BufGet(view_, bufOffset, static_cast<uint64_t>(size) * sizeof(T), sizeof(T)));
+    }
+
+private:
+    friend class TPipe;
+    ::autofuse_twin::UbView view_;
+};
+
+class TPipe {
+public:
+    TPipe() { ::autofuse_twin::PipeConstruct(this); }
+    ~TPipe() { ::autofuse_twin::PipeDestroy(this); }
+    TPipe(const TPipe&) = delete;
+    TPipe& operator=(const TPipe&) = delete;
+
+    void Init() { ::autofuse_twin::PipeReset(this, true); }
+    void Reset() { ::autofuse_twin::PipeReset(this, true); }
+    void Destroy() { ::autofuse_twin::PipeReset(this, true); }
+
+    template <TPosition src, TPosition dst, int32_t depth, auto mask>
+    bool InitBuffer(TQueBind<src, dst, depth, mask>& que, uint8_t num, uint32_t len) {
+        que.id_ = ::autofuse_twin::PipeAddQueue(static_cast<uint8_t>(src), static_cast<uint8_t>(dst), depth, num, len);
+        return true;
+    }
+    template <TPosition pos> bool InitBuffer(TBuf<pos>& buf, uint32_t len) {
+        buf.view_ = ::autofuse_twin::PipeAddBuf(static_cast<uint8_t>(pos), len);
+        return true;
+    }
+
+    template <HardEvent evt> TEventID AllocEventID() {
+        return static_cast<TEventID>(::autofuse_twin::EventAlloc(static_cast<uint8_t>(evt), true));
+    }
+    template <HardEvent evt> void ReleaseEventID(TEventID id) {
+        ::autofuse_twin::EventRelease(static_cast<uint8_t>(evt), id);
+    }
+    template <HardEvent evt> TEventID FetchEventID() { return FetchEventID(evt); }
+    TEventID FetchEventID(HardEvent evt) {
+        return static_cast<TEventID>(::autofuse_twin::EventAlloc(static_cast<uint8_t>(evt), false));
+    }
+};
+
+inline TPipe* GetTPipePtr() { return static_cast<TPipe*>(::autofuse_twin::PipePointer()); }
+
+}  // namespace AscendC
+
+#endif

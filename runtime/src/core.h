@@ -1,0 +1,142 @@
+// State of one simulated vector core and of one launch. Internal to the library.
+#ifndef AUTOFUSE_TWIN_SRC_CORE_H
+#define AUTOFUSE_TWIN_SRC_CORE_H
+
+#include <condition_variable>
+#include <cstdarg>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernels.h"
+
+namespace autofuse_twin {
+
+constexpr uint64_t kUbPhysical = 262144;                        // bytes backing every core
+constexpr uint64_t kUbDefault = 196608 - 256 - 8192;            // usable on A2 with the default compiler options
+constexpr uint32_t kMaxBuffers = 64;                            // buffers per TPipe
+constexpr uint32_t kMaxQueueBuffers = 8;                        // queue buffers per position
+constexpr int kEventIds = 8;
+constexpr int kEvents = static_cast<int>(AscendC::HardEvent::MAX);
+
+struct Region {
+    uint8_t* lo;
+    uint8_t* hi;
+    std::string name;
+    bool writable;
+};
+
+struct Finding {
+    std::string code;
+    int64_t core;
+    uint32_t cores;
+    std::string api;
+    std::string message;
+};
+
+// Everything the cores of one launch share.
+struct Run {
+    void (*body)(void*);
+    void* context;
+    uint32_t block_dim;
+    uint64_t ub_size;
+    uint64_t tiling_key;
+    const std::vector<Region>* regions;
+
+    std::mutex mutex;               // guards everything below
+    std::vector<Finding> findings;
+    uint32_t next = 0;              // first core not yet started
+    uint32_t finished = 0;
+    uint32_t arrived = 0;           // cores waiting in SyncAll
+    uint64_t generation = 0;        // completed SyncAll rounds
+    bool broken = false;            // SyncAll can never complete
+    uint32_t workers = 0;           // pool threads inside this run
+    std::condition_variable wake;
+};
+
+enum class SlotState : uint8_t { kFree, kOccupied, kEnque, kDeque };
+
+struct Slot {
+    uint8_t* lo;
+    SlotState state;
+};
+
+struct Queue {
+    uint8_t src, dst;
+    int32_t depth;
+    uint64_t len;
+    std::vector<Slot> slots;
+    std::deque<uint32_t> fifo;
+    uint32_t next;
+};
+
+struct BufferInfo {
+    uint8_t* lo;
+    uint8_t* hi;
+    int queue;       // -1: TBuf
+    uint32_t index;  // block of the queue, or number of the TBuf
+    uint8_t pos;
+};
+
+struct Core {
+    Run* run = nullptr;
+    int64_t index = 0;
+    uint8_t* ub = nullptr;
+    uint64_t dirty = kUbPhysical;  // bytes from the start that may differ from the poison
+    uint64_t used = 0;
+    bool aborted = false;
+    void* pipe = nullptr;
+    std::vector<Queue> queues;
+    std::vector<BufferInfo> buffers;
+    bool flags[kEvents][kEventIds] = {};
+    bool reserved[kEvents][kEventIds] = {};
+    bool counter_mode = false;
+    uint64_t mask_lo = ~uint64_t{0};
+    uint64_t mask_hi = ~uint64_t{0};
+    uint8_t cmp_mask[16] = {};
+    int atomic = 0;
+    Dt atomic_dt = Dt::F32;
+    int task_type = -1;
+
+    ~Core();
+};
+
+// Thrown to leave the kernel of one core after a failed check.
+struct CoreAbort {};
+
+// The core running on this thread; throws std::logic_error outside of a launch.
+Core& Current();
+Core* CurrentOrNull();
+void SetCurrent(Core* core);
+
+// Records a finding and leaves the kernel of this core.
+[[noreturn]] void Fail(const char* code, const char* api, const char* format, ...) __attribute__((format(printf, 3, 4)));
+// Records a finding and continues.
+void Report(const char* code, const char* api, const char* format, ...) __attribute__((format(printf, 3, 4)));
+void AddFinding(Run& run, int64_t core, const char* code, const char* api, std::string message);
+
+const char* OpName(Op op);
+const char* DtName(Dt dt);
+const char* PosName(uint8_t pos);
+std::string EventName(uint8_t event);
+
+// "VECIN queue 0 block 1" for the buffer that owns the view.
+std::string BufferName(const Core& core, const UbView& view);
+
+// Alignment and bounds of [view.addr, view.addr + bytes).
+void CheckUb(Core& core, const char* api, const char* operand, const UbView& view, uint64_t bytes, uint32_t align);
+void CheckGm(Core& core, const char* api, const GmView& view, uint64_t bytes, bool write);
+
+// Called around the kernel body.
+void BeginCore(Core& core, Run* run, int64_t index);
+void EndCore(Core& core);
+void ReleasePipe(Core& core);
+
+// Blocks until all cores arrived; false when that cannot happen any more.
+bool WaitAllCores(Run& run);
+
+}  // namespace autofuse_twin
+
+#endif

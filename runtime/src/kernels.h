@@ -1,0 +1,41 @@
+// Table of compute loops. The same source is compiled once per instruction set; results do not depend on the choice.
+#ifndef AUTOFUSE_TWIN_SRC_KERNELS_H
+#define AUTOFUSE_TWIN_SRC_KERNELS_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include "autofuse_twin/abi.h"
+
+namespace autofuse_twin {
+
+// d[i] = f(a[i], b[i], imm); operations that accumulate also read d[i].
+using ElementFn = void (*)(void* d, const void* a, const void* b, uint64_t imm, size_t n);
+// Bit i of `bits` = compare(a[i], b[i]) (b null: the scalar imm). Writes (n + 7) / 8 bytes.
+using CompareFn = void (*)(uint8_t* bits, const void* a, const void* b, uint64_t imm, int mode, size_t n);
+// d[i] = bit i of bits ? a[i] : b[i] (b null: the scalar imm).
+using SelectFn = void (*)(void* d, const uint8_t* bits, const void* a, const void* b, uint64_t imm, size_t n);
+
+struct KernelTable {
+    const char* isa;
+    ElementFn (*element)(Op op, Dt dst, Dt src);
+    CompareFn (*compare)(Dt dt);
+    SelectFn (*select)(uint32_t elem);
+    void (*half_to_float)(const uint16_t* src, float* dst, size_t n);
+    void (*float_to_half)(const float* src, uint16_t* dst, size_t n);
+};
+
+const KernelTable& BaseKernels();
+#if defined(__x86_64__)
+const KernelTable& Avx2Kernels();
+#endif
+const KernelTable& Kernels();
+
+__attribute__((always_inline)) inline uint32_t SizeOf(Dt dt) {
+    constexpr uint8_t sizes[] = {1, 1, 2, 2, 2, 2, 4, 4, 4, 8, 8, 8};
+    return sizes[static_cast<int>(dt)];
+}
+
+}  // namespace autofuse_twin
+
+#endif

@@ -1,0 +1,322 @@
+// TPipe, queues, buffers and event flags.
+#include <cstring>
+
+#include "core.h"
+
+namespace autofuse_twin {
+namespace {
+
+constexpr uint8_t kGmPos = static_cast<uint8_t>(AscendC::TPosition::GM);
+
+const char* StateName(SlotState s) {
+    static const char* const names[] = {"FREE", "OCCUPIED", "ENQUE", "DEQUE"};
+    return names[static_cast<int>(s)];
+}
+
+uint8_t UbPos(const Queue& q) { return q.src == kGmPos ? q.dst : q.src; }
+
+Core& CoreWithPipe(const char* api) {
+    Core& core = Current();
+    if (core.pipe == nullptr) {
+        Fail("pipe-missing", api, "no TPipe is alive on this core");
+    }
+    return core;
+}
+
+std::string QueueName(const Core& core, int id) {
+    const Queue& q = core.queues[id];
+    return std::string(PosName(UbPos(q))) + " queue " + std::to_string(id);
+}
+
+std::string States(const Queue& q) {
+    std::string out;
+    for (const Slot& s : q.slots) {
+        out += out.empty() ? "" : ", ";
+        out += StateName(s.state);
+    }
+    return out;
+}
+
+Queue& QueueAt(Core& core, int id, const char* api) {
+    if (id < 0 || static_cast<size_t>(id) >= core.queues.size()) {
+        Fail("que-uninit", api, "the queue was not initialised by TPipe::InitBuffer (or the pipe was reset since)");
+    }
+    return core.queues[id];
+}
+
+uint32_t SlotOf(const Core& core, const Queue& q, int id, const UbView& view, const char* api) {
+    for (uint32_t i = 0; i < q.slots.size(); ++i) {
+        if (q.slots[i].lo == view.lo && view.lo != nullptr) {
+            return i;
+        }
+    }
+    Fail("que-foreign", api, "the tensor belongs to %s, not to %s",
+         view.lo == nullptr ? "no buffer" : BufferName(core, view).c_str(), QueueName(core, id).c_str());
+}
+
+uint64_t RoundBlock(uint64_t bytes) { return (bytes + 31) / 32 * 32; }
+
+// All buffers with their sizes, for the message of an overflow.
+std::string Inventory(const Core& core) {
+    std::string out;
+    for (const BufferInfo& b : core.buffers) {
+        UbView v;
+        v.lo = b.lo;
+        out += (out.empty() ? "" : ", ") + BufferName(core, v) + " " + std::to_string(b.hi - b.lo);
+    }
+    return out.empty() ? "none" : out;
+}
+
+uint8_t* Reserve(Core& core, uint64_t bytes, const std::string& what) {
+    if (bytes == 0) {
+        Fail("ub-capacity", "InitBuffer", "%s has length 0", what.c_str());
+    }
+    const uint64_t size = RoundBlock(bytes);
+    if (core.used + size > core.run->ub_size) {
+        Fail("ub-capacity", "InitBuffer",
+             "%s needs %llu bytes at UB byte %llu, usable UB is %llu: %llu bytes too many; buffers so far: %s",
+             what.c_str(), static_cast<unsigned long long>(size), static_cast<unsigned long long>(core.used),
+             static_cast<unsigned long long>(core.run->ub_size),
+             static_cast<unsigned long long>(core.used + size - core.run->ub_size), Inventory(core).c_str());
+    }
+    if (core.buffers.size() >= kMaxBuffers) {
+        Fail("buf-limit", "InitBuffer", "%s would be buffer %zu; a TPipe manages at most %u", what.c_str(),
+             core.buffers.size() + 1, kMaxBuffers);
+    }
+    uint8_t* p = core.ub + core.used;
+    core.used += size;
+    core.dirty = core.used > core.dirty ? core.used : core.dirty;
+    return p;
+}
+
+UbView ViewOf(const Queue& q, uint32_t slot, uint32_t elem) {
+    UbView v;
+    v.addr = v.lo = q.slots[slot].lo;
+    v.hi = v.lo + q.len;
+    v.size = static_cast<uint32_t>(q.len / elem);
+    v.pos = UbPos(q);
+    return v;
+}
+
+}  // namespace
+
+void PipeConstruct(void* pipe) {
+    Core& core = Current();
+    if (core.pipe != nullptr) {
+        Fail("pipe-second", "TPipe", "a TPipe is already alive on this core");
+    }
+    core.pipe = pipe;
+}
+
+void ReleasePipe(Core& core) {
+    for (size_t id = 0; id < core.queues.size(); ++id) {
+        const Queue& q = core.queues[id];
+        for (uint32_t i = 0; i < q.slots.size(); ++i) {
+            if (q.slots[i].state != SlotState::kFree) {
+                Report("que-leak", "FreeTensor", "%s block %u is %s when the pipe ends; every block must be FREE",
+                       QueueName(core, static_cast<int>(id)).c_str(), i, StateName(q.slots[i].state));
+            }
+        }
+    }
+    core.queues.clear();
+    core.buffers.clear();
+    core.used = 0;
+}
+
+void PipeDestroy(void* pipe) {
+    Core* core = CurrentOrNull();
+    if (core == nullptr || core->pipe != pipe) {
+        return;
+    }
+    if (!core->aborted) {
+        ReleasePipe(*core);
+    }
+    core->pipe = nullptr;
+}
+
+void PipeReset(void* pipe, bool) {
+    Core& core = Current();
+    if (core.pipe != nullptr && core.pipe != pipe) {
+        Fail("pipe-second", "TPipe", "another TPipe is already alive on this core");
+    }
+    core.pipe = pipe;
+    ReleasePipe(core);
+    std::memset(core.reserved, 0, sizeof(core.reserved));
+}
+
+void* PipePointer() { return CoreWithPipe("GetTPipePtr").pipe; }
+
+int PipeAddQueue(uint8_t src, uint8_t dst, int32_t depth, uint32_t num, uint64_t len) {
+    Core& core = CoreWithPipe("InitBuffer");
+    const int id = static_cast<int>(core.queues.size());
+    const uint8_t pos = src == kGmPos ? dst : src;
+    if (num == 0) {
+        Fail("que-buf-limit", "InitBuffer", "%s queue %d has 0 buffers", PosName(pos), id);
+    }
+    uint32_t total = num;
+    for (const Queue& q : core.queues) {
+        total += UbPos(q) == pos ? static_cast<uint32_t>(q.slots.size()) : 0u;
+    }
+    if (total > kMaxQueueBuffers) {
+        Fail("que-buf-limit", "InitBuffer", "queues at %s would use %u buffers (event ids); the limit is %u", PosName(pos),
+             total, kMaxQueueBuffers);
+    }
+    Queue q{src, dst, depth, RoundBlock(len), {}, {}, 0};
+    for (uint32_t i = 0; i < num; ++i) {
+        uint8_t* p = Reserve(core, len, std::string(PosName(pos)) + " queue " + std::to_string(id) + " block " + std::to_string(i));
+        q.slots.push_back({p, SlotState::kFree});
+        core.buffers.push_back({p, p + q.len, id, i, pos});
+    }
+    core.queues.push_back(std::move(q));
+    return id;
+}
+
+UbView PipeAddBuf(uint8_t pos, uint64_t len) {
+    Core& core = CoreWithPipe("InitBuffer");
+    uint32_t index = 0;
+    for (const BufferInfo& b : core.buffers) {
+        index += b.queue < 0 ? 1u : 0u;
+    }
+    uint8_t* p = Reserve(core, len, std::string(PosName(pos)) + " TBuf " + std::to_string(index));
+    UbView v;
+    v.addr = v.lo = p;
+    v.hi = p + RoundBlock(len);
+    v.pos = pos;
+    core.buffers.push_back({v.lo, v.hi, -1, index, pos});
+    return v;
+}
+
+UbView BufGet(const UbView& buf, uint64_t offset, uint64_t bytes, uint32_t elem) {
+    Core& core = Current();
+    if (buf.lo == nullptr) {
+        Fail("buf-uninit", "TBuf::Get", "the TBuf was not initialised by TPipe::InitBuffer");
+    }
+    UbView v = buf;
+    v.addr += offset;
+    if (offset % 32 != 0) {
+        Fail("ub-align", "TBuf::GetWithOffset", "offset %llu is not a multiple of 32", static_cast<unsigned long long>(offset));
+    }
+    CheckUb(core, "TBuf::Get", "the tensor", v, bytes, 32);
+    v.size = static_cast<uint32_t>(bytes / elem);
+    return v;
+}
+
+UbView QueueAlloc(int id, uint32_t elem) {
+    Core& core = CoreWithPipe("AllocTensor");
+    Queue& q = QueueAt(core, id, "AllocTensor");
+    const uint32_t n = static_cast<uint32_t>(q.slots.size());
+    for (uint32_t k = 0; k < n; ++k) {
+        const uint32_t i = (q.next + k) % n;
+        if (q.slots[i].state == SlotState::kFree) {
+            q.slots[i].state = SlotState::kOccupied;
+            q.next = (i + 1) % n;
+            return ViewOf(q, i, elem);
+        }
+    }
+    Fail("que-no-free", "AllocTensor", "%s has no FREE block (states: %s); the chip would wait forever",
+         QueueName(core, id).c_str(), States(q).c_str());
+}
+
+void QueueEnQue(int id, const UbView& view) {
+    Core& core = CoreWithPipe("EnQue");
+    Queue& q = QueueAt(core, id, "EnQue");
+    const uint32_t i = SlotOf(core, q, id, view, "EnQue");
+    Slot& slot = q.slots[i];
+    if (slot.state != SlotState::kOccupied && slot.state != SlotState::kDeque) {
+        Fail("que-state", "EnQue", "%s block %u is %s; EnQue needs OCCUPIED or DEQUE", QueueName(core, id).c_str(), i,
+             StateName(slot.state));
+    }
+    const size_t limit = q.depth == 0 ? q.slots.size() : static_cast<size_t>(q.depth);
+    if (q.fifo.size() >= limit) {
+        Fail("que-depth", "EnQue", "%s already holds %zu tensors, its depth is %zu", QueueName(core, id).c_str(),
+             q.fifo.size(), limit);
+    }
+    slot.state = SlotState::kEnque;
+    q.fifo.push_back(i);
+}
+
+UbView QueueDeQue(int id, uint32_t elem) {
+    Core& core = CoreWithPipe("DeQue");
+    Queue& q = QueueAt(core, id, "DeQue");
+    if (q.fifo.empty()) {
+        Fail("que-state", "DeQue", "%s is empty (states: %s); DeQue needs a block in state ENQUE",
+             QueueName(core, id).c_str(), States(q).c_str());
+    }
+    const uint32_t i = q.fifo.front();
+    q.fifo.pop_front();
+    q.slots[i].state = SlotState::kDeque;
+    return ViewOf(q, i, elem);
+}
+
+void QueueFree(int id, const UbView& view) {
+    Core& core = CoreWithPipe("FreeTensor");
+    Queue& q = QueueAt(core, id, "FreeTensor");
+    const uint32_t i = SlotOf(core, q, id, view, "FreeTensor");
+    Slot& slot = q.slots[i];
+    if (slot.state == SlotState::kFree) {
+        Fail("que-state", "FreeTensor", "%s block %u is already FREE", QueueName(core, id).c_str(), i);
+    }
+    if (slot.state == SlotState::kEnque) {
+        Fail("que-state", "FreeTensor", "%s block %u is still ENQUE; DeQue it before FreeTensor",
+             QueueName(core, id).c_str(), i);
+    }
+    slot.state = SlotState::kFree;
+}
+
+int QueueCount(int id) { return static_cast<int>(QueueAt(CoreWithPipe("GetTensorCountInQue"), id, "GetTensorCountInQue").fifo.size()); }
+bool QueueVacant(int id) {
+    const Queue& q = QueueAt(CoreWithPipe("VacantInQue"), id, "VacantInQue");
+    return q.fifo.size() < static_cast<size_t>(q.depth);
+}
+bool QueueIdle(int id) {
+    for (const Slot& s : QueueAt(CoreWithPipe("HasIdleBuffer"), id, "HasIdleBuffer").slots) {
+        if (s.state == SlotState::kFree) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int EventAlloc(uint8_t event, bool reserve) {
+    Core& core = CoreWithPipe(reserve ? "AllocEventID" : "FetchEventID");
+    for (int i = 0; i < kEventIds; ++i) {
+        if (!core.reserved[event][i]) {
+            core.reserved[event][i] = reserve;
+            return i;
+        }
+    }
+    Fail("event-ids", reserve ? "AllocEventID" : "FetchEventID", "all %d ids of event %s are in use", kEventIds,
+         EventName(event).c_str());
+}
+
+void EventRelease(uint8_t event, int id) {
+    Core& core = CoreWithPipe("ReleaseEventID");
+    if (id < 0 || id >= kEventIds || !core.reserved[event][id]) {
+        Fail("event-ids", "ReleaseEventID", "id %d of event %s was not allocated", id, EventName(event).c_str());
+    }
+    core.reserved[event][id] = false;
+}
+
+void FlagSet(uint8_t event, int id) {
+    Core& core = Current();
+    if (id < 0 || id >= kEventIds) {
+        Fail("flag-id", "SetFlag", "event id %d is outside of [0, %d)", id, kEventIds);
+    }
+    if (core.flags[event][id]) {
+        Fail("flag-set", "SetFlag", "flag %s id %d is set twice without a WaitFlag between", EventName(event).c_str(), id);
+    }
+    core.flags[event][id] = true;
+}
+
+void FlagWait(uint8_t event, int id) {
+    Core& core = Current();
+    if (id < 0 || id >= kEventIds) {
+        Fail("flag-id", "WaitFlag", "event id %d is outside of [0, %d)", id, kEventIds);
+    }
+    if (!core.flags[event][id]) {
+        Fail("flag-wait", "WaitFlag", "flag %s id %d was not set; the chip would wait forever", EventName(event).c_str(), id);
+    }
+    core.flags[event][id] = false;
+}
+
+}  // namespace autofuse_twin

@@ -1,0 +1,124 @@
+// Accuracy of the float functions against double, their special values, and equality of the instruction sets.
+#include "../src/kernels.h"
+#include "kernel_support.h"
+
+using namespace autofuse_twin;
+
+namespace {
+
+float NextUp(float v) { return std::nextafter(v, INFINITY); }
+
+double Ulps(float got, double want) {
+    if (std::isnan(want)) return std::isnan(got) ? 0 : 1e9;
+    const float w = static_cast<float>(want);
+    if (std::isinf(w) || std::isinf(got)) return got == w ? 0 : 1e9;
+    const double unit = static_cast<double>(NextUp(std::fabs(w))) - std::fabs(w);
+    return std::fabs(static_cast<double>(got) - want) / unit;
+}
+
+// Floats with a fixed pseudo-random spread of signs, exponents and mantissas, and the special values.
+std::vector<float> Samples(size_t n, int lo_exp, int hi_exp, bool negative) {
+    std::vector<float> out = {0.0f, 1.0f, 0.5f, 2.0f, NextUp(1.0f), std::nextafter(1.0f, 0.0f), INFINITY, NAN, 1e-45f, 3.4e38f};
+    if (negative) out.insert(out.end(), {-0.0f, -1.0f, -0.5f, -INFINITY, -3.4e38f});
+    uint64_t state = 7;
+    while (out.size() < n) {
+        const uint64_t r = Next(state);
+        const float m = 1.0f + static_cast<float>(Next(state) % 8388608) / 8388608.0f;
+        const float v = std::ldexp(m, lo_exp + static_cast<int>(r % static_cast<uint64_t>(hi_exp - lo_exp + 1)));
+        out.push_back(negative && (r >> 20 & 1u) != 0 ? -v : v);
+    }
+    return out;
+}
+
+void Accuracy(const char* name, Op op, const std::vector<float>& x, double (*f)(double), double limit) {
+    std::vector<float> y(x.size());
+    Kernels().element(op, Dt::F32, Dt::F32)(y.data(), x.data(), nullptr, 0, x.size());
+    double worst = 0;
+    float where = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+        const double u = Ulps(y[i], f(x[i]));
+        if (u > worst) {
+            worst = u;
+            where = x[i];
+        }
+    }
+    std::printf("%-12s worst %.4f ulp at %.9g\n", name, worst, static_cast<double>(where));
+    CHECK(worst <= limit);
+}
+
+void SameOnAllSets(Op op, Dt dst, Dt src, const void* a, const void* b, uint64_t imm, size_t n) {
+#if defined(__x86_64__)
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("f16c")) return;
+    std::vector<uint8_t> x(n * 8, 0x3c);
+    std::vector<uint8_t> y(n * 8, 0x3c);
+    BaseKernels().element(op, dst, src)(x.data(), a, b, imm, n);
+    Avx2Kernels().element(op, dst, src)(y.data(), a, b, imm, n);
+    if (x != y) {
+        check::Fail(__FILE__, __LINE__, "instruction sets differ for op " + std::to_string(static_cast<int>(op)) + " dtypes " +
+                                            std::to_string(static_cast<int>(dst)) + "," + std::to_string(static_cast<int>(src)));
+    }
+#else
+    (void)op, (void)dst, (void)src, (void)a, (void)b, (void)imm, (void)n;
+#endif
+}
+
+}  // namespace
+
+int main() {
+    const auto wide = Samples(300000, -126, 127, true);
+    const auto small = Samples(300000, -30, 6, true);
+    const auto positive = Samples(300000, -126, 127, false);
+    Accuracy("exp", Op::Exp, small, [](double v) { return std::exp(v); }, 0.501);
+    Accuracy("exp wide", Op::Exp, wide, [](double v) { return std::exp(v); }, 0.501);
+    Accuracy("ln", Op::Ln, positive, [](double v) { return std::log(v); }, 0.501);
+    Accuracy("ln near 1", Op::Ln, Samples(300000, -1, 0, false), [](double v) { return std::log(v); }, 0.501);
+    Accuracy("sqrt", Op::Sqrt, wide, [](double v) { return std::sqrt(v); }, 0.501);
+    Accuracy("rsqrt", Op::Rsqrt, positive, [](double v) { return 1.0 / std::sqrt(v); }, 0.501);
+    Accuracy("reciprocal", Op::Reciprocal, wide, [](double v) { return 1.0 / v; }, 0.501);
+    Accuracy("sigmoid", Op::Sigmoid, small, [](double v) { return 1.0 / (1.0 + std::exp(-v)); }, 0.501);
+    Accuracy("silu", Op::Silu, small, [](double v) { return v / (1.0 + std::exp(-v)); }, 0.501);
+    Accuracy("tanh", Op::Tanh, wide, [](double v) { return std::tanh(v); }, 0.501);
+    Accuracy("tanh small", Op::Tanh, small, [](double v) { return std::tanh(v); }, 0.501);
+    Accuracy("erf", Op::Erf, small, [](double v) { return std::erf(v); }, 0.501);
+    Accuracy("sin", Op::Sin, small, [](double v) { return std::sin(v); }, 0.501);
+    Accuracy("cos", Op::Cos, small, [](double v) { return std::cos(v); }, 0.501);
+    Accuracy("gelu", Op::Gelu, small,
+             [](double v) { return v / (1.0 + std::exp(-1.5957691216057308 * (v + 0.044715 * v * v * v))); }, 0.501);
+
+    // Half operations: the float result rounded once.
+    std::vector<float> a;
+    std::vector<float> b;
+    for (uint32_t i = 0; i < 60000; ++i) {
+        a.push_back(HalfBitsToFloat(static_cast<uint16_t>(i * 7919u)));
+        b.push_back(HalfBitsToFloat(static_cast<uint16_t>(i * 104729u + 5u)));
+    }
+    const auto ha = Halves(a);
+    const auto hb = Halves(b);
+    std::vector<half> hy(ha.size());
+    Kernels().element(Op::Mul, Dt::F16, Dt::F16)(hy.data(), ha.data(), hb.data(), 0, ha.size());
+    for (size_t i = 0; i < ha.size(); ++i) {
+        const float want = static_cast<float>(ha[i]) * static_cast<float>(hb[i]);
+        CHECK(std::isnan(want) ? std::isnan(static_cast<float>(hy[i])) : hy[i].Bits() == half(want).Bits());
+    }
+
+    for (int op = 0; op < static_cast<int>(Op::kCount); ++op) {
+        const auto o = static_cast<Op>(op);
+        if (o == Op::Cast || o == Op::Erf || o == Op::Sin || o == Op::Cos) continue;
+        for (Dt dt : {Dt::F32, Dt::F16, Dt::I16, Dt::I32, Dt::U16, Dt::U32}) {
+            if (Kernels().element(o, dt, dt) == nullptr) continue;
+            const void* x = dt == Dt::F32 ? static_cast<const void*>(wide.data()) : static_cast<const void*>(ha.data());
+            const void* y = dt == Dt::F32 ? static_cast<const void*>(small.data()) : static_cast<const void*>(hb.data());
+            SameOnAllSets(o, dt, dt, x, y, o >= Op::ShiftLeft && o <= Op::ShiftRightRound ? 3 : 0x4200, 20000);
+        }
+    }
+    for (uint64_t mode = 0; mode < 7; ++mode) {
+        for (int d = 0; d < static_cast<int>(Dt::kCount); ++d) {
+            for (int s = 0; s < static_cast<int>(Dt::kCount); ++s) {
+                if (Kernels().element(Op::Cast, static_cast<Dt>(d), static_cast<Dt>(s)) == nullptr) continue;
+                SameOnAllSets(Op::Cast, static_cast<Dt>(d), static_cast<Dt>(s), wide.data(), nullptr, mode, 20000);
+            }
+        }
+    }
+    std::printf("instruction set in use: %s\n", Kernels().isa);
+    return check::Failures() != 0;
+}
