@@ -1,0 +1,74 @@
+"""Readers of graph files: text in, a checked FusionGraph or every error with its place out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from autofuse.diagnostics import AutofuseError, Where
+from autofuse.frontends.json_positions import Document, load, quote
+from autofuse.implgraph.fusion import FusionGraph
+
+__all__ = ["detect_format", "parse_graph", "read_graph"]
+
+_NATIVE = frozenset({"schema", "$schema", "nodes", "inputs", "outputs", "symbols"})
+_AKG = frozenset({"op_desc", "input_desc", "output_desc"})
+
+
+def read_graph(path: str | Path) -> FusionGraph:
+    """Read a graph file of any format; the content says which.
+
+    Raises:
+        AutofuseError: AF1001 if the file cannot be read, or all errors of the file at once.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as e:
+        reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+        raise AutofuseError.of(
+            "AF1001", f"the file cannot be read: {reason}", where=Where(str(path))
+        ) from None
+    return parse_graph(data, path=str(path))
+
+
+def parse_graph(text: str | bytes, *, path: str = "") -> FusionGraph:
+    """Read a graph from the text of a file; ``path`` is its name in messages.
+
+    Raises:
+        AutofuseError: with all errors of the text at once.
+    """
+    document = load(text, path)
+    # Imported late: the readers load pydantic, which a message about bad JSON need not wait for.
+    if _format_of(document) == "akg":
+        from autofuse.frontends.akg import read_akg
+
+        return read_akg(document)
+    from autofuse.frontends.native import read_native
+
+    return read_native(document)
+
+
+def detect_format(data: str | bytes) -> str:
+    """``native`` (schema autofuse.graph/1) or ``akg`` (MindSpore GraphKernel).
+
+    Raises:
+        AutofuseError: AF1002 if it is not JSON, AF1004 if it is neither.
+    """
+    return _format_of(load(data))
+
+
+def _format_of(document: Document) -> str:
+    value: Any = document.value
+    hint = 'a graph file has "schema": "autofuse.graph/1"; AKG files have "op_desc"'
+    if not isinstance(value, dict):
+        found = "a list" if isinstance(value, list) else "a single value"
+        text = f"a graph file is a JSON object, this is {found}"
+        raise AutofuseError.of("AF1004", text, where=document.where(""), hint=hint)
+    keys = set(value)
+    if "schema" in keys or not keys & _AKG:
+        if keys & _NATIVE:
+            return "native"
+        listed = ", ".join(quote(k, 30) for k in list(value)[:8]) or "none"
+        text = f"the format is not known; the keys at the top are: {listed}"
+        raise AutofuseError.of("AF1004", text, where=document.where(""), hint=hint)
+    return "akg"

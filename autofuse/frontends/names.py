@@ -1,0 +1,144 @@
+"""Names from files become C++ identifiers here, and nowhere else.
+
+Whatever a file calls a graph, a tensor or a symbol, only what :func:`identifier` returns reaches
+generated code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+__all__ = ["MAX_LENGTH", "MAX_NAME", "identifier", "is_reserved", "legal_name"]
+
+#: Longest identifier, in characters.
+MAX_LENGTH = 64
+#: Longest name that a graph file may use, in characters.
+MAX_NAME = 256
+
+_LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-/]*\Z")
+
+_CPP = """
+alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool
+break case catch char char8_t char16_t char32_t class compl concept const consteval constexpr
+constinit const_cast continue contract_assert co_await co_return co_yield decltype default delete
+do double dynamic_cast else enum explicit export extern false final float for friend goto if
+import inline int long module mutable namespace new noexcept not not_eq nullptr operator or or_eq
+override private protected public reflexpr register reinterpret_cast requires restrict return
+short signed sizeof static static_assert static_cast struct switch synchronized template this
+thread_local throw true try typedef typeid typename typeof union unsigned using virtual void
+volatile wchar_t while xor xor_eq
+"""
+
+# Macros and names of the C and C++ libraries that a local name would break or be broken by.
+_LIBRARY = """
+NULL EOF BUFSIZ FILE INFINITY NAN HUGE_VAL M_E M_PI CHAR_BIT RAND_MAX assert errno stdin stdout
+stderr offsetof setjmp signbit isnan isinf isfinite linux unix i386 near far interface main std
+int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ssize_t ptrdiff_t
+intptr_t uintptr_t max_align_t nullptr_t va_list min max abs ceil floor exp log sqrt pow sin cos
+tanh erf round trunc memcpy memset printf fprintf malloc free exit abort system string vector
+"""
+
+# Ascend C: types, macros and functions that generated kernels call by their bare names.
+_ASCENDC = """
+half bfloat16_t float16_t int4b_t hifloat8_t complex32 complex64 GM_ADDR AscendC TPipe TQue
+TQueBind TQueSync TBuf TBufPool TPosition TEventID TensorDesc QuePosition LocalTensor GlobalTensor
+BinaryRepeatParams UnaryRepeatParams DataCopyParams DataCopyExtParams DataCopyPadParams
+DataCopyPadExtParams SliceInfo CumSumConfig HardEvent RoundMode CMPMODE SELMODE AtomicType
+CacheMode CacheLine DcciDst MaskMode BlockMode Nd2NzParams BrcbRepeatParams GatherRepeatParams
+CopyRepeatParams SoftMaxTiling VECIN VECOUT VECCALC VECBUF GM UB A1 A2 B1 B2 C1 C2 CO1 CO2 LCM SPM
+SHM TSCM PIPE_S PIPE_V PIPE_M PIPE_MTE1 PIPE_MTE2 PIPE_MTE3 PIPE_FIX PIPE_ALL EVENT_ID0 EVENT_ID1
+EVENT_ID2 EVENT_ID3 ASCEND_IS_AIC ASCEND_IS_AIV KERNEL_TASK_TYPE_DEFAULT TILING_KEY_IS
+GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT TILING_KEY_VAR REGISTER_TILING_DEFAULT
+REGISTER_TILING_FOR_TILINGKEY TILING_DATA_FIELD_DEF BEGIN_TILING_DATA_DEF END_TILING_DATA_DEF
+OP_ADD ONE_BLK_SIZE ONE_REPEAT_BYTE_SIZE DEFAULT_BLK_NUM DEFAULT_BLK_STRIDE DEFAULT_REPEAT_STRIDE
+aicore aiv aic cce bisheng acl aclrtStream rtStream_t platform_ascendc optiling gert ge Abs Add
+AddDeqRelu AddRelu AddReluCast Adds And Ands Any Arange ArithProgression Asin Atan Axpy
+BilinearInterpolation BlockReduceMax BlockReduceMin BlockReduceSum Brcb Broadcast BroadCast Cast
+CastDeq Ceil Compare CompareScalar Compares Copy Cos Cosh CreateVecIndex CumSum DataCopy
+DataCopyPad DataCacheCleanAndInvalid DeQue Digamma Div Divs Dropout Duplicate EnQue Erf Erfc Exp
+Fill Floor FmodMask Fmod Frac FreeTensor AllocTensor Gather GatherMask Gatherb GeGLU Gelu
+GetBlockIdx GetBlockNum GetPhyAddr GetReduceMaxMinCount GetSize GetSubBlockIdx GetTPipePtr
+GetTaskRatio GetValue InitBuffer InitBufPool InitConstValue InitGlobalMemory IBSet IBWait
+LayerNorm LeakyRelu Lgamma Ln Log Log2 Log10 LoadData LogicalAnd LogicalNot LogicalOr LogicalXor
+Max Maxs Mean Min Mins Mmad Mul MulAddDst MulAddRelu MulCast Muls Nop Normalize Not Ors Or
+PairReduceSum PipeBarrier Power Pad Prelu Process Rand Reciprocal ReduceMax ReduceMin ReduceSum
+ReinterpretCast Relu RepeatReduceSum ReshapeMatrix ResetMask RmsNorm Round Rsqrt Scatter Select
+SelectWithBytesMask SetAtomicAdd SetAtomicNone SetCmpMask SetFlag SetGlobalBuffer SetMaskCount
+SetMaskNorm SetSize SetValue SetVectorMask ShiftLeft ShiftRight Sigmoid Sign Silu SimpleSoftMax
+Sin Sinh SoftMax Sort Sort32 Sqrt Square Sub SubRelu SubReluCast Subs Sum SwiGLU Swish SyncAll Tan
+Tanh TopK Trans5HD TransData TransDataTo5HD Transpose Trunc UnPad VectorPadding WaitFlag Where
+WholeReduceMax WholeReduceMin WholeReduceSum Xor
+"""
+
+# Names that generated code, its C ABI and its host side use themselves.
+_GENERATED = """
+AutofuseLaunch AutofuseTiling AutofuseTilingData AutofuseIsStaticShape GetTilingDataSize
+GetTilingKeyCount GetKernelBin InferShape ResLimit autofuse tiling tiling_data tiling_key
+tiling_func workspace workspace_size block_dim block_idx stream limit res_limit pipe t tmp tpipe
+"""
+
+_RESERVED = frozenset(f"{_CPP} {_LIBRARY} {_ASCENDC} {_GENERATED}".split())
+# Axes and tile sizes of generated code (z0, z0z1T, z0t_size) and macros of the toolchain.
+_RESERVED_FORM = re.compile(
+    r"(?:(?:z\d+)+\w*|(?:ACL|ASCENDC|AUTOFUSE|CANN|EVENT|GM|PIPE|TILING)_\w*|autofuse_\w*)\Z", re.A
+)
+
+
+def legal_name(text: str) -> bool:
+    """True if a graph file may use ``text`` as the name of a graph, a node or a tensor."""
+    return len(text) <= MAX_NAME and _LEGAL.match(text) is not None
+
+
+def is_reserved(text: str) -> bool:
+    """True if ``text`` means something else in the generated C++."""
+    return text in _RESERVED or _RESERVED_FORM.match(text) is not None
+
+
+def identifier(text: str, taken: set[str] | None = None) -> str:
+    """A C++ identifier for any text: letters, digits and single underscores, at most 64 characters.
+
+    The result depends on the arguments only.  It is no keyword, no name of Ascend C or of generated
+    code, does not begin or end with an underscore, and contains no double one; a name that is such
+    an identifier stays as it is.
+
+    Args:
+        text: any text at all.
+        taken: names already in use; the result is not among them and is added.
+    """
+    word = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")
+    if not word or word[0].isdigit():
+        word = f"v_{word}".rstrip("_")
+    if is_reserved(word):
+        word = f"v_{word}"
+    if len(word) > MAX_LENGTH:
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        word = f"{word[: MAX_LENGTH - 9].rstrip('_')}_{digest}"
+    if taken is None:
+        return word
+    unique = word if word not in taken else _numbered(word, _free_number(word, taken))
+    taken.add(unique)
+    return unique
+
+
+def _numbered(word: str, n: int) -> str:
+    suffix = f"_{n}"
+    return word[: MAX_LENGTH - len(suffix)].rstrip("_") + suffix
+
+
+def _free_number(word: str, taken: set[str]) -> int:
+    """A number from 2 on that makes the word free.
+
+    In doubling steps and back by halves: thousands of names may come down to the same word.
+    """
+    high = 2
+    while _numbered(word, high) in taken:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _numbered(word, middle) in taken:
+            low = middle
+        else:
+            high = middle
+    return high

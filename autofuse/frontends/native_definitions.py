@@ -1,0 +1,241 @@
+"""The first half of a graph file: names, expressions, symbols and inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel, ValidationError
+
+from autofuse.frontends.builder import GraphBuilder, is_moderate, shape_text
+from autofuse.frontends.json_positions import Findings, escape, quote
+from autofuse.frontends.layout import Layout, checked_layout
+from autofuse.frontends.names import MAX_NAME, identifier, legal_name
+from autofuse.frontends.native_model import InputModel, SymbolModel
+from autofuse.frontends.pydantic_errors import did_you_mean
+from autofuse.implgraph.dtypes import BY_NAME, DType, dtype
+from autofuse.implgraph.expr import Expr, ExprError, const, parse, sym
+from autofuse.implgraph.fusion import Symbol, Tensor
+
+__all__ = ["Definitions", "Shape", "valid"]
+
+Shape: TypeAlias = tuple[Expr, ...]
+_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def valid(model: type[BaseModel], raw: Any) -> Any:
+    """The element as a model, or None if its fields are in error (which is noted already).
+
+    An element with too many fields is taken without these, so that the rest of it is checked too.
+    """
+    try:
+        return model.model_validate(raw)
+    except ValidationError as e:
+        errors = e.errors(include_url=False, include_context=False)
+        if any(x["type"] != "extra_forbidden" or len(x["loc"]) != 1 for x in errors):
+            return None
+        extra = {x["loc"][0] for x in errors}
+        return model.model_validate({k: v for k, v in raw.items() if k not in extra})
+
+
+class Definitions:
+    """Names of the file are keys here; identifiers are found in the builder only."""
+
+    def __init__(self, data: Mapping[str, Any], findings: Findings) -> None:
+        self.data = data
+        self.findings = findings
+        name = data.get("name")
+        self.builder = GraphBuilder(findings, name if isinstance(name, str) else "")
+        if isinstance(name, str):
+            self.check_name(name, "/name", "graph")
+        # Symbol of the file -> identifier; None for one whose definition is in error.
+        self.symbols: dict[str, str | None] = {}
+        self.any_symbol = False
+        # Tensor of the file -> tensor; None: defined, but in error or dependent on an error.
+        self.tensors: dict[str, Tensor | None] = {}
+        self.defined_at: dict[str, str] = {}
+        # Definitions cannot be read, so that a tensor without one may be no second mistake.
+        self.partial = any(not isinstance(data.get(k), list) for k in ("inputs", "nodes"))
+
+    def elements(self, key: str) -> list[Any]:
+        """The list at the top called ``key``; empty if it is missing or no list."""
+        value = self.data.get(key)
+        return value if isinstance(value, list) else []
+
+    # names and expressions --------------------------------------------------------------------
+
+    def check_name(self, name: str, pointer: str, what: str) -> bool:
+        """A file may use the name; notes AF1105."""
+        if legal_name(name):
+            return True
+        if len(name) > MAX_NAME:
+            text = (
+                f"the name of a {what} has {len(name)} characters; at most {MAX_NAME} are allowed"
+            )
+        else:
+            text = f"{quote(name)} is not a legal name of a {what}"
+        hint = (
+            f"letters, digits, _ . - / and no digit first; for instance {quote(identifier(name))}"
+        )
+        self.findings.add("AF1105", text, pointer, hint=hint)
+        return False
+
+    def define(self, name: str, pointer: str) -> bool:
+        """Note the definition of a tensor; False if its name is illegal or taken."""
+        if name in self.defined_at:
+            text = f"the tensor {quote(name)} is defined twice"
+            self.findings.add(
+                "AF1106", text, pointer, hint=f"the first definition is at {self.defined_at[name]}"
+            )
+            return False
+        self.defined_at[name] = pointer
+        self.tensors[name] = None
+        return self.check_name(name, pointer, "tensor")
+
+    def expression(self, raw: int | str, pointer: str) -> Expr | None:
+        """A size; None, with AF1108 or AF1109, if it is in error."""
+        if isinstance(raw, int):
+            if raw < 0:
+                self.findings.add("AF1109", f"the size {raw} is negative", pointer)
+                return None
+            return const(raw)
+        try:
+            e = parse(raw, lambda n: self.any_symbol or n in self.symbols)
+            if not is_moderate(e):
+                raise ExprError("too large numbers")
+        except ValueError as error:
+            hint = ""
+            unknown = re.match(r"unknown symbol '(\w+)'", str(error))
+            if unknown and not self.findings.is_long:
+                hint = did_you_mean(unknown.group(1), self.symbols) or 'define it in "symbols"'
+            shift = max(getattr(error, "position", 0), 0) + 1
+            self.findings.add("AF1108", f"{quote(raw)}: {error}", pointer, hint=hint, shift=shift)
+            return None
+        if any(self.symbols.get(n) is None for n in e.symbols()):
+            return None
+        return e.substitute(
+            {n: sym(new) for n in e.symbols() if (new := self.symbols[n]) is not None and new != n}
+        )
+
+    def expressions(self, raw: Sequence[int | str], pointer: str) -> Shape | None:
+        """Sizes; None if one of them is in error."""
+        out = [self.expression(r, f"{pointer}/{i}") for i, r in enumerate(raw)]
+        good = tuple(e for e in out if e is not None)
+        return good if len(good) == len(out) else None
+
+    def dtype(self, name: str, pointer: str) -> DType | None:
+        """An element type; None, with AF1104, if there is none of that name."""
+        try:
+            d = dtype(name)
+        except KeyError:
+            d = None
+        if d is None or d.kind == "m":
+            known = [n for n in BY_NAME if n != "mask"]
+            hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
+            self.findings.add("AF1104", f"the dtype {quote(name)} is not known", pointer, hint=hint)
+            return None
+        return d
+
+    # definitions ------------------------------------------------------------------------------
+
+    def read_symbols(self) -> None:
+        """The section ``symbols``."""
+        raw = self.data.get("symbols", {})
+        self.any_symbol = not isinstance(raw, dict)
+        for name, fields in raw.items() if isinstance(raw, dict) else ():
+            pointer = f"/symbols/{escape(name)}"
+            self.symbols[name] = None
+            model: SymbolModel | None = valid(SymbolModel, fields)
+            if not _SYMBOL.match(name) or len(name) > MAX_NAME:
+                hint = (
+                    f"letters, digits and _, no digit first; for instance {quote(identifier(name))}"
+                )
+                self.findings.add(
+                    "AF1105",
+                    f"{quote(name)} is not a legal name of a symbol",
+                    pointer,
+                    hint=hint,
+                    at_key=True,
+                )
+                continue
+            if model is None:
+                continue
+            if model.min > model.max:
+                text = f"the symbol {quote(name)} has min {model.min} > max {model.max}"
+                self.findings.add("AF1104", text, f"{pointer}/min")
+                continue
+            if model.hint is not None and not model.min <= model.hint <= model.max:
+                text = f"the hint {model.hint} is not between min {model.min} and max {model.max}"
+                self.findings.add("AF1104", text, f"{pointer}/hint")
+            word = identifier(name, self.builder.taken)
+            self.symbols[name] = word
+            self.builder.symbols[word] = Symbol(word, model.min, model.max, model.hint)
+
+    def read_inputs(self) -> None:
+        """The section ``inputs``."""
+        for i, raw in enumerate(self.elements("inputs")):
+            pointer = f"/inputs/{i}"
+            model: InputModel | None = valid(InputModel, raw)
+            if model is None:
+                self.hide(raw.get("name") if isinstance(raw, dict) else None, f"{pointer}/name")
+            elif self.define(model.name, f"{pointer}/name"):
+                self.tensors[model.name] = self.input_tensor(model, pointer)
+
+    def hide(self, name: Any, pointer: str) -> None:
+        """A tensor that exists, but about which nothing more can be said."""
+        if not isinstance(name, str):
+            self.partial = True
+        else:
+            self.defined_at.setdefault(name, pointer)
+            self.tensors.setdefault(name, None)
+
+    def input_tensor(self, model: InputModel, pointer: str) -> Tensor | None:
+        """One input, registered in the builder; None, with findings, if it is in error."""
+        d = self.dtype(model.dtype, f"{pointer}/dtype")
+        raw = model.shape
+        if raw is None:
+            if not model.scalar:
+                text = f"the input {quote(model.name)} has no shape"
+                self.findings.add("AF1101", text, pointer, hint='"shape": [...], or "scalar": true')
+                return None
+            raw = []
+        shape = self.expressions(raw, f"{pointer}/shape")
+        if shape is None or d is None:
+            return None
+        what = f"the input {quote(model.name)}"
+        if not self.builder.check_shape(shape, f"{pointer}/shape", what):
+            return None
+        if model.scalar and any(s != 1 for s in shape):
+            text = f"{what} is a scalar, but has shape {shape_text(shape)}"
+            self.findings.add(
+                "AF1104", text, f"{pointer}/shape", hint="a scalar has shape [] or [1]"
+            )
+            return None
+        layout = self.layout(model, shape, pointer, what)
+        if layout is None:
+            return None
+        name = identifier(model.name, self.builder.taken)
+        tensor = Tensor(
+            name, d, shape, layout.strides, layout.offset, scalar=model.scalar, origin=pointer
+        )
+        self.builder.add_tensor(tensor)
+        return tensor
+
+    def layout(self, model: InputModel, shape: Shape, pointer: str, what: str) -> Layout | None:
+        """Strides and offset; None if they are in error."""
+        strides: Shape | None = None
+        if model.strides is not None:
+            strides = self.expressions(model.strides, f"{pointer}/strides")
+            if strides is None:
+                return None
+        offset = None
+        if model.offset is not None:
+            offset = self.expression(model.offset, f"{pointer}/offset")
+            if offset is None:
+                return None
+        if model.scalar and (strides is not None or offset is not None):
+            text = f"{what} is a scalar and has no strides or offset"
+            self.findings.add("AF1111", text, pointer)
+            return None
+        return checked_layout(self.builder, shape, strides, offset, pointer, what)
