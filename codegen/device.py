@@ -15,7 +15,12 @@ from autofuse.implgraph.graph import ImplGraph
 from autofuse.schedule.result import ScheduleResult, tiling_keys
 from autofuse.targets import TargetSpec
 
-__all__ = ["kernel_file", "parameter_names"]
+__all__ = ["ENTRIES", "kernel_file", "parameter_names"]
+
+
+#: Ways to enter the kernel, and the last parameter of each.
+_TILING_PARAMETER = {"launch": "AutofuseTilingData t", "op-package": "GM_ADDR tiling"}
+ENTRIES = tuple(_TILING_PARAMETER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +37,31 @@ def parameter_names(graph: FusionGraph) -> tuple[str, ...]:
     return (*data, *(f"{graph.name}_Output_{i}" for i in range(len(graph.outputs))))
 
 
-def kernel_file(graph: FusionGraph, results: tuple[ScheduleResult, ...], target: TargetSpec) -> str:
-    """Text of ``device/<g>_kernel.cpp``."""
+def kernel_file(
+    graph: FusionGraph,
+    results: tuple[ScheduleResult, ...],
+    target: TargetSpec,
+    entry: str = "launch",
+) -> str:
+    """Text of ``device/<g>_kernel.cpp``.
+
+    ``entry``: ``launch``, the tiling data come by value (``<<<>>>``); ``op-package``, they come in GM and every tiling
+    key becomes a binary of its own.
+    """
     tensors = parameter_names(graph)
     impls: dict[str, ImplGraph] = {i.name: i for r in results for g in r.groups for i in g.impls}
     functions = tuple(
         emit_function(run_passes(lower_kernel(i, tensors, target))) for i in impls.values()
     )
     parameters = [f"GM_ADDR {t}" for t in tensors]
-    parameters += ["GM_ADDR workspace", "AutofuseTilingData t"]
+    parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
     head = wrap_call(f'extern "C" __global__ __aicore__ void {graph.name}', parameters, " {")
     synced = frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
     view = _KernelView(
         banner(graph, target.name),
         functions,
         tuple(head),
-        _dispatch(tiling_keys(results), tensors, synced),
+        _dispatch(tiling_keys(results), tensors, synced, entry),
     )
     return render("kernel.cpp.jinja", view)
 
@@ -56,6 +70,7 @@ def _dispatch(
     keys: Sequence[tuple[ImplGraph, ...]],
     tensors: Sequence[str],
     synced: frozenset[tuple[int, int]],
+    entry: str,
 ) -> tuple[str, ...]:
     arguments = [*tensors, "workspace", "t"]
     out: list[str] = []
@@ -64,8 +79,11 @@ def _dispatch(
         out.append("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);")
     else:
         out.append("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);")
+    if entry == "op-package":
+        out += ["REGISTER_TILING_DEFAULT(AutofuseTilingData);", "GET_TILING_DATA(t, tiling);"]
     for key, choice in enumerate(keys):
-        out.append(f"{'if' if key == 0 else '} else if'} (t.tiling_key == {key}) {{")
+        chosen = f"TILING_KEY_IS({key})" if entry == "op-package" else f"t.tiling_key == {key}"
+        out.append(f"{'if' if key == 0 else '} else if'} ({chosen}) {{")
         for impl in choice:
             if (impl.result, impl.group) in synced:
                 out.append("  SyncAll();")

@@ -14,12 +14,27 @@ __all__ = ["generate"]
 
 
 def generate(
-    graph: FusionGraph, results: tuple[ScheduleResult, ...], target: TargetSpec
+    graph: FusionGraph,
+    results: tuple[ScheduleResult, ...],
+    target: TargetSpec,
+    *,
+    entry: str = "launch",
 ) -> dict[str, str]:
-    """Relative path -> text.  A pure function of its arguments and the version of autofuse."""
-    kernel = kernel_file(graph, results, target)
+    """Relative path -> text.  A pure function of its arguments and the version of autofuse.
+
+    Args:
+        graph: what the schedule was made from.
+        results: the schedule.
+        target: the chip.
+        entry: one of ``codegen.device.ENTRIES``.  An op package is launched and built by its own project, so the
+            launcher and the CMake project are left out.
+    """
+    kernel = kernel_file(graph, results, target, entry)
     files = {f"device/{graph.name}_kernel.cpp": kernel}
     files |= host_files(graph, results, target)
     files |= project_files(graph, target)
     files[f"{graph.name}.json"] = metadata_text(graph, results, target, kernel)
+    if entry == "op-package":
+        for path in (f"host/{graph.name}_launch.cpp", "CMakeLists.txt", "CMakePresets.json"):
+            del files[path]
     return dict(sorted(files.items()))

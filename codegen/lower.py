@@ -48,6 +48,7 @@ from autofuse.implgraph.expr import (
     FloorDiv,
     Min,
     Mod,
+    bounds,
     divide_exact,
     product,
     sym,
@@ -144,6 +145,8 @@ class _Lowering:
         total = f"{self.loop.name}_axis_size"
         tiles = CeilDiv(spec.extent, sym(spec.tile_size)) * spec.outer
         first = sym(self.block_out.name) * sym(spec.block_size)
+        if bounds(spec.row_elements, {s.name: (s.min, s.max) for s in self.impl.symbols})[0] < 1:
+            out += [Let("row_size", spec.row_elements), ReturnIfEmpty("row_size")]
         out += [
             Let(total, tiles),
             BlockIndex(self.block_out.name),

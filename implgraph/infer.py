@@ -31,7 +31,7 @@ def operand_dtypes(operands: Sequence[Tensor | Constant]) -> list[DType]:
             out.append(_default_dtype(o))
         else:
             assert isinstance(o, Constant)
-            if guess.kind in "iub" and isinstance(o.value, float) and o.value != int(o.value):
+            if guess.kind in "iub" and isinstance(o.value, float) and not o.value.is_integer():
                 raise OpError(
                     "AF1203",
                     f"the constant {o.value} does not fit {guess}",

@@ -73,7 +73,8 @@ class _Rewriter:
         try:
             if op == "Cast":
                 return self._cast(xs[0], BY_NAME[a["dtype"]], str(a.get("round") or ""))
-            if row.expand is not None:
+            # An op that is computed in a wider type is so as a whole: its parts do not round in between.
+            if row.expand is not None and self.dtype_of(xs[-1]).name not in row.promote:
                 done = row.expand(self, xs, a)
                 if done is not None:
                     return str(done)

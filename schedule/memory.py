@@ -24,7 +24,9 @@ from autofuse.implgraph.graph import (
     TmpBuffer,
 )
 from autofuse.implgraph.ops import lookup
-from autofuse.schedule.placement import BLOCK, Placed, TemplateRejectedError
+from autofuse.schedule.layout import BLOCK
+from autofuse.schedule.placement import Placed
+from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.targets import TargetSpec
 
 __all__ = ["MemoryPlan", "plan_memory"]
@@ -232,7 +234,8 @@ class _Planner:
         if not free:
             raise TemplateRejectedError(
                 f"more than {room} {what} are alive at once with {self.buf_num} buffer(s) each; the chip has "
-                f"{self.target.queue_buffers_per_position} queue buffers per position"
+                f"{self.target.queue_buffers_per_position} queue buffers per position",
+                "AF3004",
             )
         return min(
             free,
@@ -295,7 +298,7 @@ class _Planner:
         total = sum(p.buf_num for p in plans)
         if total > self.target.buffers_total:
             raise TemplateRejectedError(
-                f"{total} buffers are needed; a TPipe has {self.target.buffers_total}"
+                f"{total} buffers are needed; a TPipe has {self.target.buffers_total}", "AF3004"
             )
         ub = const(0)
         for p in plans:

@@ -10,21 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, align_up, const, product
-from autofuse.implgraph.graph import Api, Node, TensorView
+from autofuse.implgraph.expr import ONE, CeilDiv, Expr, align_up
+from autofuse.implgraph.graph import Api, Node
 from autofuse.implgraph.ops import lookup
+from autofuse.schedule.broadcast import broadcast_steps
+from autofuse.schedule.layout import BLOCK, Layout
+from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.tiling_axes import Choice, GroupInput, Split, split_axes
 
-__all__ = ["Layout", "Placed", "TemplateRejectedError", "alignment", "place"]
+__all__ = ["Placed", "alignment", "place"]
 
-BLOCK = 32
 GRANULE = 256
 MAX_RESIDENT = 16
 STRUCTURAL = ("Data", "Output", "Scalar")
-
-
-class TemplateRejectedError(Exception):
-    """A template cannot realise the group; the text says why, with the numbers."""
 
 
 def alignment(nodes: Sequence[Node], last: int) -> int:
@@ -35,35 +33,6 @@ def alignment(nodes: Sequence[Node], last: int) -> int:
         if n.op not in STRUCTURAL and n.y.dtype.kind != "m" and last in n.y.varies()
     ]
     return BLOCK // min(sizes, default=4)
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Extents of the vectorised axes in UB; ``pitch`` is that of the innermost one, a padded row."""
-
-    split: Split
-    pitch: Expr
-
-    def extent(self, axis: int) -> Expr:
-        """Elements reserved along the axis."""
-        if axis == self.split.vector[-1] and len(self.split.vector) > 1:
-            return self.pitch
-        return self.split.sizes[axis]
-
-    def present(self, y: TensorView) -> tuple[int, ...]:
-        """Vectorised axes along which the tensor varies."""
-        repeat = dict(zip(y.axis, y.repeats, strict=True))
-        return tuple(a for a in self.split.vector if repeat[a] != 1)
-
-    def vectorize(self, y: TensorView) -> TensorView:
-        """``y`` with its vectorised axes and their UB strides: dense, innermost axis at the pitch."""
-        axes = self.present(y)
-        strides = [product(self.extent(b) for b in axes[i + 1 :]) for i in range(len(axes))]
-        return replace(y, vectorized_axis=axes, vectorized_strides=tuple(strides))
-
-    def elements(self, y: TensorView) -> Expr:
-        """Elements that the tensor takes in UB for a whole tile."""
-        return product(self.extent(a) for a in y.vectorized_axis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +65,8 @@ def place(g: GroupInput, choice: Choice) -> Placed:
     hoisted.
 
     Raises:
-        TemplateRejectedError: a broadcast would have to write rows that do not start at a 32-byte address.
+        TemplateRejectedError: a broadcast would have to write rows that do not start at a 32-byte address, or a DMA
+            block is not contiguous in GM.
     """
     placed = _place(g, choice, hoist=True)
     if sum(n.op == "Load" for n in placed.hoisted) > MAX_RESIDENT:
@@ -140,10 +110,12 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
             loop_axis=None if still else split.block_in,
             api=_api(n),
         )
+        if n.op in ("Load", "Store"):
+            _check_contiguous(node)
         made = [node]
         if n.op == "Broadcast":
             source = next(m for m in (*hoisted, *looped) if m.name == inputs[0])
-            made = _broadcast_steps(node, source, layout)
+            made = broadcast_steps(node, source, layout)
             if not made:
                 alias[n.name] = source.name
                 if source.name in fixed:
@@ -154,6 +126,16 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
         (hoisted if still else looped).extend(made)
     hoisted, looped = _sink_fills(hoisted, looped, layout, split)
     return Placed(split, layout, tuple(structural), tuple(hoisted), tuple(looped), tuple(outputs))
+
+
+def _check_contiguous(n: Node) -> None:
+    """A DMA block is a run of elements that are neighbours in GM."""
+    axes = n.y.vectorized_axis
+    stride = n.y.strides[n.y.axis.index(axes[-1])] if axes else ONE
+    if stride != 1:
+        raise TemplateRejectedError(
+            f"the elements of {n.name} along the innermost axis of a tile are {stride} elements apart in GM"
+        )
 
 
 def _api(n: Node) -> Api:
@@ -181,61 +163,3 @@ def _sink_fills(
         out.append(n)
     gone = {n.name for n in out}
     return [n for n in hoisted if n.name not in gone], out
-
-
-def _broadcast_steps(node: Node, source: Node, layout: Layout) -> list[Node]:
-    """One node per run of new axes, innermost run first; none if UB already holds the result."""
-    have = set(source.y.vectorized_axis)
-    want = node.y.vectorized_axis
-    runs: list[list[int]] = []
-    for i, a in enumerate(want):
-        if a in have:
-            continue
-        if runs and want[i - 1] == runs[-1][-1]:
-            runs[-1].append(a)
-        else:
-            runs.append([a])
-    steps: list[Node] = []
-    name = source.name
-    for k, run in enumerate(reversed(runs)):
-        have |= set(run)
-        last_step = k == len(runs) - 1
-        # Repeats of a partial step: those of the target along the axes reached so far.
-        keep = tuple(
-            (r, s) if a not in layout.split.vector or a in have else (ONE, ZERO)
-            for a, r, s in zip(node.y.axis, node.y.repeats, node.y.strides, strict=True)
-        )
-        y = replace(node.y, repeats=tuple(r for r, _ in keep), strides=tuple(s for _, s in keep))
-        y = layout.vectorize(y)
-        _check_rows(node, y, run, layout)
-        made = replace(
-            node, name=node.name if last_step else f"{node.name}_step{k}", inputs=(name,), y=y
-        )
-        steps.append(made)
-        name = made.name
-    return steps
-
-
-def _check_rows(node: Node, y: TensorView, run: Sequence[int], layout: Layout) -> None:
-    """Rows that a step writes must start at 32-byte addresses."""
-    axes = y.vectorized_axis
-    first, after = axes.index(run[0]), axes.index(run[-1]) + 1
-    outer = product(layout.extent(a) for a in axes[:first])
-    inner = product(layout.extent(a) for a in axes[after:])
-    mid = product(layout.extent(a) for a in run)
-    row = (inner if inner != 1 else mid) * y.dtype.itemsize
-    if inner == 1 and outer == 1:
-        return
-    padded_last = layout.pitch != layout.split.sizes[layout.split.vector[-1]]
-    if axes[-1] == layout.split.vector[-1] and (padded_last or _aligned(row)):
-        return
-    if axes[-1] == layout.split.vector[-1] and len(layout.split.vector) > 1:
-        return  # the condition on the row length of the unpadded variant covers it
-    if not _aligned(row):
-        raise TemplateRejectedError(
-            f"broadcast {node.name} would write rows of {row} bytes, which do not start at 32-byte addresses"
-        )
-
-
-def _aligned(nbytes: Expr) -> bool:
-    return CeilDiv(nbytes, const(BLOCK)) * BLOCK == nbytes

@@ -12,11 +12,15 @@ __all__ = ["Group", "Rejected", "ScheduleResult", "tiling_keys"]
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A template that was tried and dropped, and why (with the numbers)."""
+    """A template that was tried and dropped, and why (with the numbers).
+
+    ``code`` is the diagnostic that the reason becomes if nothing else fits either.
+    """
 
     group: int
     template: str
     reason: str
+    code: str = "AF3002"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import FloorDiv, product
+from autofuse.implgraph.expr import FloorDiv, const, product
 from autofuse.implgraph.graph import (
     AllocType,
     BufferPlan,
@@ -23,10 +23,12 @@ from autofuse.implgraph.graph import (
     TilingSpec,
 )
 from autofuse.implgraph.lowering import group_order_hazards, groups
+from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.legalize import legalize
 from autofuse.schedule.memory import MemoryPlan, plan_memory
-from autofuse.schedule.placement import Placed, TemplateRejectedError, alignment, place
-from autofuse.schedule.rank import modelled_cycles, sample_env, smallest_tile
+from autofuse.schedule.placement import Placed, alignment, place
+from autofuse.schedule.rank import modelled_cycles, smallest_tile
+from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.result import Group, Rejected, ScheduleResult
 from autofuse.schedule.templates import general, row
 from autofuse.schedule.tiling_axes import Choice, GroupInput
@@ -98,7 +100,7 @@ def _schedule_group(
         try:
             impl = _realise(group, choice, next_tensor)
         except TemplateRejectedError as why:
-            rejected.append(Rejected(g.group, _title(group, choice), str(why)))
+            rejected.append(Rejected(g.group, _title(group, choice), str(why), why.code))
             continue
         built.append((modelled_cycles(impl, g.target), number, impl))
     if not built:
@@ -148,9 +150,9 @@ def _realise(g: GroupInput, choice: Choice, next_tensor: int) -> ImplGraph:
     Raises:
         TemplateRejectedError: with the reason.
     """
-    if not g.target.has_datacopypad:
-        _check_block_copies(g, choice)
     placed = place(g, choice)
+    if not g.target.has_datacopypad:
+        _check_block_copies(g, placed)
     try:
         return _planned(g, choice, placed, next_tensor, buf_num=2)
     except TemplateRejectedError:
@@ -166,15 +168,22 @@ def _planned(
     return impl
 
 
-def _check_block_copies(g: GroupInput, choice: Choice) -> None:
-    """Chips without DataCopyPad move multiples of 32 bytes only: row lengths and tails must be such multiples."""
-    last = g.size(g.order[-1])
-    align = alignment(g.nodes, g.order[-1])
-    n = last.as_int()
-    if n is None or n % align or choice.padded:
-        raise TemplateRejectedError(
-            f"{g.target.name} has no DataCopyPad: rows of {last} elements are not known to be a multiple of {align}"
-        )
+def _check_block_copies(g: GroupInput, placed: Placed) -> None:
+    """Chips without DataCopyPad move whole 32-byte units: every row, and so every tail, must be such a multiple.
+
+    Tiles are multiples of 256 bytes, so a row that is a multiple of 32 bytes leaves such a tail.
+    """
+    for n in (*placed.hoisted, *placed.looped):
+        if n.op not in ("Load", "Store"):
+            continue
+        axes = n.y.vectorized_axis
+        row = g.size(g.order[-1]) if axes and axes[-1] == placed.split.vector[-1] else const(1)
+        elements = row.as_int()
+        if elements is None or elements * n.y.dtype.itemsize % BLOCK:
+            raise TemplateRejectedError(
+                f"{g.target.name} has no DataCopyPad: rows of {row} {n.y.dtype} in {n.name} are not known "
+                f"to be a multiple of {BLOCK} bytes"
+            )
 
 
 def _assemble(
@@ -254,36 +263,42 @@ def _number_tensors(
 
 
 def _check_budget(impl: ImplGraph) -> None:
-    """With all sizes known, the smallest legal tile must fit UB."""
+    """With all sizes known, the smallest legal tile must fit UB; with symbols, the smallest tile of size-1 axes."""
     spec = impl.tiling
-    env = sample_env(impl) if impl.symbols else {}
-    limit = spec.tile_max.evaluate(env) if spec.tile_max is not None else None
-    if impl.symbols:
-        return
+    env = {s.name: max(s.min, 1) for s in impl.symbols}
+    if spec.tile_max is not None and spec.tile_max.evaluate(env) < 1:
+        raise TemplateRejectedError(
+            f"one tile takes more rows than a DMA command moves: {spec.tile_max} tiles of them fit"
+        )
     tile = smallest_tile(spec, env)
-    if limit is not None and limit < 1:
-        raise TemplateRejectedError(
-            f"one tile would take more rows than a DMA command moves ({spec.tile_max} rows)"
-        )
-    used = spec.ub.evaluate({**env, spec.tile_size: tile})
-    if used > spec.ub_limit:
-        parts = "; ".join(_buffer_line(b, {**env, spec.tile_size: tile}) for b in impl.buffers)
-        raise TemplateRejectedError(
-            f"the smallest tile ({tile}) needs {used} bytes of UB, {spec.ub_limit} are usable: {parts}"
-        )
+    env[spec.tile_size] = tile
+    used = spec.ub.evaluate(env)
+    if used <= spec.ub_limit:
+        return
+    buffers = "; ".join(_buffer_line(b, env) for b in impl.buffers)
+    env[spec.tile_size] = 0
+    fits = next((t for t in range(tile, 0, -1) if _bytes_at(spec, env, t) <= spec.ub_limit), 0)
+    raise TemplateRejectedError(
+        f"the smallest tile, {tile}, needs {used} bytes of UB and {spec.ub_limit} are usable "
+        f"({f'a tile of {fits} would fit' if fits else 'not even a tile of 1 fits'}): {buffers}",
+        "AF3003",
+    )
+
+
+def _bytes_at(spec: TilingSpec, env: dict[str, int], tile: int) -> int:
+    return spec.ub.evaluate({**env, spec.tile_size: tile})
 
 
 def _buffer_line(b: BufferPlan, env: dict[str, int]) -> str:
-    size = b.nbytes.evaluate(env)
-    return f"{b.kind} {b.id} ({', '.join(b.tensors[:3]) or 'tmp'}) {b.buf_num} x {size}"
+    names = ", ".join(b.tensors[:4]) + (", ..." if len(b.tensors) > 4 else "")
+    kind = "TBuf" if b.kind == "buf" else "queue"
+    return f"{kind} {b.id} ({names or 'scratch'}) {b.buf_num} x {b.nbytes.evaluate(env)} bytes"
 
 
 def _nothing_fits(g: GroupInput, rejected: Sequence[Rejected]) -> AutofuseError:
-    over_budget = any("bytes of UB" in r.reason for r in rejected)
-    queues = any("queue buffers" in r.reason for r in rejected)
-    code = "AF3003" if over_budget else "AF3004" if queues else "AF3002"
+    """The error has the code of the first template, which asks for the least."""
     return AutofuseError.of(
-        code,
+        rejected[0].code,
         f"no template fits group {g.group} of {g.graph} on {g.target.name}",
         hint="split the graph into smaller groups, or cut it where the fewest tensors are alive",
         notes=[f"{r.template}: {r.reason}" for r in rejected],

@@ -31,7 +31,7 @@ class _Pending:
 
 @dataclass(frozen=True)
 class InsertBarriers:
-    """Inserts the barriers; a loop body is analysed with what the end of the body leaves pending."""
+    """Inserts the barriers, also between what stands before a loop, its iterations, and what follows it."""
 
     name: str = "insert-barriers"
 
@@ -41,24 +41,46 @@ class InsertBarriers:
         return replace(fn, body=self._block(fn.body, _Pending(), bufs))
 
     def _block(
-        self, body: tuple[Stmt, ...], pending: _Pending, bufs: dict[str, str]
+        self,
+        body: tuple[Stmt, ...],
+        pending: _Pending,
+        bufs: dict[str, str],
+        *,
+        insert: bool = True,
     ) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         for s in body:
-            if isinstance(s, Alloc):
+            if isinstance(s, Alloc) and insert:
                 # A fresh buffer: the queue's own event has seen off whatever used it before.
                 pending.reads.discard(s.local)
                 pending.writes.discard(s.local)
             if isinstance(s, For):
-                self._block(s.body, pending, bufs)  # leaves what the last iteration leaves
-                s = replace(s, body=self._block(s.body, pending, bufs))
+                every = _Pending()
+                self._block(s.body, every, bufs, insert=False)
+                if pending.conflicts(every.reads, every.writes):
+                    # Before the loop, where it runs once.
+                    out.append(Barrier("PIPE_V"))
+                    pending.clear()
+                s = replace(s, body=self._loop(s.body, pending, bufs))
             if isinstance(s, Call):
                 reads = [bufs.get(x, x) for x in s.reads]
                 writes = [bufs.get(x, x) for x in s.writes]
-                if pending.conflicts(reads, writes):
+                if insert and pending.conflicts(reads, writes):
                     out.append(Barrier("PIPE_V"))
                     pending.clear()
                 pending.reads.update(reads)
                 pending.writes.update(writes)
             out.append(s)
         return tuple(out)
+
+    def _loop(
+        self, body: tuple[Stmt, ...], pending: _Pending, bufs: dict[str, str]
+    ) -> tuple[Stmt, ...]:
+        """The body with barriers that hold in every iteration: its start expects all that its end may leave."""
+        while True:
+            start = _Pending(set(pending.reads), set(pending.writes))
+            out = self._block(body, pending, bufs)
+            if pending.reads <= start.reads and pending.writes <= start.writes:
+                return out
+            pending.reads |= start.reads
+            pending.writes |= start.writes

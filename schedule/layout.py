@@ -1,0 +1,43 @@
+"""How the tensors of a tile lie in UB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from autofuse.implgraph.expr import Expr, product
+from autofuse.implgraph.graph import TensorView
+from autofuse.schedule.tiling_axes import Split
+
+__all__ = ["BLOCK", "Layout"]
+
+#: Bytes of the unit of UB addresses.
+BLOCK = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Extents of the vectorised axes in UB; ``pitch`` is that of the innermost one, a padded row."""
+
+    split: Split
+    pitch: Expr
+
+    def extent(self, axis: int) -> Expr:
+        """Elements reserved along the axis."""
+        if axis == self.split.vector[-1] and len(self.split.vector) > 1:
+            return self.pitch
+        return self.split.sizes[axis]
+
+    def present(self, y: TensorView) -> tuple[int, ...]:
+        """Vectorised axes along which the tensor varies."""
+        repeat = dict(zip(y.axis, y.repeats, strict=True))
+        return tuple(a for a in self.split.vector if repeat[a] != 1)
+
+    def vectorize(self, y: TensorView) -> TensorView:
+        """``y`` with its vectorised axes and their UB strides: dense, innermost axis at the pitch."""
+        axes = self.present(y)
+        strides = [product(self.extent(b) for b in axes[i + 1 :]) for i in range(len(axes))]
+        return replace(y, vectorized_axis=axes, vectorized_strides=tuple(strides))
+
+    def elements(self, y: TensorView) -> Expr:
+        """Elements that the tensor takes in UB for a whole tile."""
+        return product(self.extent(a) for a in y.vectorized_axis)
