@@ -1,0 +1,230 @@
+"""The cache folder: entries appear whole or not at all, whatever happens to their makers.
+
+An entry is a folder named by the digest of everything that it depends on.  It is filled under
+another name and then renamed, so that a killed process leaves nothing that a later one could
+mistake for an entry.  Locks are advisory file locks, which end with the process that holds them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from autofuse import knobs
+from autofuse.diagnostics import AutofuseError, Where
+
+__all__ = [
+    "CacheInfo",
+    "clear",
+    "entry",
+    "info",
+    "lock",
+    "prune",
+    "root",
+    "scratch",
+    "write_atomic",
+]
+
+#: Entries used within this many seconds are never removed to save room: a process may be about to
+#: load them.
+_GRACE_S = 600.0
+#: Unfinished folders older than this are left over from a killed process.
+_STALE_S = 3600.0
+_PRUNE_EVERY_S = 600.0
+_KINDS = ("kernels", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """What the cache holds."""
+
+    path: Path
+    entries: int
+    bytes: int
+    limit_bytes: int
+
+
+def root() -> Path:
+    """The cache folder, made if it is not there.
+
+    Raises:
+        AutofuseError: AF5009, it cannot be made, or others could put code into it.
+    """
+    named = knobs.CACHE_DIR.get()
+    if named:
+        path = Path(named).expanduser().absolute()
+    else:
+        import platformdirs
+
+        path = Path(platformdirs.user_cache_dir("autofuse", appauthor=False))
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        stat = path.stat()
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(13, "no permission to write")
+    except OSError as e:
+        raise _unusable(path, e.strerror or str(e)) from e
+    if stat.st_mode & 0o002 and not stat.st_mode & 0o1000:
+        raise _unusable(path, "every user may write into it, and kernels in it are executed")
+    return path
+
+
+def _unusable(path: Path, why: str) -> AutofuseError:
+    return AutofuseError.of(
+        "AF5009",
+        f"the cache folder {path} cannot be used: {why}",
+        where=Where(path=str(path)),
+        hint=f"name another folder with {knobs.CACHE_DIR.name}",
+    )
+
+
+def write_atomic(path: Path, data: str | bytes) -> None:
+    """Write a file so that readers see the old content or the new, never a part."""
+    raw = data.encode() if isinstance(data, str) else data
+    fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(fd, "wb") as f:
+            f.write(raw)
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+@contextmanager
+def lock(key: str) -> Iterator[None]:
+    """Hold the lock of a digest; waits for its holder.  The lock ends with the process."""
+    folder = root() / "locks"
+    folder.mkdir(exist_ok=True)
+    fd = os.open(folder / f"{key[:2]}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """An empty folder on the file system of the cache; what is left in it at the end is removed."""
+    parent = root() / "tmp"
+    parent.mkdir(exist_ok=True)
+    path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=parent))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def entry(kind: str, key: str, done: str, make: Callable[[Path], None]) -> Path:
+    """The folder of an entry, made by ``make`` if it is not there.
+
+    Args:
+        kind: ``kernels`` (compiled) or ``failed`` (sources kept for the user to look at).
+        key: hex digest of everything the content depends on.
+        done: a file that a complete entry holds.
+        make: fills the folder it is given; what it raises is passed on, and no entry is made.
+    """
+    assert kind in _KINDS, kind
+    path = root() / kind / key
+    if _touch(path, done):
+        return path
+    with lock(key):
+        if _touch(path, done):
+            return path
+        with scratch() as fresh:
+            make(fresh)
+            path.parent.mkdir(exist_ok=True)
+            if path.exists():  # an entry that was damaged by hand
+                path.rename(fresh.with_name(fresh.name + ".old"))
+                shutil.rmtree(fresh.with_name(fresh.name + ".old"), ignore_errors=True)
+            fresh.rename(path)
+    _prune_sometimes()
+    return path
+
+
+def _touch(path: Path, done: str) -> bool:
+    if not (path / done).is_file():
+        return False
+    with suppress(OSError):
+        os.utime(path)
+    return True
+
+
+def info() -> CacheInfo:
+    """Where the cache is and what it holds."""
+    found = _entries()
+    return CacheInfo(
+        root(), len(found), sum(size for _, size, _ in found), knobs.CACHE_MB.get() << 20
+    )
+
+
+def clear() -> CacheInfo:
+    """Remove every entry; returns what was removed."""
+    before = info()
+    for kind in (*_KINDS, "tmp"):
+        shutil.rmtree(before.path / kind, ignore_errors=True)
+    return before
+
+
+def prune(limit_bytes: int | None = None) -> int:
+    """Remove leftovers of killed processes, and least recently used entries above the limit.
+
+    Returns:
+        The number of entries removed.
+    """
+    limit = knobs.CACHE_MB.get() << 20 if limit_bytes is None else limit_bytes
+    now = time.time()
+    base = root()
+    for left in _children(base / "tmp"):
+        with suppress(OSError):
+            if now - left.stat().st_mtime > _STALE_S:
+                shutil.rmtree(left, ignore_errors=True)
+    found = sorted(_entries(), key=lambda e: e[2])
+    total = sum(size for _, size, _ in found)
+    removed = 0
+    for path, size, used in found:
+        if total <= limit:
+            break
+        if now - used < _GRACE_S:
+            continue
+        with lock(path.name):
+            shutil.rmtree(path, ignore_errors=True)
+        total -= size
+        removed += 1
+    return removed
+
+
+def _prune_sometimes() -> None:
+    stamp = root() / "pruned"
+    with suppress(OSError):
+        if stamp.exists() and time.time() - stamp.stat().st_mtime < _PRUNE_EVERY_S:
+            return
+        stamp.touch()
+        prune()
+
+
+def _entries() -> list[tuple[Path, int, float]]:
+    """(folder, bytes on disk, time of last use) of every entry."""
+    out = []
+    for kind in _KINDS:
+        for path in _children(root() / kind):
+            with suppress(OSError):
+                size = sum(f.stat().st_blocks * 512 for f in path.rglob("*") if f.is_file())
+                out.append((path, size, path.stat().st_mtime))
+    return out
+
+
+def _children(path: Path) -> list[Path]:
+    try:
+        return sorted(path.iterdir())
+    except OSError:
+        return []

@@ -1,0 +1,189 @@
+"""Every environment variable that autofuse reads: one row each.
+
+A knob is read when it is used, not when autofuse is imported.  ``docs/knobs.md`` and ``autofuse
+knobs`` are made from :data:`KNOBS`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from autofuse.diagnostics import AutofuseError, Diagnostic
+
+__all__ = [
+    "CACHE_DIR",
+    "CACHE_MB",
+    "COMPILE_TIMEOUT",
+    "CXX",
+    "CXXFLAGS",
+    "DEBUG",
+    "KNOBS",
+    "THREADS",
+    "VERIFY_MEMORY_MB",
+    "VERIFY_TIMEOUT",
+    "Knob",
+    "unknown",
+]
+
+T = TypeVar("T", str, int, bool, "tuple[str, ...]")
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"", "0", "false", "no", "off"})
+
+
+@dataclass(frozen=True, slots=True)
+class Knob(Generic[T]):
+    """One environment variable.
+
+    Attributes:
+        name: the variable.
+        default: the value without it; its type is the type of the knob.
+        doc: what it does, in one line.
+        fallback: another variable that is read when this one is not set.
+        least: smallest value of an integer.
+    """
+
+    name: str
+    default: T
+    doc: str
+    fallback: str = ""
+    least: int = 0
+
+    @property
+    def kind(self) -> str:
+        """``text``, ``integer``, ``switch`` or ``words``."""
+        if isinstance(self.default, bool):
+            return "switch"
+        if isinstance(self.default, int):
+            return "integer"
+        return "text" if isinstance(self.default, str) else "words"
+
+    def get(self, environ: Mapping[str, str] | None = None) -> T:
+        """The value now.
+
+        Raises:
+            AutofuseError: AF5008, the text is not a value of this kind.
+        """
+        env = os.environ if environ is None else environ
+        for name in (self.name, self.fallback):
+            if name and name in env:
+                return self._read(name, env[name])
+        return self.default
+
+    def _read(self, name: str, text: str) -> T:
+        default = self.default
+        value: object = text
+        try:
+            if isinstance(default, bool):
+                value = _switch(text)
+            elif isinstance(default, int):
+                value = int(text)
+                if value < self.least:
+                    raise ValueError(f"it is smaller than {self.least}")
+            elif isinstance(default, tuple):
+                value = tuple(shlex.split(text))
+        except ValueError as e:
+            raise AutofuseError.of(
+                "AF5008",
+                f"{name}={text!r} is not {_ARTICLE[self.kind]}: {e}",
+                hint=f"{name}: {self.doc}; by default {self.default_text()}",
+            ) from e
+        return value  # type: ignore[return-value]
+
+    def default_text(self) -> str:
+        """The default as a person would set it."""
+        default: object = self.default
+        if isinstance(default, tuple):
+            return shlex.join(default) or "empty"
+        if isinstance(default, bool):
+            return "1" if default else "0"
+        return str(default) or "empty"
+
+
+_ARTICLE = {
+    "text": "a text",
+    "integer": "an integer",
+    "switch": "a switch",
+    "words": "a list of words",
+}
+
+
+def _switch(text: str) -> bool:
+    word = text.strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise ValueError("write 1 or 0")
+
+
+CACHE_DIR = Knob(
+    "AUTOFUSE_CACHE_DIR", "", "folder of compiled kernels; empty for the user's cache folder"
+)
+CACHE_MB = Knob(
+    "AUTOFUSE_CACHE_MB",
+    1024,
+    "size in MiB above which the least recently used kernels leave the cache",
+    least=1,
+)
+CXX = Knob("AUTOFUSE_CXX", "g++", "C++ compiler for the CPU twin", fallback="CXX")
+CXXFLAGS: Knob[tuple[str, ...]] = Knob(
+    "AUTOFUSE_CXXFLAGS", (), "further compiler flags for the CPU twin"
+)
+COMPILE_TIMEOUT = Knob(
+    "AUTOFUSE_COMPILE_TIMEOUT", 300, "seconds that compiling one kernel may take", least=1
+)
+THREADS = Knob(
+    "AUTOFUSE_THREADS", 0, "threads that the twin spreads the cores over; 0 for one per CPU"
+)
+DEBUG = Knob(
+    "AUTOFUSE_DEBUG", False, "compile kernels with -O0 -g, and show Python's traceback of an error"
+)
+VERIFY_TIMEOUT = Knob(
+    "AUTOFUSE_VERIFY_TIMEOUT", 300, "seconds that a worker may spend on one kernel", least=1
+)
+VERIFY_MEMORY_MB = Knob(
+    "AUTOFUSE_VERIFY_MEMORY_MB", 8192, "address space of a worker in MiB; 0 for no limit"
+)
+
+#: In the order of the documentation.
+KNOBS: tuple[Knob[str] | Knob[int] | Knob[bool] | Knob[tuple[str, ...]], ...] = (
+    CACHE_DIR,
+    CACHE_MB,
+    CXX,
+    CXXFLAGS,
+    COMPILE_TIMEOUT,
+    THREADS,
+    VERIFY_TIMEOUT,
+    VERIFY_MEMORY_MB,
+    DEBUG,
+)
+
+#: Read by the tests only.
+_OF_TESTS = frozenset({"AUTOFUSE_SHARED", "AUTOFUSE_REQUIRE_SHARED"})
+
+
+def unknown(environ: Mapping[str, str] | None = None) -> list[Diagnostic]:
+    """A warning per ``AUTOFUSE_*`` variable that nothing reads, with the name that was meant."""
+    env = os.environ if environ is None else environ
+    known = {k.name for k in KNOBS}
+    out = []
+    for name in sorted(env):
+        if name.startswith("AUTOFUSE_") and name not in known | _OF_TESTS:
+            near = difflib.get_close_matches(name, sorted(known), n=1)
+            hint = (
+                f"did you mean {near[0]}?"
+                if near
+                else "autofuse reads: " + ", ".join(sorted(known))
+            )
+            out.append(
+                Diagnostic(
+                    "AF5008", f"{name} is set, but nothing reads it", hint=hint, severity="warning"
+                )
+            )
+    return out

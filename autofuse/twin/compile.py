@@ -1,0 +1,337 @@
+"""Generated files to a shared library that runs on the CPU twin: one g++ call, kept in a cache.
+
+The kernel and its host functions are one translation unit, because most of the time of a small
+compilation goes into reading headers.  A library is looked up by the digest of everything that it
+depends on: files, flags, compiler and the twin's headers and library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+
+from autofuse import cache as cache_folder
+from autofuse import knobs
+from autofuse.diagnostics import AutofuseError, Where
+
+__all__ = [
+    "FLAGS",
+    "Toolchain",
+    "TwinFiles",
+    "command",
+    "compile_kernel",
+    "toolchain",
+    "twin_files",
+]
+
+FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-DAUTOFUSE_TWIN")
+UNIT = "unit.cpp"
+_CODE = (".cpp", ".h", ".inc")
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,240}")
+_OPT = re.compile(r"-O[0-3sg]|-Ofast")
+_SHOWN_ERRORS = 5
+_GPP_HINT = "install a C++ compiler, such as g++ (apt-get install g++, dnf install gcc-c++)"
+
+
+@dataclass(frozen=True, slots=True)
+class TwinFiles:
+    """Where the twin is: header folders in order of search, and the library."""
+
+    include: tuple[Path, ...]
+    library: Path
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """A compiler: its path and what it says about itself."""
+
+    path: str
+    version: str
+
+
+@lru_cache(maxsize=1)
+def twin_files() -> TwinFiles:
+    """The twin's headers and library: of the installed package, or of a checkout linked to it.
+
+    Raises:
+        AutofuseError: AF5001, they are missing.
+    """
+    bases = _package_folders()
+    headers = next(
+        (
+            tuple(p for p in (d / "autofuse_twin", d) if p.is_dir())
+            for d in bases
+            if (d / "autofuse_twin" / "kernel_operator.h").is_file()
+        ),
+        None,
+    )
+    library = next(
+        (d / "libautofuse_twin.so" for d in bases if (d / "libautofuse_twin.so").is_file()), None
+    )
+    if headers is None or library is None:
+        missing = "headers" if headers is None else "library libautofuse_twin.so"
+        raise AutofuseError.of(
+            "AF5001",
+            f"the {missing} of the CPU twin cannot be found",
+            hint="reinstall autofuse; in a checkout: pip install -e .",
+            notes=[f"searched: {d}" for d in bases],
+        )
+    h = hashlib.sha256()
+    for f in (*sorted(headers[0].rglob("*.h")), library):
+        h.update(f.name.encode() + b"\0" + hashlib.sha256(f.read_bytes()).digest())
+    return TwinFiles(headers, library, h.hexdigest())
+
+
+def _package_folders() -> list[Path]:
+    """Folders that may hold headers or the library, best first."""
+    homes: list[Path] = []
+    spec = importlib.util.find_spec("autofuse._twin")
+    if spec is not None and spec.origin:
+        homes.append(Path(spec.origin).resolve().parent)
+    package = Path(__file__).resolve().parent.parent
+    homes.append(package)
+    out = [d for h in homes for d in (h / "include", h / "lib", h)]
+    checkout = package.parent
+    if (checkout / "runtime" / "include").is_dir():
+        out.append(checkout / "runtime" / "include")
+        out += sorted(p.parent for p in checkout.glob("build/**/libautofuse_twin.so"))
+    return out
+
+
+@lru_cache(maxsize=4)
+def _compiler_at(name: str) -> Toolchain:
+    path = shutil.which(name)
+    if path is None:
+        raise AutofuseError.of(
+            "AF5001",
+            f"there is no C++ compiler called {name!r}",
+            hint=f"{_GPP_HINT}, or name one with {knobs.CXX.name}",
+        )
+    try:
+        got = subprocess.run(
+            [path, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+            env=_environment(),
+        )
+    except (OSError, subprocess.SubprocessError) as e:
+        raise AutofuseError.of(
+            "AF5001",
+            f"{path} --version fails: {e}",
+            hint=f"{_GPP_HINT}, or name one with {knobs.CXX.name}",
+        ) from e
+    return Toolchain(path, got.stdout.strip().splitlines()[0] if got.stdout.strip() else "unknown")
+
+
+def toolchain() -> Toolchain:
+    """The compiler named by the knobs.
+
+    Raises:
+        AutofuseError: AF5001, there is none, or it cannot be executed.
+    """
+    return _compiler_at(knobs.CXX.get())
+
+
+def _environment() -> dict[str, str]:
+    """Messages of the compiler in English, so that they can be read for positions."""
+    return {**os.environ, "LC_ALL": "C"}
+
+
+def compile_kernel(
+    files: Mapping[str, str], name: str, *, cache: bool = True, opt: str = "-O1"
+) -> Path:
+    """Compile generated files into a shared library for the twin.
+
+    Args:
+        files: path inside the output folder -> text; every ``.cpp`` under ``device/`` and ``host/``
+            is compiled.
+        name: name of the graph.
+        cache: take the library from the cache if it is there.
+        opt: ``-O0`` to ``-O3``.  With ``AUTOFUSE_DEBUG=1`` it is ``-O0 -g``.
+
+    Returns:
+        The library; it lies in a cache entry together with its sources.
+
+    Raises:
+        AutofuseError: AF5001 no compiler, AF5002 the code does not compile (its notes name the kept
+            sources).
+        ValueError: a name that may not become a path, or an unknown optimisation level.
+    """
+    _check(files, name, opt)
+    twin, cxx = twin_files(), toolchain()
+    flags = (*FLAGS, *(("-O0", "-g") if knobs.DEBUG.get() else (opt,)), *knobs.CXXFLAGS.get())
+    code = {p: text for p, text in files.items() if PurePosixPath(p).suffix in _CODE}
+    texts = {**code, UNIT: _unit(files)}
+    library = f"{name}.so"
+    cmd = command(library, cxx, twin, flags)
+    key = _key(texts, cmd, cxx, twin)
+
+    def make(folder: Path) -> None:
+        _write(texts, folder)
+        _run(cmd, folder, name)
+
+    if not cache:
+        path = cache_folder.root() / "kernels" / key
+        with cache_folder.lock(key):
+            shutil.rmtree(path, ignore_errors=True)
+    try:
+        return cache_folder.entry("kernels", key, library, make) / library
+    except _CompilerFailedError as e:
+        raise _failure(e, texts, key, name) from None
+
+
+def command(library: str, cxx: Toolchain, twin: TwinFiles, flags: Sequence[str]) -> list[str]:
+    """The compiler call, to be executed in the folder of the sources."""
+    includes = [
+        f"-I{p}" for p in (Path(), Path("include"), Path("device"), Path("host"), *twin.include)
+    ]
+    lib = twin.library
+    # defs: a missing function of the twin is an error here and not at load time.
+    # Bsymbolic: a kernel called `div` calls itself, not the function of the C library.
+    link = ["-Wl,-z,defs", "-Wl,-Bsymbolic", str(lib), f"-Wl,-rpath,{lib.parent}"]
+    return [cxx.path, *flags, *includes, "-o", library, UNIT, *link]
+
+
+def _check(files: Mapping[str, str], name: str, opt: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not a name of a kernel")
+    if not _OPT.fullmatch(opt):
+        raise ValueError(f"{opt!r} is not an optimisation level")
+    for path in files:
+        if not all(_PART.fullmatch(p) for p in path.split("/")) or path == UNIT:
+            raise ValueError(f"{path!r} is not a path inside the output folder")
+    if not _sources(files):
+        raise ValueError("there is no .cpp file under device/ or host/")
+
+
+def _sources(files: Mapping[str, str]) -> list[str]:
+    """What is compiled: the kernel first, then the host files by name."""
+    found = [
+        p
+        for p in sorted(files)
+        if p.endswith(".cpp") and PurePosixPath(p).parts[0] in ("device", "host")
+    ]
+    return sorted(found, key=lambda p: not p.startswith("device/"))
+
+
+def _unit(files: Mapping[str, str]) -> str:
+    return "".join(f'#include "{p}"\n' for p in _sources(files))
+
+
+def _key(files: Mapping[str, str], cmd: Sequence[str], cxx: Toolchain, twin: TwinFiles) -> str:
+    """Digest of everything that the library depends on."""
+    h = hashlib.sha256()
+    for part in (
+        cxx.version,
+        twin.digest,
+        *cmd,
+        *(x for p in sorted(files) for x in (p, files[p])),
+    ):
+        raw = part.encode()
+        h.update(len(raw).to_bytes(8, "little") + raw)
+    return h.hexdigest()
+
+
+def _write(files: Mapping[str, str], folder: Path) -> None:
+    for p, text in files.items():
+        path = folder / p
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+class _CompilerFailedError(Exception):
+    """The compiler's exit status is not 0."""
+
+    def __init__(self, cmd: Sequence[str], text: str, status: int) -> None:
+        super().__init__(text)
+        self.cmd = cmd
+        self.text = text
+        self.status = status
+
+
+def _run(cmd: list[str], folder: Path, name: str) -> None:
+    limit = knobs.COMPILE_TIMEOUT.get()
+    with subprocess.Popen(
+        cmd,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=_environment(),
+        start_new_session=True,
+    ) as p:
+        try:
+            text, _ = p.communicate(timeout=limit)
+        except BaseException as e:
+            # g++ is a driver: its children must end too.
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+            if isinstance(e, subprocess.TimeoutExpired):
+                raise AutofuseError.of(
+                    "AF5002",
+                    f"compiling {name} takes more than {limit} s",
+                    hint=f"raise {knobs.COMPILE_TIMEOUT.name}",
+                ) from None
+            raise
+    if p.returncode != 0:
+        raise _CompilerFailedError(cmd, text, p.returncode)
+
+
+_MESSAGE = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<col>\d+):)? (?:fatal )?error: (?P<text>.*)$",
+    re.M,
+)
+
+
+def _failure(
+    failed: _CompilerFailedError, files: Mapping[str, str], key: str, name: str
+) -> AutofuseError:
+    """AF5002 with the first errors, and a folder where the command can be repeated."""
+    text = failed.text
+    log = f"$ {shlex.join(failed.cmd)}\n{text}"
+
+    def keep(folder: Path) -> None:
+        _write(files, folder)
+        (folder / "compiler.log").write_text(log, encoding="utf-8")
+
+    kept = cache_folder.entry("failed", key, "compiler.log", keep)
+    errors = list(_MESSAGE.finditer(text))
+    notes = []
+    for m in errors[:_SHOWN_ERRORS]:
+        notes.append(f"{m['file']}:{m['line']}: {m['text']}")
+        lines = files.get(m["file"], "").splitlines()
+        if 0 < int(m["line"]) <= len(lines):
+            notes.append(f"    {lines[int(m['line']) - 1].strip()}")
+    if len(errors) > _SHOWN_ERRORS:
+        notes.append(f"and {len(errors) - _SHOWN_ERRORS} more errors")
+    if not errors:
+        notes += text.strip().splitlines()[-_SHOWN_ERRORS:]
+    notes.append(f"sources and compiler.log: {kept}")
+    first = errors[0] if errors else None
+    count = f"{len(errors)} error(s)" if errors else f"exit status {failed.status}"
+    return AutofuseError.of(
+        "AF5002",
+        f"the code generated for {name} does not compile: {count}",
+        where=Where(path=first["file"], line=int(first["line"]), column=int(first["col"] or 1))
+        if first
+        else None,
+        hint="generated code should always compile: please report this, with the folder above",
+        notes=notes,
+    )

@@ -1,0 +1,392 @@
+"""A compiled kernel as a Python function on NumPy arrays."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.implgraph.dtypes import numpy_dtype
+from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Tensor
+from autofuse.twin.data import POISON, buffer_extent, poisoned, strided_copy
+from autofuse.twin.native import Finding, KernelLibrary, Region
+from autofuse.twin.oracle import shape_of
+
+__all__ = ["Run", "TwinKernel", "solve_symbols"]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_ALIGN = 64
+_SHOWN_FINDINGS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a kernel.
+
+    Attributes:
+        outputs: by the name of the output; an in-out output is the array that was given.
+        symbols: sizes that were used.
+        key: tiling key of the template that ran.
+        block_dim: number of cores.
+        workspace: bytes of GM used between groups.
+    """
+
+    outputs: dict[str, Array]
+    symbols: dict[str, int]
+    key: int
+    block_dim: int
+    workspace: int
+
+
+class TwinKernel:
+    """A kernel that runs on the CPU twin.
+
+    Args:
+        path: the library that ``compile_kernel`` made.
+        graph: the graph that it was generated from.
+
+    The object may be used by several threads at once.
+    """
+
+    def __init__(self, path: Path, graph: FusionGraph) -> None:
+        self.path = path
+        self.graph = graph
+        self.library = KernelLibrary(path)
+
+    @property
+    def key_count(self) -> int:
+        """Number of tiling keys: templates that the kernel can choose from."""
+        return self.library.key_count
+
+    def __call__(
+        self,
+        *arrays: Any,
+        symbols: Mapping[str, int] | None = None,
+        key: int | None = None,
+        **named: Any,
+    ) -> Any:
+        """Run the kernel on inputs in the order of the graph, or by name.
+
+        Returns:
+            The output array, or a tuple of them if there are several.
+
+        Raises:
+            AutofuseError: AF5007 the arguments do not fit, AF5003 a host function refused, AF5004
+                the twin found a broken rule.
+        """
+        names = self.graph.inputs
+        if len(arrays) > len(names):
+            raise _misfit(
+                f"{self.graph.name} takes {len(names)} input(s), {len(arrays)} were given"
+            )
+        given = dict(zip(names, arrays, strict=False))
+        for name, value in named.items():
+            if name in given or name not in names:
+                why = (
+                    "is given twice"
+                    if name in given
+                    else f"is not an input; these are: {', '.join(names)}"
+                )
+                raise _misfit(f"{name} {why}")
+            given[name] = value
+        outputs = tuple(self.run(given, symbols=symbols, key=key).outputs.values())
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        symbols: Mapping[str, int] | None = None,
+        key: int | None = None,
+        cores: int = 0,
+        poison: int = POISON[0],
+    ) -> Run:
+        """Run the kernel.
+
+        Args:
+            inputs: an array per input, a number for a scalar.  Arrays of in-out parameters are
+                overwritten.
+            symbols: sizes that do not follow from the shapes.
+            key: the tiling key to take; None: the tiling function chooses.
+            cores: limit on the number of cores; 0 for those of the target.
+            poison: byte that fills outputs and workspace before the run.
+
+        Raises:
+            AutofuseError: as for a call.
+        """
+        arrays, sizes = self._arguments(inputs, symbols or {})
+        self._check_shapes(sizes)
+        tiling = self.library.tiling([sizes[s.name] for s in self.graph.symbols], key, cores)
+        frame = _Frame()
+        for name in self.graph.inputs:
+            frame.add(self.graph.tensors[name], name, arrays[name], sizes, writable=False)
+        outputs = {o.name: self._output(o, arrays, sizes, poison) for o in self.graph.outputs}
+        for o in self.graph.outputs:
+            tensor = self.graph.tensors[o.inout or o.tensor]
+            contiguous = o.inout is None
+            frame.add(tensor, o.name, outputs[o.name], sizes, writable=True, contiguous=contiguous)
+        workspace = poisoned((tiling.workspace + _ALIGN,), np.dtype(np.uint8), poison)
+        frame.add_memory("workspace", workspace, tiling.workspace)
+        found = self.library.launch(tiling, frame.pointers, frame.regions)
+        if found:
+            raise AutofuseError((_twin_diagnostic(self.graph.name, found, sizes, key),))
+        for o in self.graph.outputs:
+            if o.inout is not None and outputs[o.name] is not inputs[o.inout]:
+                _write_back(inputs[o.inout], outputs[o.name])
+                outputs[o.name] = inputs[o.inout]
+        return Run(outputs, dict(sizes), tiling.key, tiling.block_dim, tiling.workspace)
+
+    # arguments --------------------------------------------------------------------------------
+
+    def _arguments(
+        self, inputs: Mapping[str, Any], symbols: Mapping[str, int]
+    ) -> tuple[dict[str, Array], dict[str, int]]:
+        """Arrays with the right dtype, shape and layout, and the sizes."""
+        problems: list[Diagnostic] = []
+        arrays: dict[str, Array] = {}
+        for name in self.graph.inputs:
+            if name not in inputs:
+                problems += _misfit(f"input {name} is missing").diagnostics
+                continue
+            tensor = self.graph.tensors[name]
+            array = _as_array(tensor, inputs[name])
+            if array.dtype != numpy_dtype(tensor.dtype):
+                text = f"input {name} is {array.dtype}, the kernel takes {tensor.dtype}"
+                problems += _misfit(text, hint=f"{name}.astype({str(tensor.dtype)!r})").diagnostics
+            arrays[name] = array
+        for name in inputs:
+            if name not in self.graph.inputs:
+                problems += _misfit(f"{name} is not an input of {self.graph.name}").diagnostics
+        if problems:
+            raise AutofuseError(problems)
+        sizes = solve_symbols(self.graph, {n: a.shape for n, a in arrays.items()}, symbols)
+        written = {o.inout for o in self.graph.outputs if o.inout is not None}
+        for name, array in arrays.items():
+            arrays[name] = self._laid_out(name, array, sizes, name in written)
+        for name in written:
+            if not inputs[name].flags.writeable:
+                raise _misfit(f"{name} is overwritten by the kernel, but the array is read-only")
+            for other, array in arrays.items():
+                if other != name and np.may_share_memory(array, arrays[name]):
+                    arrays[other] = array.copy()
+        return arrays, sizes
+
+    def _laid_out(self, name: str, array: Array, sizes: Mapping[str, int], written: bool) -> Array:
+        """The array itself if it lies in memory as the kernel expects, else a copy that does."""
+        tensor = self.graph.tensors[name]
+        if tensor.strides is None and tensor.offset is None:
+            return (
+                array if array.flags.c_contiguous and array.flags.aligned else array.copy(order="C")
+            )
+        _, strides, _ = buffer_extent(tensor, sizes)
+        have = tuple(s // array.itemsize for s in array.strides)
+        fits = all(n <= 1 or h == s for n, h, s in zip(array.shape, have, strides, strict=True))
+        return array if fits and array.size else strided_copy(array, tensor, sizes)
+
+    def _output(
+        self, o: GraphOutput, arrays: Mapping[str, Array], sizes: Mapping[str, int], poison: int
+    ) -> Array:
+        if o.inout is not None:
+            return arrays[o.inout]
+        tensor = self.graph.tensors[o.tensor]
+        return poisoned(shape_of(tensor.shape, sizes), numpy_dtype(tensor.dtype), poison)
+
+    def _check_shapes(self, sizes: Mapping[str, int]) -> None:
+        """The generated InferShape gives the shapes that the graph declares."""
+        shapes = [shape_of(self.graph.tensors[n].shape, sizes) for n in self.graph.inputs]
+        want = [shape_of(self.graph.tensors[o.tensor].shape, sizes) for o in self.graph.outputs]
+        if self._unsolvable():
+            return
+        have = self.library.infer_shape(shapes, len(want))
+        if have is not None and have != want:
+            raise AutofuseError.of("AF5003", f"InferShape gives {have}, the graph declares {want}")
+
+    def _unsolvable(self) -> bool:
+        """True if a symbol occurs in no input shape: InferShape refuses such graphs by design."""
+        shapes = [e for n in self.graph.inputs for e in self.graph.tensors[n].shape]
+        seen = {s for e in shapes if _linear(e) for s in e.symbols()}
+        return any(s.name not in seen for s in self.graph.symbols)
+
+
+class _Frame:
+    """Pointers and regions of one launch."""
+
+    def __init__(self) -> None:
+        self.pointers: list[int] = []
+        self.regions: list[Region] = []
+        self._keep: list[Array] = []
+
+    def add(
+        self,
+        tensor: Tensor,
+        name: str,
+        array: Array,
+        sizes: Mapping[str, int],
+        *,
+        writable: bool,
+        contiguous: bool = False,
+    ) -> None:
+        """A tensor; its region starts ``offset`` elements before its first element."""
+        offset, _, extent = (0, (), array.size) if contiguous else buffer_extent(tensor, sizes)
+        start = array.ctypes.data - offset * array.itemsize
+        self.pointers.append(start)
+        self.regions.append(Region(start, extent * array.itemsize, name, writable))
+        self._keep.append(array)
+
+    def add_memory(self, name: str, array: Array, size: int) -> None:
+        """Plain memory: the first ``size`` bytes after rounding the address up."""
+        start = -(-array.ctypes.data // _ALIGN) * _ALIGN
+        self.pointers.append(start)
+        self.regions.append(Region(start, size, name, True))
+        self._keep.append(array)
+
+
+def _as_array(tensor: Tensor, value: Any) -> Array:
+    if isinstance(value, np.ndarray):
+        if tensor.scalar and value.size == 1:
+            return value.reshape(tuple(1 for _ in tensor.shape))
+        return value
+    if not isinstance(value, (numbers.Number, np.generic)):
+        raise _misfit(f"input {tensor.name} must be a NumPy array, not {type(value).__name__}")
+    if tensor.shape and not tensor.scalar:
+        raise _misfit(f"input {tensor.name} is a tensor of rank {len(tensor.shape)}, not a number")
+    number: Any = value
+    np_type = numpy_dtype(tensor.dtype)
+    fits = tensor.dtype.kind == "f" or int(number) == number
+    if tensor.dtype.kind in "iu" and fits:
+        limits = np.iinfo(np_type)
+        fits = limits.min <= int(number) <= limits.max
+    if not fits:
+        raise _misfit(f"input {tensor.name}: {value} is not a value of {tensor.dtype}")
+    return np.full(tuple(1 for _ in tensor.shape), number, dtype=np_type)
+
+
+def _write_back(target: Array, value: Array) -> None:
+    if not np.may_share_memory(target, value):
+        target[...] = value
+
+
+def _misfit(message: str, hint: str = "") -> AutofuseError:
+    return AutofuseError.of("AF5007", message, hint=hint)
+
+
+def _twin_diagnostic(
+    name: str, found: Sequence[Finding], sizes: Mapping[str, int], key: int | None
+) -> Diagnostic:
+    at = ", ".join(f"{k}={v}" for k, v in sizes.items()) or "static sizes"
+    chosen = "" if key is None else f", tiling key {key}"
+    notes = [str(f) for f in found[:_SHOWN_FINDINGS]]
+    if len(found) > _SHOWN_FINDINGS:
+        notes.append(f"and {len(found) - _SHOWN_FINDINGS} more")
+    return Diagnostic(
+        "AF5004",
+        f"{name} breaks {len(found)} rule(s) of the chip ({at}{chosen})",
+        Where(node=name),
+        notes=tuple(notes),
+    )
+
+
+# symbols --------------------------------------------------------------------------------------
+
+
+def solve_symbols(
+    graph: FusionGraph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, int]
+) -> dict[str, int]:
+    """Sizes of all symbols, exactly, from the shapes of the inputs.
+
+    Args:
+        graph: whose symbols.
+        shapes: shape of every input.
+        given: symbols that the caller sets; they must agree with the shapes.
+
+    Raises:
+        AutofuseError: AF5007: a rank or size that does not fit, a symbol out of range or not
+            determined.
+    """
+    sizes = {k: int(v) for k, v in given.items()}
+    equations: list[tuple[Expr, int, str]] = []
+    problems: list[Diagnostic] = []
+    for name, shape in shapes.items():
+        want = graph.tensors[name].shape
+        if len(want) != len(shape):
+            text = f"input {name} has rank {len(shape)}, the kernel takes {_text(want)}"
+            problems += _misfit(text).diagnostics
+            continue
+        equations += [
+            (e, n, f"dimension {i} of {name}")
+            for i, (e, n) in enumerate(zip(want, shape, strict=True))
+        ]
+    if problems:
+        raise AutofuseError(problems)
+    ranges = graph.symbol_ranges()
+    progress = True
+    while progress:
+        progress = False
+        for e, n, _ in equations:
+            unknown = e.symbols() - sizes.keys()
+            if len(unknown) == 1:
+                (name,) = unknown
+                value = _solve(e.substitute(sizes), name, n, ranges.get(name, (0, 1 << 40)))
+                if value is not None:
+                    sizes[name] = value
+                    progress = True
+    for e, n, where in equations:
+        if e.symbols() <= sizes.keys() and e.evaluate(sizes) != n:
+            at = ", ".join(f"{s}={sizes[s]}" for s in sorted(e.symbols()))
+            text = f"{where} is {n}, the kernel needs {e} = {e.evaluate(sizes)}" + (
+                f" ({at})" if at else ""
+            )
+            problems += _misfit(text).diagnostics
+    for s in graph.symbols:
+        if s.name not in sizes:
+            text = f"the size {s.name} does not follow from the shapes of the inputs"
+            problems += _misfit(text, hint=f"pass symbols={{{s.name!r}: ...}}").diagnostics
+        elif not s.min <= sizes[s.name] <= s.max:
+            text = f"{s.name} = {sizes[s.name]} is outside of [{s.min}, {s.max}]"
+            problems += _misfit(text).diagnostics
+    if problems:
+        raise AutofuseError(problems)
+    return {s.name: sizes[s.name] for s in graph.symbols}
+
+
+def _text(shape: Sequence[Expr]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"
+
+
+def _linear(e: Expr) -> bool:
+    """True for factor * symbol + constant."""
+    return (
+        all(len(m) <= 1 and all(p == 1 for _, p in m) for m, _ in e.terms) and len(e.symbols()) <= 1
+    )
+
+
+def _solve(e: Expr, symbol: str, n: int, bounds: tuple[int, int]) -> int | None:
+    """The only value of the symbol with e == n; None if there is none, or several.
+
+    Shapes grow with their symbols, so the solution is found by bisection.
+    """
+    low, high = max(bounds[0], 0), max(bounds[1], 0)
+    first = _first_reaching(e, symbol, n, low, high)
+    if e.evaluate({symbol: first}) != n:
+        return None
+    if first < high and e.evaluate({symbol: first + 1}) == n:
+        return None
+    return first
+
+
+def _first_reaching(e: Expr, symbol: str, n: int, low: int, high: int) -> int:
+    while low < high:
+        middle = (low + high) // 2
+        if e.evaluate({symbol: middle}) >= n:
+            high = middle
+        else:
+            low = middle + 1
+    return low

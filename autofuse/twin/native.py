@@ -1,0 +1,188 @@
+"""The C functions of a compiled kernel (``docs/architecture.md``, "Generated files and C ABI").
+
+The twin keeps memory regions and findings per calling thread and Python's global lock is given up
+during a call, so several threads may run kernels at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autofuse import knobs
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+
+__all__ = ["Finding", "KernelLibrary", "Region", "StatusError", "Tiling"]
+
+_MAX_RANK = 16
+#: Kinds of return codes that say "not this template, for these sizes" (``autofuse_status.h``).
+_NOT_APPLICABLE = frozenset({3, 5, 6, 7})
+_STATUS_STEP = 100
+
+
+class _Shape(ctypes.Structure):
+    """``AutofuseShape``."""
+
+    _fields_ = (("rank", ctypes.c_uint32), ("dims", ctypes.c_int64 * _MAX_RANK))
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """GM memory that the kernel may touch."""
+
+    address: int
+    bytes: int
+    name: str
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A broken rule: ``core`` is the first core that broke it, ``cores`` how many did."""
+
+    code: str
+    core: int
+    cores: int
+    api: str
+    message: str
+
+    def __str__(self) -> str:
+        where = (
+            f"core {self.core}"
+            if self.cores == 1
+            else f"core {self.core} and {self.cores - 1} more"
+        )
+        return f"{self.code}: {self.api} on {where}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """What the tiling function decided; ``workspace`` in bytes."""
+
+    data: bytes
+    workspace: int
+    block_dim: int
+
+    @property
+    def key(self) -> int:
+        """The tiling key: the first member of ``AutofuseTilingData``."""
+        return int.from_bytes(self.data[:4], "little")
+
+
+class StatusError(AutofuseError):
+    """AF5003: a host function returned something else than 0."""
+
+    def __init__(self, function: str, rc: int, text: str) -> None:
+        super().__init__((Diagnostic("AF5003", f"{function} returned {rc}: {text}"),))
+        self.rc = rc
+        self.text = text
+
+    @property
+    def not_applicable(self) -> bool:
+        """True if the template does not take these sizes, which is no fault."""
+        return self.rc % _STATUS_STEP in _NOT_APPLICABLE
+
+
+class KernelLibrary:
+    """One loaded shared library.
+
+    Args:
+        path: what ``compile_kernel`` made.
+
+    Raises:
+        AutofuseError: AF5003, it cannot be loaded, or a function is missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            # The extension module has no stub in the source tree.
+            self._kernel: Any = importlib.import_module("autofuse._twin").Kernel(str(path))
+            self._data_size = int(self._kernel.call_int("GetTilingDataSize"))
+            self.key_count = int(self._kernel.call_int("GetTilingKeyCount")) & 0xFFFFFFFF
+        except ImportError as e:
+            raise AutofuseError.of(
+                "AF5001", f"the CPU twin is not installed: {e}", hint="reinstall autofuse"
+            ) from e
+        except (RuntimeError, KeyError) as e:
+            raise AutofuseError.of(
+                "AF5003", f"the library cannot be loaded: {e}", where=Where(path=str(path))
+            ) from e
+        self._infer_shape = None
+        if self._kernel.has("InferShape"):
+            pointer = ctypes.c_void_p
+            self._infer_shape = ctypes.CDLL(str(path)).InferShape
+            self._infer_shape.restype = ctypes.c_int64
+            self._infer_shape.argtypes = [ctypes.c_uint32, pointer, ctypes.c_uint32, pointer]
+
+    def tiling(self, symbols: Sequence[int], key: int | None = None, cores: int = 0) -> Tiling:
+        """Template and tile sizes for given sizes.
+
+        Args:
+            symbols: values in the order of the graph.
+            key: the tiling key to take; None: the function chooses.
+            cores: limit on the number of cores; 0 for those of the target.
+
+        Raises:
+            StatusError: the function refused.
+        """
+        limit = (cores, 0) if cores else None
+        wanted = -1 if key is None else key
+        try:
+            rc, data, workspace, block_dim = self._kernel.tiling(
+                list(symbols), self._data_size, limit, wanted
+            )
+        except (KeyError, ValueError) as e:
+            raise AutofuseError.of("AF5003", f"the tiling function cannot be called: {e}") from e
+        self._check("AutofuseTiling" if key is None else "AutofuseTilingForKey", rc)
+        return Tiling(data, workspace, block_dim)
+
+    def infer_shape(
+        self, inputs: Sequence[Sequence[int]], outputs: int
+    ) -> list[tuple[int, ...]] | None:
+        """Shapes of the outputs by the generated ``InferShape``; None if there is none.
+
+        Raises:
+            StatusError: the function refused.
+        """
+        if self._infer_shape is None or any(len(s) > _MAX_RANK for s in inputs):
+            return None
+        given = (_Shape * max(len(inputs), 1))()
+        for shape, dims in zip(given, inputs, strict=False):
+            shape.rank = len(dims)
+            shape.dims[: len(dims)] = list(dims)
+        made = (_Shape * max(outputs, 1))()
+        rc = self._infer_shape(
+            len(inputs), ctypes.addressof(given), outputs, ctypes.addressof(made)
+        )
+        self._check("InferShape", rc)
+        return [tuple(int(d) for d in s.dims[: s.rank]) for s in made[:outputs]]
+
+    def launch(
+        self, tiling: Tiling, pointers: Sequence[int], regions: Sequence[Region]
+    ) -> list[Finding]:
+        """Run the kernel.
+
+        Args:
+            tiling: from :meth:`tiling`.
+            pointers: addresses of inputs, outputs and workspace.
+            regions: memory that these point to; every access is checked against them.
+
+        Returns:
+            What the twin found wrong; empty if nothing.
+        """
+        found = self._kernel.launch(
+            tiling.block_dim,
+            list(pointers),
+            tiling.data,
+            regions=[(r.address, r.bytes, r.name, r.writable) for r in regions],
+            threads=knobs.THREADS.get(),
+        )
+        return [Finding(f["code"], f["core"], f["cores"], f["api"], f["message"]) for f in found]
+
+    def _check(self, function: str, rc: int) -> None:
+        if rc:
+            raise StatusError(function, rc, self._kernel.tiling_error_text(rc) or "unknown error")

@@ -1,0 +1,107 @@
+"""Sizes to try a kernel with: ends of ranges, primes, neighbours of what hardware likes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from autofuse.implgraph.expr import ExprError
+from autofuse.implgraph.fusion import FusionGraph, Symbol
+from autofuse.twin.oracle import shape_of
+
+__all__ = ["MAX_ELEMENTS", "largest_tensor", "shapes_for"]
+
+MAX_ELEMENTS = 1 << 20
+
+# One less and one more than multiples of 8, 16, 32, 64 elements; primes; lengths around a repeat of
+# the vector unit.
+_SIZES = (
+    *(2, 3, 5, 7, 8, 9, 13, 15, 16, 17, 31, 32, 33, 37, 63, 64, 65, 97, 127, 128, 129),
+    *(211, 255, 256, 257, 509, 512, 1000, 1021, 1023, 1025, 2047, 2049, 4093, 8191, 10007, 65537),
+)
+
+
+def shapes_for(
+    graph: FusionGraph, count: int = 6, seed: int = 0, *, max_elements: int = MAX_ELEMENTS
+) -> list[dict[str, int]]:
+    """Up to ``count`` bindings of the symbols; one empty binding for a graph without symbols.
+
+    The first is the hints, then come the smallest sizes (0 where allowed), 1, and random mixes of
+    awkward sizes; the last is as large as ``max_elements`` per tensor allows.
+
+    Args:
+        graph: whose symbols.
+        count: number of bindings wanted; there may be fewer.
+        seed: of the random mixes.
+        max_elements: no tensor gets more elements, unless the smallest sizes already need more.
+    """
+    if not graph.symbols or count < 1:
+        return [{}]
+    rng = random.Random(seed)
+    tries: list[dict[str, int]] = [
+        {s.name: _typical(s) for s in graph.symbols},
+        {s.name: s.min for s in graph.symbols},
+        {s.name: max(s.min, min(1, s.max)) for s in graph.symbols},
+        {s.name: s.max for s in graph.symbols},
+    ]
+    if len(graph.symbols) > 1:  # one size at its lower end beside ordinary ones
+        tries += [
+            {x.name: x.min if x is s else _awkward(x, rng) for x in graph.symbols}
+            for s in graph.symbols
+        ]
+    tries += [{s.name: _awkward(s, rng) for s in graph.symbols} for _ in range(4 * count)]
+    # The largest one is tried even if few are wanted; mixes come before a third end of the ranges.
+    order = [0, 1, 3, *range(4, len(tries))] if count < 4 else list(range(len(tries)))
+    out: list[dict[str, int]] = []
+    for i in order:
+        fitted = _fit(graph, tries[i], max_elements)
+        if fitted is not None and fitted not in out:
+            out.append(fitted)
+        if len(out) == count:
+            break
+    return out
+
+
+def largest_tensor(graph: FusionGraph, symbols: dict[str, int]) -> int:
+    """Elements of the largest tensor.
+
+    Raises:
+        ExprError: a shape has no value for these sizes.
+    """
+    largest = 0
+    for t in graph.tensors.values():
+        shape = shape_of(t.shape, symbols)
+        if any(n < 0 for n in shape):
+            raise ExprError(f"{t.name} has the shape {shape}")
+        n = 1
+        for size in shape:
+            n *= size
+        largest = max(largest, n)
+    return largest
+
+
+def _typical(s: Symbol) -> int:
+    return max(s.min, min(s.max, 64 if s.hint is None else s.hint))
+
+
+def _awkward(s: Symbol, rng: random.Random) -> int:
+    fitting: Sequence[int] = [
+        n for n in (*_SIZES, s.min, s.min + 1, s.max - 1) if s.min <= n <= s.max
+    ]
+    return rng.choice(fitting)
+
+
+def _fit(graph: FusionGraph, sizes: dict[str, int], max_elements: int) -> dict[str, int] | None:
+    """Lower the largest sizes until all tensors are small enough; None if they make no sense."""
+    sizes = dict(sizes)
+    low = {s.name: s.min for s in graph.symbols}
+    try:
+        while largest_tensor(graph, sizes) > max_elements:
+            name = max(sizes, key=lambda n: (sizes[n] > low[n], sizes[n]))
+            if sizes[name] <= low[name]:
+                return sizes
+            # Keeps odd sizes odd.
+            sizes[name] = max(low[name], sizes[name] // 2 | (sizes[name] & 1))
+    except ExprError:
+        return None
+    return sizes

@@ -1,0 +1,433 @@
+"""Does a kernel compute what its graph means?  Run every tiling key on random data, compare."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.implgraph.fusion import FusionGraph
+from autofuse.twin.compare import Comparison, compare, unwritten
+from autofuse.twin.compile import compile_kernel
+from autofuse.twin.data import POISON, random_inputs
+from autofuse.twin.kernel import Run, TwinKernel
+from autofuse.twin.native import StatusError
+from autofuse.twin.oracle import Reference, evaluate
+from autofuse.twin.sizes import shapes_for
+from autofuse.twin.worker import Outcome, WorkerPool, diagnostic_from_json
+
+__all__ = [
+    "Case",
+    "VerifyReport",
+    "verify_in_subprocess",
+    "verify_job",
+    "verify_kernel",
+    "verify_loaded",
+]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+PASSED, FAILED, NOT_APPLICABLE = "passed", "failed", "not applicable"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One tiling key with one set of sizes.
+
+    Attributes:
+        symbols: the sizes.
+        key: the tiling key.
+        status: ``passed``, ``failed`` or ``not applicable``.
+        reason: why it is not applicable.
+        block_dim: number of cores.
+        outputs: a comparison per output.
+        seconds: wall-clock time of the run on the twin, which says nothing about the chip.
+    """
+
+    symbols: Mapping[str, int]
+    key: int
+    status: str
+    reason: str = ""
+    block_dim: int = 0
+    outputs: tuple[Comparison, ...] = ()
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-ready dict of all attributes."""
+        return {
+            "symbols": dict(self.symbols),
+            "key": self.key,
+            "status": self.status,
+            "reason": self.reason,
+            "block_dim": self.block_dim,
+            "outputs": [c.to_json() for c in self.outputs],
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What a verification found.
+
+    Attributes:
+        name: of the kernel.
+        seed: of the random data.
+        cases: in the order in which they ran.
+        diagnostics: errors (the kernel is wrong) and warnings (the data says too little).
+        compile_seconds: compiling, or finding in the cache.
+        seconds: everything.
+    """
+
+    name: str
+    seed: int
+    cases: tuple[Case, ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+    compile_seconds: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """True if no error was found and something ran."""
+        return not any(d.severity == "error" for d in self.diagnostics) and self.passed > 0
+
+    @property
+    def passed(self) -> int:
+        """Number of cases that agree with the reference."""
+        return sum(c.status == PASSED for c in self.cases)
+
+    @property
+    def inconclusive(self) -> bool:
+        """True if a reference is too ill-conditioned to say much."""
+        return any(o.inconclusive for c in self.cases for o in c.outputs)
+
+    @property
+    def max_ulp(self) -> float:
+        """Largest difference in units of the last place."""
+        return max((o.max_ulp for c in self.cases for o in c.outputs), default=0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-ready dict of all attributes, and ``ok``."""
+        return {
+            "name": self.name,
+            "ok": self.ok,
+            "seed": self.seed,
+            "compile_seconds": self.compile_seconds,
+            "seconds": self.seconds,
+            "diagnostics": [d.to_json() for d in self.diagnostics],
+            "cases": [c.to_json() for c in self.cases],
+        }
+
+    @classmethod
+    def from_json(cls, d: Mapping[str, Any]) -> VerifyReport:
+        """The inverse of :meth:`to_json`."""
+        cases = tuple(
+            Case(**{**c, "outputs": tuple(Comparison.from_json(o) for o in c["outputs"])})
+            for c in d["cases"]
+        )
+        found = tuple(diagnostic_from_json(x) for x in d["diagnostics"])
+        return cls(d["name"], d["seed"], cases, found, d["compile_seconds"], d["seconds"])
+
+
+def verify_kernel(
+    files: Mapping[str, str],
+    graph: FusionGraph,
+    *,
+    bindings: Sequence[Mapping[str, int]] | None = None,
+    count: int = 6,
+    seed: int = 0,
+    special: bool = False,
+    cache: bool = True,
+) -> VerifyReport:
+    """Compile a kernel and compare every tiling key with the reference.
+
+    The kernel runs in this process: see :func:`verify_in_subprocess`.
+
+    Args:
+        files: what was generated: path inside the output folder -> text.
+        graph: what it was generated from.
+        bindings: sizes to try; None: ``shapes_for(graph, count, seed)``.
+        count: number of sizes to try when none are given.
+        seed: of sizes and data.
+        special: mix infinities, NaN and subnormal numbers into the data.
+        cache: use a library that was compiled before.
+
+    Returns:
+        The report; a wrong kernel is a finding in it, not an exception.
+
+    Raises:
+        AutofuseError: AF5001 or AF5002, it cannot be compiled.
+    """
+    start = time.perf_counter()
+    path = compile_kernel(files, graph.name, cache=cache)
+    compiled = time.perf_counter() - start
+    report = verify_loaded(path, graph, bindings=bindings, count=count, seed=seed, special=special)
+    return VerifyReport(
+        graph.name,
+        seed,
+        report.cases,
+        report.diagnostics,
+        compiled,
+        time.perf_counter() - start,
+    )
+
+
+def verify_loaded(
+    library: Path,
+    graph: FusionGraph,
+    *,
+    bindings: Sequence[Mapping[str, int]] | None = None,
+    count: int = 6,
+    seed: int = 0,
+    special: bool = False,
+) -> VerifyReport:
+    """The same for a library that is compiled already."""
+    start = time.perf_counter()
+    check = _Check(graph, seed)
+    try:
+        kernel = TwinKernel(library, graph)
+    except AutofuseError as e:
+        return VerifyReport(graph.name, seed, (), e.diagnostics)
+    chosen = shapes_for(graph, count, seed) if bindings is None else bindings
+    for i, symbols in enumerate(chosen):
+        check.sizes(kernel, symbols, seed + i, special)
+    found = (*check.found, *check.warnings())
+    return VerifyReport(
+        graph.name, seed, tuple(check.cases), found, 0.0, time.perf_counter() - start
+    )
+
+
+@dataclass(slots=True)
+class _Check:
+    """Collects cases and findings; of equal findings the first is kept."""
+
+    graph: FusionGraph
+    seed: int
+    cases: list[Case] = field(default_factory=list)
+    found: list[Diagnostic] = field(default_factory=list)
+    _seen: set[tuple[str, str, int]] = field(default_factory=set)
+
+    def sizes(
+        self, kernel: TwinKernel, symbols: Mapping[str, int], seed: int, special: bool
+    ) -> None:
+        """Every tiling key with one set of sizes."""
+        inputs = random_inputs(self.graph, symbols, seed, special=special)
+        references = evaluate(self.graph, inputs, symbols)
+        before = len(self.cases)
+        for key in range(kernel.key_count):
+            self.cases.append(self._case(kernel, symbols, key, inputs, references, seed))
+        reasons = {c.reason for c in self.cases[before:]}
+        if all(c.status == NOT_APPLICABLE for c in self.cases[before:]):
+            text = f"no tiling key takes the sizes {_sizes_text(symbols)}"
+            self._add(Diagnostic("AF5003", text, notes=tuple(sorted(reasons))), "", -1)
+            return
+        # The template that the tiling function chooses itself must be a legal one.
+        try:
+            kernel.library.tiling([symbols[s.name] for s in self.graph.symbols])
+        except StatusError as e:
+            self._add(_at(e.diagnostics[0], symbols, -1, seed), "", -1)
+
+    def _case(
+        self,
+        kernel: TwinKernel,
+        symbols: Mapping[str, int],
+        key: int,
+        inputs: Mapping[str, Array],
+        references: Mapping[str, Reference],
+        seed: int,
+    ) -> Case:
+        start = time.perf_counter()
+        try:
+            run, given = self._run(kernel, symbols, key, inputs, POISON[0])
+        except StatusError as e:
+            if e.not_applicable:
+                return Case(dict(symbols), key, NOT_APPLICABLE, reason=e.text)
+            return self._failure(e, symbols, key, seed)
+        except AutofuseError as e:
+            return self._failure(e, symbols, key, seed)
+        seconds = time.perf_counter() - start
+        compared = []
+        for o in self.graph.outputs:
+            dtype = self.graph.tensors[o.tensor].dtype
+            c = compare(o.name, run.outputs[o.name], references[o.name], dtype)
+            compared.append(self._unwritten(kernel, symbols, key, inputs, run, c))
+        changed = self._changed(inputs, given)
+        self._explain(compared, changed, symbols, key, seed)
+        ok = all(c.ok for c in compared) and not changed
+        status = PASSED if ok else FAILED
+        return Case(dict(symbols), key, status, "", run.block_dim, tuple(compared), seconds)
+
+    def _run(
+        self,
+        kernel: TwinKernel,
+        symbols: Mapping[str, int],
+        key: int,
+        inputs: Mapping[str, Array],
+        poison: int,
+    ) -> tuple[Run, dict[str, Array]]:
+        """One run on copies of the inputs."""
+        given = {n: a.copy() for n, a in inputs.items()}
+        return kernel.run(given, symbols=symbols, key=key, poison=poison), given
+
+    def _unwritten(
+        self,
+        kernel: TwinKernel,
+        symbols: Mapping[str, int],
+        key: int,
+        inputs: Mapping[str, Array],
+        run: Run,
+        c: Comparison,
+    ) -> Comparison:
+        """Count what the kernel did not write: elements that show the poison of two runs."""
+        if any(o.name == c.output and o.inout for o in self.graph.outputs):
+            return c
+        suspicious = unwritten(run.outputs[c.output], POISON[0])
+        if not suspicious.any():
+            return c
+        again, _ = self._run(kernel, symbols, key, inputs, POISON[1])
+        left = int(np.count_nonzero(suspicious & unwritten(again.outputs[c.output], POISON[1])))
+        return Comparison(
+            **{f: getattr(c, f) for f in c.__slots__ if f != "unwritten"}, unwritten=left
+        )
+
+    def _changed(self, inputs: Mapping[str, Array], given: Mapping[str, Array]) -> list[str]:
+        written = {o.inout for o in self.graph.outputs}
+        return [
+            n for n, a in inputs.items() if n not in written and a.tobytes() != given[n].tobytes()
+        ]
+
+    # findings ---------------------------------------------------------------------------------
+
+    def _failure(self, e: AutofuseError, symbols: Mapping[str, int], key: int, seed: int) -> Case:
+        for d in e.diagnostics:
+            self._add(_at(d, symbols, key, seed), "", key)
+        reason = e.diagnostics[0].message if e.diagnostics else ""
+        return Case(dict(symbols), key, FAILED, reason=reason)
+
+    def _explain(
+        self,
+        compared: Sequence[Comparison],
+        changed: Sequence[str],
+        symbols: Mapping[str, int],
+        key: int,
+        seed: int,
+    ) -> None:
+        for c in compared:
+            if c.unwritten:
+                text = (
+                    f"{c.unwritten} of {c.elements} elements of output {c.output} are not written"
+                )
+                self._add(_at(Diagnostic("AF6002", text), symbols, key, seed), c.output, key)
+            elif c.wrong:
+                self._add(_at(_difference(c), symbols, key, seed), c.output, key)
+        for name in changed:
+            text = f"the kernel changes its input {name}"
+            self._add(_at(Diagnostic("AF6002", text), symbols, key, seed), name, key)
+
+    def _add(self, d: Diagnostic, about: str, key: int) -> None:
+        if (d.code, about, key) not in self._seen:
+            self._seen.add((d.code, about, key))
+            self.found.append(d)
+
+    def warnings(self) -> list[Diagnostic]:
+        """A warning per output whose reference says too little."""
+        worst: dict[str, Comparison] = {}
+        for o in (o for case in self.cases for o in case.outputs if o.inconclusive):
+            if o.output not in worst or o.ill_conditioned > worst[o.output].ill_conditioned:
+                worst[o.output] = o
+        return [
+            Diagnostic(
+                "AF6003",
+                f"{o.ill_conditioned} of {o.elements} elements of output {o.output} depend on "
+                "rounding: any value of theirs was accepted",
+                hint="the graph amplifies errors of the last place on random data: a difference of "
+                "nearly equal numbers, a comparison of computed numbers, or a result close to "
+                "the end of the range",
+                severity="warning",
+            )
+            for o in worst.values()
+        ]
+
+
+def _sizes_text(symbols: Mapping[str, int]) -> str:
+    return ", ".join(f"{k}={v}" for k, v in symbols.items()) or "of the graph"
+
+
+def _difference(c: Comparison) -> Diagnostic:
+    index = "".join(f"[{i}]" for i in c.first or ())
+    return Diagnostic(
+        "AF6001",
+        f"{c.wrong} of {c.elements} elements of output {c.output} differ from the reference",
+        notes=(
+            f"first: {c.output}{index} is {c.got}, expected {c.want} within {c.tolerance:.3g}",
+            f"largest difference: {c.max_abs:.3g}, relative {c.max_rel:.3g}, {c.max_ulp:.3g} ulp",
+        ),
+    )
+
+
+def _at(d: Diagnostic, symbols: Mapping[str, int], key: int, seed: int) -> Diagnostic:
+    """The finding with what is needed to see it again."""
+    run = f"sizes {_sizes_text(symbols)}; data seed {seed}"
+    if key >= 0:
+        run = f"tiling key {key}; {run}"
+    return Diagnostic(d.code, d.message, d.where, d.hint, (*d.notes, run), d.severity)
+
+
+# in another process ---------------------------------------------------------------------------
+
+
+def _pack(value: object) -> str:
+    return base64.b64encode(pickle.dumps(value)).decode()
+
+
+def verify_job(payload: str) -> dict[str, Any]:
+    """:func:`verify_kernel` in a worker; the payload is ours."""
+    files, graph, options = pickle.loads(base64.b64decode(payload))
+    return verify_kernel(files, graph, **options).to_json()
+
+
+def verify_in_subprocess(
+    files: Mapping[str, str],
+    graph: FusionGraph,
+    *,
+    pool: WorkerPool | None = None,
+    **options: Any,
+) -> VerifyReport:
+    """:func:`verify_kernel` where a crash or a loop of the kernel does no harm.
+
+    Args:
+        files: as there.
+        graph: as there.
+        pool: workers with the job ``autofuse.twin.verify:verify_job``; None: one is made for this
+            call.
+        **options: as there.
+
+    Raises:
+        AutofuseError: AF5001, AF5002.  A worker that dies is a finding AF5003 in the report.
+    """
+    payload = _pack((dict(files), graph, options))
+    if pool is not None:
+        outcome = pool.run(payload)
+    else:
+        with WorkerPool("autofuse.twin.verify:verify_job", workers=1) as own:
+            outcome = own.run(payload)
+    return _report_of(outcome, graph, int(options.get("seed", 0)))
+
+
+def _report_of(outcome: Outcome, graph: FusionGraph, seed: int) -> VerifyReport:
+    if outcome.ok:
+        return VerifyReport.from_json(outcome.value)
+    if all(d.code == "AF5003" for d in outcome.diagnostics):
+        found = tuple(
+            Diagnostic(d.code, d.message, Where(node=graph.name), d.hint, d.notes)
+            for d in outcome.diagnostics
+        )
+        return VerifyReport(graph.name, seed, (), found, 0.0, outcome.seconds)
+    raise AutofuseError(outcome.diagnostics)

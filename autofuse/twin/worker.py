@@ -1,0 +1,340 @@
+"""Jobs in worker processes: a kernel that crashes, loops or eats memory ends only its worker.
+
+A job is a function named ``package.module:function`` that takes a JSON value and returns one.  Run
+as ``python -m autofuse.twin.worker JOB`` this module is the worker: it reads one JSON value per
+line from standard input and answers each with a line on what was standard output; what the job
+itself prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import queue
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from autofuse import knobs
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+
+__all__ = ["Outcome", "WorkerPool", "diagnostic_from_json", "main"]
+
+_JOB = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+#: Jobs after which a worker is replaced: loaded kernels are never unloaded.
+_JOBS_PER_WORKER = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one item.
+
+    Attributes:
+        item: what was given to the job.
+        value: what the job returned; None if it failed.
+        diagnostics: why it failed.
+        seconds: wall-clock time.
+    """
+
+    item: Any
+    value: Any = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """True if the job returned a value."""
+        return not self.diagnostics
+
+
+@dataclass(slots=True)
+class WorkerPool:
+    """A few processes that run one job over many items.
+
+    Attributes:
+        job: ``package.module:function``.
+        workers: number of processes.
+        timeout_s: seconds for one item; None for the knob.
+        memory_mb: address space of a worker in MiB, 0 for no limit; None for the knob.
+    """
+
+    job: str
+    workers: int = 2
+    timeout_s: float | None = None
+    memory_mb: int | None = None
+    _idle: list[_Worker] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        if not _JOB.fullmatch(self.job):
+            raise ValueError(f"{self.job!r} is not of the form package.module:function")
+        if self.workers < 1:
+            raise ValueError("a pool needs a worker")
+        if self.timeout_s is None:
+            self.timeout_s = float(knobs.VERIFY_TIMEOUT.get())
+        if self.memory_mb is None:
+            self.memory_mb = knobs.VERIFY_MEMORY_MB.get()
+
+    def __enter__(self) -> WorkerPool:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def run(self, item: Any) -> Outcome:
+        """The outcome of one item; may be called from several threads."""
+        with self._lock:
+            worker = self._idle.pop() if self._idle else None
+        if worker is None:
+            assert self.memory_mb is not None
+            worker = _Worker(self.job, self.memory_mb)
+        assert self.timeout_s is not None
+        outcome = worker.run(item, self.timeout_s)
+        if worker.alive and worker.jobs < _JOBS_PER_WORKER:
+            with self._lock:
+                self._idle.append(worker)
+        else:
+            worker.close()
+        return outcome
+
+    def map(self, items: Iterable[Any]) -> Iterator[Outcome]:
+        """Outcomes in the order of the items; the workers run ahead by a few items only."""
+        todo = iter(items)
+        pending: deque[queue.Queue[Outcome]] = deque()
+        jobs: queue.Queue[tuple[Any, queue.Queue[Outcome]] | None] = queue.Queue()
+
+        def serve() -> None:
+            while (job := jobs.get()) is not None:
+                item, answer = job
+                answer.put(self.run(item))
+
+        threads = [threading.Thread(target=serve, daemon=True) for _ in range(self.workers)]
+        for t in threads:
+            t.start()
+
+        def submit() -> None:
+            with suppress(StopIteration):
+                answer: queue.Queue[Outcome] = queue.Queue(1)
+                jobs.put((next(todo), answer))
+                pending.append(answer)
+
+        try:
+            for _ in range(4 * self.workers):
+                submit()
+            while pending:
+                outcome = pending.popleft().get()
+                submit()
+                yield outcome
+        finally:
+            with suppress(queue.Empty):
+                while True:
+                    jobs.get_nowait()
+            for _ in threads:
+                jobs.put(None)
+            for t in threads:
+                t.join(self.timeout_s)
+            self.close()
+
+    def close(self) -> None:
+        """End the idle workers."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for w in idle:
+            w.close()
+
+
+class _Worker:
+    """The parent's side of one worker process."""
+
+    def __init__(self, job: str, memory_mb: int) -> None:
+        self.jobs = 0
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "autofuse.twin.worker", job, str(memory_mb)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            start_new_session=True,
+        )
+        self._rest = b""
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def run(self, item: Any, timeout_s: float) -> Outcome:
+        start = time.monotonic()
+        self.jobs += 1
+        self._log.seek(0, os.SEEK_END)
+        log_start = self._log.tell()
+        try:
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps(item).encode() + b"\n")
+            self._process.stdin.flush()
+            line = self._read_line(start + timeout_s)
+        except (BrokenPipeError, ConnectionResetError):
+            line = b""
+        except TimeoutError:
+            self._kill()
+            problem = _died(
+                f"it takes more than {timeout_s:g} s and was ended", self._tail(log_start)
+            )
+            return Outcome(item, None, (problem,), time.monotonic() - start)
+        seconds = time.monotonic() - start
+        if not line:
+            status = self._wait()
+            return Outcome(
+                item, None, (_died(_status_text(status), self._tail(log_start)),), seconds
+            )
+        answer = json.loads(line)
+        if "value" in answer:
+            return Outcome(item, answer["value"], (), seconds)
+        return Outcome(
+            item, None, tuple(diagnostic_from_json(d) for d in answer["diagnostics"]), seconds
+        )
+
+    def _read_line(self, deadline: float) -> bytes:
+        """One line of the worker; empty at the end of the pipe.  TimeoutError at the deadline."""
+        assert self._process.stdout is not None
+        fd = self._process.stdout.fileno()
+        with selectors.DefaultSelector() as ready:
+            ready.register(fd, selectors.EVENT_READ)
+            parts = [self._rest]
+            while b"\n" not in parts[-1]:
+                left = deadline - time.monotonic()
+                if left <= 0 or not ready.select(left):
+                    raise TimeoutError
+                chunk = os.read(fd, 1 << 16)
+                if not chunk:
+                    return b""
+                parts.append(chunk)
+        line, _, self._rest = b"".join(parts).partition(b"\n")
+        return line
+
+    def _tail(self, start: int) -> list[str]:
+        """The last lines that the worker wrote to standard error since ``start``."""
+        self._log.seek(0, os.SEEK_END)
+        end = self._log.tell()
+        self._log.seek(max(start, end - 4096))
+        return self._log.read().decode(errors="replace").strip().splitlines()[-8:]
+
+    def _wait(self) -> int:
+        try:
+            return self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            return self._process.wait()
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def close(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        if self.alive:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(2)
+        if self.alive:
+            self._kill()
+        self._log.close()
+
+
+def _status_text(status: int) -> str:
+    if status < 0:
+        try:
+            return f"it was ended by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"it was ended by signal {-status}"
+    return f"its process ended with status {status}"
+
+
+def _died(how: str, log: list[str]) -> Diagnostic:
+    return Diagnostic(
+        "AF5003",
+        f"the kernel, or the code that made it, did not come back: {how}",
+        hint="the process it ran in is lost, this one is not",
+        notes=tuple(log),
+    )
+
+
+def diagnostic_from_json(d: dict[str, Any]) -> Diagnostic:
+    """The inverse of ``Diagnostic.to_json``."""
+    return Diagnostic(
+        d["code"],
+        d["message"],
+        Where(**d.get("where", {})),
+        d.get("hint", ""),
+        tuple(d.get("notes", ())),
+        d.get("severity", "error"),
+    )
+
+
+# the worker -----------------------------------------------------------------------------------
+
+
+def _resolve(job: str) -> Callable[[Any], Any]:
+    module, _, name = job.partition(":")
+    function: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
+    return function
+
+
+def _answer(function: Callable[[Any], Any], line: bytes) -> dict[str, Any]:
+    try:
+        return {"value": function(json.loads(line))}
+    except AutofuseError as e:
+        return {"diagnostics": [d.to_json() for d in e.diagnostics]}
+    except MemoryError:
+        problem = Diagnostic(
+            "AF5003",
+            "the memory limit of the worker is reached",
+            hint=f"raise {knobs.VERIFY_MEMORY_MB.name}",
+        )
+    except Exception as e:  # the parent decides what a failed job means
+        problem = Diagnostic(
+            "AF9001",
+            f"{type(e).__name__}: {e}",
+            notes=tuple(traceback.format_exc().splitlines()[-12:]),
+        )
+    return {"diagnostics": [problem.to_json()]}
+
+
+def _limit_memory(mb: int) -> None:
+    if mb > 0:
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        want = mb << 20
+        resource.setrlimit(resource.RLIMIT_AS, (want if hard < 0 else min(want, hard), hard))
+
+
+def main(argv: list[str]) -> int:
+    """Serve jobs until standard input ends."""
+    job, memory_mb = argv
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    _limit_memory(int(memory_mb))
+    function = _resolve(job)
+    for line in sys.stdin.buffer:
+        out.write(json.dumps(_answer(function, line)).encode() + b"\n")
+        out.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,191 @@
+"""Compiling generated files, and the cache they go to."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from autofuse import cache, knobs
+from autofuse.diagnostics import AutofuseError
+from autofuse.twin.compile import compile_kernel, toolchain, twin_files
+
+pytestmark = pytest.mark.twin
+
+
+def test_the_second_time_comes_from_the_cache(abs_files, cache_dir):
+    first = compile_kernel(abs_files(), "absk")
+    stamp = first.stat().st_mtime_ns
+    assert compile_kernel(abs_files(), "absk") == first
+    assert first.stat().st_mtime_ns == stamp
+    assert first.is_relative_to(cache_dir)
+    assert (first.parent / "device" / "absk_kernel.cpp").is_file()
+    assert cache.info().entries == 1
+
+
+def test_another_file_flag_or_level_is_another_library(abs_files, cache_dir, monkeypatch):
+    found = {compile_kernel(abs_files(), "absk"), compile_kernel(abs_files(), "absk", opt="-O0")}
+    found.add(compile_kernel(abs_files(("int64_t tile = 64", "int64_t tile = 128")), "absk"))
+    monkeypatch.setenv("AUTOFUSE_CXXFLAGS", "-DMORE=1")
+    found.add(compile_kernel(abs_files(), "absk"))
+    assert len(found) == 4
+
+
+def test_errors_name_file_line_and_kept_sources(abs_files, cache_dir):
+    with pytest.raises(AutofuseError) as caught:
+        compile_kernel(
+            abs_files(("TPipe pipe;", "TPipe pipe\n;int unused = 1;\nundeclared();")), "absk"
+        )
+    (d,) = caught.value.diagnostics
+    assert d.code == "AF5002"
+    assert d.where.path == "device/absk_kernel.cpp"
+    text = "\n".join(d.notes)
+    assert "undeclared();" in text
+    kept = d.notes[-1].split(": ")[1]
+    assert "undeclared" in (cache_dir / "failed").joinpath(kept, "compiler.log").read_text()
+    assert not list((cache_dir / "kernels").glob("*"))
+
+
+def test_a_missing_function_of_the_twin_is_found_when_linking(abs_files, cache_dir):
+    change = ("TPipe pipe;", "extern void nowhere(); nowhere(); TPipe pipe;")
+    with pytest.raises(AutofuseError, match="nowhere"):
+        compile_kernel(abs_files(change), "absk")
+
+
+def test_without_a_compiler_the_hint_says_how_to_get_one(abs_files, cache_dir, monkeypatch):
+    monkeypatch.setenv("AUTOFUSE_CXX", "no-such-compiler")
+    with pytest.raises(AutofuseError) as caught:
+        compile_kernel(abs_files(), "absk")
+    assert caught.value.diagnostics[0].code == "AF5001"
+    assert "install" in caught.value.diagnostics[0].hint
+
+
+def test_a_compiler_that_hangs_is_ended(abs_files, cache_dir, monkeypatch, tmp_path):
+    script = tmp_path / "slow"
+    script.write_text('#!/bin/sh\n[ "$1" = --version ] && echo slow 1 && exit\nsleep 60\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("AUTOFUSE_CXX", str(script))
+    monkeypatch.setenv("AUTOFUSE_COMPILE_TIMEOUT", "1")
+    start = time.monotonic()
+    with pytest.raises(AutofuseError, match="more than 1 s"):
+        compile_kernel(abs_files(), "absk")
+    assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "a/b", "1a", "a;rm", "a" * 300])
+def test_bad_names_never_become_paths(abs_files, cache_dir, name):
+    with pytest.raises(ValueError, match="name"):
+        compile_kernel(abs_files(), name)
+
+
+@pytest.mark.parametrize(
+    "path", ["../x.cpp", "/x.cpp", "host//x.cpp", "host/../../x.cpp", "unit.cpp", ""]
+)
+def test_bad_paths_are_refused(abs_files, cache_dir, path):
+    with pytest.raises(ValueError, match="path"):
+        compile_kernel({**abs_files(), path: ""}, "absk")
+
+
+def test_two_processes_and_a_killed_one_share_the_cache(abs_files, cache_dir, tmp_path):
+    """A process killed in the middle leaves neither an entry nor a lock."""
+    program = (
+        "import json, sys; from autofuse.twin.compile import compile_kernel;"
+        "print(compile_kernel(json.load(open(sys.argv[1])), 'absk'))"
+    )
+    import json
+
+    source = tmp_path / "files.json"
+    source.write_text(json.dumps(abs_files()))
+    slow = tmp_path / "g++"
+    started = tmp_path / "started"
+    slow.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && exec {toolchain().path} "$@"\n'
+        f"touch absk.so; touch {started}; sleep 60\n"
+    )
+    slow.chmod(0o755)
+
+    def start(**more):
+        env = {**os.environ, "AUTOFUSE_CACHE_DIR": str(cache_dir), **more}
+        return subprocess.Popen(
+            [sys.executable, "-c", program, str(source)], env=env, stdout=subprocess.PIPE, text=True
+        )
+
+    killed = start(AUTOFUSE_CXX=str(slow))
+    while not started.exists():
+        assert killed.poll() is None
+        time.sleep(0.02)
+    killed.kill()
+    killed.wait()
+    assert not list((cache_dir / "kernels").glob("*"))
+    both = [start(), start()]
+    paths = {p.communicate(timeout=60)[0].strip() for p in both}
+    assert all(p.returncode == 0 for p in both)
+    assert len(paths) == 1
+    assert cache.info().entries == 1
+
+
+def test_pruning_keeps_what_was_used_last(cache_dir):
+    def make(folder):
+        (folder / "f").write_bytes(b"x" * 100_000)
+
+    paths = [cache.entry("kernels", f"{i:02x}", "f", make) for i in range(4)]
+    now = time.time()
+    for i, p in enumerate(paths):
+        os.utime(p, (now - 10_000 + i, now - 10_000 + i))
+    leftover = cache_dir / "tmp" / "123-x"
+    leftover.mkdir(parents=True, exist_ok=True)
+    os.utime(leftover, (0, 0))
+    assert cache.prune(250_000) == 2
+    assert [p.exists() for p in paths] == [False, False, True, True]
+    assert not leftover.exists()
+    fresh = cache.entry("kernels", "ff", "f", make)
+    cache.prune(0)
+    assert fresh.exists()
+    assert cache.clear().entries == 1
+    assert cache.info().entries == 0
+
+
+def test_an_unusable_cache_folder_is_a_diagnostic(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(AutofuseError) as caught:
+        cache.root()
+    assert caught.value.diagnostics[0].code == "AF5009"
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(shared))
+    with pytest.raises(AutofuseError, match="every user"):
+        cache.root()
+
+
+def test_atomic_writes(tmp_path):
+    cache.write_atomic(tmp_path / "a", "one")
+    cache.write_atomic(tmp_path / "a", b"two")
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_text() == "two"
+
+
+def test_the_twin_is_found():
+    assert (twin_files().include[0] / "kernel_operator.h").is_file()
+    assert twin_files().library.is_file()
+
+
+def test_knobs_are_typed():
+    assert knobs.CXX.get({"CXX": "clang++"}) == "clang++"
+    assert knobs.CXX.get({"CXX": "clang++", "AUTOFUSE_CXX": "g++-13"}) == "g++-13"
+    assert knobs.CXXFLAGS.get({"AUTOFUSE_CXXFLAGS": "-g '-DA=b c'"}) == ("-g", "-DA=b c")
+    assert knobs.DEBUG.get({"AUTOFUSE_DEBUG": "yes"}) is True
+    assert knobs.DEBUG.get({}) is False
+    assert knobs.THREADS.get({"AUTOFUSE_THREADS": "3"}) == 3
+    for bad in ({"AUTOFUSE_THREADS": "-1"}, {"AUTOFUSE_THREADS": "x"}, {"AUTOFUSE_DEBUG": "maybe"}):
+        with pytest.raises(AutofuseError, match="AF5008"):
+            [k.get(bad) for k in (knobs.THREADS, knobs.DEBUG)]
+
+
+def test_a_misspelt_knob_is_a_warning():
+    (d,) = knobs.unknown({"AUTOFUSE_CASHE_DIR": "x", "AUTOFUSE_CXX": "g++", "AUTOFUSE_SHARED": "x"})
+    assert d.severity == "warning"
+    assert "AUTOFUSE_CACHE_DIR" in d.hint
+    assert len({k.name for k in knobs.KNOBS}) == len(knobs.KNOBS)

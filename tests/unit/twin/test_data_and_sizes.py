@@ -1,0 +1,125 @@
+"""Random inputs and sizes to try."""
+
+import ctypes
+
+import numpy as np
+
+from autofuse.implgraph.dtypes import dtype
+from autofuse.implgraph.expr import CeilDiv, const, sym
+from autofuse.implgraph.fusion import (
+    Constant,
+    FusionGraph,
+    FusionNode,
+    GraphOutput,
+    Symbol,
+    Tensor,
+)
+from autofuse.twin.data import positive_inputs, random_inputs
+from autofuse.twin.sizes import largest_tensor, shapes_for
+
+
+def graph(nodes, inputs, d="float32", n=5000):
+    names = {*inputs, *(x for node in nodes for x in node.outputs)}
+    tensors = {x: Tensor(x, dtype(d), (const(n),)) for x in names}
+    return FusionGraph("g", (), inputs, nodes, (GraphOutput("o", nodes[-1].outputs[0]),), tensors)
+
+
+def test_the_seed_decides():
+    g = graph((FusionNode("n", "Add", ("x", "y"), ("z",)),), ("x", "y"))
+    a, b, c = (random_inputs(g, {}, s) for s in (1, 1, 2))
+    assert np.array_equal(a["x"], b["x"])
+    assert not np.array_equal(a["x"], c["x"])
+    assert not np.array_equal(a["x"], a["y"])
+
+
+def test_floats_have_both_signs_zeros_and_ties():
+    g = graph((FusionNode("n", "Add", ("x", "y"), ("z",)),), ("x", "y"), "float16")
+    a = random_inputs(g, {}, 0)
+    x, y = a["x"], a["y"]
+    assert x.dtype == np.float16
+    assert np.isfinite(x).all()
+    assert (x > 0).any()
+    assert (x < 0).any()
+    assert (x == 0).any()
+    assert (x == y).any()
+
+
+def test_roots_and_logarithms_get_positive_numbers():
+    nodes = (
+        FusionNode("a", "Mul", ("x", "y"), ("p",)),
+        FusionNode("b", "Add", ("p", Constant(1e-5)), ("q",)),
+        FusionNode("c", "Rsqrt", ("q",), ("r",)),
+        FusionNode("d", "Mul", ("r", "w"), ("s",)),
+    )
+    g = graph(nodes, ("x", "y", "w"))
+    assert positive_inputs(g) == {"x", "y"}
+    a = random_inputs(g, {}, 0)
+    assert (a["x"] > 0).all()
+    assert (a["w"] < 0).any()
+
+
+def test_what_is_positive_anyway_is_left_alone():
+    nodes = (FusionNode("a", "Exp", ("x",), ("p",)), FusionNode("b", "Ln", ("p",), ("q",)))
+    assert positive_inputs(graph(nodes, ("x",))) == set()
+    nodes = (FusionNode("a", "Pow", ("x", Constant(2.0)), ("p",)),)
+    assert positive_inputs(graph(nodes, ("x",))) == set()
+    nodes = (FusionNode("a", "Pow", ("x", Constant(0.3)), ("p",)),)
+    assert positive_inputs(graph(nodes, ("x",))) == {"x"}
+
+
+def test_integers_reach_their_limits():
+    g = graph((FusionNode("n", "Add", ("x", "y"), ("z",)),), ("x", "y"), "int16")
+    x = random_inputs(g, {}, 0)["x"]
+    assert x.max() == 32767
+    assert np.median(np.abs(x.astype(int))) <= 100
+
+
+def test_strided_inputs_lie_in_poison():
+    t = Tensor("x", dtype("float32"), (const(3), const(4)), (const(8), const(1)), const(2))
+    y = Tensor("y", dtype("float32"), (const(3), const(4)))
+    nodes = (FusionNode("n", "Abs", ("x",), ("y",)),)
+    g = FusionGraph("g", (), ("x",), nodes, (GraphOutput("y", "y"),), {"x": t, "y": y})
+    x = random_inputs(g, {}, 0)["x"]
+    assert x.strides == (32, 4)
+    before = (ctypes.c_float * 2).from_address(x.ctypes.data - 8)
+    between = (ctypes.c_float * 4).from_address(x.ctypes.data + 16)
+    assert np.isnan([*before, *between]).all()
+    assert np.isfinite(x).all()
+
+
+def test_special_numbers_are_mixed_in_on_request():
+    g = graph((FusionNode("n", "Add", ("x", "y"), ("z",)),), ("x", "y"))
+    x = random_inputs(g, {}, 0, special=True)["x"]
+    assert np.isnan(x).any()
+    assert np.isinf(x).any()
+
+
+def two_symbols(low=1, high=1 << 20):
+    shape = (sym("s0"), CeilDiv(sym("s1"), 2))
+    t = {k: Tensor(k, dtype("float32"), shape) for k in "xy"}
+    symbols = (Symbol("s0", low, high, 100), Symbol("s1", low, high))
+    nodes = (FusionNode("n", "Abs", ("x",), ("y",)),)
+    return FusionGraph("g", symbols, ("x",), nodes, (GraphOutput("y", "y"),), t)
+
+
+def test_a_static_graph_has_one_binding():
+    g = graph((FusionNode("n", "Abs", ("x",), ("z",)),), ("x",))
+    assert shapes_for(g, 5, 0) == [{}]
+
+
+def test_sizes_start_with_the_hint_and_reach_the_ends():
+    g = two_symbols(0)
+    found = shapes_for(g, 8, 3)
+    assert len(found) == 8
+    assert found[0] == {"s0": 100, "s1": 64}
+    assert {"s0": 0, "s1": 0} in found
+    assert {"s0": 1, "s1": 1} in found
+    assert all(largest_tensor(g, b) <= 1 << 20 for b in found)
+    assert max(largest_tensor(g, b) for b in found) > 1 << 17
+    assert found == shapes_for(g, 8, 3)
+    assert found != shapes_for(g, 8, 4)
+
+
+def test_sizes_stay_in_their_ranges():
+    for b in shapes_for(two_symbols(7, 9), 20, 0):
+        assert all(7 <= v <= 9 for v in b.values())

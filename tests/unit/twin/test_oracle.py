@@ -1,0 +1,173 @@
+"""The oracle: values, and how far from them a correct kernel may be."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from autofuse.implgraph.dtypes import dtype, numpy_dtype
+from autofuse.implgraph.expr import const
+from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.twin.oracle import evaluate, round_to
+
+
+def graph(inputs, *nodes, n=8):
+    """A graph of vectors: inputs name -> dtype, nodes (result, dtype, op, operands, attrs)."""
+    tensors = {k: Tensor(k, dtype(d), (const(n),)) for k, d in inputs.items()}
+    made = []
+    for i, (name, d, op, operands, *attrs) in enumerate(nodes):
+        tensors[name] = Tensor(name, dtype(d), (const(n),))
+        made.append(FusionNode(f"n{i}", op, operands, (name,), attrs[0] if attrs else {}))
+    out = (GraphOutput("out", nodes[-1][0]),)
+    return FusionGraph("g", (), tuple(inputs), tuple(made), out, tensors)
+
+
+def run(g, **inputs):
+    shape = g.tensors[g.inputs[0]].shape[0].value
+    arrays = {
+        k: np.resize(np.asarray(v, numpy_dtype(g.tensors[k].dtype)), shape)
+        for k, v in inputs.items()
+    }
+    return evaluate(g, arrays, {})["out"]
+
+
+@pytest.mark.parametrize("d", ["float32", "float16", "bfloat16"])
+def test_every_op_rounds_to_its_dtype(d):
+    g = graph(
+        {"x": d}, ("a", d, "Add", ("x", Constant(1000.0))), ("b", d, "Sub", ("a", Constant(1000.0)))
+    )
+    x = np.linspace(0.001, 3, 8).astype(numpy_dtype(dtype(d)))
+    got = run(g, x=x).value
+    t = numpy_dtype(dtype(d)).type
+    assert got.dtype == x.dtype
+    assert np.array_equal(got, (x + t(1000)) - t(1000))
+    assert not np.array_equal(got, x)
+
+
+def test_bfloat16_rounds_ties_to_even():
+    x = np.array([1 + 2.0**-8, 1 + 3 * 2.0**-8])
+    assert np.array_equal(round_to(x, dtype("bfloat16")), [1.0, 1 + 2.0**-6])
+
+
+def test_exact_results_must_agree_exactly():
+    g = graph(
+        {"x": "float32"},
+        ("a", "float32", "Mul", ("x", Constant(0.5))),
+        ("b", "float32", "Abs", ("a",)),
+    )
+    r = run(g, x=[-3.0, 5.0])
+    assert r.tolerance is None
+    assert r.value[0] == 1.5
+
+
+def test_rounding_allows_one_unit():
+    g = graph({"x": "float32"}, ("a", "float32", "Div", ("x", Constant(3.0))))
+    r = run(g, x=[1.0])
+    assert 0.5 * 2.0**-24 < r.tolerance[0] < 4 * 2.0**-24
+
+
+def test_cancellation_keeps_the_absolute_error():
+    g = graph(
+        {"x": "float32"},
+        ("e", "float32", "Exp", ("x",)),
+        ("d", "float32", "Sub", ("e", Constant(float(np.float32(np.e))))),
+    )
+    r = run(g, x=[1.0, 0.25])
+    near, far = abs(r.value[0]), abs(r.value[1])
+    assert r.tolerance[0] / max(near, 1e-30) > 1.0  # nothing is left of the digits
+    assert r.tolerance[1] / far < 2e-6
+
+
+def test_exp_of_a_large_number_amplifies():
+    g = graph(
+        {"x": "float32"},
+        ("m", "float32", "Mul", ("x", Constant(0.1))),
+        ("e", "float32", "Exp", ("m",)),
+    )
+    small, large = run(g, x=[1.0]), run(g, x=[800.0])
+    assert large.tolerance[0] / large.value[0] > 10 * small.tolerance[0] / small.value[0]
+
+
+def test_a_comparison_of_inexact_numbers_may_flip():
+    g = graph(
+        {"x": "float32", "y": "float32"},
+        ("e", "float32", "Exp", ("x",)),
+        ("c", "bool", "Less", ("e", "y")),
+    )
+    e = np.exp(np.float64(0.3)).astype(np.float32)
+    r = run(g, x=[0.3, 0.3], y=[e, 2.0])
+    assert np.isinf(r.tolerance[0])
+    assert r.tolerance[1] == 0
+    assert r.ill_conditioned == 4
+
+
+def test_a_comparison_of_inputs_never_flips():
+    g = graph({"x": "float32", "y": "float32"}, ("c", "bool", "Equal", ("x", "y")))
+    assert run(g, x=[1.0, 2.0], y=[1.0]).tolerance is None
+
+
+def test_a_flipped_condition_costs_the_difference_of_both_sides():
+    g = graph(
+        {"x": "float32", "y": "float32"},
+        ("e", "float32", "Exp", ("x",)),
+        ("c", "bool", "Less", ("e", "y")),
+        ("s", "float32", "Select", ("c", "x", "y")),
+    )
+    e = np.exp(np.float64(0.3)).astype(np.float32)
+    r = run(g, x=[0.3], y=[e])
+    assert abs(r.value[0] - 0.3) < 1e-6 or r.value[0] == e
+    assert r.tolerance[0] >= 0.99 * (e - 0.3)
+
+
+def test_floor_of_an_inexact_integer_may_be_one_off():
+    g = graph({"x": "float32"}, ("a", "float32", "Exp", ("x",)), ("f", "float32", "Floor", ("a",)))
+    r = run(g, x=[0.0, 0.3])
+    assert r.tolerance[0] >= 1
+    assert r.tolerance[1] == 0
+
+
+def test_a_denominator_that_may_vanish_is_ill_conditioned():
+    g = graph(
+        {"x": "float32"},
+        ("e", "float32", "Exp", ("x",)),
+        ("d", "float32", "Sub", ("e", Constant(1.0))),
+        ("q", "float32", "Div", (Constant(1.0), "d")),
+    )
+    r = run(g, x=[0.0, 1.0])
+    assert np.isinf(r.tolerance[0])
+    assert r.tolerance[1] < 1e-5
+
+
+def test_float_to_integer_saturates():
+    g = graph({"x": "float32"}, ("i", "int32", "Cast", ("x",), {"dtype": "int32"}))
+    got = run(g, x=[1.9, -1.9, np.nan, np.inf, -np.inf, 3e9, -3e9, 0.0]).value
+    top, bottom = 2**31 - 1, -(2**31)
+    assert got.tolist() == [1, -1, 0, top, bottom, top, bottom, 0]
+
+
+def test_integers_wrap():
+    g = graph({"x": "int16"}, ("a", "int16", "Mul", ("x", Constant(2))))
+    assert run(g, x=[32767, -32768]).value[:2].tolist() == [-2, 0]
+
+
+def test_a_sum_of_many_is_rounded_from_left_to_right():
+    names = ("a", "b", "c")
+    g = graph(dict.fromkeys(names, "float32"), ("s", "float32", "AddN", names))
+    r = run(g, a=[1e8], b=[1.0], c=[-1e8])
+    assert r.value[0] == 0.0
+    assert r.tolerance[0] >= 1.0
+
+
+def test_a_constant_may_keep_its_digits_in_a_wider_type():
+    g = graph({"x": "bfloat16"}, ("m", "bfloat16", "Mul", ("x", Constant(0.1))))
+    x = np.float64(3.0)
+    r = run(g, x=[x])
+    assert abs(float(r.value[0]) - float(ml_dtypes.bfloat16(x * 0.1))) <= r.tolerance[0]
+
+
+def test_zero_size_and_zero_rank():
+    g = graph({"x": "float32"}, ("a", "float32", "Sqrt", ("x",)), n=0)
+    assert evaluate(g, {"x": np.zeros(0, np.float32)}, {})["out"].value.shape == (0,)
+    t = {k: Tensor(k, dtype("float32"), ()) for k in "xy"}
+    nodes = (FusionNode("n", "Exp", ("x",), ("y",)),)
+    scalar = FusionGraph("g", (), ("x",), nodes, (GraphOutput("out", "y"),), t)
+    assert evaluate(scalar, {"x": np.array(1, np.float32)}, {})["out"].value.shape == ()

@@ -1,0 +1,107 @@
+"""Jobs in worker processes."""
+
+import os
+import time
+
+import pytest
+
+from autofuse.diagnostics import AutofuseError
+from autofuse.twin.worker import WorkerPool
+
+JOB = "worker_jobs:job"
+
+
+@pytest.fixture(autouse=True)
+def _job_on_path(tmp_path, monkeypatch):
+    (tmp_path / "worker_jobs.py").write_text(SOURCE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
+SOURCE = """
+import os, signal, sys, time
+from autofuse.diagnostics import AutofuseError
+
+def job(item):
+    kind, value = item
+    if kind == "double":
+        print("noise on standard output")
+        return 2 * value
+    if kind == "sleep":
+        time.sleep(value)
+    if kind == "kill":
+        print("last words", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "exit":
+        os._exit(value)
+    if kind == "bug":
+        raise RuntimeError("a bug")
+    if kind == "diagnostic":
+        raise AutofuseError.of("AF1001", "not there", hint="look elsewhere")
+    if kind == "memory":
+        bytearray(value << 20)
+    return os.getpid()
+"""
+
+
+def test_results_come_in_order():
+    with WorkerPool(JOB, workers=2) as pool:
+        items = [("double", i) for i in range(20)]
+        assert [(o.item, o.value) for o in pool.map(items)] == [(i, 2 * i[1]) for i in items]
+
+
+def test_failures_do_not_stop_the_others():
+    items = [("kill", 0), ("double", 1), ("exit", 3), ("bug", 0), ("diagnostic", 0), ("double", 2)]
+    out = list(WorkerPool(JOB, workers=2).map(items))
+    assert [o.ok for o in out] == [False, True, False, False, False, True]
+    assert [o.diagnostics[0].code for o in out if not o.ok] == [
+        "AF5003",
+        "AF5003",
+        "AF9001",
+        "AF1001",
+    ]
+    assert "SIGKILL" in out[0].diagnostics[0].message
+    assert "last words" in out[0].diagnostics[0].notes
+    assert "status 3" in out[2].diagnostics[0].message
+    assert "a bug" in out[3].diagnostics[0].message
+    assert out[4].diagnostics[0].hint == "look elsewhere"
+
+
+def test_a_worker_is_used_again_until_it_dies():
+    with WorkerPool(JOB, workers=1) as pool:
+        first, again = pool.run(("pid", 0)).value, pool.run(("pid", 0)).value
+        assert first == again
+        pool.run(("kill", 0))
+        assert pool.run(("pid", 0)).value != first
+
+
+def test_time_and_memory_are_limited():
+    with WorkerPool(JOB, workers=1, timeout_s=0.5, memory_mb=4096) as pool:
+        start = time.monotonic()
+        slow = pool.run(("sleep", 30))
+        assert time.monotonic() - start < 10
+        assert "more than 0.5 s" in slow.diagnostics[0].message
+        pool.timeout_s = 30
+        assert "memory limit" in pool.run(("memory", 8192)).diagnostics[0].message
+        assert pool.run(("double", 4)).value == 8
+
+
+def test_workers_end_with_the_pool():
+    with WorkerPool(JOB, workers=1) as pool:
+        pid = pool.run(("pid", 0)).value
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_leaving_the_loop_early_ends_the_workers():
+    outcomes = WorkerPool(JOB, workers=2).map(("pid", i) for i in range(1000))
+    pid = next(outcomes).value
+    outcomes.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_job_name_is_checked():
+    with pytest.raises(ValueError, match="form package"):
+        WorkerPool("os.system")
+    with pytest.raises(AutofuseError):
+        raise AutofuseError(WorkerPool("nowhere:job", workers=1).run(0).diagnostics)
