@@ -1,0 +1,307 @@
+"""Files on disk: written all or none, and never over what somebody else wrote.
+
+A folder of generated files holds ``manifest.json`` with the digest of each.  A later write replaces
+files whose digest still agrees, removes those that are no longer generated, and refuses to touch
+anything else unless told to.
+
+A *reproducer* is a folder in the cache with what is needed to look into an internal error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import shutil
+import tempfile
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from autofuse import __version__, cache
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+
+__all__ = [
+    "MANIFEST",
+    "Written",
+    "digest",
+    "read_files",
+    "save_reproducer",
+    "traceback_text",
+    "write_files",
+]
+
+MANIFEST = "manifest.json"
+SCHEMA = "autofuse.manifest/1"
+
+_KEPT_REPRODUCERS = 20
+_DEPENDENCIES = ("jinja2", "ml_dtypes", "networkx", "numpy", "pydantic", "rich", "sympy", "typer")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one write did; every path is relative to ``folder``."""
+
+    folder: Path
+    created: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Plan:
+    created: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    edited: list[str] = field(default_factory=list)
+
+
+def digest(data: str | bytes) -> str:
+    """The sha256 of a text (as UTF-8) or of bytes, in hex."""
+    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+def write_files(files: Mapping[str, str], folder: str | Path, *, force: bool = False) -> Written:
+    """Write ``files`` (relative POSIX path -> text) and a manifest into ``folder``.
+
+    Args:
+        files: what to write.
+        folder: where to; made if it is not there.
+        force: replace files that were edited, or that autofuse did not write.
+
+    Raises:
+        AutofuseError: AF5005; the folder is then as it was before the call.
+    """
+    root = Path(folder)
+    _check_paths(files)
+    if root.exists() and not root.is_dir():
+        raise _unwritable(root, "there is a file of that name")
+    texts = {name: files[name] for name in sorted(files)}
+    old = _read_manifest(root)
+    plan = _compare(texts, root, old)
+    if not force:
+        _refuse_foreign(plan, root)
+    texts[MANIFEST] = _manifest_text(texts)
+    try:
+        _replace(texts, root, plan)
+    except OSError as e:
+        raise _unwritable(root, e.strerror or str(e)) from e
+    return Written(
+        root,
+        tuple(plan.created),
+        tuple(plan.updated),
+        tuple(plan.unchanged),
+        tuple(plan.removed),
+    )
+
+
+def read_files(folder: str | Path) -> dict[str, str]:
+    """The files of an earlier write, as they are now: path -> text; empty without a manifest.
+
+    Raises:
+        AutofuseError: AF1001, one of them is gone.
+    """
+    root = Path(folder)
+    try:
+        return {name: (root / name).read_text(encoding="utf-8") for name in _read_manifest(root)}
+    except (OSError, ValueError) as e:
+        raise AutofuseError.of(
+            "AF1001",
+            f"a generated file cannot be read: {e}",
+            where=Where(path=str(root)),
+            hint="build it again",
+        ) from e
+
+
+def _check_paths(files: Mapping[str, str]) -> None:
+    for name in files:
+        if not _is_inside(name):
+            raise ValueError(f"{name!r} is not a path inside the output folder")
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and str(path) == name != MANIFEST
+
+
+def _manifest_text(texts: Mapping[str, str]) -> str:
+    content = {"schema": SCHEMA, "files": {name: digest(text) for name, text in texts.items()}}
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _read_manifest(root: Path) -> dict[str, str]:
+    """Digests of the files of an earlier write; empty when there is no manifest to go by."""
+    try:
+        content = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+        if content["schema"] == SCHEMA:
+            return {str(k): str(v) for k, v in content["files"].items() if _is_inside(k)}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return {}
+
+
+def _compare(texts: Mapping[str, str], root: Path, old: Mapping[str, str]) -> _Plan:
+    plan = _Plan()
+    for name, text in texts.items():
+        present = _digest_of(root / name)
+        if present is None:
+            plan.created.append(name)
+        elif present == digest(text):
+            plan.unchanged.append(name)
+        else:
+            plan.updated.append(name)
+            if name not in old:
+                plan.foreign.append(name)
+            elif present != old[name]:
+                plan.edited.append(name)
+    if (root / MANIFEST).exists() and not old:
+        plan.foreign.append(MANIFEST)
+    plan.removed = [n for n, d in old.items() if n not in texts and _digest_of(root / n) == d]
+    return plan
+
+
+def _digest_of(path: Path) -> str | None:
+    """Digest of a file, ``""`` of anything else that is there, None of nothing."""
+    if path.is_file():
+        return digest(path.read_bytes())
+    return "" if path.exists() or path.is_symlink() else None
+
+
+def _refuse_foreign(plan: _Plan, root: Path) -> None:
+    def finding(name: str, why: str) -> Diagnostic:
+        return Diagnostic(
+            "AF5005",
+            f"{name} {why}; it was not overwritten",
+            Where(path=str(root / name)),
+            "choose another folder with -o, or overwrite it with --force",
+        )
+
+    findings = [finding(n, "was not written by autofuse") for n in plan.foreign]
+    findings += [finding(n, "was edited after it was generated") for n in plan.edited]
+    if findings:
+        raise AutofuseError(findings)
+
+
+def _replace(texts: Mapping[str, str], root: Path, plan: _Plan) -> None:
+    """Stage beside the folder, then move into place; undo everything if a move fails."""
+    parents = _make_parents(root.absolute().parent)
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{root.name}.", dir=root.absolute().parent) as d:
+            _stage_and_move(texts, root, Path(d), plan)
+    except BaseException:
+        _remove_empty(parents[::-1])
+        raise
+
+
+def _stage_and_move(texts: Mapping[str, str], root: Path, stage: Path, plan: _Plan) -> None:
+    new = stage / "new"
+    for name, text in texts.items():
+        path = new / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    if root.exists():
+        names = [n for n in texts if n not in plan.unchanged]
+        _merge(names, new, root, stage / "old", plan.removed)
+    else:
+        new.rename(root)
+
+
+def _merge(names: list[str], new: Path, root: Path, kept: Path, removed: list[str]) -> None:
+    done: list[tuple[Path, Path | None]] = []  # (path in the folder, where its old content is)
+    made: list[Path] = []
+    try:
+        for name in [*names, *removed]:
+            path, aside = root / name, kept / name
+            made += _make_parents(path.parent)
+            old: Path | None = None
+            if path.exists() or path.is_symlink():
+                aside.parent.mkdir(parents=True, exist_ok=True)
+                path.rename(aside)
+                old = aside
+            done.append((path, old))
+            if name not in removed:
+                (new / name).rename(path)
+    except BaseException:
+        for path, old in reversed(done):
+            path.unlink(missing_ok=True)
+            if old is not None:
+                old.rename(path)
+        _remove_empty(made[::-1])
+        raise
+    for name in removed:
+        _remove_empty([p for p in (root / name).parents if p != root and root in p.parents])
+
+
+def _make_parents(folder: Path) -> list[Path]:
+    """Make a folder; the ones that were not there, outermost first."""
+    missing = [p for p in (folder, *folder.parents) if not p.exists()][::-1]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _unwritable(root: Path, why: str) -> AutofuseError:
+    return AutofuseError.of(
+        "AF5005",
+        f"cannot write into {root}: {why}",
+        where=Where(path=str(root)),
+        hint="choose another folder with -o",
+    )
+
+
+def save_reproducer(error: BaseException, source: str, options: Mapping[str, object]) -> Path:
+    """Keep what is needed to look into ``error``; the same failure has the same folder.
+
+    Raises:
+        AutofuseError: AF5009, there is no cache to put it into.
+        OSError: it cannot be written.
+    """
+    report = {
+        "autofuse": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "dependencies": {name: _version_of(name) for name in _DEPENDENCIES},
+        "options": {k: v if isinstance(v, bool | int) else str(v) for k, v in options.items()},
+        "error": f"{type(error).__name__}: {error}",
+    }
+    files = {
+        "input.json": source,
+        "report.json": json.dumps(report, indent=2) + "\n",
+        "traceback.txt": traceback_text(error),
+    }
+    home = cache.root() / "reproducers"
+    folder = home / digest("\0".join(files.values()))[:12]
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        cache.write_atomic(folder / name, text)
+    _forget_old(home)
+    return folder
+
+
+def traceback_text(error: BaseException) -> str:
+    """The traceback as Python prints it."""
+    return "".join(traceback.format_exception(error))
+
+
+def _version_of(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _forget_old(home: Path) -> None:
+    found = sorted(home.iterdir(), key=lambda p: p.stat().st_mtime, reverse=True)
+    for folder in found[_KEPT_REPRODUCERS:]:
+        shutil.rmtree(folder, ignore_errors=True)

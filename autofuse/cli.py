@@ -1,0 +1,381 @@
+"""The command line: words in, one call of ``autofuse.commands`` per verb, an exit code out.
+
+Nothing heavy is imported before a verb runs, so that ``--help`` and shell completion are quick.
+Exit codes: 0 ok, 1 the input or the kernel is wrong, 2 autofuse is wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autofuse import __version__
+from autofuse.commands.outcome import FAILED, OK, execute, report_failure
+from autofuse.diagnostics import Diagnostic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from autofuse.commands.outcome import Outcome
+
+__all__ = ["app", "main"]
+
+DEFAULT_TARGET = "ascend910b1"
+
+app = typer.Typer(
+    name="autofuse",
+    no_args_is_help=True,
+    # Plain help: importing rich for it would take longer than everything else.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _examples(*lines: str) -> str:
+    # \b keeps the help formatter from joining the lines.
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+Graph = Annotated[Path, typer.Argument(metavar="GRAPH", help="The graph file (JSON).")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Target = Annotated[str, typer.Option("--target", "-t", help="The chip; see: autofuse targets.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the random data.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"autofuse {__version__}")
+        raise typer.Exit
+
+
+@app.callback(
+    epilog=_examples(
+        "autofuse new first          write a graph to start from, and its schema",
+        "autofuse verify first.json  generate, run on the CPU twin, compare with NumPy",
+        "autofuse build first.json   generate the Ascend C project",
+    )
+)
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Fuse operator graphs into Ascend C kernels, and run them on a CPU twin of the device."""
+
+
+@app.command(
+    epilog=_examples(
+        "autofuse build first.json",
+        "autofuse build first.json -o out --target ascend910b2",
+        "autofuse build first.json --entry op-package --ub 65536",
+        "autofuse build first.json --json | jq .result.templates",
+    )
+)
+def build(
+    graph: Graph,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="Where to write.  [default: autofuse-out/NAME]"
+        ),
+    ] = None,
+    target: Target = DEFAULT_TARGET,
+    entry: Annotated[
+        str,
+        typer.Option(
+            "--entry",
+            help="launch: tiling data by value, <<<>>>; op-package: in GM, for a custom-op project.",
+        ),
+    ] = "launch",
+    ub: Annotated[
+        int | None,
+        typer.Option("--ub", metavar="BYTES", help="UB that the kernel may use.  [default: all]"),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite files that were edited or are not ours.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Generate the Ascend C project of a graph.
+
+    Where CANN is installed (ASCEND_HOME_PATH), it is compiled for the chip too.
+    """
+
+    def action() -> Outcome:
+        from autofuse.commands.build import build
+
+        return build(graph, output, target=target, entry=entry, ub_bytes=ub, force=force)
+
+    _finish("build", action, json)
+
+
+@app.command(
+    epilog=_examples(
+        "autofuse run first.json",
+        "autofuse run first.json --shape s0=1000 --seed 7",
+        "autofuse run first.json --input x=x.npy --save out",
+        "autofuse run first.json --key 1",
+    )
+)
+def run(
+    graph: Graph,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", "-s", metavar="SYMBOL=N", help="Size of a symbol. Repeatable."),
+    ] = None,
+    seed: Seed = 0,
+    key: Annotated[
+        int | None,
+        typer.Option("--key", help="Force this tiling key instead of the host's choice."),
+    ] = None,
+    input: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input", "-i", metavar="NAME=FILE", help="Data from a .npy file. Repeatable."
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", metavar="DIR", help="Write every output to DIR as .npy."),
+    ] = None,
+    target: Target = DEFAULT_TARGET,
+    json: Json = False,
+) -> None:
+    """Run the kernel once on the CPU twin and compare it with NumPy."""
+
+    def action() -> Outcome:
+        from autofuse.commands.run import run
+
+        return run(
+            graph,
+            shapes=shape or [],
+            seed=seed,
+            key=key,
+            inputs=input or [],
+            save=save,
+            target=target,
+        )
+
+    _finish("run", action, json)
+
+
+@app.command(
+    epilog=_examples(
+        "autofuse verify first.json",
+        "autofuse verify first.json --shapes 10 --seed 7",
+        "autofuse verify graphs/ --jobs 4",
+        "autofuse verify graphs/ --json > report.json",
+    )
+)
+def verify(
+    graphs: Annotated[
+        list[Path],
+        typer.Argument(metavar="GRAPH_OR_DIR...", help="Graph files, or folders of them."),
+    ],
+    shapes: Annotated[
+        int, typer.Option("--shapes", min=1, help="Different shapes to try, for symbolic graphs.")
+    ] = 4,
+    seed: Seed = 0,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Graphs at a time; 0: one per core.")
+    ] = 0,
+    symbolic: Annotated[
+        bool, typer.Option("--symbolic", help="Make fixed sizes symbols first, to try others.")
+    ] = False,
+    target: Target = DEFAULT_TARGET,
+    json: Json = False,
+) -> None:
+    """Run on the CPU twin with random data, compare with NumPy.
+
+    Every element of every output is compared, at several shapes of a symbolic graph. A graph with a
+    tensor of more than 2^20 elements is shrunk first. Exit code 1 if a graph fails, or none passes;
+    graphs with an op that autofuse does not know are counted apart.
+    """
+
+    def action() -> Outcome:
+        from autofuse.commands.verify import verify
+
+        return verify(
+            graphs,
+            shapes=shapes,
+            seed=seed,
+            jobs=jobs,
+            target=target,
+            symbolic=symbolic,
+            quiet=json,
+        )
+
+    _finish("verify", action, json)
+
+
+@app.command(
+    epilog=_examples(
+        "autofuse dump first.json",
+        "autofuse dump first.json --stage hint",
+        "autofuse dump first.json --stage impl --template 1",
+        "autofuse dump first.json --stage files",
+    )
+)
+def dump(
+    graph: Graph,
+    stage: Annotated[
+        str, typer.Option("--stage", help="fusion, hint, impl, kernel or files.")
+    ] = "impl",
+    template: Annotated[
+        int | None, typer.Option("--template", metavar="KEY", help="Only this tiling key.")
+    ] = None,
+    target: Target = DEFAULT_TARGET,
+    json: Json = False,
+) -> None:
+    """Print what the compiler holds after a stage."""
+
+    def action() -> Outcome:
+        from autofuse.commands.inspect import dump
+
+        return dump(graph, stage=stage, template=template, target=target)
+
+    _finish("dump", action, json)
+
+
+@app.command(epilog=_examples("autofuse show first.json", "autofuse show first.json -o g.svg"))
+def show(
+    graph: Graph,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE.svg", help="Draw a picture.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Summarise a graph: inputs, outputs, ops, sizes; draw it with -o."""
+
+    def action() -> Outcome:
+        from autofuse.commands.inspect import show
+
+        return show(graph, output)
+
+    _finish("show", action, json)
+
+
+@app.command(epilog=_examples("autofuse schema > graph.schema.json"))
+def schema(
+    json: Annotated[
+        bool, typer.Option("--json", help="Wrap it in the object that the other verbs print.")
+    ] = False,
+) -> None:
+    """Print the JSON Schema of graph files."""
+
+    def action() -> Outcome:
+        from autofuse.commands.author import schema
+
+        return schema()
+
+    _finish("schema", action, json)
+
+
+@app.command(epilog=_examples("autofuse new first", "autofuse new first -o graphs"))
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write into.")
+    ] = Path(),
+    json: Json = False,
+) -> None:
+    """Write a graph to start from.
+
+    Beside NAME.json goes graph.schema.json, so that editors complete and check the file.
+    """
+
+    def action() -> Outcome:
+        from autofuse.commands.author import new
+
+        return new(name, output)
+
+    _finish("new", action, json)
+
+
+@app.command(epilog=_examples("autofuse targets", "autofuse targets ascend910b2"))
+def targets(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Every figure of this one.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the chips, or all figures of one.
+
+    Every figure has a status (measured, vendor, modelled, assumed) and a source.
+    """
+
+    def action() -> Outcome:
+        from autofuse.commands.machine import targets
+
+        return targets(name)
+
+    _finish("targets", action, json)
+
+
+@app.command(
+    epilog=_examples("autofuse doctor", 'cmake -DTWIN="$(autofuse doctor --twin-dir)" ...')
+)
+def doctor(
+    twin_dir: Annotated[
+        bool, typer.Option("--twin-dir", help="Print the folder of the twin's CMake package.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Check what this machine has: compiler, twin, CANN, cache."""
+
+    def action() -> Outcome:
+        from autofuse.commands.machine import doctor, twin_folder
+
+        return twin_folder() if twin_dir else doctor()
+
+    _finish("doctor", action, json)
+
+
+@app.command(epilog=_examples("autofuse knobs", "AUTOFUSE_DEBUG=1 autofuse build first.json"))
+def knobs(json: Json = False) -> None:
+    """List the environment variables that autofuse reads."""
+
+    def action() -> Outcome:
+        from autofuse.commands.machine import show_knobs
+
+        return show_knobs()
+
+    _finish("knobs", action, json)
+
+
+def _finish(verb: str, action: Callable[[], Outcome], as_json: bool) -> None:
+    raise typer.Exit(execute(verb, action, as_json=as_json))
+
+
+def main(args: list[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    words = sys.argv[1:] if args is None else args
+    try:
+        return int(app(words, prog_name="autofuse", standalone_mode=False) or OK)
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("interrupted", err=True)
+        return 130
+    except Exception as e:
+        # What typer raises for words it does not understand; the class has moved between versions.
+        message = getattr(e, "format_message", None)
+        if not callable(message):
+            raise
+        return _misused(e, str(message()), words)
+
+
+def _misused(error: Exception, message: str, words: list[str]) -> int:
+    """A command line that cannot be read is the user's error, so it exits with 1, not typer's 2."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(message)
+        return OK
+    path = context.command_path if context is not None else "autofuse"
+    verb = path.partition(" ")[2]
+    found = Diagnostic("AF1005", message, hint=f"{path} --help")
+    report_failure(verb, (found,), as_json="--json" in words)
+    return FAILED

@@ -1,0 +1,65 @@
+"""``schema`` and ``new``: help with writing a graph."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autofuse.commands.outcome import Outcome
+from autofuse.diagnostics import AutofuseError, Where
+from autofuse.frontends.schema import SCHEMA_FILE, graph_schema, starter
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["new", "schema"]
+
+
+def schema() -> Outcome:
+    """The JSON Schema of graph files."""
+    found = graph_schema()
+
+    def show(screen: Console) -> None:
+        sys.stdout.write(_text(found))
+
+    return Outcome({"json_schema": found}, show)
+
+
+def new(name: str, folder: Path) -> Outcome:
+    """Write ``NAME.json`` and, beside it, the schema that it names.
+
+    Raises:
+        AutofuseError: AF1105 if the name is not legal, AF5005 if ``NAME.json`` is there already.
+    """
+    text = starter(name)
+    path = folder / f"{name.replace('/', '_')}.json"
+    schema_path = folder / SCHEMA_FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as f:
+            f.write(text)
+        # Ours by its name: always the one of this version.
+        schema_path.write_text(_text(graph_schema()), encoding="utf-8")
+    except FileExistsError:
+        raise AutofuseError.of(
+            "AF5005",
+            f"{path} is there already; it was not overwritten",
+            where=Where(path=str(path)),
+            hint="choose another name, or another folder with -o",
+        ) from None
+    except OSError as e:
+        raise AutofuseError.of(
+            "AF5005", f"cannot write {path}: {e.strerror or e}", where=Where(path=str(path))
+        ) from e
+
+    def show(screen: Console) -> None:
+        screen.print(f"wrote {path} and {schema_path}", soft_wrap=True)
+        screen.print(f"next: autofuse verify {path}", soft_wrap=True)
+
+    return Outcome({"graph": str(path), "schema": str(schema_path)}, show)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, indent=2) + "\n"

@@ -1,0 +1,169 @@
+"""``dump`` and ``show``: a graph on its way through the compiler."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autofuse import api
+from autofuse.commands.outcome import Outcome
+from autofuse.diagnostics import AutofuseError, Where
+from autofuse.implgraph.printer import print_graph
+from autofuse.implgraph.serialise import to_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from autofuse.implgraph.fusion import FusionGraph
+    from autofuse.implgraph.graph import ImplGraph
+
+__all__ = ["STAGES", "dump", "show"]
+
+STAGES = ("fusion", "hint", "impl", "kernel", "files")
+
+
+def dump(graph: Path, *, stage: str, template: int | None, target: str) -> Outcome:
+    """What the compiler holds after ``stage``, as text and as JSON."""
+    if stage not in STAGES:
+        near = difflib.get_close_matches(stage, STAGES, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise AutofuseError.of(
+            "AF1005", f"there is no stage {stage!r}", hint=f"{hint}stages: {', '.join(STAGES)}"
+        )
+    if template is not None and stage not in ("impl", "kernel"):
+        raise AutofuseError.of(
+            "AF1005",
+            f"--template chooses a template, and the stage {stage} has none",
+            hint="use --stage impl or --stage kernel",
+        )
+    if stage == "fusion":
+        fusion = api.read(graph)
+        return _texts(stage, [(fusion.name, _fusion_text(fusion), to_json(fusion))])
+    if stage == "hint":
+        loops = api.hint_of(graph)
+        return _texts(stage, [(loops.name, print_graph(loops), to_json(loops))])
+    result = api.build(graph, target=target)
+    if stage == "files":
+        found = {"stage": stage, "files": dict(sorted(result.files.items()))}
+        return Outcome(found, lambda screen: _write_files(result.files))
+    impls = _impls(result, template)
+    if stage == "impl":
+        return _texts(stage, [(i.name, print_graph(i), to_json(i)) for i in impls])
+    from autofuse.codegen.device import parameter_names
+    from autofuse.codegen.lower import lower_kernel
+    from autofuse.codegen.passes import run_passes
+    from autofuse.report.kernel_text import kernel_json, kernel_text
+
+    names = parameter_names(result.graph)
+    functions = [run_passes(lower_kernel(i, names, result.target)) for i in impls]
+    return _texts(stage, [(f.name, kernel_text(f), kernel_json(f)) for f in functions])
+
+
+def _impls(result: api.BuildResult, key: int | None) -> list[ImplGraph]:
+    """The templates of one tiling key, or all, each once."""
+    from autofuse.schedule.result import tiling_keys
+
+    keys = tiling_keys(result.schedule)
+    if key is None:
+        return list({i.name: i for choice in keys for i in choice}.values())
+    if not 0 <= key < len(keys):
+        raise AutofuseError.of(
+            "AF5007",
+            f"there is no tiling key {key}: {result.name} has {len(keys)}",
+            hint=f"keys: 0 to {len(keys) - 1}; see: autofuse build",
+        )
+    return list(keys[key])
+
+
+def _texts(stage: str, parts: Sequence[tuple[str, str, object]]) -> Outcome:
+    """``parts``: name, text, JSON form."""
+    rows = [{"name": name, "text": text, "ir": ir} for name, text, ir in parts]
+
+    def show(screen: Console) -> None:
+        sys.stdout.write("\n".join(text.rstrip("\n") + "\n" for _, text, _ in parts))
+
+    return Outcome({"stage": stage, "parts": rows}, show)
+
+
+def _write_files(files: Mapping[str, str]) -> None:
+    for name, text in sorted(files.items()):
+        sys.stdout.write(f"==> {name}\n{text}\n")
+
+
+def _fusion_text(graph: FusionGraph) -> str:
+    """One line per symbol, parameter and op."""
+    lines = [f"graph {graph.name}"]
+    for s in graph.symbols:
+        hint = f", hint {s.hint}" if s.hint is not None else ""
+        lines.append(f"symbol {s.name}: {s.min}..{s.max}{hint}")
+    lines += [f"input {_tensor_text(graph, name)}" for name in graph.inputs]
+    for n in graph.nodes:
+        operands = ", ".join(i if isinstance(i, str) else str(i.value) for i in n.inputs)
+        attrs = "".join(f", {k}={_attr_text(v)}" for k, v in sorted(n.attrs.items()))
+        results = ", ".join(_tensor_text(graph, o) for o in n.outputs)
+        lines.append(f"{results} = {n.op}({operands}{attrs})")
+    for o in graph.outputs:
+        place = f" in place of {o.inout}" if o.inout else ""
+        lines.append(f"output {o.name} = {o.tensor}{place}")
+    return "\n".join(lines) + "\n"
+
+
+def _tensor_text(graph: FusionGraph, name: str) -> str:
+    t = graph.tensors[name]
+    text = f"{name}: {t.dtype}[{', '.join(map(str, t.shape))}]"
+    if t.strides is not None:
+        text += f" strides [{', '.join(map(str, t.strides))}]"
+    return text + (f" offset {t.offset}" if t.offset is not None else "")
+
+
+def _attr_text(value: object) -> str:
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+
+
+def show(graph: Path, output: Path | None) -> Outcome:
+    """A summary of the graph, and its picture."""
+    fusion = api.read(graph)
+    found = {**_summary(fusion), "picture": None}
+    if output is not None:
+        from autofuse.implgraph.picture import to_svg
+
+        try:
+            output.write_text(to_svg(api.hint_of(fusion)), encoding="utf-8")
+        except OSError as e:
+            raise AutofuseError.of(
+                "AF5005",
+                f"cannot write {output}: {e.strerror or e}",
+                where=Where(path=str(output)),
+            ) from e
+        found["picture"] = str(output)
+
+    def show_text(screen: Console) -> None:
+        from autofuse.report.build_text import print_graph_summary
+
+        print_graph_summary(screen, found)
+        if output is not None:
+            screen.print(f"wrote {output}", soft_wrap=True)
+
+    return Outcome(found, show_text)
+
+
+def _summary(graph: FusionGraph) -> dict[str, Any]:
+    def row(parameter: str, tensor: str) -> dict[str, Any]:
+        t = graph.tensors[tensor]
+        return {"name": parameter, "dtype": t.dtype.name, "shape": [str(s) for s in t.shape]}
+
+    ops = Counter(n.op for n in graph.nodes)
+    return {
+        "name": graph.name,
+        "nodes": len(graph.nodes),
+        "ops": dict(sorted(ops.items(), key=lambda kv: (-kv[1], kv[0]))),
+        "symbols": [
+            {"name": s.name, "min": s.min, "max": s.max, "hint": s.hint} for s in graph.symbols
+        ],
+        "inputs": [row(name, name) for name in graph.inputs],
+        "outputs": [{**row(o.name, o.tensor), "inout": o.inout} for o in graph.outputs],
+    }

@@ -1,0 +1,173 @@
+"""What a worker process does for ``run`` and ``verify``: JSON in, JSON out.
+
+A kernel that crashes or loops takes its worker with it, not the command (``autofuse.twin.worker``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autofuse import api
+from autofuse.diagnostics import AutofuseError, Where
+from autofuse.implgraph.dimensions import shrink, symbolize
+from autofuse.implgraph.fusion import FusionGraph
+from autofuse.schedule.result import tiling_keys
+from autofuse.twin.compare import compare
+from autofuse.twin.data import random_inputs
+from autofuse.twin.kernel import TwinKernel, solve_symbols
+from autofuse.twin.oracle import evaluate
+from autofuse.twin.sizes import largest_tensor, shapes_for
+from autofuse.twin.verify import verify_kernel
+
+__all__ = ["run_job", "verify_job"]
+
+#: The size of a symbol when a graph is judged by the size of its tensors.
+_FEW = 4
+
+
+def verify_job(job: Mapping[str, Any]) -> dict[str, Any]:
+    """:func:`_verify`, with a reproducer of what should not happen."""
+    with api.reporting_bugs(Path(job["path"]), job):
+        return _verify(job)
+
+
+def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Read, build and verify one graph file.
+
+    Args:
+        job: ``path``; ``target``, ``shapes`` (how many), ``seed``; ``max_elements``: a graph with a
+            larger tensor is shrunk by the rule of ``implgraph.dimensions.shrink``; ``symbolic``:
+            fixed sizes become symbols first.
+
+    Returns:
+        ``report`` (a VerifyReport as JSON), ``keys`` (number of tiling keys), ``shrunk`` (elements
+        of the largest tensor before and after, or None), ``seconds`` (of the build).
+    """
+    graph = api.read(Path(job["path"]))
+    small, shrunk = _shrunk(graph, job["max_elements"])
+    built = api.build(symbolize(small) if job["symbolic"] else small, target=job["target"])
+    report = verify_kernel(built.files, built.graph, count=job["shapes"], seed=job["seed"])
+    return {
+        "report": report.to_json(),
+        "keys": len(tiling_keys(built.schedule)),
+        "shrunk": shrunk,
+        "seconds": sum(built.timings.values()),
+    }
+
+
+def _shrunk(graph: FusionGraph, limit: int) -> tuple[FusionGraph, dict[str, int] | None]:
+    """A graph whose fixed sizes are small enough to run; symbols are small anyway when it runs."""
+    few = {s.name: min(max(s.min, _FEW), s.max) for s in graph.symbols}
+    hinted = tuple(replace(s, hint=few[s.name]) for s in graph.symbols)
+    small = replace(shrink(replace(graph, symbols=hinted), limit), symbols=graph.symbols)
+    before, after = largest_tensor(graph, few), largest_tensor(small, few)
+    return (graph, None) if before == after else (small, {"from": before, "to": after})
+
+
+def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
+    """:func:`_run`, with a reproducer of what should not happen."""
+    with api.reporting_bugs(Path(job["path"]), job):
+        return _run(job)
+
+
+def _run(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Build one graph file, run it once, compare with NumPy.
+
+    Args:
+        job: ``path`` (a graph file or a generated folder); ``target``, ``seed``, ``key`` (or
+            None), ``symbols`` (sizes), ``inputs`` (name -> .npy file), ``save`` (folder for the
+            outputs, or None).
+
+    Returns:
+        Sizes, tiling key, number of cores, a comparison per output, and the files that were saved.
+    """
+    path = Path(job["path"])
+    kernel: TwinKernel = api.load(path if path.is_dir() else api.build(path, target=job["target"]))
+    graph = kernel.graph
+    given = _given_arrays(graph, job["inputs"])
+    sizes = _sizes(graph, given, job["symbols"])
+    inputs = {**random_inputs(graph, sizes, job["seed"]), **given}
+    start = time.perf_counter()
+    run = kernel.run({n: a.copy() for n, a in inputs.items()}, symbols=sizes, key=job["key"])
+    seconds = time.perf_counter() - start
+    chosen = kernel.library.tiling([run.symbols[s.name] for s in graph.symbols], job["key"])
+    references = evaluate(graph, inputs, run.symbols)
+    rows = []
+    for o in graph.outputs:
+        dtype, array = graph.tensors[o.tensor].dtype, run.outputs[o.name]
+        row = compare(o.name, array, references[o.name], dtype)
+        found = {"ok": row.ok, "dtype": dtype.name, "shape": list(array.shape)}
+        rows.append({**row.to_json(), **found})
+    saved = [] if job["save"] is None else _save(run.outputs, Path(job["save"]))
+    return {
+        "name": graph.name,
+        "symbols": run.symbols,
+        "key": chosen.key,
+        "keys": kernel.key_count,
+        "block_dim": run.block_dim,
+        "workspace": run.workspace,
+        "outputs": rows,
+        "saved": saved,
+        "seconds": seconds,
+    }
+
+
+def _save(arrays: Mapping[str, Any], folder: Path) -> list[str]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in arrays.items():
+            np.save(folder / f"{name}.npy", array)
+    except OSError as e:
+        raise AutofuseError.of(
+            "AF5005",
+            f"cannot write into {folder}: {e.strerror or e}",
+            where=Where(path=str(folder)),
+        ) from e
+    return [str(folder / f"{name}.npy") for name in arrays]
+
+
+def _given_arrays(graph: FusionGraph, files: Mapping[str, str]) -> dict[str, Any]:
+    """Arrays from .npy files.
+
+    Raises:
+        AutofuseError: AF5007 a name that is not an input, AF1001 a file that cannot be read.
+    """
+    out: dict[str, Any] = {}
+    for name, file in files.items():
+        if name not in graph.inputs:
+            raise AutofuseError.of(
+                "AF5007",
+                f"{name} is not an input of {graph.name}",
+                hint=f"its inputs are: {', '.join(graph.inputs)}",
+            )
+        try:
+            out[name] = np.load(file, allow_pickle=False)
+        except (OSError, ValueError) as e:
+            raise AutofuseError.of(
+                "AF1001", f"{file} cannot be read as a .npy file: {e}", where=Where(path=file)
+            ) from e
+    return out
+
+
+def _sizes(
+    graph: FusionGraph, given: Mapping[str, Any], symbols: Mapping[str, int]
+) -> dict[str, int]:
+    """A size per symbol: as asked for, else from the shapes of given arrays, else typical."""
+    known = [s.name for s in graph.symbols]
+    for name in symbols:
+        if name not in known:
+            raise AutofuseError.of(
+                "AF5007",
+                f"{name} is not a symbol of {graph.name}",
+                hint=f"its symbols are: {', '.join(known) or 'none'}",
+            )
+    fixed = {s for n in given for e in graph.tensors[n].shape for s in e.symbols()}
+    part = replace(graph, symbols=tuple(s for s in graph.symbols if s.name in fixed | set(symbols)))
+    solved = solve_symbols(part, {n: a.shape for n, a in given.items()}, symbols)
+    return {**shapes_for(graph, 1)[0], **solved}

@@ -1,0 +1,161 @@
+"""``targets``, ``doctor``, ``knobs``: what autofuse knows about chips and about this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autofuse import __version__, cache, knobs
+from autofuse.commands.outcome import Outcome
+from autofuse.diagnostics import AutofuseError
+from autofuse.targets import TargetSpec, load_target, target_names
+from autofuse.twin.compile import toolchain, twin_files
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["bisheng", "doctor", "show_knobs", "targets", "twin_folder"]
+
+_SHOWN = ("aiv_cores", "ub_bytes", "clock_mhz", "l2_bytes", "gm_bandwidth_gbs", "l2_bandwidth_gbs")
+
+
+def targets(name: str | None) -> Outcome:
+    """All chips, or every figure of one."""
+    from autofuse.report import tables
+
+    if name is not None:
+        spec = load_target(name)
+        figures = [
+            {
+                "name": f.name,
+                "value": f.value,
+                "unit": f.unit,
+                "status": f.status,
+                "source": f.source,
+            }
+            for f in spec.figures()
+        ]
+        row = {**_target_row(spec), "figures": figures}
+        return Outcome(row, lambda screen: tables.print_target(screen, row))
+    rows = [_target_row(load_target(n)) for n in target_names()]
+    return Outcome({"targets": rows}, lambda screen: tables.print_targets(screen, rows))
+
+
+def _target_row(spec: TargetSpec) -> dict[str, object]:
+    return {
+        "name": spec.name,
+        "soc": spec.soc,
+        "npu_arch": spec.npu_arch,
+        "experimental": spec.experimental,
+        **{k: getattr(spec, k) for k in _SHOWN},
+    }
+
+
+def doctor() -> Outcome:
+    """Look for everything that a verb may need."""
+    from autofuse.report import tables
+
+    rows = [
+        _row("autofuse", "ok", f"{__version__}, Python {platform.python_version()}"),
+        _compiler(),
+        _twin(),
+        _cann(),
+        _cache(),
+    ]
+    ok = all(r["status"] != "missing" for r in rows)
+
+    def show(screen: Console) -> None:
+        tables.print_doctor(screen, rows)
+
+    return Outcome({"checks": rows}, show, tuple(knobs.unknown()), ok)
+
+
+def twin_folder() -> Outcome:
+    """The twin's folder, alone on a line, for the CMake project of a build."""
+    folder = twin_files().include[0].parent
+
+    def show(screen: Console) -> None:
+        screen.print(str(folder), soft_wrap=True)
+
+    return Outcome({"twin_dir": str(folder)}, show)
+
+
+def show_knobs() -> Outcome:
+    """Every environment variable with its value now."""
+    from autofuse.report import tables
+
+    rows = [
+        {
+            "name": k.name,
+            "value": os.environ.get(k.name, ""),
+            "set": k.name in os.environ,
+            "default": k.default_text(),
+            "doc": k.doc,
+        }
+        for k in knobs.KNOBS
+    ]
+    return Outcome(
+        {"knobs": rows}, lambda screen: tables.print_knobs(screen, rows), tuple(knobs.unknown())
+    )
+
+
+def bisheng() -> Path | None:
+    """The compiler of CANN, if ASCEND_HOME_PATH leads to one."""
+    home = os.environ.get("ASCEND_HOME_PATH")
+    if not home:
+        return None
+    for part in ("bin", "compiler/ccec_compiler/bin", "tools/bisheng_compiler/bin"):
+        path = Path(home) / part / "bisheng"
+        if os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def _row(what: str, status: str, found: str, hint: str = "") -> dict[str, object]:
+    return {"what": what, "status": status, "found": found, "hint": hint}
+
+
+def _compiler() -> dict[str, object]:
+    try:
+        found = toolchain()
+    except AutofuseError as e:
+        return _missing("C++ compiler", e)
+    return _row("C++ compiler", "ok", f"{found.version} ({found.path})")
+
+
+def _twin() -> dict[str, object]:
+    try:
+        found = twin_files()
+    except AutofuseError as e:
+        return _missing("CPU twin", e)
+    if importlib.util.find_spec("autofuse._twin") is None:
+        return _row("CPU twin", "missing", "the module autofuse._twin", "install autofuse again")
+    return _row("CPU twin", "ok", str(found.library))
+
+
+def _missing(what: str, error: AutofuseError) -> dict[str, object]:
+    first = error.diagnostics[0]
+    return _row(what, "missing", first.message, first.hint)
+
+
+def _cann() -> dict[str, object]:
+    home = os.environ.get("ASCEND_HOME_PATH", "")
+    found = bisheng()
+    if found is not None:
+        return _row("CANN", "ok", str(found))
+    hint = "only needed to compile for the chip: install the CANN toolkit and source its set_env.sh"
+    return _row(
+        "CANN", "optional", f"no bisheng in {home}" if home else "ASCEND_HOME_PATH is not set", hint
+    )
+
+
+def _cache() -> dict[str, object]:
+    try:
+        held = cache.info()
+    except AutofuseError as e:
+        return _missing("cache", e)
+    used, limit = held.bytes >> 20, held.limit_bytes >> 20
+    return _row("cache", "ok", f"{held.path}: {held.entries} kernels, {used} of {limit} MiB")

@@ -1,0 +1,115 @@
+"""From a verb's work to the streams and the exit code, in one place for every verb."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autofuse.diagnostics import AutofuseError, Diagnostic
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["FAILED", "INTERNAL", "OK", "Outcome", "execute", "report_failure"]
+
+OK, FAILED, INTERNAL = 0, 1, 2
+
+SCHEMA = "autofuse.cli/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a verb found.
+
+    Attributes:
+        result: what ``--json`` prints under ``result``.
+        show: prints the same for people.
+        diagnostics: findings that did not stop the verb.
+        ok: False gives exit code 1.
+    """
+
+    result: Mapping[str, object]
+    show: Callable[[Console], None]
+    diagnostics: tuple[Diagnostic, ...] = ()
+    ok: bool = True
+
+
+def execute(verb: str, action: Callable[[], Outcome], *, as_json: bool) -> int:
+    """Run a verb and print its outcome.
+
+    Returns:
+        The exit code: 0 ok, 1 the input or the kernel is wrong, 2 autofuse is wrong.
+    """
+    try:
+        try:
+            outcome = action()
+            return _print_outcome(verb, outcome, as_json)
+        except AutofuseError as e:
+            return report_failure(verb, e.diagnostics, as_json=as_json)
+        except BrokenPipeError:
+            raise
+        except Exception as e:
+            from autofuse.api import internal_error
+
+            options = {"command": ["autofuse", *sys.argv[1:]]}
+            return report_failure(
+                verb, internal_error(e, options=options).diagnostics, as_json=as_json
+            )
+    except BrokenPipeError:
+        # The reader has gone (as in `autofuse dump x.json | head`): do not flush into it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def _print_outcome(verb: str, outcome: Outcome, as_json: bool) -> int:
+    if as_json:
+        _print_json(verb, outcome.ok, outcome.diagnostics, outcome.result)
+    else:
+        from autofuse.report.console import console
+
+        outcome.show(console())
+        _print_diagnostics(outcome.diagnostics)
+    sys.stdout.flush()
+    return OK if outcome.ok else _failure_code(outcome.diagnostics)
+
+
+def report_failure(verb: str, diagnostics: tuple[Diagnostic, ...], *, as_json: bool) -> int:
+    """Print what stopped a verb; returns the exit code."""
+    if as_json:
+        _print_json(verb, False, diagnostics, None)
+    else:
+        _print_diagnostics(diagnostics)
+    sys.stdout.flush()
+    return _failure_code(diagnostics)
+
+
+def _failure_code(diagnostics: tuple[Diagnostic, ...]) -> int:
+    return INTERNAL if any(d.code == "AF9001" for d in diagnostics) else FAILED
+
+
+def _print_diagnostics(diagnostics: tuple[Diagnostic, ...]) -> None:
+    if diagnostics:
+        from autofuse.report.console import console
+        from autofuse.report.diagnostics import print_diagnostics
+
+        print_diagnostics(console(sys.stderr), diagnostics)
+
+
+def _print_json(
+    verb: str,
+    ok: bool,
+    diagnostics: tuple[Diagnostic, ...],
+    result: Mapping[str, object] | None,
+) -> None:
+    envelope = {
+        "schema": SCHEMA,
+        "verb": verb,
+        "ok": ok,
+        "diagnostics": [d.to_json() for d in diagnostics],
+        "result": result,
+    }
+    sys.stdout.write(json.dumps(envelope, indent=2, allow_nan=False) + "\n")

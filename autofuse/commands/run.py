@@ -1,0 +1,85 @@
+"""``run``: a kernel once, on the CPU twin, beside NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autofuse.commands.outcome import Outcome
+from autofuse.diagnostics import AutofuseError, Diagnostic
+from autofuse.twin.worker import WorkerPool
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["run"]
+
+JOB = "autofuse.commands.jobs:run_job"
+
+
+def run(
+    graph: Path,
+    *,
+    shapes: Sequence[str],
+    seed: int,
+    key: int | None,
+    inputs: Sequence[str],
+    save: Path | None,
+    target: str,
+) -> Outcome:
+    """Run in a worker process and show how far each output is from NumPy's."""
+    job = {
+        "path": str(graph),
+        "target": target,
+        "seed": seed,
+        "key": key,
+        "symbols": {name: _size(name, text) for name, text in _pairs(shapes, "--shape").items()},
+        "inputs": _pairs(inputs, "--input"),
+        "save": None if save is None else str(save),
+    }
+    with WorkerPool(JOB, workers=1) as pool:
+        outcome = pool.run(job)
+    if not outcome.ok:
+        raise AutofuseError(outcome.diagnostics)
+    found: dict[str, Any] = outcome.value
+    ok = all(row["ok"] for row in found["outputs"])
+
+    def show(screen: Console) -> None:
+        from autofuse.report.verify_text import print_run
+
+        print_run(screen, found)
+
+    return Outcome(found, show, _differences(found), ok)
+
+
+def _pairs(words: Sequence[str], option: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name and equals and value):
+            raise AutofuseError.of(
+                "AF1005", f"{option} {word}: expected NAME=VALUE", hint=f"for instance {option} n=8"
+            )
+        if name in out:
+            raise AutofuseError.of("AF1005", f"{option} {name} is given twice")
+        out[name] = value
+    return out
+
+
+def _size(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise AutofuseError.of("AF1005", f"--shape {name}={text}: {text!r} is not a size")
+    return int(text)
+
+
+def _differences(found: Mapping[str, Any]) -> tuple[Diagnostic, ...]:
+    return tuple(
+        Diagnostic(
+            "AF6001",
+            f"{r['wrong']} of {r['elements']} elements of output {r['output']} differ from NumPy",
+            notes=(f"first at {r['first']}: {r['got']}, expected {r['want']}",),
+        )
+        for r in found["outputs"]
+        if not r["ok"]
+    )

@@ -1,0 +1,1 @@
+"""How results look on a terminal; the functions take the data that ``--json`` prints."""

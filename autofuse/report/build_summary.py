@@ -1,0 +1,80 @@
+"""The kernels of a schedule in numbers: templates, tiles, UB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from autofuse.implgraph.expr import ExprError
+from autofuse.implgraph.fusion import Symbol
+from autofuse.implgraph.graph import ImplGraph, TilingSpec
+from autofuse.schedule.result import ScheduleResult, tiling_keys
+
+__all__ = ["largest_tile", "rejected_rows", "template_rows", "typical_sizes"]
+
+#: Assumed for a symbol without a hint, inside its range.
+_TYPICAL = 1024
+
+
+def typical_sizes(symbols: Sequence[Symbol]) -> dict[str, int]:
+    """One size per symbol: its hint, or 1024 if it has none, kept inside its range."""
+    return {s.name: min(max(_TYPICAL, s.min), s.max) if s.hint is None else s.hint for s in symbols}
+
+
+def largest_tile(tiling: TilingSpec, sizes: Mapping[str, int]) -> tuple[int, int] | None:
+    """The largest legal tile at these sizes and its bytes of UB; None if not even one fits."""
+    extent = tiling.extent.evaluate(sizes)
+    limit = extent
+    if tiling.tile_max is not None:
+        limit = min(limit, tiling.tile_max.evaluate(sizes))
+
+    def ub(steps: int) -> int:
+        tile = min(steps * tiling.granule, limit)
+        return tiling.ub.evaluate({**sizes, tiling.tile_size: tile})
+
+    low, high = 1, max(1, -(-limit // tiling.granule))
+    if extent < 1 or limit < 1 or ub(low) > tiling.ub_limit:
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if ub(middle) <= tiling.ub_limit else (low, middle - 1)
+    return min(low * tiling.granule, limit), ub(low)
+
+
+def template_rows(
+    results: tuple[ScheduleResult, ...], symbols: Sequence[Symbol]
+) -> list[dict[str, object]]:
+    """One row per tiling key and group."""
+    sizes = typical_sizes(symbols)
+    return [
+        {"key": key, **_template(impl, sizes)}
+        for key, choice in enumerate(tiling_keys(results))
+        for impl in choice
+    ]
+
+
+def _template(impl: ImplGraph, sizes: Mapping[str, int]) -> dict[str, object]:
+    tiling = impl.tiling
+    try:
+        found = largest_tile(tiling, sizes)
+    except ExprError:
+        found = None
+    names = {a.id: a.name for a in impl.axes}
+    return {
+        "function": impl.name,
+        "group": impl.group,
+        "template": f"{impl.template}_{impl.suffix}" if impl.suffix else impl.template,
+        "tile_axis": names.get(tiling.tile_axis, str(tiling.tile_axis)),
+        "tile": found[0] if found else None,
+        "ub_bytes": found[1] if found else None,
+        "ub_limit": tiling.ub_limit,
+        "conditions": [f"{c.value} is a multiple of {c.multiple_of}" for c in tiling.conditions],
+    }
+
+
+def rejected_rows(results: tuple[ScheduleResult, ...]) -> list[dict[str, object]]:
+    """The templates that were tried and dropped."""
+    return [
+        {"group": r.group, "template": r.template, "reason": r.reason}
+        for result in results
+        for r in result.rejected
+    ]

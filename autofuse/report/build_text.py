@@ -1,0 +1,69 @@
+"""What ``autofuse build`` and ``autofuse show`` print for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from autofuse.report.console import printable
+from autofuse.report.tables import bytes_text, number, table
+
+__all__ = ["print_build", "print_graph_summary"]
+
+
+def print_build(screen: Console, found: Mapping[str, Any]) -> None:
+    """Kernel, templates with tiling keys and UB, files, next command."""
+    keys = {r["key"] for r in found["templates"]}
+    count = f"{len(keys)} tiling key{'s' if len(keys) != 1 else ''}"
+    took = sum(found["seconds"].values())
+    screen.print(
+        f"kernel {found['name']} for {found['target']}: {count}, {took:.2f} s", style="bold"
+    )
+    if found["experimental"]:
+        screen.print("this target is experimental: nothing was checked for it", style="yellow")
+    screen.print(template_table(found["templates"]))
+    for r in found["rejected"]:
+        screen.print(printable(f"not taken: {r['template']}: {r['reason']}"), style="dim")
+    written = found["written"]
+    changes = ", ".join(f"{len(written[k])} {k}" for k in written if written[k])
+    screen.print(f"files in {found['folder']}: {changes}", soft_wrap=True)
+    for name in found["files"]:
+        screen.print(f"  {name}", style="dim", soft_wrap=True)
+    compiled = found["compiled"]
+    if compiled["done"]:
+        screen.print(f"compiled with {compiled['compiler']} into {compiled['folder']}")
+    else:
+        screen.print(compiled["why"])
+    screen.print(f"next: {found['next']}", soft_wrap=True)
+
+
+def template_table(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """One line per tiling key and group."""
+    out = table("key", "function", "tile", "UB at that tile", "only if", right=("key", "tile"))
+    for r in rows:
+        used = "does not fit at these sizes"
+        if r["ub_bytes"] is not None:
+            share = 100 * r["ub_bytes"] / r["ub_limit"]
+            used = f"{bytes_text(r['ub_bytes'])} of {bytes_text(r['ub_limit'])} ({share:.0f}%)"
+        tile = f"{r['tile_axis']} x {number(r['tile'])}"
+        out.add_row(
+            str(r["key"]), r["function"], tile, used, "; ".join(r["conditions"]) or "always"
+        )
+    return out
+
+
+def print_graph_summary(screen: Console, found: Mapping[str, Any]) -> None:
+    """Parameters, symbols, ops of a graph."""
+    ops = ", ".join(f"{n} {op}" for op, n in found["ops"].items())
+    screen.print(f"graph {found['name']}: {ops or 'no ops'}", style="bold")
+    rows = table("", "name", "dtype", "shape")
+    for kind in ("inputs", "outputs"):
+        for t in found[kind]:
+            note = f"{kind[:-1]}, in place of {t['inout']}" if t.get("inout") else kind[:-1]
+            rows.add_row(note, printable(t["name"]), t["dtype"], f"[{', '.join(t['shape'])}]")
+    screen.print(rows)
+    for s in found["symbols"]:
+        hint = f", typically {s['hint']}" if s["hint"] is not None else ""
+        screen.print(f"{s['name']}: {s['min']} to {s['max']}{hint}")

@@ -1,0 +1,66 @@
+"""The two streams of a command: results on stdout, diagnostics and progress on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+__all__ = ["console", "printable", "progress"]
+
+#: Width of what is not shown on a terminal: wide enough that tables do not wrap in a log.
+PIPE_WIDTH = 120
+
+
+def console(stream: TextIO | None = None) -> Console:
+    """A console on ``stream`` (default stdout).
+
+    rich honours NO_COLOR and FORCE_COLOR; a pipe gets plain text of a fixed width.
+    """
+    out = stream if stream is not None else sys.stdout
+    width = None if out.isatty() else PIPE_WIDTH
+    return Console(file=out, width=width, highlight=False, markup=False, emoji=False)
+
+
+def printable(text: str) -> str:
+    """``text`` with control characters shown rather than sent to the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else _visible(c) for c in text)
+
+
+def _visible(c: str) -> str:
+    if c == "\t":
+        return " "
+    code = ord(c)
+    return chr(0x2400 + code) if code < 0x20 else f"\\u{code:04x}"
+
+
+@contextmanager
+def progress(title: str, total: int, *, show: bool) -> Iterator[ProgressTick]:
+    """A progress bar on stderr, only if ``show`` and only on a terminal."""
+    screen = console(sys.stderr)
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=screen,
+        transient=True,
+        disable=not (show and screen.is_terminal),
+    )
+    with bar:
+        yield ProgressTick(bar, bar.add_task(title, total=total))
+
+
+class ProgressTick:
+    """Moves a progress bar on by one."""
+
+    def __init__(self, bar: Progress, task: object) -> None:
+        self._bar = bar
+        self._task = task
+
+    def __call__(self) -> None:
+        self._bar.advance(self._task)  # type: ignore[arg-type]

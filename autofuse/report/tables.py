@@ -1,0 +1,106 @@
+"""What each verb prints for people, from the dict that ``--json`` prints for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from autofuse.report.console import printable
+
+__all__ = [
+    "bytes_text",
+    "number",
+    "print_doctor",
+    "print_knobs",
+    "print_target",
+    "print_targets",
+    "table",
+]
+
+Row = Mapping[str, Any]
+
+
+def table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """An empty table without lines; the columns named in ``right`` hold numbers."""
+    out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in columns:
+        out.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    return out
+
+
+def number(value: object) -> str:
+    """A number for a table: short, and exact where it is an integer."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value)
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes in the unit that reads best."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def print_targets(screen: Console, rows: Sequence[Row]) -> None:
+    """The chips, one a line."""
+    out = table(
+        "target", "chip", "cores", "UB", "clock", "GM", "status",
+        right=("cores", "UB", "clock", "GM"),
+    )  # fmt: skip
+    for r in rows:
+        out.add_row(
+            str(r["name"]),
+            str(r["soc"]),
+            number(r["aiv_cores"]),
+            bytes_text(int(r["ub_bytes"])),
+            f"{r['clock_mhz']} MHz",
+            f"{r['gm_bandwidth_gbs']:g} GB/s",
+            "experimental: nothing was checked" if r["experimental"] else "CPU twin only",
+        )
+    screen.print(out)
+    screen.print("No kernel was run on silicon yet.", style="dim")
+    screen.print("Every figure of one with its source: autofuse targets NAME", style="dim")
+
+
+def print_target(screen: Console, row: Row) -> None:
+    """Every figure of one chip."""
+    screen.print(f"{row['name']} ({row['soc']}, {row['npu_arch']})", style="bold")
+    out = table("figure", "value", "unit", "status", "source", right=("value",))
+    for f in row["figures"]:
+        out.add_row(f["name"], f"{f['value']:g}", f["unit"], f["status"], f["source"])
+    screen.print(out)
+
+
+def print_doctor(screen: Console, rows: Sequence[Row]) -> None:
+    """What was found, and what to do about what was not."""
+    marks = {
+        "ok": Text("ok", style="green"),
+        "missing": Text("missing", style="bold red"),
+        "optional": Text("not found", style="yellow"),
+    }
+    out = table("", "what", "found")
+    for r in rows:
+        out.add_row(marks[r["status"]], r["what"], printable(str(r["found"])))
+    screen.print(out)
+    for r in rows:
+        if r["hint"]:
+            screen.print(f"{r['what']}: {r['hint']}", style="dim")
+
+
+def print_knobs(screen: Console, rows: Sequence[Row]) -> None:
+    """The environment variables."""
+    out = table("variable", "value", "default", "meaning")
+    for r in rows:
+        style = "bold" if r["set"] else ""
+        out.add_row(Text(r["name"], style=style), printable(r["value"]), r["default"], r["doc"])
+    screen.print(out)

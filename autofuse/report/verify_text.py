@@ -1,0 +1,102 @@
+"""What ``autofuse run`` and ``autofuse verify`` print for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from autofuse.report.console import printable
+from autofuse.report.tables import number, table
+
+__all__ = ["print_run", "print_verify"]
+
+_STYLES = {"passed": "green", "failed": "bold red", "not supported yet": "yellow"}
+_ERRORS = ("max abs", "max rel", "max ulp", "wrong")
+
+Row = Mapping[str, Any]
+
+
+def print_run(screen: Console, found: Row) -> None:
+    """One run: sizes, tiling key, cores, errors."""
+    sizes = ", ".join(f"{k}={v}" for k, v in found["symbols"].items()) or "fixed sizes"
+    where = f"tiling key {found['key']} of {found['keys']}, {found['block_dim']} cores"
+    screen.print(f"{found['name']} on the CPU twin: {sizes}, {where}", style="bold")
+    out = table("output", "dtype", "shape", *_ERRORS, "first wrong", "", right=_ERRORS)
+    for r in found["outputs"]:
+        shape = f"[{', '.join(map(str, r['shape']))}]"
+        out.add_row(printable(r["output"]), r["dtype"], shape, *_errors(r), _mark(r["ok"]))
+    screen.print(out)
+    for name in found["saved"]:
+        screen.print(f"wrote {name}", soft_wrap=True)
+
+
+def print_verify(screen: Console, found: Row) -> None:
+    """A table of errors for one graph or a few, a summary for many."""
+    rows = found["graphs"]
+    if len(rows) <= 5:
+        for r in rows:
+            _print_graph(screen, r)
+    else:
+        _print_failures(screen, rows)
+    counts = found["counts"]
+    line = Text()
+    for state, n in counts.items():
+        if n or state == "passed":
+            line.append(f"{', ' if line else ''}{n} {state}", style=_STYLES[state] if n else "")
+    screen.print(line)
+    shrunk = [r for r in rows if r["shrunk"]]
+    if shrunk and len(rows) > 5:
+        screen.print(
+            f"{len(shrunk)} of them with tensors above {found['max_elements']} elements were "
+            "shrunk before they ran",
+            style="dim",
+        )
+    doubtful = sum(any(d["code"] == "AF6003" for d in r["diagnostics"]) for r in rows)
+    if doubtful:
+        screen.print(f"{doubtful} say little: their reference is ill-conditioned (AF6003)")
+
+
+def _print_graph(screen: Console, r: Row) -> None:
+    name = printable(PurePath(r["graph"]).name)
+    head = Text(f"{name}: ", style="bold")
+    head.append(r["state"], style=_STYLES[r["state"]])
+    if r["cases"]:
+        keys = f"{r['keys']} tiling key{'s' if r['keys'] != 1 else ''}"
+        head.append(f", {r['cases']} runs over {keys}, {r['seconds']:.1f} s", style="")
+    screen.print(head)
+    if r["shrunk"]:
+        screen.print(
+            f"shrunk: its largest tensor has {r['shrunk']['from']} elements, this run used "
+            f"{r['shrunk']['to']} (the pattern of broadcasts and the alignment of rows are kept)"
+        )
+    if r["outputs"]:
+        out = table("output", "elements", "runs", *_ERRORS, "first wrong", "", right=_ERRORS)
+        for o in r["outputs"]:
+            ok = not (o["wrong"] or o["unwritten"])
+            elements, cases = str(o["elements"]), str(o["cases"])
+            out.add_row(printable(o["output"]), elements, cases, *_errors(o), _mark(ok))
+        screen.print(out)
+
+
+def _print_failures(screen: Console, rows: Sequence[Row]) -> None:
+    failed = [r for r in rows if r["state"] == "failed"]
+    if failed:
+        out = table("failed", "codes", "first finding")
+        for r in failed:
+            first = next((d["message"] for d in r["diagnostics"]), "")
+            out.add_row(printable(r["graph"]), " ".join(r["codes"]), printable(first))
+        screen.print(out)
+
+
+def _errors(o: Row) -> list[str]:
+    first = f"[{', '.join(map(str, o['first']))}]" if o["first"] is not None else "-"
+    values = [number(float(o[k])) for k in ("max_abs", "max_rel", "max_ulp")]
+    return [*values, str(o["wrong"] + o["unwritten"]), first]
+
+
+def _mark(ok: bool) -> Text:
+    return Text("ok", style="green") if ok else Text("FAIL", style="bold red")

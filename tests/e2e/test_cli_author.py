@@ -1,0 +1,65 @@
+"""``schema`` and ``new``: the first minutes with autofuse."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def test_schema_is_a_json_schema(autofuse: Callable) -> None:
+    done = autofuse("schema")
+    assert (done.code, done.err) == (0, "")
+    schema = json.loads(done.out)
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    assert schema["type"] == "object"
+    assert autofuse("schema", "--json").json()["result"]["json_schema"] == schema
+
+
+def test_new_writes_a_graph_that_reads_and_its_schema(autofuse: Callable, tmp_path: Path) -> None:
+    done = autofuse("new", "first")
+    assert (done.code, done.err) == (0, "")
+    assert "next: autofuse verify first.json" in done.out
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["first.json", "graph.schema.json"]
+    graph = json.loads((tmp_path / "first.json").read_text())
+    assert graph["name"] == "first"
+    assert graph["$schema"] == "graph.schema.json"
+    assert (tmp_path / "graph.schema.json").read_text() == autofuse("schema").out
+    assert autofuse("show", "first.json").code == 0
+
+
+def test_new_into_another_folder(autofuse: Callable, tmp_path: Path) -> None:
+    found = autofuse("new", "ops/first", "-o", "deep/graphs", "--json").json()["result"]
+    assert found == {
+        "graph": "deep/graphs/ops_first.json",
+        "schema": "deep/graphs/graph.schema.json",
+    }
+    assert (tmp_path / "deep" / "graphs" / "ops_first.json").is_file()
+
+
+def test_new_does_not_overwrite(autofuse: Callable, tmp_path: Path) -> None:
+    (tmp_path / "first.json").write_text("mine")
+    done = autofuse("new", "first", "--json")
+    assert done.code == 1
+    assert [d["code"] for d in done.json()["diagnostics"]] == ["AF5005"]
+    assert [p.read_text() for p in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_second_graph_shares_the_schema(autofuse: Callable, tmp_path: Path) -> None:
+    autofuse("new", "first")
+    assert autofuse("new", "second").code == 0
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize("name", ["a b", "../x", "", "1st"])
+def test_new_refuses_an_illegal_name(autofuse: Callable, tmp_path: Path, name: str) -> None:
+    done = autofuse("new", name)
+    assert done.code == 1
+    assert "error AF1105" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_cannot_leave_the_folder(autofuse: Callable, tmp_path: Path) -> None:
+    done = autofuse("new", "a/../../x", "-o", "inner")
+    assert done.code == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["inner"]

@@ -1,0 +1,156 @@
+"""``build``: all files or none."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autofuse.artifacts import MANIFEST
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
+    }
+
+
+def test_build_says_what_it_made(autofuse: Callable, graph: Path, tmp_path: Path) -> None:
+    done = autofuse("build", graph, "-o", "out")
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0].startswith("kernel add_one for ascend910b1: ")
+    assert "UB at that tile" in lines[1]
+    assert "add_one_0_" in lines[2]
+    assert "KiB" in lines[2]
+    assert "generated, not compiled: there is no CANN here" in done.out
+    assert lines[-1] == f"next: autofuse verify {graph}"
+    written = set(tree(tmp_path / "out"))
+    assert written >= {"add_one.json", "device/add_one_kernel.cpp", "CMakeLists.txt", MANIFEST}
+    for name in written - {MANIFEST}:
+        assert f"  {name}\n" in done.out
+
+
+def test_build_as_json(autofuse: Callable, graph: Path, tmp_path: Path) -> None:
+    found = autofuse("build", graph, "--json").json()["result"]
+    assert found["folder"] == "autofuse-out/add_one"
+    assert found["name"] == "add_one"
+    assert found["compiled"]["done"] is False
+    assert found["written"]["created"] == found["files"]
+    assert set(found["files"]) | {MANIFEST} == set(tree(tmp_path / found["folder"]))
+    keys = [r["key"] for r in found["templates"]]
+    assert keys == list(range(len(keys)))
+    for r in found["templates"]:
+        assert 0 < r["ub_bytes"] <= r["ub_limit"]
+        assert r["tile"] > 0
+    assert set(found["seconds"]) == {"read", "lower", "simplify", "schedule", "generate"}
+
+
+def test_output_does_not_depend_on_place_or_hash_seed(
+    autofuse: Callable, graph: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "elsewhere" / "renamed.json"
+    other.parent.mkdir()
+    other.write_bytes(graph.read_bytes())
+    autofuse("build", graph, "-o", "a", PYTHONHASHSEED="1")
+    autofuse("build", other, "-o", "b", PYTHONHASHSEED="2")
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+def test_building_again_changes_nothing(autofuse: Callable, graph: Path) -> None:
+    autofuse("build", graph, "-o", "out")
+    written = autofuse("build", graph, "-o", "out", "--json").json()["result"]["written"]
+    assert written["unchanged"]
+    assert written["created"] == written["updated"] == written["removed"] == []
+
+
+def test_an_edited_file_is_kept_unless_forced(
+    autofuse: Callable, graph: Path, tmp_path: Path
+) -> None:
+    autofuse("build", graph, "-o", "out")
+    kernel = tmp_path / "out" / "device" / "add_one_kernel.cpp"
+    generated = kernel.read_text()
+    kernel.write_text("// mine\n")
+    before = tree(tmp_path)
+    done = autofuse("build", graph, "-o", "out")
+    assert done.code == 1
+    assert done.out == ""
+    assert "error AF5005: device/add_one_kernel.cpp was edited after it was generated" in done.err
+    assert "--force" in done.err
+    assert tree(tmp_path) == before
+    assert autofuse("build", graph, "-o", "out", "--force").code == 0
+    assert kernel.read_text() == generated
+
+
+def test_another_target(autofuse: Callable, graph: Path) -> None:
+    found = autofuse("build", graph, "-t", "ascend910b4", "--json").json()["result"]
+    assert found["target"] == "ascend910b4"
+    done = autofuse("build", graph, "-t", "ascend310p", "-o", "p")
+    assert done.code == 0, done.err
+    assert "experimental: nothing was checked for it" in done.out
+
+
+def fake_cann(folder: Path, cmake: str) -> dict[str, str]:
+    """An environment with a bisheng and a cmake of our own."""
+    tools = {"cann/bin/bisheng": "#!/bin/sh\n", "path/cmake": f"#!/bin/sh\n{cmake}\n"}
+    for name, text in tools.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    return {"ASCEND_HOME_PATH": str(folder / "cann"), "PATH": f"{folder / 'path'}:/usr/bin:/bin"}
+
+
+def test_with_cann_it_compiles(
+    autofuse: Callable, graph: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cann = tmp_path_factory.mktemp("tools")
+    env = fake_cann(cann, f'echo "$PWD $@" >> {cann}/calls')
+    done = autofuse("build", graph, "-o", "out", **env)
+    assert done.code == 0, done.err
+    assert f"compiled with {cann}/cann/bin/bisheng" in done.out.replace("\n", "")
+    calls = (cann / "calls").read_text().splitlines()
+    assert [c.partition("/out ")[2] for c in calls] == [
+        "--preset ascend",
+        "--build --preset ascend",
+    ]
+    presets = json.loads((graph.parent / "out" / "CMakePresets.json").read_text())
+    assert "ascend" in [p["name"] for p in presets["configurePresets"]]
+    assert "ascend" in [p["name"] for p in presets["buildPresets"]]
+
+
+def test_a_failing_compiler_is_reported_with_its_words(
+    autofuse: Callable, graph: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    env = fake_cann(tmp_path_factory.mktemp("tools"), "echo 'no such chip' >&2; exit 3")
+    done = autofuse("build", graph, "-o", "out", **env)
+    assert done.code == 1
+    assert "error AF5002: the files were generated, but `cmake --preset ascend` failed" in done.err
+    assert "no such chip" in done.err
+
+
+@pytest.mark.twin
+@pytest.mark.slow
+def test_the_cmake_project_builds_for_the_twin(
+    autofuse: Callable, graph: Path, tmp_path: Path
+) -> None:
+    autofuse("build", graph, "-o", "out")
+    twin = autofuse("doctor", "--twin-dir").out.strip()
+    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for words in (
+        ["--preset", "twin", f"-DAUTOFUSE_TWIN_DIR={twin}"],
+        ["--build", "--preset", "twin"],
+    ):
+        done = subprocess.run(
+            ["cmake", *words],
+            cwd=tmp_path / "out",
+            env={**os.environ, "PATH": tools},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "out" / "build" / "twin" / "libadd_one.so").is_file()

@@ -1,0 +1,110 @@
+"""What the command says about itself, and how it refuses words it does not know."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import autofuse as package
+from autofuse.cli import app, main
+
+VERBS = (
+    "build", "run", "verify", "dump", "show", "schema", "new", "targets", "doctor", "knobs",
+)  # fmt: skip
+
+#: Seconds for --help. It takes a third of this on an idle machine of 2024.
+HELP_S = 0.15
+
+
+def test_help_lists_every_verb(autofuse: Callable) -> None:
+    done = autofuse("--help")
+    assert done.code == 0
+    assert done.err == ""
+    listed = re.findall(r"^  (\w+)  ", done.out.partition("Commands:")[2], re.M)
+    assert tuple(listed) == VERBS
+    assert tuple(c.name or c.callback.__name__ for c in app.registered_commands) == VERBS
+    assert "..." not in done.out.partition("Commands:")[2].partition("Examples:")[0]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert f"Usage: autofuse {verb}" in out
+    assert f"autofuse {verb}" in out.partition("Examples:")[2]
+    assert "--json" in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_no_words_is_help(autofuse: Callable) -> None:
+    done = autofuse()
+    assert (done.code, done.out) == (0, autofuse("--help").out)
+
+
+def test_version(autofuse: Callable) -> None:
+    done = autofuse("--version")
+    assert (done.code, done.out) == (0, f"autofuse {package.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["biuld"], "No such command 'biuld'. Did you mean 'build'?", "autofuse --help"),
+        (["build"], "Missing argument 'GRAPH'.", "autofuse build --help"),
+        (["build", "x", "--tragte", "y"], "No such option: --tragte", "autofuse build --help"),
+        (["verify", "x", "--shapes", "0"], "'--shapes'", "autofuse verify --help"),
+        (["run", "x", "--seed", "one"], "'--seed'", "autofuse run --help"),
+    ],
+)
+def test_misuse_is_a_user_error(
+    words: list[str], message: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error AF1005: ")
+    assert message in err
+    assert f"hint: {hint}" in err
+
+
+def test_misuse_as_json(autofuse: Callable) -> None:
+    done = autofuse("build", "--json")
+    found = done.json()
+    assert done.code == 1
+    assert found["verb"] == "build"
+    assert [d["code"] for d in found["diagnostics"]] == ["AF1005"]
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = ("rich", "numpy", "sympy", "pydantic", "networkx", "jinja2")
+    code = (
+        "import sys; from autofuse.cli import main; main(['--help']); "
+        f"print(sorted(set({heavy}) & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stderr.strip() == "[]"
+
+
+def test_help_is_quick() -> None:
+    """Processor time of a warm start, the best of a few: a loaded machine does not count."""
+
+    def seconds() -> float:
+        before = os.times()
+        subprocess.run(
+            [sys.executable, "-m", "autofuse", "--help"], capture_output=True, timeout=60
+        )
+        after = os.times()
+        return after.children_user + after.children_system - before[2] - before[3]
+
+    best = min(seconds() for _ in range(5))
+    assert best < HELP_S, f"--help takes {best:.3f} s"
+
+
+def test_module_and_script_are_the_same(autofuse: Callable) -> None:
+    script = Path(sys.executable).with_name("autofuse")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, timeout=60)
+    assert done.stdout == autofuse("--version").out

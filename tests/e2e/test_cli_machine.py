@@ -1,0 +1,91 @@
+"""``targets``, ``doctor``, ``knobs``."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autofuse.knobs import KNOBS
+from autofuse.targets import load_target, target_names
+
+
+def test_targets_lists_every_chip(autofuse: Callable) -> None:
+    done = autofuse("targets")
+    assert done.code == 0
+    for name in target_names():
+        assert name in done.out
+    assert "No kernel was run on silicon yet." in done.out
+
+
+def test_targets_as_json(autofuse: Callable) -> None:
+    rows = autofuse("targets", "--json").json()["result"]["targets"]
+    assert [r["name"] for r in rows] == list(target_names())
+    assert rows[0].keys() >= {"soc", "npu_arch", "experimental", "aiv_cores", "ub_bytes"}
+
+
+def test_one_target_has_every_figure_with_status_and_source(autofuse: Callable) -> None:
+    row = autofuse("targets", "ascend910b1", "--json").json()["result"]
+    assert len(row["figures"]) == len(load_target("ascend910b1").figures())
+    assert all(f["status"] and f["source"] for f in row["figures"])
+    text = autofuse("targets", "ascend910b1").out
+    assert "kernel_head_us" in text
+    assert "modelled" in text
+
+
+def test_unknown_target(autofuse: Callable) -> None:
+    done = autofuse("targets", "ascend910b9")
+    assert done.code == 1
+    assert done.out == ""
+    assert "error AF5006: unknown target 'ascend910b9'" in done.err
+    assert "did you mean" in done.err
+
+
+def test_doctor_says_what_is_missing_and_what_to_do(autofuse: Callable) -> None:
+    done = autofuse("doctor", "--json", AUTOFUSE_CXX="no-such-compiler")
+    assert done.code == 1
+    checks = {r["what"]: r for r in done.json()["result"]["checks"]}
+    assert set(checks) == {"autofuse", "C++ compiler", "CPU twin", "CANN", "cache"}
+    assert checks["C++ compiler"]["status"] == "missing"
+    assert "AUTOFUSE_CXX" in checks["C++ compiler"]["hint"]
+    assert checks["CANN"]["status"] == "optional"
+    text = autofuse("doctor", AUTOFUSE_CXX="no-such-compiler")
+    assert "no-such-compiler" in text.out
+
+
+@pytest.mark.twin
+def test_doctor_finds_everything_here(autofuse: Callable, cache_dir: Path) -> None:
+    done = autofuse("doctor")
+    assert done.code == 0, done.out
+    assert str(cache_dir) in done.out.replace("\n", "")
+
+
+def test_doctor_finds_bisheng(autofuse: Callable, tmp_path: Path) -> None:
+    compiler = tmp_path / "cann" / "bin" / "bisheng"
+    compiler.parent.mkdir(parents=True)
+    compiler.write_text("#!/bin/sh\n")
+    compiler.chmod(0o755)
+    done = autofuse("doctor", "--json", ASCEND_HOME_PATH=str(tmp_path / "cann"))
+    checks = {r["what"]: r for r in done.json()["result"]["checks"]}
+    assert checks["CANN"] == {"what": "CANN", "status": "ok", "found": str(compiler), "hint": ""}
+
+
+@pytest.mark.twin
+def test_twin_dir_is_one_line_with_a_folder(autofuse: Callable) -> None:
+    done = autofuse("doctor", "--twin-dir")
+    assert done.code == 0
+    assert Path(done.out.removesuffix("\n")).is_dir()
+
+
+def test_knobs_lists_every_variable(autofuse: Callable) -> None:
+    done = autofuse("knobs", "--json", AUTOFUSE_THREADS="3")
+    rows = {r["name"]: r for r in done.json()["result"]["knobs"]}
+    assert list(rows) == [k.name for k in KNOBS]
+    assert rows["AUTOFUSE_THREADS"]["value"] == "3"
+    assert rows["AUTOFUSE_THREADS"]["set"]
+
+
+def test_a_misspelt_variable_is_a_warning(autofuse: Callable) -> None:
+    done = autofuse("knobs", AUTOFUSE_CACHE_DRI="x")
+    assert done.code == 0
+    assert "warning AF5008: AUTOFUSE_CACHE_DRI is set, but nothing reads it" in done.err
+    assert "did you mean AUTOFUSE_CACHE_DIR?" in done.err

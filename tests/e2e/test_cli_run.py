@@ -1,0 +1,85 @@
+"""``run``: one run on the twin, beside NumPy."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.twin
+
+
+def test_run_compares_with_numpy(autofuse: Callable, graph: Path) -> None:
+    done = autofuse("run", graph, "--shape", "n=37", "--seed", "3")
+    assert (done.code, done.err) == (0, "")
+    assert "add_one on the CPU twin: n=37" in done.out
+    assert "[37, 8]" in done.out
+    assert " ok" in done.out
+
+
+def test_run_as_json(autofuse: Callable, graph: Path) -> None:
+    found = autofuse("run", graph, "--json").json()["result"]
+    assert found["symbols"] == {"n": 500}
+    assert 0 <= found["key"] < found["keys"]
+    (row,) = found["outputs"]
+    assert row["ok"]
+    assert (row["output"], row["shape"], row["elements"]) == ("y", [500, 8], 4000)
+
+
+def test_run_with_a_key(autofuse: Callable, graph: Path) -> None:
+    keys = autofuse("run", graph, "--json").json()["result"]["keys"]
+    # The last template is the one without conditions.
+    found = autofuse("run", graph, "--key", keys - 1, "--json").json()["result"]
+    assert found["key"] == keys - 1
+    done = autofuse("run", graph, "--key", keys)
+    assert done.code == 1
+    assert "error AF5003" in done.err
+
+
+def test_own_data_in_and_out(autofuse: Callable, graph: Path, tmp_path: Path) -> None:
+    x = np.arange(24, dtype=np.float32).reshape(3, 8)
+    np.save(tmp_path / "x.npy", x)
+    done = autofuse("run", graph, "-i", "x=x.npy", "--save", "out/deep")
+    assert done.code == 0, done.err
+    assert "n=3" in done.out
+    assert "wrote out/deep/y.npy" in done.out
+    assert np.array_equal(np.load(tmp_path / "out" / "deep" / "y.npy"), x + 1)
+
+
+def test_a_folder_of_generated_files(autofuse: Callable, graph: Path) -> None:
+    autofuse("build", graph, "-o", "out")
+    graph.unlink()
+    done = autofuse("run", "out", "--shape", "n=5")
+    assert done.code == 0, done.err
+    assert "[5, 8]" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--shape", "m=3"], "AF5007", "m is not a symbol of add_one"),
+        (["--shape", "n"], "AF1005", "expected NAME=VALUE"),
+        (["--shape", "n=-1"], "AF1005", "'-1' is not a size"),
+        (["--shape", "n=1", "-s", "n=2"], "AF1005", "is given twice"),
+        (["--shape", "n=99999"], "AF5007", "n = 99999 is outside of [1, 65536]"),
+        (["--input", "z=x.npy"], "AF5007", "z is not an input of add_one"),
+        (["--input", "x=none.npy"], "AF1001", "none.npy cannot be read"),
+        (["--input", "x=add_one.json"], "AF1001", "add_one.json cannot be read"),
+        (["--target", "tpu"], "AF5006", "unknown target 'tpu'"),
+    ],
+)
+def test_run_refuses(
+    autofuse: Callable, graph: Path, words: list[str], code: str, message: str
+) -> None:
+    done = autofuse("run", graph, *words)
+    assert done.code == 1
+    assert done.out == ""
+    assert f"error {code}: " in done.err
+    assert message in done.err
+
+
+def test_data_of_another_shape_and_dtype(autofuse: Callable, graph: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((3, 9), np.float64))
+    found = autofuse("run", graph, "-i", "x=x.npy", "--json")
+    assert found.code == 1
+    assert {d["code"] for d in found.json()["diagnostics"]} == {"AF5007"}

@@ -1,0 +1,152 @@
+"""``verify``: many graphs, one verdict each."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.twin
+
+
+def write(path: Path, graph: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(graph if isinstance(graph, str) else json.dumps(graph), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, native: Callable) -> Path:
+    """Graphs of every kind, and files that are none."""
+    fixed = [{"name": "x", "dtype": "float32", "shape": [300, 4000]}]
+    matmul = {"name": "m", "op": "MatrixSquareRoot", "inputs": ["x"], "outputs": ["y"]}
+    write(tmp_path / "g" / "good.json", native())
+    write(tmp_path / "g" / "large.json", native(name="large", inputs=fixed, symbols=None))
+    write(tmp_path / "g" / "deep" / "unknown_op.json", native(nodes=[matmul]))
+    write(tmp_path / "g" / "deep" / "broken.json", native(outputs=["z"]))
+    write(tmp_path / "g" / "graph.schema.json", {})
+    write(tmp_path / "g" / "readme.txt", "not a graph")
+    return tmp_path / "g"
+
+
+def test_one_graph_has_a_table_of_errors(autofuse: Callable, graph: Path) -> None:
+    done = autofuse("verify", graph)
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0].startswith("add_one.json: passed, ")
+    for word in ("output", "max abs", "max rel", "max ulp", "first wrong"):
+        assert word in lines[1]
+    assert lines[2].startswith("y ")
+    assert lines[-1] == "1 passed"
+
+
+def test_a_folder_counts_each_class(autofuse: Callable, folder: Path) -> None:
+    done = autofuse("verify", folder, "--jobs", "2")
+    assert done.code == 1
+    assert "2 passed, 1 failed, 1 not supported yet" in done.out
+    assert "error AF1107" in done.err
+    assert "broken.json" in done.err
+    assert "AF1201" not in done.err
+
+
+def test_a_folder_as_json(autofuse: Callable, folder: Path) -> None:
+    found = autofuse("verify", folder, "--json").json()
+    result = found["result"]
+    assert result["counts"] == {"passed": 2, "failed": 1, "not supported yet": 1}
+    rows = {Path(r["graph"]).name: r for r in result["graphs"]}
+    assert list(rows) == ["broken.json", "unknown_op.json", "good.json", "large.json"]
+    assert rows["unknown_op.json"]["codes"] == ["AF1201"]
+    assert rows["good.json"]["shrunk"] is None
+    assert rows["good.json"]["cases"] > rows["large.json"]["cases"] > 0
+    assert rows["large.json"]["shrunk"]["from"] == 1_200_000
+    assert rows["large.json"]["shrunk"]["to"] <= result["max_elements"]
+    assert [d["code"] for d in found["diagnostics"]] == rows["broken.json"]["codes"]
+
+
+def test_shrinking_is_said(autofuse: Callable, folder: Path) -> None:
+    done = autofuse("verify", folder / "large.json")
+    assert done.code == 0
+    assert "shrunk: its largest tensor has 1200000 elements" in done.out
+
+
+def test_symbolic_makes_fixed_sizes_vary(autofuse: Callable, folder: Path) -> None:
+    words = ("verify", folder / "large.json", "--shapes", "3", "--json")
+    fixed = autofuse(*words).json()["result"]["graphs"][0]
+    symbolic = autofuse(*words, "--symbolic").json()["result"]["graphs"][0]
+    assert symbolic["state"] == "passed"
+    assert symbolic["cases"] > fixed["cases"]
+
+
+def test_an_unsupported_graph_alone_is_explained(autofuse: Callable, folder: Path) -> None:
+    done = autofuse("verify", folder / "deep" / "unknown_op.json")
+    assert done.code == 1
+    assert "1 not supported yet" in done.out
+    assert "error AF1201" in done.err
+
+
+def test_generated_folders_are_not_graphs(autofuse: Callable, folder: Path) -> None:
+    autofuse("build", folder / "good.json", "-o", folder / "out")
+    result = autofuse("verify", folder, "--json").json()["result"]
+    assert len(result["graphs"]) == 4
+
+
+@pytest.mark.parametrize(("word", "why"), [("none.json", "no such file"), (".", "no graph file")])
+def test_nothing_to_verify(autofuse: Callable, word: str, why: str) -> None:
+    done = autofuse("verify", word)
+    assert done.code == 1
+    assert "error AF1001" in done.err
+    assert why in done.err
+
+
+def test_a_kernel_that_crashes_is_a_finding(
+    autofuse: Callable, graph: Path, tmp_path: Path
+) -> None:
+    """The compiler of the twin is replaced by one that makes every run abort."""
+    crash = write(tmp_path / "crash.h", "#include <cstdlib>\nstatic int now = (std::abort(), 0);\n")
+    done = autofuse("verify", graph, "--json", AUTOFUSE_CXXFLAGS=f"-include {crash} -Wno-error")
+    assert done.code == 1
+    (row,) = done.json()["result"]["graphs"]
+    assert row["state"] == "failed"
+    assert row["codes"] == ["AF5003"]
+
+
+def test_a_wrong_kernel_is_found(autofuse: Callable, graph: Path, tmp_path: Path) -> None:
+    """Adds becomes a call that adds something else."""
+    text = "#include <kernel_operator.h>\n#define Adds(d, s, v, n) Adds(d, s, (v) + 1, n)\n"
+    wrong = write(tmp_path / "wrong.h", text)
+    done = autofuse("verify", graph, AUTOFUSE_CXXFLAGS=f"-include {wrong}")
+    assert done.code == 1
+    assert "add_one.json: failed" in done.out
+    assert "FAIL" in done.out
+    assert "[0, 0]" in done.out
+    assert "error AF6001" in done.err
+
+
+def test_without_a_compiler(autofuse: Callable, folder: Path) -> None:
+    done = autofuse("verify", folder, AUTOFUSE_CXX="no-such-compiler")
+    assert done.code == 1
+    assert done.err.count("error AF5001") == 1
+
+
+@pytest.mark.parametrize("verb", ["verify", "run"])
+def test_colour_only_where_asked(autofuse: Callable, graph: Path, verb: str) -> None:
+    plain: Any = autofuse(verb, graph)
+    assert "\x1b" not in plain.out + plain.err
+    forced = autofuse(verb, graph, FORCE_COLOR="1")
+    assert "\x1b[32m" in forced.out
+    both = autofuse(verb, graph, FORCE_COLOR="1", NO_COLOR="1")
+    assert "\x1b[32m" not in both.out
+
+
+def test_a_bug_in_a_worker_is_an_internal_error(
+    autofuse: Callable, graph: Path, tmp_path: Path
+) -> None:
+    """A module that is imported first breaks the reference of every op."""
+    broken = "import autofuse.twin.verify as v\nv.evaluate = None\n"
+    write(tmp_path / "site" / "sitecustomize.py", broken)
+    done = autofuse("verify", graph, "--json", PYTHONPATH=str(tmp_path / "site"))
+    assert done.code == 2
+    (found,) = done.json()["diagnostics"]
+    assert found["code"] == "AF9001"
+    assert "reproducer: " in found["notes"][0]

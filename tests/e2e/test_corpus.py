@@ -1,0 +1,87 @@
+"""Every graph of ``shared/corpus/akg`` that is made of supported ops is built, compiled and verified.
+
+A graph with a tensor of more than 2**20 elements is shrunk first (``implgraph.dimensions.shrink``).
+``CORPUS=third`` takes every third file; ``benchmarks/corpus.py`` prints counts and times.
+"""
+
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from autofuse import api
+from autofuse.diagnostics import AutofuseError
+from autofuse.twin.worker import WorkerPool
+
+pytestmark = [pytest.mark.corpus, pytest.mark.twin, pytest.mark.slow]
+
+FILES = 2079
+IN_SCOPE = 1159
+#: What the other files hold.
+NOT_SUPPORTED = {"ReduceSum", "ReduceMax", "Transpose", "MatMul", "Conv2D", "PadAkg", "UnPadAkg"}
+MAX_ELEMENTS = 1 << 20
+#: The graphs are dealt out to so many tests, which may run at the same time.
+PARTS = 12
+STEP = 3 if os.environ.get("CORPUS") == "third" else 1
+
+
+@pytest.fixture(scope="module")
+def in_scope(shared_dir: Path) -> list[Path]:
+    """The graphs whose ops are all supported; the others name exactly the ops that are not."""
+    found, codes, ops = [], Counter[str](), set()
+    paths = sorted((shared_dir / "corpus" / "akg").rglob("*.json"))
+    assert len(paths) == FILES
+    for path in paths:
+        try:
+            api.read(path)
+        except AutofuseError as e:  # noqa: PERF203
+            codes.update({d.code for d in e.diagnostics})
+            ops.update(d.message.split("'")[1] for d in e.diagnostics)
+        else:
+            found.append(path)
+    assert set(codes) == {"AF1201"}
+    assert ops == NOT_SUPPORTED
+    return found
+
+
+def test_how_many_graphs_are_in_scope(in_scope: list[Path]) -> None:
+    assert len(in_scope) == IN_SCOPE
+
+
+@pytest.mark.parametrize("part", range(0, PARTS, STEP))
+def test_graphs_are_verified(
+    part: int,
+    in_scope: list[Path],
+    shared_dir: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path / "cache"))
+    # With pytest -n 2 another part runs at the same time.
+    pool = WorkerPool(
+        "autofuse.commands.jobs:verify_job", workers=1 if "PYTEST_XDIST_WORKER" in os.environ else 2
+    )
+    options = {
+        "target": api.DEFAULT_TARGET,
+        "shapes": 3,
+        "seed": 0,
+        "max_elements": MAX_ELEMENTS,
+        "symbolic": False,
+    }
+    mine = in_scope[part::PARTS]
+    failures, verified = [], 0
+    for outcome in pool.map({"path": str(p), **options} for p in mine):
+        name = str(Path(outcome.item["path"]).relative_to(shared_dir / "corpus" / "akg"))
+        if not outcome.ok:
+            failures.append(f"{name}: {outcome.diagnostics[0]}")
+        elif not outcome.value["report"]["ok"]:
+            failures.append(f"{name}: {outcome.value['report']['diagnostics'][0]}")
+        else:
+            verified += 1
+            cases = outcome.value["report"]["cases"]
+            assert {c["key"] for c in cases} == set(range(outcome.value["keys"]))
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+    assert not failures, "\n".join(failures)
+    assert verified == len(mine) >= IN_SCOPE // PARTS

@@ -1,0 +1,78 @@
+"""Every command and every piece of Python in the documentation works, in the order of the page."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+#: Made by the Makefile, or for the shell of a person.
+NOT_HERE = ("make ", "source ")
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return FENCE.findall(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.twin
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["quickstart.md", "cli.md"])
+def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("AUTOFUSE_", "ASCEND_"))}
+    scripts = str(Path(sys.executable).parent)
+    environ |= {
+        "AUTOFUSE_CACHE_DIR": str(cache_dir),
+        "PATH": f"{scripts}{os.pathsep}{environ['PATH']}",
+    }
+    folder = tmp_path / "work"
+    folder.mkdir()
+    ran = 0
+    for language, text in blocks(repo / "docs" / name):
+        if language == "json" and '"autofuse.graph/1"' in text:
+            (folder / "scaled_relu.json").write_text(text, encoding="utf-8")
+            continue
+        if language == "sh":
+            lines = [line for line in text.splitlines() if not line.startswith(NOT_HERE)]
+            command = ["bash", "-euc", "\n".join(lines)]
+        elif language == "python":
+            command = [sys.executable, "-c", text]
+        else:
+            continue
+        done = subprocess.run(
+            command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        ran += 1
+    assert ran
+
+
+def test_the_readme_names_targets_of_the_makefile(repo: Path) -> None:
+    makefile = (repo / "Makefile").read_text(encoding="utf-8")
+    text = (repo / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"(?:^|`)make ([a-z]+)", text, re.M)
+    assert {"demo", "test"} <= set(named)
+    for target in named:
+        assert re.search(rf"^[a-z ]*\b{target}\b.*:", makefile, re.M), target
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs"])
+def test_links_lead_somewhere(page: str, repo: Path) -> None:
+    path = repo / page
+    for file in [path] if path.is_file() else sorted(path.glob("*.md")):
+        for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", file.read_text(encoding="utf-8")):
+            assert (file.parent / link).exists(), f"{file.name}: {link}"
+
+
+def test_architecture_lists_the_floors_that_are_checked(repo: Path) -> None:
+    text = (repo / "docs" / "architecture.md").read_text(encoding="utf-8")
+    project = (repo / "pyproject.toml").read_text(encoding="utf-8")
+    layers = re.search(r"^layers = \[(.*?)^\]", project, re.M | re.S)
+    assert layers
+    floors = [re.findall(r"\((\w+)\)", line) for line in layers[1].splitlines() if line.strip()]
+    shown = re.search(r"^cli > .*?^```", text, re.M | re.S)
+    assert shown
+    listed = [re.findall(r"\w+", part) for part in shown[0].removesuffix("```").split(">")]
+    assert [set(f) for f in floors if f != ["__main__"]] == [set(part) for part in listed]
