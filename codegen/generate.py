@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from autofuse.codegen.device import kernel_file
+from autofuse.codegen.device import ENTRIES, kernel_file
 from autofuse.codegen.host import host_files
 from autofuse.codegen.metadata import metadata_text
 from autofuse.codegen.project import project_files
+from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.schedule.result import ScheduleResult
 from autofuse.targets import TargetSpec
 
-__all__ = ["generate"]
+__all__ = ["check_entry", "generate"]
+
+
+def check_entry(entry: str) -> None:
+    """Raises AF5007 unless ``entry`` is a way to enter a kernel."""
+    if entry not in ENTRIES:
+        raise AutofuseError.of(
+            "AF5007", f"unknown entry {entry!r}", hint=f"known entries: {', '.join(ENTRIES)}"
+        )
 
 
 def generate(

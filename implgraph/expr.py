@@ -229,6 +229,10 @@ class Expr:
     def __rmul__(self, other: int) -> Expr:
         return self * other
 
+    def __reduce__(self) -> tuple[type[Expr], tuple[tuple[tuple[Monomial, int], ...]]]:
+        # The hash of a string differs between processes, so it is made anew.
+        return Expr, (self.terms,)
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, int):
             return self.is_const and self.value == other

@@ -72,7 +72,18 @@ def _select_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
 
 
 def _cast_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    return BY_NAME[attrs["dtype"]]
+    to, mode = BY_NAME[attrs["dtype"]], attrs.get("round", "")
+    if mode and mode not in ROUNDING:
+        raise OpError(
+            "AF1205", f"no rounding mode {mode!r}", f"known: {', '.join(sorted(ROUNDING))}"
+        )
+    if mode and not (dtypes[0].kind == "f" and (to.kind in "iu" or to == dtypes[0])):
+        raise OpError(
+            "AF1205",
+            f"a rounding mode goes with a Cast from a float to an integer or to itself, not {dtypes[0]} to {to}",
+            "leave the attribute out",
+        )
+    return to
 
 
 def _any_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
@@ -128,13 +139,30 @@ def _sum_all(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return np.asarray(out)
 
 
+def _half_away(x: np.ndarray) -> np.ndarray:
+    """To nearest, ties away from zero, without the error of adding a half to the largest number below it."""
+    whole = np.trunc(x)
+    return np.asarray(np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole))
+
+
+#: Rounding modes of a Cast from float to integer, by the name of the Ascend C RoundMode.
+ROUNDING: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    "RINT": np.rint,
+    "FLOOR": np.floor,
+    "CEIL": np.ceil,
+    "ROUND": _half_away,
+    "TRUNC": np.trunc,
+}
+
+
 def _cast_reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     """The rounding to the target dtype is the oracle's own last step; only what it cannot see happens here."""
     x, to = xs[0], BY_NAME[attrs["dtype"]]
     if to.kind == "b":
         return np.asarray(x != 0)
-    if to.kind in "iu" and x.dtype.kind == "f":
-        return np.asarray(np.trunc(x))
+    mode = attrs.get("round") or ("TRUNC" if to.kind in "iu" else "")
+    if mode and x.dtype.kind == "f":
+        return np.asarray(ROUNDING[mode](x))
     return np.asarray(x)
 
 
@@ -575,7 +603,7 @@ ROWS: tuple[OpDef, ...] = (
                 "round",
                 "str",
                 "",
-                doc="rounding mode; by default ties to even, and to zero for integers",
+                doc="rounding to an integral value: RINT, FLOOR, CEIL, ROUND; TRUNC is the default for integer dtypes",
             ),
         ),
         calls={A2: Call("Cast", "cast", frozenset()), P310: Call("Cast", "cast", frozenset())},

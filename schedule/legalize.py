@@ -7,15 +7,19 @@ uniform operand where a call wants a tensor.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import ONE, ZERO
 from autofuse.implgraph.graph import Attr, HintGraph, Node, TensorView
 from autofuse.implgraph.lowering import in_place_pairs
+from autofuse.implgraph.op_rows import ROUNDING
 from autofuse.implgraph.ops import OpDef, lookup
 from autofuse.implgraph.ordering import execution_order
 from autofuse.schedule.cast_routes import cast_route
@@ -23,7 +27,7 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["legalize"]
 
-MASK, BOOL, HALF = BY_NAME["mask"], BY_NAME["bool"], BY_NAME["float16"]
+MASK, BOOL, HALF, SINGLE = (BY_NAME[n] for n in ("mask", "bool", "float16", "float32"))
 _KEEP = ("Data", "Output", "Load")
 _TRUTH = {"MaskAnd": 2, "MaskOr": 2, "MaskNot": 1, "SelectMask": 1}
 
@@ -214,16 +218,8 @@ class _Rewriter:
         lead = self.dtype_of(xs[-1])
         wide = row.promote.get(lead.name)
         if wide is None:
-            where = (
-                Where(pointer=self.current.origin, node=self.current.name)
-                if self.current
-                else Where()
-            )
-            raise AutofuseError.of(
-                "AF3001",
-                f"{row.name} on {lead} is not available on {self.target.name}",
-                where=where,
-                hint="insert a Cast to float32 before this op",
+            raise self._unavailable(
+                f"{row.name} on {lead}", "insert a Cast to float32 before this op"
             )
         keep = 1 if row.name == "Select" else 0
         wider = xs[:keep] + [self._cast(x, BY_NAME[wide], "") for x in xs[keep:]]
@@ -274,16 +270,8 @@ class _Rewriter:
                 return self.emit("CompareScalar", (wide, self.constant(0, HALF)), {"mode": "NE"})
             return self._cast(wide, d, "")
         if d.itemsize == 8:
-            where = (
-                Where(pointer=self.current.origin, node=self.current.name)
-                if self.current
-                else Where()
-            )
-            raise AutofuseError.of(
-                "AF3001",
-                f"Broadcast on {d} is not available on {self.target.name}",
-                where=where,
-                hint="Cast to int32 or float32 before the Broadcast",
+            raise self._unavailable(
+                f"Broadcast on {d}", "Cast to int32 or float32 before the Broadcast"
             )
         return self._node("Broadcast", (x,), {}, replace(view, dtype=d))
 
@@ -308,8 +296,8 @@ class _Rewriter:
     def _cast(self, x: str, to: DType, mode: str) -> str:
         have = self.nodes[x].y.dtype
         value = self.constant_of(x)
-        if value is not None and not mode:
-            return self.constant(int(bool(value)) if to is BOOL else value, to)
+        if value is not None:
+            return self.constant(_converted(value, to, mode), to)
         if have is to and not mode:
             return x
         if have is MASK:
@@ -321,28 +309,51 @@ class _Rewriter:
         if to is BOOL:
             return self.emit("NotEqual", (x, self.constant(0, have)))
         if have is to:
-            return self._cast_node(x, to, mode)
+            # To an integral value: a call that only float32 has.
+            whole = self._cast_node(self._cast(x, SINGLE, ""), SINGLE, mode)
+            return self._cast(whole, to, "")
         route = cast_route(self.target.arch, have.name, to.name)
         if route is None:
-            where = (
-                Where(pointer=self.current.origin, node=self.current.name)
-                if self.current
-                else Where()
-            )
-            raise AutofuseError.of(
-                "AF3001",
-                f"Cast from {have} to {to} is not available on {self.target.name}",
-                where=where,
-            )
+            raise self._unavailable(f"Cast from {have} to {to}")
+        down = have.kind == "f" and to.kind in "iu"
+        if down and len(route) > 1 and mode in ("RINT", "ROUND"):
+            # Rounding to nearest twice is not rounding once: first to an integer, then on exactly.
+            return self._cast(self._cast_node(self._cast(x, SINGLE, ""), SINGLE, mode), to, "")
         for step in route:
-            x = self._cast_node(x, BY_NAME[step], mode)
+            # A narrower float between must not round up to the next integer.
+            cut = down and not mode and step == "float16"
+            x = self._cast_node(x, BY_NAME[step], "TRUNC" if cut else mode)
         return x
+
+    def _unavailable(self, what: str, hint: str = "") -> AutofuseError:
+        n = self.current
+        where = Where(pointer=n.origin, node=n.name) if n else Where()
+        text = f"{what} is not available on {self.target.name}"
+        return AutofuseError.of("AF3001", text, where=where, hint=hint)
 
     def _cast_node(self, x: str, to: DType, mode: str) -> str:
         have = self.nodes[x].y.dtype
         return self._node(
             "Cast", (x,), {"round": mode or _rounding(have, to)}, self._view((x,), to)
         )
+
+
+def _converted(value: float | int, to: DType, mode: str) -> float | int:
+    """A compile-time value after a Cast; to integers as the chip does: saturating, NaN to zero."""
+    if to is BOOL:
+        return int(bool(value))
+    if to.kind == "f":
+        return float(ROUNDING[mode](np.asarray(value))) if mode else value
+    if isinstance(value, int):
+        return value
+    lo, hi = (
+        (-(1 << (to.bits - 1)), (1 << (to.bits - 1)) - 1)
+        if to.kind == "i"
+        else (0, (1 << to.bits) - 1)
+    )
+    if not math.isfinite(value):
+        return 0 if math.isnan(value) else hi if value > 0 else lo
+    return max(lo, min(hi, int(ROUNDING[mode or "TRUNC"](np.asarray(value)))))
 
 
 def _rounding(have: DType, to: DType) -> str:

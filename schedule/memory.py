@@ -29,7 +29,7 @@ from autofuse.schedule.placement import Placed
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.targets import TargetSpec
 
-__all__ = ["MemoryPlan", "plan_memory"]
+__all__ = ["MemoryPlan", "buffer_title", "plan_memory"]
 
 #: Value of every symbol when the sizes of two buffers are compared.
 _SAMPLE = 1000
@@ -234,7 +234,8 @@ class _Planner:
         if not free:
             raise TemplateRejectedError(
                 f"more than {room} {what} are alive at once with {self.buf_num} buffer(s) each; the chip has "
-                f"{self.target.queue_buffers_per_position} queue buffers per position",
+                f"{self.target.queue_buffers_per_position} queue buffers per position: "
+                + ", ".join(x for slot in slots for x in slot.tensors[-1:]),
                 "AF3004",
             )
         return min(
@@ -298,7 +299,9 @@ class _Planner:
         total = sum(p.buf_num for p in plans)
         if total > self.target.buffers_total:
             raise TemplateRejectedError(
-                f"{total} buffers are needed; a TPipe has {self.target.buffers_total}", "AF3004"
+                f"{total} buffers are needed; a TPipe has {self.target.buffers_total}: "
+                + "; ".join(f"{buffer_title(p)} x {p.buf_num}" for p in plans),
+                "AF3004",
             )
         ub = const(0)
         for p in plans:
@@ -316,6 +319,12 @@ class _Planner:
             mem = replace(mem, reuse_id=number)
         y = replace(n.y, mem=mem, que=que, buf=buf)
         return replace(n, y=y, tmp_buffers=self.tmp.get(n.name, ()))
+
+
+def buffer_title(b: BufferPlan) -> str:
+    """What a buffer is and which tensors it holds, for messages."""
+    names = ", ".join(b.tensors[:4]) + (", ..." if len(b.tensors) > 4 else "")
+    return f"{'TBuf' if b.kind == 'buf' else 'queue'} {b.id} ({names or 'scratch'})"
 
 
 _VECTOR = Api("Compute", "elewise", "Vector")

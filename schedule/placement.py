@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import ONE, CeilDiv, Expr, align_up
+from autofuse.implgraph.expr import CeilDiv, Expr, align_up, const
 from autofuse.implgraph.graph import Api, Node
 from autofuse.implgraph.ops import lookup
 from autofuse.schedule.broadcast import broadcast_steps
@@ -111,7 +112,7 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
             api=_api(n),
         )
         if n.op in ("Load", "Store"):
-            _check_contiguous(node)
+            _check_blocks(node, layout)
         made = [node]
         if n.op == "Broadcast":
             source = next(m for m in (*hoisted, *looped) if m.name == inputs[0])
@@ -128,14 +129,26 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
     return Placed(split, layout, tuple(structural), tuple(hoisted), tuple(looped), tuple(outputs))
 
 
-def _check_contiguous(n: Node) -> None:
-    """A DMA block is a run of elements that are neighbours in GM."""
-    axes = n.y.vectorized_axis
-    stride = n.y.strides[n.y.axis.index(axes[-1])] if axes else ONE
-    if stride != 1:
+def _check_blocks(n: Node, layout: Layout) -> None:
+    """A DMA block is a run of neighbours in GM, and starts at a 32-byte address in UB."""
+    y, axes = n.y, n.y.vectorized_axis
+    if not axes:
+        return
+    gm = dict(zip(y.axis, y.strides, strict=True))
+    if gm[axes[-1]] != 1:
         raise TemplateRejectedError(
-            f"the elements of {n.name} along the innermost axis of a tile are {stride} elements apart in GM"
+            f"the elements of {n.name} along the innermost axis of a tile are {gm[axes[-1]]} elements apart in GM"
         )
+    if axes[-1] == layout.split.vector[-1]:
+        return  # rows along the last axis are padded, or a multiple of 32 bytes, or one run in GM
+    for i, (a, b) in enumerate(pairwise(axes)):
+        size, (above, below) = layout.split.sizes[b], y.vectorized_strides[i : i + 2]
+        one_run = gm[a] == gm[b] * size and above == below * size
+        nbytes = above * y.dtype.itemsize
+        if not one_run and CeilDiv(nbytes, const(BLOCK)) * BLOCK != nbytes:
+            raise TemplateRejectedError(
+                f"rows of {nbytes} bytes of {n.name} lie apart in GM and do not start at 32-byte addresses in UB"
+            )
 
 
 def _api(n: Node) -> Api:

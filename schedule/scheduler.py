@@ -25,7 +25,7 @@ from autofuse.implgraph.graph import (
 from autofuse.implgraph.lowering import group_order_hazards, groups
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.legalize import legalize
-from autofuse.schedule.memory import MemoryPlan, plan_memory
+from autofuse.schedule.memory import MemoryPlan, buffer_title, plan_memory
 from autofuse.schedule.placement import Placed, alignment, place
 from autofuse.schedule.rank import modelled_cycles, smallest_tile
 from autofuse.schedule.rejection import TemplateRejectedError
@@ -290,9 +290,7 @@ def _bytes_at(spec: TilingSpec, env: dict[str, int], tile: int) -> int:
 
 
 def _buffer_line(b: BufferPlan, env: dict[str, int]) -> str:
-    names = ", ".join(b.tensors[:4]) + (", ..." if len(b.tensors) > 4 else "")
-    kind = "TBuf" if b.kind == "buf" else "queue"
-    return f"{kind} {b.id} ({names or 'scratch'}) {b.buf_num} x {b.nbytes.evaluate(env)} bytes"
+    return f"{buffer_title(b)} {b.buf_num} x {b.nbytes.evaluate(env)} bytes"
 
 
 def _nothing_fits(g: GroupInput, rejected: Sequence[Rejected]) -> AutofuseError:

@@ -35,8 +35,24 @@ _LIBRARY = """
 NULL EOF BUFSIZ FILE INFINITY NAN HUGE_VAL M_E M_PI CHAR_BIT RAND_MAX assert errno stdin stdout
 stderr offsetof setjmp signbit isnan isinf isfinite linux unix i386 near far interface main std
 int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ssize_t ptrdiff_t
-intptr_t uintptr_t max_align_t nullptr_t va_list min max abs ceil floor exp log sqrt pow sin cos
-tanh erf round trunc memcpy memset printf fprintf malloc free exit abort system string vector
+intptr_t uintptr_t max_align_t nullptr_t va_list min max string vector
+abort abs alloca atexit atof atoi atol bcmp bcopy bsearch bzero calloc div exit ffs fputc fputs
+fprintf fread free fwrite getenv index isalnum isalpha isascii isblank iscntrl isdigit isgraph
+islower isprint ispunct isspace isupper iswalnum isxdigit labs ldiv llabs lldiv longjmp malloc
+memchr memcmp memcpy memmove mempcpy memset posix_memalign printf putchar puts qsort raise rand
+read realloc rindex scanf select signal snprintf sprintf srand sscanf strcasecmp strcat strchr
+strcmp strcpy strcspn strdup strlen strncat strncmp strncpy strndup strpbrk strrchr strspn strstr
+strtod strtol system time toascii tolower toupper vprintf write
+"""
+
+# The kernel's entry is an `extern "C"` function, and compilers know these by their names: for double, float and
+# long double, and (with a c in front) for complex numbers.
+_MATH = """
+acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2
+expm1 fabs fdim finite floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma
+llceil llfloor llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter
+nexttoward pow pow10 remainder remquo rint round roundeven scalb scalbln scalbn significand sin
+sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn abs arg conj imag proj real
 """
 
 # Ascend C: types, macros and functions that generated kernels call by their bare names.
@@ -78,7 +94,10 @@ GetTilingKeyCount GetKernelBin InferShape ResLimit autofuse tiling tiling_data t
 tiling_func workspace workspace_size block_dim block_idx stream limit res_limit pipe t tmp tpipe
 """
 
-_RESERVED = frozenset(f"{_CPP} {_LIBRARY} {_ASCENDC} {_GENERATED}".split())
+_MATH_NAMES = frozenset(
+    f"{c}{name}{suffix}" for c in ("", "c") for name in _MATH.split() for suffix in ("", "f", "l")
+)
+_RESERVED = _MATH_NAMES.union(f"{_CPP} {_LIBRARY} {_ASCENDC} {_GENERATED}".split())
 # Axes and tile sizes of generated code (z0, z0z1T, z0t_size) and macros of the toolchain.
 _RESERVED_FORM = re.compile(
     r"(?:(?:z\d+)+\w*|(?:ACL|ASCENDC|AUTOFUSE|CANN|EVENT|GM|PIPE|TILING)_\w*|autofuse_\w*)\Z", re.A

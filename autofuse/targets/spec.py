@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -116,6 +116,21 @@ class TargetSpec:
     def ub_usable(self) -> int:
         """Bytes of UB that a kernel may use."""
         return self.ub_bytes - self.ub_reserved - self.ub_reserved_select
+
+    def with_ub(self, nbytes: int) -> TargetSpec:
+        """The same chip with ``nbytes`` of usable UB.
+
+        Raises:
+            AutofuseError: AF5007, the chip does not have as much.
+        """
+        if not 0 < nbytes <= self.ub_usable:
+            raise AutofuseError.of(
+                "AF5007",
+                f"{nbytes} bytes of UB are out of range for {self.name}",
+                hint=f"a kernel may use 1 to {self.ub_usable} bytes",
+            )
+        taken = self.ub_bytes - self.ub_reserved_select - nbytes
+        return replace(self, ub_reserved=taken)
 
     def figures(self) -> tuple[Figure, ...]:
         """Every number with unit, status and source, in the order of the files."""

@@ -54,7 +54,9 @@ class InsertBarriers:
                 # A fresh buffer: the queue's own event has seen off whatever used it before.
                 pending.reads.discard(s.local)
                 pending.writes.discard(s.local)
-            if isinstance(s, For):
+            if isinstance(s, For) and not insert:
+                self._block(s.body, pending, bufs, insert=False)
+            elif isinstance(s, For):
                 every = _Pending()
                 self._block(s.body, every, bufs, insert=False)
                 if pending.conflicts(every.reads, every.writes):
