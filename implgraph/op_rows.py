@@ -13,9 +13,24 @@ from typing import Any
 import numpy as np
 
 from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import Expr, Max, const, product
-from autofuse.implgraph.infer import broadcast_shapes
-from autofuse.implgraph.ops import ANY, Attr, Attrs, Call, OpDef, OpError, OpSink, Shape
+from autofuse.implgraph.expr import Expr, Max, const
+from autofuse.implgraph.op_rules import (
+    any_dtype,
+    broadcast_shape,
+    cast_dtype,
+    cast_reference,
+    compare_dtype,
+    erf,
+    float_dtype,
+    logical_dtype,
+    number_dtype,
+    reference_of,
+    reshape_shape,
+    select_dtype,
+    sum_all,
+    target_shape,
+)
+from autofuse.implgraph.ops import ANY, Attr, Attrs, Call, OpDef, OpSink
 
 __all__ = ["ROWS"]
 
@@ -25,145 +40,6 @@ FLOATS = frozenset({"float16", "float32"})
 ARITH = frozenset({"int16", "int32", "float16", "float32"})
 BF16 = {"bfloat16": "float32"}
 HALF = {"bfloat16": "float32", "float16": "float32"}
-
-
-# dtype and shape rules ------------------------------------------------------------------------
-
-
-def _same(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    first = dtypes[0]
-    for d in dtypes[1:]:
-        if d != first:
-            names = ", ".join(x.name for x in dtypes)
-            raise OpError(
-                "AF1203", f"inputs have different dtypes: {names}", f"insert a Cast to {first}"
-            )
-    return first
-
-
-def _only(kinds: str, what: str) -> Callable[[Sequence[DType], Attrs], DType]:
-    def rule(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-        d = _same(dtypes, attrs)
-        if d.kind not in kinds:
-            raise OpError("AF1203", f"{d} is not {what}", "insert a Cast")
-        return d
-
-    return rule
-
-
-_float = _only("f", "a float type")
-_number = _only("fiu", "a number type")
-_logical = _only("b", "bool")
-
-
-def _compare_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    _same(dtypes, attrs)
-    return BY_NAME["bool"]
-
-
-def _select_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    if dtypes[0].kind != "b":
-        raise OpError(
-            "AF1203",
-            f"the condition of Select must be bool, not {dtypes[0]}",
-            "insert a Cast to bool",
-        )
-    return _same(dtypes[1:], attrs)
-
-
-def _cast_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    to, mode = BY_NAME[attrs["dtype"]], attrs.get("round", "")
-    if mode and mode not in ROUNDING:
-        raise OpError(
-            "AF1205", f"no rounding mode {mode!r}", f"known: {', '.join(sorted(ROUNDING))}"
-        )
-    if mode and not (dtypes[0].kind == "f" and (to.kind in "iu" or to == dtypes[0])):
-        raise OpError(
-            "AF1205",
-            f"a rounding mode goes with a Cast from a float to an integer or to itself, not {dtypes[0]} to {to}",
-            "leave the attribute out",
-        )
-    return to
-
-
-def _any_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    return dtypes[0]
-
-
-def _broadcast_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-    return broadcast_shapes(shapes)
-
-
-def _target_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-    """Shape rule of Broadcast: the attribute, if the input broadcasts to it."""
-    shape: Shape = attrs["shape"]
-    got = broadcast_shapes([shapes[0], shape])
-    if got != shape:
-        raise OpError("AF1204", f"{_text(shapes[0])} does not broadcast to {_text(shape)}")
-    return shape
-
-
-def _reshape_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-    shape: Shape = attrs["shape"]
-    have, want = product(shapes[0]), product(shape)
-    if have != want:
-        raise OpError(
-            "AF1204",
-            f"Reshape from {_text(shapes[0])} ({have} elements) to {_text(shape)} ({want} elements)",
-        )
-    return shape
-
-
-def _text(shape: Shape) -> str:
-    return "[" + ", ".join(map(str, shape)) + "]"
-
-
-# references -----------------------------------------------------------------------------------
-
-
-def _ref(fn: Callable[..., Any]) -> Callable[[Sequence[np.ndarray], Attrs], np.ndarray]:
-    def reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-        return np.asarray(fn(*xs))
-
-    return reference
-
-
-def _erf(x: np.ndarray) -> np.ndarray:
-    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
-
-
-def _sum_all(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    out = xs[0]
-    for x in xs[1:]:
-        out = out + x
-    return np.asarray(out)
-
-
-def _half_away(x: np.ndarray) -> np.ndarray:
-    """To nearest, ties away from zero, without the error of adding a half to the largest number below it."""
-    whole = np.trunc(x)
-    return np.asarray(np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole))
-
-
-#: Rounding modes of a Cast from float to integer, by the name of the Ascend C RoundMode.
-ROUNDING: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
-    "RINT": np.rint,
-    "FLOOR": np.floor,
-    "CEIL": np.ceil,
-    "ROUND": _half_away,
-    "TRUNC": np.trunc,
-}
-
-
-def _cast_reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    """The rounding to the target dtype is the oracle's own last step; only what it cannot see happens here."""
-    x, to = xs[0], BY_NAME[attrs["dtype"]]
-    if to.kind == "b":
-        return np.asarray(x != 0)
-    mode = attrs.get("round") or ("TRUNC" if to.kind in "iu" else "")
-    if mode and x.dtype.kind == "f":
-        return np.asarray(ROUNDING[mode](x))
-    return np.asarray(x)
 
 
 # expansions -----------------------------------------------------------------------------------
@@ -352,7 +228,7 @@ def _unary(name: str, api: str, fn: Callable[..., Any], **kw: Any) -> OpDef:
         "promote": BF16,
         "cost": "unary",
     } | kw
-    return OpDef(name, (1, 1), _float, _broadcast_shape, "elewise", _ref(fn), **fields)
+    return OpDef(name, (1, 1), float_dtype, broadcast_shape, "elewise", reference_of(fn), **fields)
 
 
 def _advanced(
@@ -375,18 +251,18 @@ def _binary(
         "promote": BF16,
         "cost": "binary",
     } | kw
-    rule = _float if dtypes == FLOATS else _number
-    return OpDef(name, (2, 2), rule, _broadcast_shape, "elewise", _ref(fn), **fields)
+    rule = float_dtype if dtypes == FLOATS else number_dtype
+    return OpDef(name, (2, 2), rule, broadcast_shape, "elewise", reference_of(fn), **fields)
 
 
 def _comparison(name: str, mode: str, fn: Callable[..., Any]) -> OpDef:
     return OpDef(
         name,
         (2, 2),
-        _compare_dtype,
-        _broadcast_shape,
+        compare_dtype,
+        broadcast_shape,
         "elewise",
-        _ref(fn),
+        reference_of(fn),
         expand=_expand_compare(mode),
         promote={
             "bfloat16": "float32",
@@ -410,7 +286,7 @@ ROWS: tuple[OpDef, ...] = (
     _unary("Sqrt", "Sqrt", np.sqrt, cost="exp", ulp=1.0, doc="square root"),
     _unary("Relu", "Relu", lambda x: np.maximum(x, 0), doc="max(x, 0)"),
     _advanced("Tanh", "Tanh", np.tanh, 4, 1, cost="tanh", doc="hyperbolic tangent"),
-    _advanced("Erf", "Erf", _erf, 8, 3, cost="erf", doc="error function"),
+    _advanced("Erf", "Erf", erf, 8, 3, cost="erf", doc="error function"),
     _advanced("Sin", "Sin", np.sin, 8, 3, cost="erf", doc="sine"),
     _advanced("Cos", "Cos", np.cos, 8, 3, cost="erf", doc="cosine"),
     _composite(
@@ -464,10 +340,10 @@ ROWS: tuple[OpDef, ...] = (
     OpDef(
         "Neg",
         (1, 1),
-        _number,
-        _broadcast_shape,
+        number_dtype,
+        broadcast_shape,
         "elewise",
-        _ref(np.negative),
+        reference_of(np.negative),
         expand=_expand_neg,
         promote=_NEG_PROMOTE,
         cost="unary",
@@ -516,10 +392,10 @@ ROWS: tuple[OpDef, ...] = (
     OpDef(
         "Pow",
         (2, 2),
-        _float,
-        _broadcast_shape,
+        float_dtype,
+        broadcast_shape,
         "elewise",
-        _ref(np.power),
+        reference_of(np.power),
         calls=_calls("Power", "advanced_binary", FLOATS, _power_tmp),
         expand=_expand_pow,
         promote=BF16,
@@ -530,10 +406,10 @@ ROWS: tuple[OpDef, ...] = (
     OpDef(
         "AddN",
         (1, ANY),
-        _number,
-        _broadcast_shape,
+        number_dtype,
+        broadcast_shape,
         "elewise",
-        _sum_all,
+        sum_all,
         expand=_expand_addn,
         doc="sum of all inputs, left to right",
     ),
@@ -546,10 +422,10 @@ ROWS: tuple[OpDef, ...] = (
     OpDef(
         "LogicalAnd",
         (2, 2),
-        _logical,
-        _broadcast_shape,
+        logical_dtype,
+        broadcast_shape,
         "elewise",
-        _ref(np.logical_and),
+        reference_of(np.logical_and),
         expand=_expand_mask("MaskAnd"),
         cost="unary",
         doc="a and b",
@@ -557,10 +433,10 @@ ROWS: tuple[OpDef, ...] = (
     OpDef(
         "LogicalOr",
         (2, 2),
-        _logical,
-        _broadcast_shape,
+        logical_dtype,
+        broadcast_shape,
         "elewise",
-        _ref(np.logical_or),
+        reference_of(np.logical_or),
         expand=_expand_mask("MaskOr"),
         cost="unary",
         doc="a or b",
@@ -568,10 +444,10 @@ ROWS: tuple[OpDef, ...] = (
     OpDef(
         "LogicalNot",
         (1, 1),
-        _logical,
-        _broadcast_shape,
+        logical_dtype,
+        broadcast_shape,
         "elewise",
-        _ref(np.logical_not),
+        reference_of(np.logical_not),
         expand=_expand_mask("MaskNot"),
         cost="unary",
         doc="not a",
@@ -579,10 +455,10 @@ ROWS: tuple[OpDef, ...] = (
     OpDef(
         "Select",
         (3, 3),
-        _select_dtype,
-        _broadcast_shape,
+        select_dtype,
+        broadcast_shape,
         "elewise",
-        _ref(np.where),
+        reference_of(np.where),
         expand=_expand_select,
         promote={"int8": "float16", "uint8": "float16", "bool": "float16"},
         cost="select",
@@ -593,10 +469,10 @@ ROWS: tuple[OpDef, ...] = (
     OpDef(
         "Cast",
         (1, 1),
-        _cast_dtype,
-        _broadcast_shape,
+        cast_dtype,
+        broadcast_shape,
         "elewise",
-        _cast_reference,
+        cast_reference,
         attrs=(
             Attr("dtype", "dtype", doc="target dtype, such as float16"),
             Attr(
@@ -613,8 +489,8 @@ ROWS: tuple[OpDef, ...] = (
     OpDef(
         "Broadcast",
         (1, 1),
-        _any_dtype,
-        _target_shape,
+        any_dtype,
+        target_shape,
         "broadcast",
         lambda xs, attrs: xs[0],
         attrs=(Attr("shape", "shape", doc="target shape"),),
@@ -626,8 +502,8 @@ ROWS: tuple[OpDef, ...] = (
     OpDef(
         "Reshape",
         (1, 1),
-        _any_dtype,
-        _reshape_shape,
+        any_dtype,
+        reshape_shape,
         "view",
         lambda xs, attrs: xs[0],
         attrs=(Attr("shape", "shape", doc="new shape with the same number of elements"),),
@@ -638,8 +514,8 @@ ROWS: tuple[OpDef, ...] = (
     OpDef(
         "Identity",
         (1, 1),
-        _any_dtype,
-        _broadcast_shape,
+        any_dtype,
+        broadcast_shape,
         "elewise",
         lambda xs, attrs: xs[0],
         expand=_expand_identity,

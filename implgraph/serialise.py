@@ -19,9 +19,9 @@ from functools import lru_cache
 from typing import Any, TypeVar, Union
 
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.implgraph import expr
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import Expr, ExprError
+from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.fusion import Constant, FusionGraph
 from autofuse.implgraph.graph import HintGraph, ImplGraph
 
@@ -202,7 +202,7 @@ class _Reader:
     def expression(self, value: Any, at: str) -> Expr:
         text = self.expect(str, value, at)
         try:
-            return expr.parse(text, allow_ratio=True, max_length=MAX_EXPR)
+            return parse(text, allow_ratio=True, max_length=MAX_EXPR)
         except ExprError as err:
             message = f"{err} (column {max(err.position, 0) + 1} of {text[:80]!r})"
             raise _BadValueError("AF1108", message, at) from None

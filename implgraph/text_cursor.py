@@ -8,8 +8,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TypeVar
 
-from autofuse.implgraph import expr
 from autofuse.implgraph.expr import Expr, ExprError
+from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.graph import Attr
 
 __all__ = ["KEY", "Line", "LineError", "strip_comment"]
@@ -172,7 +172,7 @@ class Line:
             depth += (ch == "(") - (ch == ")")
             self.i += 1
         try:
-            e = expr.parse(self.text[start : self.i], known, allow_ratio=True, max_length=MAX_EXPR)
+            e = parse(self.text[start : self.i], known, allow_ratio=True, max_length=MAX_EXPR)
         except ExprError as err:
             raise self.fail(str(err), start + max(err.position, 0)) from None
         self.skip()

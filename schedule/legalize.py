@@ -19,7 +19,7 @@ from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import ONE, ZERO
 from autofuse.implgraph.graph import Attr, HintGraph, Node, TensorView
 from autofuse.implgraph.lowering import in_place_pairs
-from autofuse.implgraph.op_rows import ROUNDING
+from autofuse.implgraph.op_rules import ROUNDING
 from autofuse.implgraph.ops import OpDef, lookup
 from autofuse.implgraph.ordering import execution_order
 from autofuse.schedule.cast_routes import cast_route

@@ -34,7 +34,7 @@ def largest_tile(spec: TilingSpec, env: Mapping[str, int]) -> int:
     def fits(tile: int) -> bool:
         return spec.ub.evaluate({**env, spec.tile_size: tile}) <= spec.ub_limit
 
-    if top >= 1 and fits(top):
+    if top >= 1 and (top == extent or top % spec.granule == 0) and fits(top):
         return top
     lo, hi = 0, top // spec.granule
     while lo < hi:

@@ -15,7 +15,8 @@ from autofuse.frontends.names import MAX_NAME, identifier, legal_name
 from autofuse.frontends.native_model import InputModel, SymbolModel
 from autofuse.frontends.pydantic_errors import did_you_mean
 from autofuse.implgraph.dtypes import BY_NAME, DType, dtype
-from autofuse.implgraph.expr import Expr, ExprError, const, parse, sym
+from autofuse.implgraph.expr import Expr, ExprError, const, sym
+from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.fusion import Symbol, Tensor
 
 __all__ = ["Definitions", "Shape", "valid"]

@@ -19,10 +19,10 @@ from autofuse.implgraph.expr import (
     bounds,
     const,
     divide_exact,
-    parse,
     product,
     sym,
 )
+from autofuse.implgraph.expr_parser import parse
 
 NAMES = ("a", "b", "n", "z0z1t_size")
 INTS = st.integers(-100, 1 << 40)

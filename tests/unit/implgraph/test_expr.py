@@ -1,8 +1,6 @@
 import pytest
 
 from autofuse.implgraph.expr import (
-    MAX_PARSE_DEPTH,
-    MAX_PARSE_LENGTH,
     ONE,
     ZERO,
     CeilDiv,
@@ -17,10 +15,10 @@ from autofuse.implgraph.expr import (
     bounds,
     const,
     divide_exact,
-    parse,
     product,
     sym,
 )
+from autofuse.implgraph.expr_parser import MAX_PARSE_DEPTH, MAX_PARSE_LENGTH, parse
 
 A, B, C = sym("a"), sym("b"), sym("c")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+
 from autofuse.implgraph.dtypes import BY_NAME
 from autofuse.implgraph.expr import const
 from autofuse.implgraph.fusion import Constant, Tensor

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import CeilDiv, const, parse, sym
+from autofuse.implgraph.expr import CeilDiv, const, sym
+from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.fusion import GraphOutput, Symbol, Tensor
 from autofuse.twin.compile import compile_kernel
 from autofuse.twin.kernel import TwinKernel, solve_symbols

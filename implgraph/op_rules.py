@@ -1,0 +1,182 @@
+"""Rules and references that the rows of ``op_rows.py`` are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from autofuse.implgraph.dtypes import BY_NAME, DType
+from autofuse.implgraph.expr import product
+from autofuse.implgraph.infer import broadcast_shapes
+from autofuse.implgraph.ops import Attrs, OpError, Shape
+
+__all__ = [
+    "ROUNDING",
+    "any_dtype",
+    "broadcast_shape",
+    "cast_dtype",
+    "cast_reference",
+    "compare_dtype",
+    "erf",
+    "float_dtype",
+    "logical_dtype",
+    "number_dtype",
+    "reference_of",
+    "reshape_shape",
+    "select_dtype",
+    "sum_all",
+    "target_shape",
+]
+
+
+# dtype and shape rules ------------------------------------------------------------------------
+
+
+def same_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """The common dtype of all inputs; AF1203 if there is none."""
+    first = dtypes[0]
+    for d in dtypes[1:]:
+        if d != first:
+            names = ", ".join(x.name for x in dtypes)
+            raise OpError(
+                "AF1203", f"inputs have different dtypes: {names}", f"insert a Cast to {first}"
+            )
+    return first
+
+
+def _only(kinds: str, what: str) -> Callable[[Sequence[DType], Attrs], DType]:
+    def rule(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+        d = same_dtype(dtypes, attrs)
+        if d.kind not in kinds:
+            raise OpError("AF1203", f"{d} is not {what}", "insert a Cast")
+        return d
+
+    return rule
+
+
+float_dtype = _only("f", "a float type")
+number_dtype = _only("fiu", "a number type")
+logical_dtype = _only("b", "bool")
+
+
+def compare_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """bool, from inputs of one dtype."""
+    same_dtype(dtypes, attrs)
+    return BY_NAME["bool"]
+
+
+def select_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """The dtype of the two values; the condition is bool."""
+    if dtypes[0].kind != "b":
+        raise OpError(
+            "AF1203",
+            f"the condition of Select must be bool, not {dtypes[0]}",
+            "insert a Cast to bool",
+        )
+    return same_dtype(dtypes[1:], attrs)
+
+
+def cast_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """The target; a rounding mode must fit it."""
+    to, mode = BY_NAME[attrs["dtype"]], attrs.get("round", "")
+    if mode and mode not in ROUNDING:
+        raise OpError(
+            "AF1205", f"no rounding mode {mode!r}", f"known: {', '.join(sorted(ROUNDING))}"
+        )
+    if mode and not (dtypes[0].kind == "f" and (to.kind in "iu" or to == dtypes[0])):
+        raise OpError(
+            "AF1205",
+            f"a rounding mode goes with a Cast from a float to an integer or to itself, not {dtypes[0]} to {to}",
+            "leave the attribute out",
+        )
+    return to
+
+
+def any_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """The dtype of the first input."""
+    return dtypes[0]
+
+
+def broadcast_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    """NumPy broadcasting of all inputs."""
+    return broadcast_shapes(shapes)
+
+
+def target_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    """Shape rule of Broadcast: the attribute, if the input broadcasts to it."""
+    shape: Shape = attrs["shape"]
+    got = broadcast_shapes([shapes[0], shape])
+    if got != shape:
+        raise OpError("AF1204", f"{_text(shapes[0])} does not broadcast to {_text(shape)}")
+    return shape
+
+
+def reshape_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    """Shape rule of Reshape: the attribute, if the number of elements stays."""
+    shape: Shape = attrs["shape"]
+    have, want = product(shapes[0]), product(shape)
+    if have != want:
+        raise OpError(
+            "AF1204",
+            f"Reshape from {_text(shapes[0])} ({have} elements) to {_text(shape)} ({want} elements)",
+        )
+    return shape
+
+
+def _text(shape: Shape) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"
+
+
+# references -----------------------------------------------------------------------------------
+
+
+def reference_of(fn: Callable[..., Any]) -> Callable[[Sequence[np.ndarray], Attrs], np.ndarray]:
+    """A NumPy function of arrays as a reference."""
+
+    def reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+        return np.asarray(fn(*xs))
+
+    return reference
+
+
+def erf(x: np.ndarray) -> np.ndarray:
+    """The error function, in float64."""
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
+
+
+def sum_all(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    """Reference of AddN: the sum, left to right."""
+    out = xs[0]
+    for x in xs[1:]:
+        out = out + x
+    return np.asarray(out)
+
+
+def _half_away(x: np.ndarray) -> np.ndarray:
+    """To nearest, ties away from zero, without the error of adding a half to the largest number below it."""
+    whole = np.trunc(x)
+    return np.asarray(np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole))
+
+
+#: Rounding modes of a Cast from float to integer, by the name of the Ascend C RoundMode.
+ROUNDING: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    "RINT": np.rint,
+    "FLOOR": np.floor,
+    "CEIL": np.ceil,
+    "ROUND": _half_away,
+    "TRUNC": np.trunc,
+}
+
+
+def cast_reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    """The rounding to the target dtype is the oracle's own last step; only what it cannot see happens here."""
+    x, to = xs[0], BY_NAME[attrs["dtype"]]
+    if to.kind == "b":
+        return np.asarray(x != 0)
+    mode = attrs.get("round") or ("TRUNC" if to.kind in "iu" else "")
+    if mode and x.dtype.kind == "f":
+        return np.asarray(ROUNDING[mode](x))
+    return np.asarray(x)
