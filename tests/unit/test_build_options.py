@@ -1,0 +1,57 @@
+"""Options of autofuse.build."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from autofuse.api import build
+from autofuse.diagnostics import AutofuseError
+
+GRAPH = json.dumps(
+    {
+        "schema": "autofuse.graph/1",
+        "name": "chain",
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 200]}],
+        "nodes": [{"name": "a", "op": "Abs", "inputs": ["x"], "outputs": ["y"]}],
+        "outputs": ["y"],
+    }
+)
+
+
+def test_less_ub_means_smaller_tiles() -> None:
+    limits = [
+        build(GRAPH, ub_bytes=n).schedule[0].groups[0].impls[0].tiling.ub_limit
+        for n in (4096, 65536)
+    ]
+    assert limits == [4096, 65536]
+
+
+def test_a_ub_that_holds_no_tile_names_every_buffer() -> None:
+    with pytest.raises(AutofuseError) as caught:
+        build(GRAPH, ub_bytes=300)
+    (d,) = caught.value.diagnostics
+    assert d.code == "AF3003"
+    assert "queue 0 (gather_0) 1 x 256 bytes" in d.notes[0]
+    assert "queue 1 (a) 1 x 256 bytes" in d.notes[0]
+    assert "a tile of 32 would fit" in d.notes[0]
+
+
+def test_one_buffer_each_where_two_do_not_fit() -> None:
+    impls = {
+        i.name: i for i in build(GRAPH, ub_bytes=2000).schedule[0].groups[0].impls
+    }  # a row of 200 floats is 800 bytes: two of each are 3,200
+    rows = impls["chain_0_general_0_nil_2_nil_unaligned"]
+    assert {b.buf_num for b in rows.buffers} == {1}
+    assert {b.buf_num for b in impls["chain_0_general_0_nil_2_nil"].buffers} == {2}
+
+
+@pytest.mark.parametrize("nbytes", [0, -1, 188_161])
+def test_ub_out_of_range(nbytes: int) -> None:
+    with pytest.raises(AutofuseError, match="AF5007"):
+        build(GRAPH, ub_bytes=nbytes)
+
+
+def test_unknown_entry() -> None:
+    with pytest.raises(AutofuseError, match="known entries: launch, op-package"):
+        build(GRAPH, entry="direct")
