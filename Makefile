@@ -72,7 +72,7 @@ pytest: $(STAMP) ## the Python tests
 	$(call step,pytest,$(BIN)/pytest -n $(JOBS),Run one test alone with: $(BIN)/pytest -k NAME. If a snapshot changed on purpose: make snapshots)
 
 snapshots: $(STAMP) ## accept the present output as the expected output; read the diff before you commit it
-	$(BIN)/pytest --snapshot-update -q
+	$(BIN)/pytest --snapshot-update -q -m "not corpus"
 	@git status --short tests
 
 ctest asan ubsan: $(STAMP) ## the C++ tests of the twin, plain or under a sanitizer

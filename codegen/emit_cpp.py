@@ -98,20 +98,25 @@ def _int_text(value: int) -> str:
 
 def _float_text(value: float) -> str:
     """The shortest decimal that float32 reads back as the nearest float32 of ``value``."""
-    try:
-        bits = struct.pack("<f", value)
-    except OverflowError:
-        bits = struct.pack("<f", math.copysign(math.inf, value))
+    bits = _single(value)
     single = struct.unpack("<f", bits)[0]
     if not math.isfinite(single):
         return f"autofuse::FloatBits(0x{struct.unpack('<I', bits)[0]:08x}u)"
     for digits in range(1, 10):
         text = f"{single:.{digits}g}"
-        if struct.pack("<f", float(text)) == bits:
+        if _single(float(text)) == bits:
             break
     if "e" not in text and "." not in text:
         text += ".0"
     return text + "f"
+
+
+def _single(value: float) -> bytes:
+    """The bytes of the nearest float32; beyond the range that is infinity."""
+    try:
+        return struct.pack("<f", value)
+    except OverflowError:
+        return struct.pack("<f", math.copysign(math.inf, value))
 
 
 def _arg(a: Arg) -> str:

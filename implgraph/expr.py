@@ -42,6 +42,11 @@ __all__ = [
 
 MAX_TERMS = 256
 MAX_INT = (1 << 63) - 1
+#: Symbols and functions inside one function.  A function of a sum occurs in every term of a product with a
+#: sum, so that text doubles with each level of nesting.
+MAX_FUNC_SIZE = 4096
+#: Functions inside each other; what is printed then nests less than what the parser reads.
+MAX_FUNC_DEPTH = 16
 
 
 class ExprError(ValueError):
@@ -428,7 +433,24 @@ def _fold(name: str, a: IntLike, b: IntLike, op: Callable[[int, int], int]) -> E
         raise ExprError(f"division by zero in {name}({x}, 0)")
     if x.is_const and y.is_const:
         return const(op(x.value, y.value))
-    return _atom(Func(name, (x, y)))
+    return _func(name, (x, y))
+
+
+def _func(name: str, args: tuple[Expr, ...]) -> Expr:
+    """A function as an expression, if it is not too large."""
+    left, todo = MAX_FUNC_SIZE, [(e, 1) for e in args]
+    while todo:
+        e, depth = todo.pop()
+        for m, _ in e.terms:
+            for a, p in m:
+                left -= p
+                if left < 0:
+                    raise ExprError(f"{name}() of an expression with more than {MAX_FUNC_SIZE} parts")
+                if isinstance(a, Func):
+                    if depth >= MAX_FUNC_DEPTH:
+                        raise ExprError(f"more than {MAX_FUNC_DEPTH} functions inside each other")
+                    todo.extend([(x, depth + 1) for x in a.args] * p)
+    return _atom(Func(name, args))
 
 
 def CeilDiv(a: IntLike, b: IntLike) -> Expr:  # noqa: N802 - the field's name for it
@@ -456,7 +478,7 @@ def Ratio(a: IntLike, b: IntLike) -> Expr:  # noqa: N802
     x, y = Expr.of(a), Expr.of(b)
     if y.is_const and y.value == 0:
         raise ExprError(f"division by zero in {x} / 0")
-    return _atom(Func("Ratio", (x, y)))
+    return _func("Ratio", (x, y))
 
 
 def _min_max(name: str, values: tuple[IntLike, ...], pick: Callable[[list[int]], int]) -> Expr:
@@ -475,7 +497,7 @@ def _min_max(name: str, values: tuple[IntLike, ...], pick: Callable[[list[int]],
             raise ExprError(f"{name} of nothing")
         return const(pick(numbers))
     args = ([const(pick(numbers))] if numbers else []) + rest
-    return args[0] if len(args) == 1 else _atom(Func(name, tuple(args)))
+    return args[0] if len(args) == 1 else _func(name, tuple(args))
 
 
 def is_single_atom(e: Expr) -> bool:

@@ -484,7 +484,7 @@ ROWS: tuple[OpDef, ...] = (
         ),
         calls={A2: Call("Cast", "cast", frozenset()), P310: Call("Cast", "cast", frozenset())},
         cost="cast",
-        doc="conversion; float to int truncates as NumPy's astype does",
+        doc="conversion; to integers it truncates and saturates",
     ),
     OpDef(
         "Broadcast",

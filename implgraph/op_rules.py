@@ -179,4 +179,8 @@ def cast_reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     mode = attrs.get("round") or ("TRUNC" if to.kind in "iu" else "")
     if mode and x.dtype.kind == "f":
         return np.asarray(ROUNDING[mode](x))
+    if to.kind in "iu" and x.dtype.kind in "iu" and to.bits < 64:
+        # As the chip's Cast does, and unlike astype, which wraps.
+        limits = np.iinfo(to.name)
+        return np.asarray(np.clip(x, limits.min, limits.max))
     return np.asarray(x)

@@ -320,9 +320,9 @@ class _Rewriter:
             # Rounding to nearest twice is not rounding once: first to an integer, then on exactly.
             return self._cast(self._cast_node(self._cast(x, SINGLE, ""), SINGLE, mode), to, "")
         for step in route:
-            # A narrower float between must not round up to the next integer.
-            cut = down and not mode and step == "float16"
-            x = self._cast_node(x, BY_NAME[step], "TRUNC" if cut else mode)
+            # A narrower float between must not round up to the next integer; a wider one does not round.
+            how = (mode or "TRUNC") if down and step == "float16" else mode
+            x = self._cast_node(x, BY_NAME[step], "" if down and step == "float32" else how)
         return x
 
     def _unavailable(self, what: str, hint: str = "") -> AutofuseError:

@@ -263,14 +263,19 @@ def _number_tensors(
 
 
 def _check_budget(impl: ImplGraph) -> None:
-    """With all sizes known, the smallest legal tile must fit UB; with symbols, the smallest tile of size-1 axes."""
+    """The smallest legal tile must fit UB, at the smallest sizes that symbols may have.
+
+    With two buffers per queue, a symbolic axis is taken as long: where one granule of it does not fit, single buffers
+    do better.
+    """
     spec = impl.tiling
     env = {s.name: max(s.min, 1) for s in impl.symbols}
     if spec.tile_max is not None and spec.tile_max.evaluate(env) < 1:
         raise TemplateRejectedError(
             f"one tile takes more rows than a DMA command moves: {spec.tile_max} tiles of them fit"
         )
-    tile = smallest_tile(spec, env)
+    double = any(b.buf_num > 1 for b in impl.buffers)
+    tile = spec.granule if impl.symbols and double else smallest_tile(spec, env)
     env[spec.tile_size] = tile
     used = spec.ub.evaluate(env)
     if used <= spec.ub_limit:
@@ -293,11 +298,18 @@ def _buffer_line(b: BufferPlan, env: dict[str, int]) -> str:
     return f"{buffer_title(b)} {b.buf_num} x {b.nbytes.evaluate(env)} bytes"
 
 
+_HINTS = {
+    "AF3002": "another target may have what is missing here; the notes say what that is",
+    "AF3003": "split the graph into smaller groups, or cut it where the fewest tensors are alive",
+    "AF3004": "split the graph into smaller groups, or cut it where the fewest tensors are alive",
+}
+
+
 def _nothing_fits(g: GroupInput, rejected: Sequence[Rejected]) -> AutofuseError:
     """The error has the code of the first template, which asks for the least."""
     return AutofuseError.of(
         rejected[0].code,
         f"no template fits group {g.group} of {g.graph} on {g.target.name}",
-        hint="split the graph into smaller groups, or cut it where the fewest tensors are alive",
+        hint=_HINTS[rejected[0].code],
         notes=[f"{r.template}: {r.reason}" for r in rejected],
     )

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from autofuse.frontends.builder import MAX_ELEMENTS, MAX_SIZE, GraphBuilder, is_moderate
 from autofuse.frontends.json_positions import quote
-from autofuse.frontends.names import identifier
+from autofuse.frontends.names import symbol_identifier
 from autofuse.implgraph.expr import (
     CeilDiv,
     Expr,
@@ -191,7 +191,7 @@ class Sizes:
         return value
 
     def _fresh(self, name: str, *, unnamed: bool = False) -> Expr:
-        word = identifier(name, self._builder.taken)
+        word = symbol_identifier(name, self._builder.taken)
         self._builder.symbols[word] = Symbol(word, _MIN, MAX_SIZE)
         if unnamed:
             self._unnamed.add(word)

@@ -20,16 +20,28 @@ from typing import Any, NamedTuple
 
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "Document", "Findings", "escape", "load", "quote"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MAX_VALUES",
+    "Document",
+    "Findings",
+    "escape",
+    "load",
+    "quote",
+]
 
 MAX_BYTES = 16 << 20
 MAX_DEPTH = 64
+#: Commas outside of texts, which is about the number of values: ten thousand nodes need fewer.
+MAX_VALUES = 1 << 20
 #: More findings than this say nothing new; the last one then gives the number of those left out.
 MAX_FINDINGS = 1000
 
 _INT_MIN, _INT_MAX = -(1 << 63), (1 << 64) - 1
 _TOKEN = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")|([{}\[\],])|([^\s{}\[\],:"]+)', re.S)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.S)
 _BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.S)
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 
@@ -182,6 +194,14 @@ def load(data: str | bytes, path: str = "") -> Document:
             hint="a graph describes one fused kernel; split the graph",
         )
     text = _decode(data, path)
+    # Before anything is made of them: millions of small values cost far more than their bytes.
+    if text.count(",") > MAX_VALUES and _STRING.sub("", text).count(",") > MAX_VALUES:
+        raise AutofuseError.of(
+            "AF1003",
+            f"the file has more than {MAX_VALUES} values",
+            where=Where(path),
+            hint="a graph describes one fused kernel; split the graph",
+        )
     odd = _SURROGATE.search(text) is not None
 
     def note(value: Any) -> Any:

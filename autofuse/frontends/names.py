@@ -9,7 +9,14 @@ from __future__ import annotations
 import hashlib
 import re
 
-__all__ = ["MAX_LENGTH", "MAX_NAME", "identifier", "is_reserved", "legal_name"]
+__all__ = [
+    "MAX_LENGTH",
+    "MAX_NAME",
+    "identifier",
+    "is_reserved",
+    "legal_name",
+    "symbol_identifier",
+]
 
 #: Longest identifier, in characters.
 MAX_LENGTH = 64
@@ -98,9 +105,15 @@ _MATH_NAMES = frozenset(
     f"{c}{name}{suffix}" for c in ("", "c") for name in _MATH.split() for suffix in ("", "f", "l")
 )
 _RESERVED = _MATH_NAMES.union(f"{_CPP} {_LIBRARY} {_ASCENDC} {_GENERATED}".split())
-# Axes and tile sizes of generated code (z0, z0z1T, z0t_size) and macros of the toolchain.
+# Axes and tile sizes of generated code (z0, z0z1T, z0t_size), its local variables, and macros of the toolchain.
 _RESERVED_FORM = re.compile(
-    r"(?:(?:z\d+)+\w*|(?:ACL|ASCENDC|AUTOFUSE|CANN|EVENT|GM|PIPE|TILING)_\w*|autofuse_\w*)\Z", re.A
+    r"(?:(?:z\d+)+\w*|(?:ACL|ASCENDC|AUTOFUSE|CANN|EVENT|GM|PIPE|TILING)_\w*|autofuse_\w*"
+    r"|(?:block|buf|bytes|offset|que|row)\d+|row_size|id)\Z",
+    re.A,
+)
+# Symbols become local variables of the kernel, beside those that end like this.
+_LOCAL_FORM = re.compile(
+    r"\w+_(?:gm|local|scalar|tmp|actual_size|axis_size|loop_size|(?:Data|Output)_\d+)\Z", re.A
 )
 
 
@@ -138,6 +151,12 @@ def identifier(text: str, taken: set[str] | None = None) -> str:
     unique = word if word not in taken else _numbered(word, _free_number(word, taken))
     taken.add(unique)
     return unique
+
+
+def symbol_identifier(text: str, taken: set[str]) -> str:
+    """:func:`identifier` for a symbol, which shares its scope with the locals of a kernel."""
+    word = identifier(text)
+    return identifier(f"{word[: MAX_LENGTH - 2]}_v" if _LOCAL_FORM.match(word) else text, taken)
 
 
 def _numbered(word: str, n: int) -> str:

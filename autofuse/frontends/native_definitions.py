@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from autofuse.frontends.builder import GraphBuilder, is_moderate, shape_text
 from autofuse.frontends.json_positions import Findings, escape, quote
 from autofuse.frontends.layout import Layout, checked_layout
-from autofuse.frontends.names import MAX_NAME, identifier, legal_name
+from autofuse.frontends.names import MAX_NAME, identifier, legal_name, symbol_identifier
 from autofuse.frontends.native_model import InputModel, SymbolModel
 from autofuse.frontends.pydantic_errors import did_you_mean
 from autofuse.implgraph.dtypes import BY_NAME, DType, dtype
@@ -169,7 +169,7 @@ class Definitions:
             if model.hint is not None and not model.min <= model.hint <= model.max:
                 text = f"the hint {model.hint} is not between min {model.min} and max {model.max}"
                 self.findings.add("AF1104", text, f"{pointer}/hint")
-            word = identifier(name, self.builder.taken)
+            word = symbol_identifier(name, self.builder.taken)
             self.symbols[name] = word
             self.builder.symbols[word] = Symbol(word, model.min, model.max, model.hint)
 

@@ -58,7 +58,11 @@ def random_inputs(
         if special and tensor.dtype.kind == "f":
             _mix_special(rng, data)
         data = data.reshape(shape)
-        out[name] = data if tensor.strides is None else strided_copy(data, tensor, symbols)
+        out[name] = (
+            data
+            if tensor.strides is None and tensor.offset is None
+            else strided_copy(data, tensor, symbols)
+        )
     return out
 
 

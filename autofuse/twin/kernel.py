@@ -186,10 +186,11 @@ class TwinKernel:
             return (
                 array if array.flags.c_contiguous and array.flags.aligned else array.copy(order="C")
             )
-        _, strides, _ = buffer_extent(tensor, sizes)
+        offset, strides, _ = buffer_extent(tensor, sizes)
         have = tuple(s // array.itemsize for s in array.strides)
         fits = all(n <= 1 or h == s for n, h, s in zip(array.shape, have, strides, strict=True))
-        return array if fits and array.size else strided_copy(array, tensor, sizes)
+        whole = fits and array.size and _memory_before(array) >= offset * array.itemsize
+        return array if whole else strided_copy(array, tensor, sizes)
 
     def _output(
         self, o: GraphOutput, arrays: Mapping[str, Array], sizes: Mapping[str, int], poison: int
@@ -247,6 +248,16 @@ class _Frame:
         self.pointers.append(start)
         self.regions.append(Region(start, size, name, True))
         self._keep.append(array)
+
+
+def _memory_before(array: Array) -> int:
+    """Bytes before the array's first element that belong to the buffer it is a view of."""
+    owner: Any = array
+    while getattr(owner, "base", None) is not None:
+        owner = owner.base
+    if not isinstance(owner, np.ndarray):
+        return 0
+    return array.ctypes.data - owner.ctypes.data
 
 
 def _as_array(tensor: Tensor, value: Any) -> Array:

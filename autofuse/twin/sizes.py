@@ -100,8 +100,9 @@ def _fit(graph: FusionGraph, sizes: dict[str, int], max_elements: int) -> dict[s
             name = max(sizes, key=lambda n: (sizes[n] > low[n], sizes[n]))
             if sizes[name] <= low[name]:
                 return sizes
-            # Keeps odd sizes odd.
-            sizes[name] = max(low[name], sizes[name] // 2 | (sizes[name] & 1))
+            # Keeps odd sizes odd; 1 halves to itself that way, so it goes down by one.
+            half = sizes[name] // 2 | (sizes[name] & 1)
+            sizes[name] = max(low[name], min(half, sizes[name] - 1))
     except ExprError:
         return None
     return sizes

@@ -2,6 +2,7 @@
 
 import functools
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,6 +66,11 @@ ABS = """\
 .buf_num = 2
 .reuse_id = 1
 """
+
+
+@pytest.fixture(autouse=True)
+def _cache(cache_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(cache_dir))
 
 
 @functools.cache

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from autofuse.codegen.generate import generate
 from autofuse.implgraph.canonicalise import canonicalise
 from autofuse.implgraph.lowering import lower

@@ -66,7 +66,7 @@ def classes_of(graph: FusionGraph, text: str) -> set[str]:
 
 
 def round_robin(folders: dict[str, list[Path]]) -> Iterator[Path]:
-    """One graph of every network after the other; of each network one from the middle first."""
+    """One graph of every network after the other, in an order that looks random."""
     rng = random.Random(0)
     left = [rng.sample(folders[f], len(folders[f])) for f in sorted(folders)]
     while left:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError, Diagnostic
@@ -72,6 +73,17 @@ def test_ub_overflow_names_buffers_bytes_limit_and_the_tile_that_fits() -> None:
 
 def test_not_even_one_element_fits() -> None:
     assert "not even a tile of 1 fits" in refused(pyramid(8), with_ub(256)).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("alive", "target"),
+    [
+        pytest.param(3, with_ub(1024), id="AF3003"),
+        pytest.param(70, api.DEFAULT_TARGET, id="AF3004"),
+    ],
+)
+def test_the_text(alive: int, target: str | TargetSpec, snapshot: SnapshotAssertion) -> None:
+    assert str(refused(pyramid(alive), target)) == snapshot
 
 
 @pytest.mark.twin

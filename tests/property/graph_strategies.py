@@ -19,7 +19,7 @@ from autofuse.implgraph.infer import infer_node, operand_dtypes
 from autofuse.implgraph.ops import OpError, lookup
 
 SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 200)
-FLOATS = ("float32", "float16", "bfloat16")
+LARGE = (255, 256, 257, 1000, 2047, 2048, 4095, 4096, 4097, 8200, 20_000)
 WIDE = ("float32", "float16", "bfloat16", "int32", "int16", "bool", "int8", "uint8", "int64")
 
 UNARY = ("Abs", "Exp", "Ln", "Sqrt", "Relu", "Tanh", "Erf", "Sin", "Cos", "Rsqrt", "Reciprocal")
@@ -28,6 +28,9 @@ EASY_UNARY = ("Abs", "Relu", "Neg", "Identity", "Square", "Floor", "Tanh", "Sigm
 BINARY = ("Add", "Sub", "Mul", "Div", "Maximum", "Minimum", "Pow")
 COMPARE = ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")
 LOGICAL = ("LogicalAnd", "LogicalOr")
+#: Steps of a graph, the frequent ones several times.
+KINDS = ("unary", "unary", "binary", "binary", "binary", "binary", "compare", "select", "logical")
+KINDS += ("cast", "cast", "broadcast", "reshape", "addn", "truth")
 #: Codes with which a legal graph may be refused.
 REFUSALS = frozenset({"AF2101", "AF2102", "AF3001", "AF3002", "AF3003", "AF3004"})
 
@@ -68,7 +71,8 @@ class GraphMaker:
         shape: list[int] = []
         left = self.options.max_elements
         for _ in range(rank):
-            fitting = [s for s in SIZES if s <= left]
+            pool = LARGE if self.chance(6) else SIZES
+            fitting = [s for s in pool if s <= left] or [1]
             shape.append(self.rng.choice(fitting))
             left //= shape[-1]
         self.rng.shuffle(shape)
@@ -130,7 +134,9 @@ class GraphMaker:
         self.inputs.append(name)
         return name
 
-    def add(self, op: str, operands: list[str | Constant], attrs: dict[str, Any] | None = None) -> str:
+    def add(
+        self, op: str, operands: list[str | Constant], attrs: dict[str, Any] | None = None
+    ) -> str:
         """Name of the result; empty if the op does not take these operands."""
         values = [o if isinstance(o, Constant) else self.tensors[o] for o in operands]
         try:
@@ -193,10 +199,7 @@ class GraphMaker:
     def step(self) -> None:
         """Try to add one op."""
         rng = self.rng
-        kind = rng.choice(
-            ("unary", "unary", "binary", "binary", "binary", "binary", "compare", "select")
-            + ("logical", "cast", "cast", "broadcast", "reshape", "addn", "truth")
-        )
+        kind = rng.choice(KINDS)
         any_of = self.named()
         if kind == "unary":
             floats = self.named(kinds="f") or any_of
@@ -227,7 +230,9 @@ class GraphMaker:
             a = rng.choice(bools)
             self.add(rng.choice(LOGICAL), [a, self.operand(a)])
         elif kind == "cast":
-            self.add("Cast", [rng.choice(any_of)], {"dtype": rng.choice(self.options.dtypes)})
+            a, to = rng.choice(any_of), BY_NAME[rng.choice(self.options.dtypes)]
+            if not _narrows(self.tensors[a].dtype, to):
+                self.add("Cast", [a], {"dtype": to.name})
         elif kind == "broadcast":
             a = rng.choice(any_of)
             want = _shape(self.tensors[rng.choice(any_of)])
@@ -245,7 +250,9 @@ class GraphMaker:
         """The graph."""
         rng, options = self.rng, self.options
         full = self.full_shape()
-        palette = [rng.choice(options.dtypes[:2]) if self.chance(55) else rng.choice(options.dtypes)]
+        palette = [
+            rng.choice(options.dtypes[:2]) if self.chance(55) else rng.choice(options.dtypes)
+        ]
         palette += [rng.choice(options.dtypes) for _ in range(rng.randint(0, 2))]
         many = self.chance(6)
         for _ in range(rng.randint(8, 14) if many else rng.randint(1, options.max_inputs // 2 + 1)):
@@ -305,6 +312,13 @@ class GraphMaker:
 
 def _shape(t: Tensor) -> Shape:
     return tuple(s.value for s in t.shape)
+
+
+def _narrows(have: DType, to: DType) -> bool:
+    """True between integers where values may not fit: the chip saturates, NumPy wraps."""
+    if have.kind not in "iu" or to.kind not in "iu":
+        return False
+    return to.bits < have.bits or (to.bits == have.bits and to.kind != have.kind) or to.kind == "u"
 
 
 def _broadcasts(a: Shape, b: Shape) -> bool:

@@ -196,3 +196,11 @@ def test_a_crash_and_a_loop_are_findings(abs_files, abs_graph):
 def test_a_constant_only_output(abs_graph):
     t = Tensor("x", abs_graph.tensors["x"].dtype, (const(1),))
     assert solve_symbols(replace(abs_graph, symbols=(), tensors={"x": t}), {"x": (1,)}, {}) == {}
+
+
+def test_an_array_without_memory_before_it_is_no_view_with_offset() -> None:
+    from autofuse.twin.kernel import _memory_before
+
+    buffer = np.zeros(16, np.float32)
+    assert _memory_before(buffer) == 0
+    assert _memory_before(buffer[4:].reshape(3, 4)) == 16

@@ -1,0 +1,152 @@
+"""Passes over KernelIR: barriers, names, unused definitions."""
+
+from __future__ import annotations
+
+import pytest
+
+from autofuse.codegen.kernel_ir import (
+    Alloc,
+    Barrier,
+    Call,
+    DmaBlock,
+    For,
+    GetBuf,
+    KernelFn,
+    Let,
+    LocalArg,
+    ReturnIfEmpty,
+    Stmt,
+)
+from autofuse.codegen.passes import PIPELINE, run_passes
+from autofuse.codegen.passes.barriers import InsertBarriers
+from autofuse.codegen.passes.unused import RemoveUnused
+from autofuse.implgraph.dtypes import BY_NAME
+from autofuse.implgraph.expr import ONE, ZERO, const, sym
+
+F32 = BY_NAME["float32"]
+TWICE = const(2)
+
+
+def call(dst: str, *src: str) -> Call:
+    args = tuple(LocalArg(x) for x in (dst, *src))
+    return Call("Op", args, (dst,), src)
+
+
+def fn(*body: Stmt) -> KernelFn:
+    return KernelFn("f", ("p",), body)
+
+
+def text(body: tuple[Stmt, ...]) -> str:
+    """Calls by destination, barriers as |, loops in brackets."""
+    out = ""
+    for s in body:
+        if isinstance(s, Call):
+            out += s.writes[0]
+        elif isinstance(s, Barrier):
+            out += "|"
+        elif isinstance(s, For):
+            out += f"[{text(s.body)}]"
+    return out
+
+
+def barriers(*body: Stmt) -> str:
+    return text(InsertBarriers()(fn(*body)).body)
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([("a", "x"), ("b", "x")], "ab"),
+        ([("a", "x"), ("b", "a")], "a|b"),
+        ([("a", "x"), ("a", "y")], "a|a"),
+        ([("a", "x"), ("x", "y")], "a|x"),
+        ([("a", "x"), ("b", "y"), ("c", "a", "b"), ("d", "b")], "ab|cd"),
+        ([("a", "a"), ("a", "a")], "a|a"),
+    ],
+)
+def test_calls_that_touch_the_same_bytes_are_kept_apart(calls, expected):
+    assert barriers(*(call(*c) for c in calls)) == expected
+
+
+def test_names_of_one_buffer_are_the_same_bytes():
+    bufs = [GetBuf("a", "buf0", F32), GetBuf("b", "buf0", F32), GetBuf("c", "buf1", F32)]
+    assert barriers(*bufs, call("a", "x"), call("b", "y"), call("c", "x")) == "a|bc"
+
+
+def test_barrier_for_what_stands_before_a_loop_runs_once():
+    loop = For("i", TWICE, (call("b", "a"),))
+    assert barriers(call("a", "x"), loop) == "a|[|b]"
+    loop = For("i", TWICE, (Alloc("b", "que0", F32), call("b", "a")))
+    assert barriers(call("a", "x"), loop) == "a|[b]"
+
+
+def test_loop_that_touches_nothing_from_before_needs_no_barrier_before_it():
+    loop = For("i", TWICE, (Alloc("b", "que0", F32), call("b", "y")))
+    assert barriers(call("a", "x"), loop) == "a[b]"
+
+
+def test_end_of_an_iteration_meets_its_start():
+    loop = For("i", TWICE, (call("a", "x"), call("c", "y")))
+    assert barriers(loop) == "[|ac]"
+
+
+def test_barrier_that_moves_what_the_end_leaves_pending():
+    # c conflicts with a only; in the next iteration b conflicts with c, and then a with b.
+    body = (call("a", "b"), call("b", "q"), call("q", "a"))
+    found = barriers(For("i", TWICE, body))
+    unrolled = 3 * found[1:-1]
+    last: dict[str, int] = {}
+    segment = 0
+    reads = {"a": "b", "b": "q", "q": "a"}
+    for c in unrolled:
+        if c == "|":
+            segment += 1
+            continue
+        assert last.get(reads[c], -1) != segment, "read after write"
+        last[c] = segment
+
+
+def test_what_follows_a_loop_is_kept_apart_from_it():
+    assert barriers(For("i", TWICE, (call("a", "x"),)), call("b", "a")) == "[|a]|b"
+
+
+def test_a_fresh_queue_buffer_has_no_past():
+    body = (Alloc("a", "que0", F32), call("a", "x"))
+    assert barriers(For("i", TWICE, body)) == "[a]"
+
+
+def test_nested_loops():
+    inner = For("j", TWICE, (call("a", "x"),))
+    assert barriers(For("i", TWICE, (inner, call("b", "a")))).count("|") >= 2
+
+
+def test_unused_sizes_go_and_chains_of_them_too():
+    body = (
+        Let("a", const(4)),
+        Let("b", sym("a") + 1),
+        Let("c", const(5)),
+        Let("n", sym("c")),
+        ReturnIfEmpty("n"),
+    )
+    assert [s.name for s in RemoveUnused()(fn(*body)).body if isinstance(s, Let)] == ["c", "n"]
+
+
+def test_sizes_used_in_a_loop_stay():
+    from autofuse.codegen.kernel_ir import CopyIn
+
+    copy = CopyIn("x", ZERO, "gm", sym("a") * sym("i"), F32, DmaBlock(ONE, ONE, ZERO, ZERO))
+    body = (
+        Let("a", const(4)),
+        Let("n", const(2)),
+        For("i", sym("n"), (Let("unused", sym("a")), copy)),
+    )
+    out = RemoveUnused()(fn(*body)).body
+    assert [s.name for s in out if isinstance(s, Let)] == ["a", "n"]
+    assert [type(s) for s in out[-1].body] == [CopyIn]
+
+
+def test_passes_are_named_and_change_nothing_the_second_time():
+    assert len({p.name for p in PIPELINE}) == len(PIPELINE)
+    loop = For("i", TWICE, (call("a", "x"), call("b", "a")))
+    once = run_passes(fn(Let("n", const(1)), loop))
+    assert RemoveUnused()(once) == once

@@ -1,0 +1,179 @@
+"""Legalisation: which calls an op becomes, by dtype and by kind of operand."""
+
+import math
+
+import pytest
+
+from autofuse.diagnostics import AutofuseError
+
+X = {"x": ("float32", [64])}
+XY = {"x": ("float32", [64]), "y": ("float32", [64])}
+
+
+def ops(nodes):
+    return [n.op for n in nodes.values() if n.op not in ("Load", "Store", "Scalar")]
+
+
+def scalars(nodes):
+    return [n.attrs["value"] for n in nodes.values() if n.op == "Scalar"]
+
+
+def test_tensors_keep_the_binary_call(legal):
+    assert ops(legal(XY, [("z", "Add", ["x", "y"])], ["z"])) == ["Add"]
+
+
+@pytest.mark.parametrize("operands", [["x", 2.5], [2.5, "x"]])
+@pytest.mark.parametrize(
+    ("op", "call"), [("Add", "Adds"), ("Mul", "Muls"), ("Maximum", "Maxs"), ("Minimum", "Mins")]
+)
+def test_constant_on_either_side_becomes_the_scalar_form(legal, op, call, operands):
+    nodes = legal(X, [("z", op, operands)], ["z"])
+    assert ops(nodes) == [call]
+    assert scalars(nodes) == [2.5]
+
+
+def test_subtracted_constant_is_added_negated(legal):
+    nodes = legal(X, [("z", "Sub", ["x", 2.5])], ["z"])
+    assert ops(nodes) == ["Adds"]
+    assert scalars(nodes) == [-2.5]
+
+
+def test_constant_minus_tensor(legal):
+    nodes = legal(X, [("z", "Sub", [2.5, "x"])], ["z"])
+    assert sorted(ops(nodes)) == ["Adds", "Muls"]
+    assert sorted(scalars(nodes)) == [-1, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("divisor", "expected"),
+    [(4.0, ["Muls"]), (-0.5, ["Muls"]), (3.0, ["Duplicate", "Div"]), (0.0, ["Duplicate", "Div"])],
+)
+def test_only_division_by_a_power_of_two_is_a_product(legal, divisor, expected):
+    assert ops(legal(X, [("z", "Div", ["x", divisor])], ["z"])) == expected
+
+
+@pytest.mark.parametrize("divisor", [math.inf, math.nan])
+def test_division_by_a_number_that_is_not_finite(legal, divisor):
+    assert ops(legal(X, [("z", "Div", ["x", divisor])], ["z"])) == ["Duplicate", "Div"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "swapped", "op"),
+    [("LT", "GT", "Less"), ("GE", "LE", "GreaterEqual"), ("EQ", "EQ", "Equal")],
+)
+def test_compare_with_a_constant(legal, mode, swapped, op):
+    right = legal(X, [("z", op, ["x", 1.0])], ["z"])
+    left = legal(X, [("z", op, [1.0, "x"])], ["z"])
+    assert next(n for n in right.values() if n.op == "CompareScalar").attrs["mode"] == mode
+    assert next(n for n in left.values() if n.op == "CompareScalar").attrs["mode"] == swapped
+
+
+def test_stored_truth_value_becomes_bytes(legal):
+    nodes = legal(XY, [("z", "Less", ["x", "y"])], ["z"])
+    assert ops(nodes) == ["Compare", "Duplicate", "SelectMask", "Cast"]
+    store = next(n for n in nodes.values() if n.op == "Store")
+    assert nodes[store.inputs[0]].y.dtype.name == "bool"
+
+
+def test_loaded_truth_value_becomes_a_mask(legal):
+    graph = ({"c": ("bool", [64]), **XY}, [("z", "Select", ["c", "x", "y"])], ["z"])
+    nodes = legal(*graph)
+    assert sorted(ops(nodes)) == ["Cast", "CompareScalar", "SelectMask"]
+    select = next(n for n in nodes.values() if n.op == "SelectMask")
+    assert nodes[select.inputs[0]].y.dtype.name == "mask"
+
+
+def test_select_with_a_constant_first_turns_the_condition_round(legal):
+    graph = (XY, [("c", "Less", ["x", "y"]), ("z", "Select", ["c", 0.0, "y"])], ["z"])
+    nodes = legal(*graph)
+    assert sorted(ops(nodes)) == ["Compare", "MaskNot", "SelectMask"]
+    select = next(n for n in nodes.values() if n.op == "SelectMask")
+    assert nodes[select.inputs[2]].op == "Scalar"
+
+
+@pytest.mark.parametrize("op", ["Sigmoid", "Rsqrt", "Square", "Neg", "Exp", "Floor"])
+def test_bfloat16_is_computed_in_float32_without_rounding_between(legal, op):
+    nodes = legal({"x": ("bfloat16", [64])}, [("z", op, ["x"])], ["z"])
+    casts = [n for n in nodes.values() if n.op == "Cast" and n.y.dtype.name == "bfloat16"]
+    assert len(casts) == 1
+    inside = [n for n in nodes.values() if n.op not in ("Load", "Store", "Scalar", "Cast")]
+    assert all(n.y.dtype.name == "float32" for n in inside)
+
+
+@pytest.mark.parametrize("op", ["Floor", "Ceil", "Round", "Trunc"])
+def test_rounding_is_a_cast_to_the_same_type(legal, op):
+    nodes = legal(X, [("z", op, ["x"])], ["z"])
+    mode = {"Floor": "FLOOR", "Ceil": "CEIL", "Round": "RINT", "Trunc": "TRUNC"}[op]
+    assert [n.attrs["round"] for n in nodes.values() if n.op == "Cast"] == [mode]
+
+
+def test_float_to_a_narrow_integer_never_rounds_up_on_the_way(legal):
+    nodes = legal(X, [("z", "Cast", ["x"], {"dtype": "int8"})], ["z"])
+    casts = [(n.y.dtype.name, n.attrs["round"]) for n in nodes.values() if n.op == "Cast"]
+    assert casts == [("float16", "TRUNC"), ("int8", "TRUNC")]
+
+
+@pytest.mark.parametrize("mode", ["FLOOR", "CEIL", "TRUNC"])
+@pytest.mark.parametrize("source", ["bfloat16", "float16"])
+def test_wider_float_on_the_way_to_an_integer_does_not_round(legal, source, mode):
+    x = {"x": (source, [64])}
+    nodes = legal(x, [("z", "Cast", ["x"], {"dtype": "int64", "round": mode})], ["z"])
+    casts = [(n.y.dtype.name, n.attrs["round"]) for n in nodes.values() if n.op == "Cast"]
+    assert casts[0] == ("float32", "NONE")
+    assert casts[-1] == ("int64", mode)
+
+
+def test_float_to_bool_compares_with_zero(legal):
+    nodes = legal(X, [("z", "Cast", ["x"], {"dtype": "bool"})], ["z"])
+    assert ops(nodes)[0] == "CompareScalar"
+
+
+def test_equal_expressions_are_made_once(legal):
+    nodes = legal(X, [("a", "Div", ["x", 3.0]), ("b", "Div", ["a", 3.0])], ["a", "b"])
+    assert ops(nodes).count("Duplicate") == 1
+
+
+@pytest.mark.parametrize(("x", "count"), [(1, 0), (2, 1), (3, 2)])
+def test_power_with_a_small_exponent(legal, x, count):
+    nodes = legal(X, [("z", "Pow", ["x", float(x)])], ["z"])
+    assert ops(nodes).count("Mul") == count
+    assert "Pow" not in ops(nodes)
+
+
+def test_run_time_scalar_is_an_operand_and_not_filled(legal):
+    nodes = legal({**X, "s": ("float32", [1])}, [("z", "Mul", ["x", "s"])], ["z"])
+    assert ops(nodes) == ["Muls"]
+
+
+def test_group_of_one_element_uses_tensor_calls(legal):
+    one = {"x": ("float32", [1]), "y": ("float32", [1])}
+    assert ops(legal(one, [("z", "Sub", ["x", "y"])], ["z"])) == ["Sub"]
+
+
+def test_uniform_output_is_filled(legal):
+    nodes = legal(
+        {**X, "s": ("float32", [])},
+        [("a", "Abs", ["s"]), ("b", "Broadcast", ["a"], {"shape": [64]}), ("z", "Neg", ["x"])],
+        ["b", "z"],
+    )
+    assert "Duplicate" in ops(nodes)
+
+
+def test_unavailable_op_names_the_node_and_the_chip(legal):
+    with pytest.raises(AutofuseError) as caught:
+        legal({"x": ("int64", [8])}, [("z", "Add", ["x", "x"])], ["z"])
+    (found,) = caught.value.diagnostics
+    assert found.code == "AF3001"
+    assert "int64" in found.message
+    assert "ascend910b1" in found.message
+    assert found.where.node == "add_z"
+
+
+def test_310p_refuses_bfloat16(legal):
+    with pytest.raises(AutofuseError, match="AF3001"):
+        legal({"x": ("bfloat16", [64])}, [("z", "Exp", ["x"])], ["z"], chip="ascend310p")
+
+
+def test_input_survives_as_it_is(legal):
+    nodes = legal(X, [], ["x"])
+    assert [n.op for n in nodes.values()] == ["Load", "Store"]

@@ -1,0 +1,153 @@
+"""Memory plan: queues and TBufs, live ranges, reuse, limits of the chip."""
+
+import pytest
+
+from autofuse.implgraph.graph import AllocType, Position
+from autofuse.schedule.memory import plan_memory
+from autofuse.schedule.placement import place
+from autofuse.schedule.rejection import TemplateRejectedError
+from autofuse.schedule.tiling_axes import Choice
+
+GENERAL = Choice("general", "", 0, padded=False)
+
+
+@pytest.fixture
+def plan(group, target):
+    def do(inputs, nodes, outputs, *, buf_num=2, choice=GENERAL):
+        placed = place(group(inputs, nodes, outputs), choice)
+        return plan_memory(placed, target, buf_num)
+
+    return do
+
+
+def chain(count, op="Exp"):
+    nodes = [("t0", op, ["x"])] + [(f"t{i}", op, [f"t{i - 1}"]) for i in range(1, count)]
+    return {"x": ("float32", [4096])}, nodes, [f"t{count - 1}"]
+
+
+def many_alive(count):
+    """Every input is used twice, far apart."""
+    inputs = {f"x{i}": ("float32", [4096]) for i in range(count)}
+    nodes, last = [], "x0"
+    for k in range(2):
+        for i in range(1, count):
+            op = "Add" if k == 0 else "Mul"
+            nodes.append((f"t{k}_{i}", op, [last, f"x{i}"]))
+            last = f"t{k}_{i}"
+    return inputs, nodes, [last]
+
+
+def kinds(p):
+    return [(b.kind, b.position, b.copy) for b in p.buffers]
+
+
+def test_one_op_needs_two_queues(plan):
+    p = plan(*chain(1))
+    assert kinds(p) == [
+        ("queue", Position.VECIN, False),
+        ("queue", Position.VECOUT, False),
+    ]
+    assert all(b.buf_num == b.depth == 2 for b in p.buffers)
+
+
+def test_bytes_add_up_with_the_number_of_buffers(plan):
+    p = plan(*chain(1))
+    t = next(iter(p.ub.symbols()))
+    assert p.ub.evaluate({t: 64}) == 2 * 256 + 2 * 256
+    assert p.ub.evaluate({t: 63}) == 2 * 256 + 2 * 256
+    single = plan(*chain(1), buf_num=1)
+    assert single.ub.evaluate({t: 64}) == 2 * 256
+
+
+def test_chain_takes_over_its_buffer(plan):
+    p = plan(*chain(6))
+    bufs = [b for b in p.buffers if b.kind == "buf"]
+    assert len(bufs) == 1
+    assert len(bufs[0].tensors) == 5
+
+
+def test_call_that_must_not_overwrite_its_operand_gets_another_buffer(plan):
+    p = plan(*chain(4, "Tanh"))
+    where = {n.name: n.y.buf for n in p.nodes if n.op == "Tanh"}
+    tmp = {n.name: n.tmp_buffers[0].id for n in p.nodes if n.op == "Tanh"}
+    for n in p.nodes:
+        if n.op == "Tanh" and n.inputs[0] in where and where[n.name] is not None:
+            assert where[n.name] != where[n.inputs[0]]
+            assert tmp[n.name] not in (where[n.name], where[n.inputs[0]])
+
+
+def test_input_that_is_stored_unchanged_shares_one_queue(plan):
+    p = plan({"x": ("float32", [4096])}, [], ["x"])
+    assert kinds(p) == [("queue", Position.VECOUT, True)]
+
+
+def test_loaded_tensor_that_is_used_and_stored_is_copied_in_ub(plan):
+    p = plan({"x": ("float32", [4096])}, [("y", "Exp", ["x"])], ["x", "y"])
+    assert [n.op for n in p.nodes].count("UbCopy") == 1
+
+
+def test_two_stores_of_one_result_share_its_buffer(plan):
+    p = plan({"x": ("float32", [4096])}, [("y", "Exp", ["x"])], ["y", "y"])
+    assert len([b for b in p.buffers if b.position is Position.VECOUT]) == 1
+
+
+def test_no_two_live_tensors_share_a_buffer(plan):
+    p = plan(*many_alive(5))
+    last = {n.name: i for i, n in enumerate(p.nodes)}
+    for i, n in enumerate(p.nodes):
+        for x in n.inputs:
+            last[x] = i
+    start = {n.name: i for i, n in enumerate(p.nodes)}
+    for b in p.buffers:
+        for early, late in zip(b.tensors, b.tensors[1:], strict=False):
+            # A result may take the place of an operand that dies with it.
+            assert last[early] <= start[late]
+
+
+def test_many_loads_alive_fall_back_to_copies_with_single_buffers(plan):
+    graph = many_alive(6)
+    with pytest.raises(TemplateRejectedError, match="alive at once"):
+        plan(*graph)
+    single = plan(*graph, buf_num=1)
+    assert sum(b.buf_num for b in single.buffers if b.position is Position.VECIN) <= 8
+    spilled = plan(*many_alive(12), buf_num=1)
+    assert any(n.op == "UbCopy" for n in spilled.nodes)
+    assert sum(b.position is Position.VECIN for b in spilled.buffers if b.kind == "queue") <= 8
+
+
+def test_more_buffers_than_a_pipe_has_are_refused(plan):
+    with pytest.raises(TemplateRejectedError, match="a TPipe has"):
+        plan(*many_alive(80), buf_num=1)
+
+
+def test_masks_take_a_bit_per_element_and_calls_whole_256_bytes(plan):
+    p = plan(
+        {"x": ("float32", [4096]), "y": ("float32", [4096])},
+        [("c", "Less", ["x", "y"]), ("z", "Select", ["c", "x", "y"])],
+        ["z"],
+    )
+    compare = next(n for n in p.nodes if n.op == "Compare")
+    buffer = next(b for b in p.buffers if b.kind == "buf" and compare.name in b.tensors)
+    (t,) = p.ub.symbols()
+    assert buffer.nbytes.evaluate({t: 256}) == 32
+    assert buffer.nbytes.evaluate({t: 257}) == 64
+    loads = next(b for b in p.buffers if b.position is Position.VECIN)
+    assert loads.nbytes.evaluate({t: 65}) == 512
+
+
+def test_scratch_space_is_a_buffer_of_its_own_while_it_is_used(plan):
+    p = plan(*chain(1, "Tanh"))
+    (tanh,) = (n for n in p.nodes if n.op == "Tanh")
+    (tmp,) = tanh.tmp_buffers
+    (t,) = p.ub.symbols()
+    assert tmp.nbytes.evaluate({t: 1000}) == 4000
+    assert tmp.nbytes.evaluate({t: 1}) == 256
+    assert any(b.kind == "buf" and b.id == tmp.id for b in p.buffers)
+
+
+def test_every_tensor_has_memory_of_one_kind(plan):
+    for n in plan(*many_alive(4)).nodes:
+        if n.op == "Store":
+            continue
+        assert (n.y.que is None) != (n.y.buf is None)
+        assert n.y.mem.alloc_type is (AllocType.QUEUE if n.y.que else AllocType.BUFFER)

@@ -1,0 +1,119 @@
+"""The scheduler as a whole: templates that are kept, conditions, limits, diagnostics."""
+
+import pytest
+
+from autofuse.diagnostics import AutofuseError
+from autofuse.implgraph.canonicalise import canonicalise
+from autofuse.implgraph.lowering import lower
+from autofuse.implgraph.verify import verify
+from autofuse.schedule.result import tiling_keys
+from autofuse.schedule.scheduler import MAX_KEYS, MAX_STATIC, schedule
+
+ROWS = (
+    {"x": ("float32", ["m", "n"]), "b": ("float32", ["n"])},
+    [("y", "Add", ["x", "b"])],
+    ["y"],
+)
+SIZES = {"m": (1, 1 << 20, 64), "n": (1, 1 << 12, 200)}
+
+
+def test_templates_are_valid_graphs(impls):
+    for impl in impls(*ROWS, **SIZES):
+        assert verify(impl) == []
+
+
+def test_names_are_unique_and_legal(impls):
+    names = [i.name for i in impls(*ROWS, **SIZES)]
+    assert len(set(names)) == len(names)
+    assert all(n.isidentifier() and n.startswith("g_0_") for n in names)
+
+
+def test_unpadded_rows_carry_the_condition_on_their_length(impls):
+    by_suffix = {(i.template, i.suffix): i.tiling for i in impls(*ROWS, **SIZES)}
+    (condition,) = by_suffix["row", ""].conditions
+    assert condition.multiple_of == 8
+    assert str(condition.value) == "n"
+    assert by_suffix["row", "unaligned"].conditions == ()
+    assert by_suffix["general", ""].conditions == ()
+
+
+def test_a_template_without_condition_takes_every_size(impls):
+    assert any(not i.tiling.conditions for i in impls(*ROWS, **SIZES))
+
+
+def test_rows_are_limited_by_one_dma_command(impls):
+    row = next(i for i in impls(*ROWS, **SIZES) if i.template == "row")
+    assert row.tiling.tile_max == 4095
+
+
+def test_tiles_of_the_last_axis_are_whole_vector_repeats(impls):
+    inputs = {"x": ("float32", [4096]), "h": ("float16", [4096])}
+    nodes = [("f", "Cast", ["h"], {"dtype": "float32"}), ("y", "Add", ["x", "f"])]
+    assert {i.tiling.granule for i in impls(inputs, nodes, ["y"]) if i.template == "general"} == {
+        128
+    }
+
+
+def test_static_graphs_keep_few_templates(impls):
+    found = impls({"x": ("float32", [40, 64]), "b": ("float32", [64])}, ROWS[1], ["y"])
+    assert 1 <= len(found) <= MAX_STATIC
+
+
+def test_tensor_numbers_are_unique_apart_from_the_copies_of_gm(impls):
+    for impl in impls(*ROWS, **SIZES):
+        ids = [n.y.mem.tensor_id for n in impl.nodes if n.y.mem and n.op not in ("Output", "Store")]
+        assert len(set(ids)) == len(ids)
+
+
+def test_keys_of_many_groups_stay_few(make, target):
+    inputs = {f"x{i}": ("float32", [f"m{i}", f"n{i}"]) for i in range(5)}
+    inputs |= {f"b{i}": ("float32", [f"n{i}"]) for i in range(5)}
+    nodes = [(f"y{i}", "Add", [f"x{i}", f"b{i}"]) for i in range(5)]
+    symbols = {f"{c}{i}": (1, 4096, None) for i in range(5) for c in "mn"}
+    graph = make(inputs, nodes, [f"y{i}" for i in range(5)], **symbols)
+    (result,) = schedule(canonicalise(lower(graph)), target)
+    assert len(result.groups) == 5
+    assert len(tiling_keys((result,))) <= MAX_KEYS
+
+
+def test_output_is_the_same_every_time(make, target):
+    graph = make(*ROWS, **SIZES)
+    first, second = (schedule(canonicalise(lower(graph)), target) for _ in range(2))
+    assert first == second
+
+
+def test_dropped_templates_have_reasons(make, target):
+    graph = make({"x": ("float32", [40, 64]), "b": ("float32", [64])}, ROWS[1], ["y"])
+    (result,) = schedule(canonicalise(lower(graph)), target)
+    assert all(r.reason and r.template for r in result.rejected)
+
+
+def test_too_many_tensors_alive_is_an_error_with_every_reason(make, target):
+    count = 80
+    inputs = {f"x{i}": ("float32", [4096]) for i in range(count)}
+    nodes, last = [], "x0"
+    for op in ("Add", "Mul"):
+        for i in range(1, count):
+            nodes.append((f"{op}{i}", op, [last, f"x{i}"]))
+            last = f"{op}{i}"
+    hint = canonicalise(lower(make(inputs, nodes, [last])))
+    with pytest.raises(AutofuseError) as caught:
+        schedule(hint, target)
+    (found,) = caught.value.diagnostics
+    assert found.code in ("AF3003", "AF3004")
+    assert found.notes
+    assert found.hint
+
+
+def test_strided_column_is_refused_with_the_distance(make, target):
+    graph = make({"x": ("float32", [64, 1], [7, 1], 0)}, [("y", "Exp", ["x"])], ["y"])
+    with pytest.raises(AutofuseError) as caught:
+        schedule(canonicalise(lower(graph)), target)
+    assert caught.value.diagnostics[0].code == "AF3002"
+    assert "7 elements apart" in caught.value.diagnostics[0].notes[0]
+
+
+def test_strided_column_beside_long_rows_is_one_value_per_row(impls):
+    inputs = {"x": ("float32", [64, 1], [7, 1], 0), "y": ("float32", [64, 100])}
+    found = impls(inputs, [("z", "Add", ["x", "y"])], ["z"])
+    assert {i.template for i in found} == {"general"}

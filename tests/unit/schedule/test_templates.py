@@ -1,0 +1,106 @@
+"""Template families: which choices they offer, and how axes are split."""
+
+import pytest
+
+from autofuse.implgraph.expr import CeilDiv, const, sym
+from autofuse.implgraph.graph import AxisType
+from autofuse.schedule.templates import general, row
+from autofuse.schedule.tiling_axes import split_axes, unmerge
+
+
+def flat(group, shape, **symbols):
+    return group({"x": ("float32", shape)}, [("y", "Exp", ["x"])], ["y"], **symbols)
+
+
+def bias(group, shape, **symbols):
+    inputs = {"x": ("float32", shape), "b": ("float32", shape[-1:])}
+    return group(inputs, [("y", "Add", ["x", "b"])], ["y"], **symbols)
+
+
+def test_general_tiles_the_innermost_axis(group):
+    (choice,) = general.choices(bias(group, [40, 64]))
+    assert (choice.template, choice.suffix, choice.position, choice.padded) == (
+        "general",
+        "",
+        1,
+        False,
+    )
+
+
+def test_group_of_one_axis_has_no_rows(group):
+    assert row.choices(flat(group, [40, 64])) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "suffixes"), [(64, [""]), (8, [""]), (7, ["unaligned"]), ("s", ["", "unaligned"])]
+)
+def test_row_length_decides_which_variants_are_tried(group, size, suffixes):
+    symbols = {"s": (1, 4096, 64)} if size == "s" else {}
+    found = row.choices(bias(group, [40, size], **symbols))
+    assert [c.suffix for c in found] == suffixes
+    assert [c.padded for c in found] == [s == "unaligned" for s in suffixes]
+
+
+def test_static_sizes_try_every_axis_and_symbols_few(group):
+    def middle(shape, **symbols):
+        inputs = {"x": ("float32", shape)}
+        nodes = []
+        last = "x"
+        for i in range(len(shape)):
+            narrow = [s if i % 2 == k % 2 else 1 for k, s in enumerate(shape)]
+            inputs[f"b{i}"] = ("float32", narrow)
+            nodes.append((f"t{i}", "Add", [last, f"b{i}"]))
+            last = f"t{i}"
+        return group(inputs, nodes, [last], **symbols)
+
+    static = row.choices(middle([2, 3, 4, 5, 8]))
+    assert [c.position for c in static] == [3, 2, 1, 0]
+    symbolic = row.choices(middle(["s", 3, 4, 5, 8], s=(1, 9, 2)))
+    assert min(c.position for c in symbolic) == 4 - row.MAX_INNER
+
+
+def test_packed_rows_need_a_merged_axis(group):
+    apart, choice = row.packed_choice(flat(group, [40, 7]))
+    assert len(apart.order) == 2
+    assert (choice.template, choice.suffix, choice.padded) == ("general", "unaligned", False)
+    assert row.packed_choice(bias(group, [40, 7])) is None
+    assert row.packed_choice(flat(group, [40])) is None
+
+
+def test_split_names_and_sizes(group):
+    g = flat(group, ["s", 5], s=(1, 99, 9))
+    split = split_axes(g, 0)
+    named = {a.name: a for a in split.axes}
+    t, b = sym("z0z1t_size"), sym("z0z1Tb_size")
+    assert named["z0z1T"].size == CeilDiv(5 * sym("s"), t)
+    assert named["z0z1T"].type is AxisType.TILE_OUT
+    assert named["z0z1t"].size == t
+    assert named["z0z1t"].type is AxisType.TILE_IN
+    assert named["z0z1TB"].size == CeilDiv(named["z0z1T"].size, b)
+    assert named["z0z1Tb"].type is AxisType.BLOCK_IN
+    assert split.vector == (split.tile_in,)
+
+
+def test_axes_outside_the_tile_are_merged_with_the_tiles(group):
+    split = split_axes(bias(group, [40, 64]), 1)
+    loop = next(a for a in split.axes if a.type is AxisType.MERGED)
+    assert loop.name == "z0z1T"
+    assert loop.origin == (*split.outer, split.tile_out)
+    assert loop.size == 40 * CeilDiv(64, sym("z1t_size"))
+
+
+def test_view_on_the_split_axes_keeps_broadcast_axes(group):
+    g = bias(group, [40, 64])
+    split = split_axes(g, 0)
+    load = next(n for n in g.nodes if n.op == "Load" and n.y.repeats[0] == 1)
+    y = split.view(load.y)
+    repeat = dict(zip(y.axis, y.repeats, strict=True))
+    assert repeat[split.tile_in] == 1
+    assert repeat[split.inner[0]] == 64
+
+
+def test_unmerge_restores_strides(group):
+    apart = unmerge(flat(group, [40, 7]))
+    store = next(n for n in apart.nodes if n.op == "Store")
+    assert store.y.repeats == (const(40), const(7))
+    assert store.y.strides == (const(7), const(1))
