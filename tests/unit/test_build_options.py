@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from autofuse.api import build
 from autofuse.diagnostics import AutofuseError
 
