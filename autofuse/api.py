@@ -156,6 +156,10 @@ def build(
         with _timed(timings, "schedule"):
             results = schedule(hint, spec)
         _check(check_ir, *(i for r in results for g in r.groups for i in g.impls))
+        if check_ir:
+            from autofuse.codegen.verification import check_schedule
+
+            check_schedule(fusion, results, spec)
         with _timed(timings, "generate"):
             files = generate(fusion, results, spec, entry=entry)
             # So that a folder of generated files is enough to load and verify the kernel.
@@ -180,11 +184,17 @@ def read(graph: GraphLike) -> FusionGraph:
     return read_graph(graph)
 
 
-def load(built: BuildResult | str | Path) -> TwinKernel:
+def load(
+    built: BuildResult | str | Path, *, check: str = "fast", check_seed: int = 0
+) -> TwinKernel:
     """The kernel as a function on NumPy arrays, running on the CPU twin.
 
     Args:
         built: what :func:`build` returned, or a folder that it was written to.
+        check: ``all`` looks for races, uninitialised data and elements written twice at every call,
+            which takes several times as long; ``fast`` does not.
+        check_seed: with ``all``, 0 executes instructions in program order, any other number in an
+            order that a chip may choose, as unfavourable as the number makes it.
 
     Returns:
         A callable: arrays in the order of the graph's inputs, or by name; it returns the output, or
@@ -201,7 +211,8 @@ def load(built: BuildResult | str | Path) -> TwinKernel:
         graph, files = built.graph, built.files
     else:
         graph, files = _read_folder(Path(built))
-    return TwinKernel(compile_kernel(files, graph.name), graph)
+    library = compile_kernel(files, graph.name, checked=check == "all")
+    return TwinKernel(library, graph, check=check, check_seed=check_seed)
 
 
 def verify(
@@ -210,6 +221,8 @@ def verify(
     shapes: int | Sequence[Mapping[str, int]] = 6,
     seed: int = 0,
     target: str | TargetSpec = DEFAULT_TARGET,
+    check: str = "all",
+    check_seed: int = 0,
 ) -> VerifyReport:
     """Compile for the CPU twin, run every tiling key on random data, compare with NumPy.
 
@@ -220,6 +233,8 @@ def verify(
         shapes: sizes of the symbols to try, or how many to choose.
         seed: of sizes and data.
         target: the chip, if the graph is not built yet.
+        check: as for :func:`load`, but ``all`` unless said otherwise.
+        check_seed: as for :func:`load`.
 
     Returns:
         The report; a wrong kernel is a finding in it, not an exception.
@@ -231,7 +246,9 @@ def verify(
 
     built = graph if isinstance(graph, BuildResult) else build(graph, target=target)
     wanted = {"count": shapes} if isinstance(shapes, int) else {"bindings": list(shapes)}
-    return verify_in_subprocess(built.files, built.graph, seed=seed, **wanted)
+    return verify_in_subprocess(
+        built.files, built.graph, seed=seed, check=check, check_seed=check_seed, **wanted
+    )
 
 
 def _graph_file(name: str) -> str:

@@ -7,6 +7,7 @@ Exit codes: 0 ok, 1 the input or the kernel is wrong, 2 autofuse is wrong.
 from __future__ import annotations
 
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,6 +45,24 @@ Graph = Annotated[Path, typer.Argument(metavar="GRAPH", help="The graph file (JS
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="The chip; see: autofuse targets.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random data.")]
+
+
+class Check(str, Enum):
+    """What the twin looks at."""
+
+    all = "all"
+    fast = "fast"
+
+
+CheckMode = Annotated[
+    Check, typer.Option("--check", help="all: also races, uninitialised data, double stores.")
+]
+CheckSeed = Annotated[
+    int,
+    typer.Option(
+        "--check-seed", min=0, help="Order of instructions; 0: that of the program, else hostile."
+    ),
+]
 
 
 def _version(wanted: bool) -> None:
@@ -143,6 +162,8 @@ def run(
         Path | None,
         typer.Option("--save", metavar="DIR", help="Write every output to DIR as .npy."),
     ] = None,
+    check: CheckMode = Check.fast,
+    check_seed: CheckSeed = 0,
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
@@ -159,6 +180,8 @@ def run(
             inputs=input or [],
             save=save,
             target=target,
+            check=check.value,
+            check_seed=check_seed,
         )
 
     _finish("run", action, json)
@@ -187,6 +210,8 @@ def verify(
     symbolic: Annotated[
         bool, typer.Option("--symbolic", help="Make fixed sizes symbols first, to try others.")
     ] = False,
+    check: CheckMode = Check.all,
+    check_seed: CheckSeed = 0,
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
@@ -207,6 +232,8 @@ def verify(
             jobs=jobs,
             target=target,
             symbolic=symbolic,
+            check=check.value,
+            check_seed=check_seed,
             quiet=json,
         )
 

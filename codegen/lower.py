@@ -354,6 +354,8 @@ class _Lowering:
             elif a != self.block_out.id and a not in y.vectorized_axis:
                 offset = offset + s * self._index(a)
         inner, outer = dims[-2:], dims[:-2]
+        if len(inner) == 2 and not self._gap_fits(inner[0], inner[1], n.y.dtype.itemsize):
+            inner, outer = dims[-1:], dims[:-1]
         gm, ub = offset, ZERO
         loops: list[tuple[str, Expr]] = []
         for k, d in enumerate(outer):
@@ -364,6 +366,12 @@ class _Lowering:
         for var, size in reversed(loops):
             stmts = [For(var, size, tuple(stmts))]
         return stmts
+
+    def _gap_fits(self, rows: _Dim, row: _Dim, size: int) -> bool:
+        """Whether the bytes between two rows in GM fit the 32 bits of a descriptor; else every row is a command."""
+        ranges = {s.name: (s.min, s.max) for s in self.impl.symbols}
+        ranges[self._actual_name()] = ranges[self.impl.tiling.tile_size] = (1, 1 << 62)
+        return bounds((rows.gm - row.size) * size, ranges)[1] < 1 << 32
 
     def _index(self, axis: int) -> Expr:
         return sym(self.axes[axis].name)

@@ -43,7 +43,8 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         job: ``path``; ``target``, ``shapes`` (how many), ``seed``; ``max_elements``: a graph with a
             larger tensor is shrunk by the rule of ``implgraph.dimensions.shrink``; ``symbolic``:
-            fixed sizes become symbols first.
+            fixed sizes become symbols first; ``check`` and ``check_seed`` (or nothing, for ``all``
+            and 0): see ``autofuse.twin.kernel.TwinKernel``.
 
     Returns:
         ``report`` (a VerifyReport as JSON), ``keys`` (number of tiling keys), ``shrunk`` (elements
@@ -52,7 +53,14 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
     graph = api.read(Path(job["path"]))
     small, shrunk = _shrunk(graph, job["max_elements"])
     built = api.build(symbolize(small) if job["symbolic"] else small, target=job["target"])
-    report = verify_kernel(built.files, built.graph, count=job["shapes"], seed=job["seed"])
+    report = verify_kernel(
+        built.files,
+        built.graph,
+        count=job["shapes"],
+        seed=job["seed"],
+        check=job.get("check", "all"),
+        check_seed=job.get("check_seed", 0),
+    )
     return {
         "report": report.to_json(),
         "keys": len(tiling_keys(built.schedule)),
@@ -82,13 +90,17 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         job: ``path`` (a graph file or a generated folder); ``target``, ``seed``, ``key`` (or
             None), ``symbols`` (sizes), ``inputs`` (name -> .npy file), ``save`` (folder for the
-            outputs, or None).
+            outputs, or None), ``check``, ``check_seed``.
 
     Returns:
         Sizes, tiling key, number of cores, a comparison per output, and the files that were saved.
     """
     path = Path(job["path"])
-    kernel: TwinKernel = api.load(path if path.is_dir() else api.build(path, target=job["target"]))
+    kernel: TwinKernel = api.load(
+        path if path.is_dir() else api.build(path, target=job["target"]),
+        check=job["check"],
+        check_seed=job["check_seed"],
+    )
     graph = kernel.graph
     given = _given_arrays(graph, job["inputs"])
     sizes = _sizes(graph, given, job["symbols"])

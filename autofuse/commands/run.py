@@ -27,6 +27,8 @@ def run(
     inputs: Sequence[str],
     save: Path | None,
     target: str,
+    check: str,
+    check_seed: int,
 ) -> Outcome:
     """Run in a worker process and show how far each output is from NumPy's."""
     job = {
@@ -37,6 +39,8 @@ def run(
         "symbols": {name: _size(name, text) for name, text in _pairs(shapes, "--shape").items()},
         "inputs": _pairs(inputs, "--input"),
         "save": None if save is None else str(save),
+        "check": check,
+        "check_seed": check_seed,
     }
     with WorkerPool(JOB, workers=1) as pool:
         outcome = pool.run(job)

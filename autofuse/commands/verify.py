@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autofuse.artifacts import MANIFEST
+from autofuse.artifacts import MANIFEST, STAGE
 from autofuse.commands.outcome import Outcome
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.report.console import progress
@@ -39,6 +39,8 @@ def verify(
     jobs: int,
     target: str,
     symbolic: bool,
+    check: str,
+    check_seed: int,
     quiet: bool,
 ) -> Outcome:
     """Build, run, compare; one row per graph."""
@@ -52,6 +54,8 @@ def verify(
         "seed": seed,
         "max_elements": MAX_ELEMENTS,
         "symbolic": symbolic,
+        "check": check,
+        "check_seed": check_seed,
     }
     items = [{"path": str(p), **options} for p in paths]
     workers = min(jobs or os.cpu_count() or 1, len(items))
@@ -105,10 +109,10 @@ def _graphs_in(folder: Path) -> list[Path]:
 
 
 def _may_be_graph(path: Path, root: Path) -> bool:
-    """Not a schema, and not in a folder of generated files."""
+    """Not a schema, and not in a folder of generated files, finished or not."""
     inside = [p for p in path.parents if p == root or root in p.parents]
     return not path.name.endswith(_LIKE_SCHEMAS) and not any(
-        (p / MANIFEST).is_file() for p in inside
+        (p / MANIFEST).is_file() or STAGE in p.name for p in inside
     )
 
 

@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-DAUTOFUSE_TWIN")
+CHECKED = "-DAUTOFUSE_TWIN_CHECKED"
 UNIT = "unit.cpp"
 _CODE = (".cpp", ".h", ".inc")
 
@@ -153,7 +154,12 @@ def _environment() -> dict[str, str]:
 
 
 def compile_kernel(
-    files: Mapping[str, str], name: str, *, cache: bool = True, opt: str = "-O1"
+    files: Mapping[str, str],
+    name: str,
+    *,
+    cache: bool = True,
+    opt: str = "-O1",
+    checked: bool = False,
 ) -> Path:
     """Compile generated files into a shared library for the twin.
 
@@ -163,6 +169,8 @@ def compile_kernel(
         name: name of the graph.
         cache: take the library from the cache if it is there.
         opt: ``-O0`` to ``-O3``.  With ``AUTOFUSE_DEBUG=1`` it is ``-O0 -g``.
+        checked: compile what checked mode needs: calls that know their line, scalar accesses that are
+            looked at.
 
     Returns:
         The library; it lies in a cache entry together with its sources.
@@ -174,7 +182,13 @@ def compile_kernel(
     """
     _check(files, name, opt)
     twin, cxx = twin_files(), toolchain()
-    flags = (*FLAGS, *(("-O0", "-g") if knobs.DEBUG.get() else (opt,)), *knobs.CXXFLAGS.get())
+    macros = (CHECKED,) if checked else ()
+    flags = (
+        *FLAGS,
+        *macros,
+        *(("-O0", "-g") if knobs.DEBUG.get() else (opt,)),
+        *knobs.CXXFLAGS.get(),
+    )
     code = {p: text for p, text in files.items() if PurePosixPath(p).suffix in _CODE}
     texts = {**code, UNIT: _unit(files)}
     library = f"{name}.so"

@@ -11,12 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.diagnostics import AutofuseError, Diagnostic
 from autofuse.implgraph.dtypes import numpy_dtype
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Tensor
 from autofuse.twin.data import POISON, buffer_extent, poisoned, strided_copy
-from autofuse.twin.native import Finding, KernelLibrary, Region
+from autofuse.twin.findings import KernelText, diagnostics_of
+from autofuse.twin.native import CHECKS, KernelLibrary, Region
 from autofuse.twin.oracle import shape_of
 
 __all__ = ["Run", "TwinKernel", "solve_symbols"]
@@ -24,7 +25,6 @@ __all__ = ["Run", "TwinKernel", "solve_symbols"]
 Array: TypeAlias = npt.NDArray[Any]
 
 _ALIGN = 64
-_SHOWN_FINDINGS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,20 @@ class TwinKernel:
     Args:
         path: the library that ``compile_kernel`` made.
         graph: the graph that it was generated from.
+        check: ``all`` looks for races, uninitialised data and elements written twice; the library must have been
+            compiled with ``checked=True``.  ``fast`` leaves that out.
+        check_seed: with ``all``, 0 executes in program order, any other number in an order that a chip may choose.
 
     The object may be used by several threads at once.
     """
 
-    def __init__(self, path: Path, graph: FusionGraph) -> None:
+    def __init__(
+        self, path: Path, graph: FusionGraph, *, check: str = "fast", check_seed: int = 0
+    ) -> None:
+        if check not in CHECKS:
+            raise ValueError(f"check is one of {', '.join(CHECKS)}, not {check!r}")
+        self.check = check
+        self.check_seed = check_seed
         self.path = path
         self.graph = graph
         self.library = KernelLibrary(path)
@@ -135,9 +144,12 @@ class TwinKernel:
             frame.add(tensor, o.name, outputs[o.name], sizes, writable=True, contiguous=contiguous)
         workspace = poisoned((tiling.workspace + _ALIGN,), np.dtype(np.uint8), poison)
         frame.add_memory("workspace", workspace, tiling.workspace)
-        found = self.library.launch(tiling, frame.pointers, frame.regions)
+        found = self.library.launch(
+            tiling, frame.pointers, frame.regions, check=self.check, seed=self.check_seed
+        )
         if found:
-            raise AutofuseError((_twin_diagnostic(self.graph.name, found, sizes, key),))
+            text = KernelText.of(self.path)
+            raise AutofuseError(diagnostics_of(self.graph, text, found, sizes, key))
         for o in self.graph.outputs:
             if o.inout is not None and outputs[o.name] is not inputs[o.inout]:
                 _write_back(inputs[o.inout], outputs[o.name])
@@ -239,14 +251,18 @@ class _Frame:
         offset, _, extent = (0, (), array.size) if contiguous else buffer_extent(tensor, sizes)
         start = array.ctypes.data - offset * array.itemsize
         self.pointers.append(start)
-        self.regions.append(Region(start, extent * array.itemsize, name, writable))
+        self.regions.append(
+            Region(
+                start, extent * array.itemsize, name, writable, once=writable, complete=contiguous
+            )
+        )
         self._keep.append(array)
 
     def add_memory(self, name: str, array: Array, size: int) -> None:
         """Plain memory: the first ``size`` bytes after rounding the address up."""
         start = -(-array.ctypes.data // _ALIGN) * _ALIGN
         self.pointers.append(start)
-        self.regions.append(Region(start, size, name, True))
+        self.regions.append(Region(start, size, name, True, scratch=True))
         self._keep.append(array)
 
 
@@ -287,22 +303,6 @@ def _write_back(target: Array, value: Array) -> None:
 
 def _misfit(message: str, hint: str = "") -> AutofuseError:
     return AutofuseError.of("AF5007", message, hint=hint)
-
-
-def _twin_diagnostic(
-    name: str, found: Sequence[Finding], sizes: Mapping[str, int], key: int | None
-) -> Diagnostic:
-    at = ", ".join(f"{k}={v}" for k, v in sizes.items()) or "static sizes"
-    chosen = "" if key is None else f", tiling key {key}"
-    notes = [str(f) for f in found[:_SHOWN_FINDINGS]]
-    if len(found) > _SHOWN_FINDINGS:
-        notes.append(f"and {len(found) - _SHOWN_FINDINGS} more")
-    return Diagnostic(
-        "AF5004",
-        f"{name} breaks {len(found)} rule(s) of the chip ({at}{chosen})",
-        Where(node=name),
-        notes=tuple(notes),
-    )
 
 
 # symbols --------------------------------------------------------------------------------------

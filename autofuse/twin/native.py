@@ -16,7 +16,10 @@ from typing import Any
 from autofuse import knobs
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 
-__all__ = ["Finding", "KernelLibrary", "Region", "StatusError", "Tiling"]
+__all__ = ["CHECKS", "Access", "Finding", "KernelLibrary", "Region", "StatusError", "Tiling"]
+
+#: How much a launch checks: what costs next to nothing, or also races and uninitialised data.
+CHECKS = ("fast", "all")
 
 _MAX_RANK = 16
 #: Kinds of return codes that say "not this template, for these sizes" (``autofuse_status.h``).
@@ -32,23 +35,71 @@ class _Shape(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """GM memory that the kernel may touch."""
+    """GM memory that the kernel may touch.
+
+    Attributes:
+        address: of its first byte.
+        bytes: its size.
+        name: for messages.
+        writable: False for inputs.
+        once: no byte is to be written twice.
+        complete: every byte is to be written.
+        scratch: nothing is in it before the launch.
+    """
 
     address: int
     bytes: int
     name: str
     writable: bool
+    once: bool = False
+    complete: bool = False
+    scratch: bool = False
+
+    @property
+    def use(self) -> int:
+        """The same as bits (``AUTOFUSE_TWIN_GM_*`` in ``launch.h``)."""
+        return self.writable | self.once << 1 | self.complete << 2 | self.scratch << 3
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A call of the kernel.
+
+    Attributes:
+        api: the function.
+        core: that executed it.
+        line: of the kernel file; 0 for unknown.
+        count: how often the core had come by the line.
+        nested: the call is inside a shared header, and ``line`` is the last one before it.
+    """
+
+    api: str
+    core: int
+    line: int
+    count: int
+    nested: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A broken rule: ``core`` is the first core that broke it, ``cores`` how many did."""
+    """A broken rule: ``core`` is the first core that broke it, ``cores`` how many did.
+
+    ``line``, ``count`` and ``nested`` are those of :class:`Access`; ``place``, ``begin`` and ``end`` name a tensor and
+    bytes of it; ``other`` is the access that this one conflicts with.
+    """
 
     code: str
     core: int
     cores: int
     api: str
     message: str
+    line: int = 0
+    count: int = 0
+    nested: bool = False
+    place: str = ""
+    begin: int = 0
+    end: int = 0
+    other: Access | None = None
 
     def __str__(self) -> str:
         where = (
@@ -56,6 +107,8 @@ class Finding:
             if self.cores == 1
             else f"core {self.core} and {self.cores - 1} more"
         )
+        if self.core < 0:
+            return f"{self.code}: {self.message}"
         return f"{self.code}: {self.api} on {where}: {self.message}"
 
 
@@ -162,7 +215,13 @@ class KernelLibrary:
         return [tuple(int(d) for d in s.dims[: s.rank]) for s in made[:outputs]]
 
     def launch(
-        self, tiling: Tiling, pointers: Sequence[int], regions: Sequence[Region]
+        self,
+        tiling: Tiling,
+        pointers: Sequence[int],
+        regions: Sequence[Region],
+        *,
+        check: str = "fast",
+        seed: int = 0,
     ) -> list[Finding]:
         """Run the kernel.
 
@@ -170,6 +229,9 @@ class KernelLibrary:
             tiling: from :meth:`tiling`.
             pointers: addresses of inputs, outputs and workspace.
             regions: memory that these point to; every access is checked against them.
+            check: one of ``CHECKS``; ``all`` needs a kernel that was compiled for it.
+            seed: 0 for instructions in program order; else an order that a chip may choose, as unfavourable as the
+                seed makes it.
 
         Returns:
             What the twin found wrong; empty if nothing.
@@ -178,10 +240,12 @@ class KernelLibrary:
             tiling.block_dim,
             list(pointers),
             tiling.data,
-            regions=[(r.address, r.bytes, r.name, r.writable) for r in regions],
+            regions=[(r.address, r.bytes, r.name, r.use) for r in regions],
             threads=knobs.THREADS.get(),
+            check=check,
+            seed=seed,
         )
-        return [Finding(f["code"], f["core"], f["cores"], f["api"], f["message"]) for f in found]
+        return [Finding(**{**f, "other": f["other"] and Access(**f["other"])}) for f in found]
 
     def _check(self, function: str, rc: int) -> None:
         if rc:

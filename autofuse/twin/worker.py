@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import queue
 import re
@@ -25,6 +26,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Any
 
 from autofuse import knobs
@@ -35,6 +37,11 @@ __all__ = ["Outcome", "WorkerPool", "diagnostic_from_json", "main"]
 _JOB = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 #: Jobs after which a worker is replaced: loaded kernels are never unloaded.
 _JOBS_PER_WORKER = 200
+#: What a job may print, and how long its answer may be.
+_MAX_LOG = 64 << 20
+_MAX_ANSWER = 256 << 20
+#: Seconds after its limit at which a worker ends itself, in case that nobody is left to do it.
+_GRACE_S = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +105,25 @@ class WorkerPool:
         with self._lock:
             worker = self._idle.pop() if self._idle else None
         if worker is None:
-            assert self.memory_mb is not None
-            worker = _Worker(self.job, self.memory_mb)
+            worker = self._new_worker()
         assert self.timeout_s is not None
         outcome = worker.run(item, self.timeout_s)
+        if worker.lost and worker.jobs > 1:
+            # An earlier job may have damaged its memory: this item gets a process of its own.
+            worker.close()
+            worker = self._new_worker()
+            outcome = worker.run(item, self.timeout_s)
         if worker.alive and worker.jobs < _JOBS_PER_WORKER:
             with self._lock:
                 self._idle.append(worker)
         else:
             worker.close()
         return outcome
+
+    def _new_worker(self) -> _Worker:
+        assert self.memory_mb is not None
+        assert self.timeout_s is not None
+        return _Worker(self.job, self.memory_mb, self.timeout_s)
 
     def map(self, items: Iterable[Any]) -> Iterator[Outcome]:
         """Outcomes in the order of the items; the workers run ahead by a few items only."""
@@ -155,14 +171,22 @@ class WorkerPool:
             w.close()
 
 
-class _Worker:
-    """The parent's side of one worker process."""
+class _TooMuchError(Exception):
+    """A worker wrote more than it may; the text says what."""
 
-    def __init__(self, job: str, memory_mb: int) -> None:
+
+class _Worker:
+    """The parent's side of one worker process; ``lost``: it went without being asked to."""
+
+    def __init__(self, job: str, memory_mb: int, timeout_s: float) -> None:
         self.jobs = 0
+        self.lost = False
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "autofuse.twin.worker", job, str(memory_mb)],
+            [
+                *(sys.executable, "-m", "autofuse.twin.worker", job),
+                *(str(memory_mb), str(math.ceil(timeout_s) + _GRACE_S), str(os.getpid())),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -183,7 +207,7 @@ class _Worker:
             assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(item).encode() + b"\n")
             self._process.stdin.flush()
-            line = self._read_line(start + timeout_s)
+            line = self._read_line(start + timeout_s, log_start + _MAX_LOG)
         except (BrokenPipeError, ConnectionResetError):
             line = b""
         except TimeoutError:
@@ -192,34 +216,57 @@ class _Worker:
                 f"it takes more than {timeout_s:g} s and was ended", self._tail(log_start)
             )
             return Outcome(item, None, (problem,), time.monotonic() - start)
+        except _TooMuchError as e:
+            self._kill()
+            return Outcome(
+                item, None, (_died(str(e), self._tail(log_start)),), time.monotonic() - start
+            )
         seconds = time.monotonic() - start
         if not line:
+            self.lost = True
             status = self._wait()
             return Outcome(
                 item, None, (_died(_status_text(status), self._tail(log_start)),), seconds
             )
-        answer = json.loads(line)
-        if "value" in answer:
-            return Outcome(item, answer["value"], (), seconds)
-        return Outcome(
-            item, None, tuple(diagnostic_from_json(d) for d in answer["diagnostics"]), seconds
-        )
+        try:
+            answer = json.loads(line)
+            if "value" in answer:
+                return Outcome(item, answer["value"], (), seconds)
+            found = tuple(diagnostic_from_json(d) for d in answer["diagnostics"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            # Its memory is damaged, or the kernel wrote into the pipe.
+            self.lost = True
+            self._kill()
+            found = (_died("its answer cannot be read", self._tail(log_start)),)
+        return Outcome(item, None, found, seconds)
 
-    def _read_line(self, deadline: float) -> bytes:
-        """One line of the worker; empty at the end of the pipe.  TimeoutError at the deadline."""
+    def _read_line(self, deadline: float, log_end: int) -> bytes:
+        """One line of the worker; empty at the end of the pipe.
+
+        Raises:
+            TimeoutError: at the deadline.
+            _TooMuchError: it prints or answers more than anyone reads.
+        """
         assert self._process.stdout is not None
         fd = self._process.stdout.fileno()
         with selectors.DefaultSelector() as ready:
             ready.register(fd, selectors.EVENT_READ)
-            parts = [self._rest]
+            parts, length = [self._rest], len(self._rest)
             while b"\n" not in parts[-1]:
                 left = deadline - time.monotonic()
-                if left <= 0 or not ready.select(left):
+                if left <= 0:
                     raise TimeoutError
+                if os.fstat(self._log.fileno()).st_size > log_end:
+                    raise _TooMuchError(f"it printed more than {_MAX_LOG >> 20} MiB")
+                if not ready.select(min(left, 0.5)):
+                    continue
                 chunk = os.read(fd, 1 << 16)
                 if not chunk:
                     return b""
                 parts.append(chunk)
+                length += len(chunk)
+                if length > _MAX_ANSWER:
+                    raise _TooMuchError(f"its answer is longer than {_MAX_ANSWER >> 20} MiB")
         line, _, self._rest = b"".join(parts).partition(b"\n")
         return line
 
@@ -315,23 +362,53 @@ def _answer(function: Callable[[Any], Any], line: bytes) -> dict[str, Any]:
 
 
 def _limit_memory(mb: int) -> None:
-    if mb > 0:
-        import resource
+    import resource
 
+    # A core file would be as large as the memory of a kernel that crashes.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if mb > 0:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         want = mb << 20
         resource.setrlimit(resource.RLIMIT_AS, (want if hard < 0 else min(want, hard), hard))
 
 
+def _be_first_to_go() -> None:
+    """Where the system runs out of memory, it is to end the kernel under test and nothing else."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("900", encoding="ascii")
+
+
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent, also in the middle of a kernel that loops."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def main(argv: list[str]) -> int:
-    """Serve jobs until standard input ends."""
-    job, memory_mb = argv
+    """Serve jobs until standard input ends.
+
+    Args:
+        argv: the job; MiB of address space; seconds per job after which this process ends itself,
+            whatever it is doing; the id of its parent.
+    """
+    job, memory_mb, seconds, parent = argv
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    _be_first_to_go()
+    _end_with(int(parent))
     _limit_memory(int(memory_mb))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     function = _resolve(job)
     for line in sys.stdin.buffer:
-        out.write(json.dumps(_answer(function, line)).encode() + b"\n")
+        signal.alarm(int(seconds))
+        answer = json.dumps(_answer(function, line)).encode() + b"\n"
+        signal.alarm(0)
+        out.write(answer)
         out.flush()
     return 0
 

@@ -7,6 +7,19 @@ import numpy as np
 import numpy.typing as npt
 
 DEFAULT_UB_SIZE: int
+GM_WRITABLE: int
+GM_ONCE: int
+GM_COMPLETE: int
+GM_SCRATCH: int
+
+class Access(TypedDict):
+    """A call of the kernel: its line (0: unknown) and how often the core had executed it."""
+
+    api: str
+    core: int
+    line: int
+    count: int
+    nested: bool
 
 class Finding(TypedDict):
     """One failed check; core is the lowest core that reported it, cores is how many did."""
@@ -16,6 +29,13 @@ class Finding(TypedDict):
     cores: int
     api: str
     message: str
+    line: int
+    count: int
+    nested: bool
+    place: str
+    begin: int
+    end: int
+    other: Access | None
 
 class Kernel:
     """A generated kernel library, loaded with its symbols kept local."""
@@ -40,9 +60,11 @@ class Kernel:
         pointers: Sequence[int],
         tiling_data: bytes,
         *,
-        regions: Sequence[tuple[int, int, str, bool]] = ...,
+        regions: Sequence[tuple[int, int, str, int]] = ...,
         ub_size: int = 0,
         threads: int = 0,
+        check: str = "fast",
+        seed: int = 0,
     ) -> list[Finding]: ...
 
 def version() -> str: ...

@@ -80,7 +80,7 @@ template <size_t... N> PlainCall PickPlain(size_t n, std::index_sequence<N...>) 
     return table[n];
 }
 
-using Region = std::tuple<uintptr_t, uint64_t, std::string, bool>;
+using Region = std::tuple<uintptr_t, uint64_t, std::string, int>;
 
 class Kernel {
 public:
@@ -149,7 +149,11 @@ public:
     }
 
     py::list Launch(uint32_t block_dim, const std::vector<uintptr_t>& pointers, const std::string& tiling_data,
-                    const std::vector<Region>& regions, uint64_t ub_size, int threads) const {
+                    const std::vector<Region>& regions, uint64_t ub_size, int threads, const std::string& check,
+                    uint64_t seed) const {
+        if (check != "fast" && check != "all") {
+            throw std::invalid_argument("check is 'fast' or 'all', not '" + check + "'");
+        }
         void* fn = Symbol("AutofuseLaunchArray");
         std::vector<void*> args;
         args.reserve(pointers.size() + 1);
@@ -162,10 +166,11 @@ public:
         autofuse_twin_gm_clear();
         for (const Region& r : regions) {
             autofuse_twin_gm_add(reinterpret_cast<const void*>(std::get<0>(r)), std::get<1>(r), std::get<2>(r).c_str(),
-                                 std::get<3>(r) ? 1 : 0);
+                                 std::get<3>(r));
         }
         autofuse_twin_set_ub_size(ub_size);
         autofuse_twin_set_threads(threads);
+        autofuse_twin_set_check(check == "all" ? 1 : 0, seed);
         using Fn = int64_t (*)(uint32_t, void*, void**, void*);
         int64_t rc = 0;
         std::string json;
@@ -181,6 +186,7 @@ public:
         autofuse_twin_gm_clear();
         autofuse_twin_set_ub_size(0);
         autofuse_twin_set_threads(0);
+        autofuse_twin_set_check(0, 0);
         py::list findings = py::module_::import("json").attr("loads")(json);
         if (rc != 0 && findings.empty()) {
             py::dict d;
@@ -189,6 +195,12 @@ public:
             d["cores"] = 1;
             d["api"] = "AutofuseLaunchArray";
             d["message"] = "the launch function returned " + std::to_string(rc);
+            for (const char* key : {"line", "count", "begin", "end"}) {
+                d[key] = 0;
+            }
+            d["nested"] = false;
+            d["place"] = "";
+            d["other"] = py::none();
             findings.append(d);
         }
         return findings;
@@ -235,6 +247,10 @@ PYBIND11_MODULE(_twin, m) {
     m.doc() = "Loads generated kernels and runs them on the CPU twin of the Ascend C API.";
     ExportTwinSymbols();
     m.attr("DEFAULT_UB_SIZE") = 196608 - 256 - 8192;
+    m.attr("GM_WRITABLE") = static_cast<int>(AUTOFUSE_TWIN_GM_WRITABLE);
+    m.attr("GM_ONCE") = static_cast<int>(AUTOFUSE_TWIN_GM_ONCE);
+    m.attr("GM_COMPLETE") = static_cast<int>(AUTOFUSE_TWIN_GM_COMPLETE);
+    m.attr("GM_SCRATCH") = static_cast<int>(AUTOFUSE_TWIN_GM_SCRATCH);
     m.def("version", [] { return std::string(autofuse_twin_version()); });
     py::class_<Kernel>(m, "Kernel")
         .def(py::init<const std::string&>(), py::arg("path"))
@@ -250,8 +266,11 @@ PYBIND11_MODULE(_twin, m) {
         .def("tiling_error_text", &Kernel::TilingErrorText, py::arg("rc"))
         .def("launch", &Kernel::Launch, py::arg("block_dim"), py::arg("pointers"), py::arg("tiling_data"), py::kw_only(),
              py::arg("regions") = std::vector<Region>{}, py::arg("ub_size") = 0, py::arg("threads") = 0,
-             "Runs the kernel. pointers: inputs, outputs, workspace. regions: (ptr, bytes, name, writable); without "
-             "any, GM is not checked. Returns the findings; an empty list means that every check held.");
+             py::arg("check") = "fast", py::arg("seed") = 0,
+             "Runs the kernel. pointers: inputs, outputs, workspace. regions: (ptr, bytes, name, use); use is 0 for "
+             "inputs, else a sum of GM_WRITABLE, GM_ONCE, GM_COMPLETE, GM_SCRATCH; without any, GM is not checked. "
+             "check 'all' looks for races and uninitialised data in kernels compiled with AUTOFUSE_TWIN_CHECKED; "
+             "a seed other than 0 then executes in an unfavourable order. Returns the findings; an empty list means that every check held.");
     m.def("float_to_half", &Map<uint16_t, float, autofuse_twin::FloatToHalfBits>, py::arg("values"));
     m.def("half_to_float", &Map<float, uint16_t, autofuse_twin::HalfBitsToFloat>, py::arg("bits"));
     m.def("float_to_bf16", &Map<uint16_t, float, autofuse_twin::FloatToBf16Bits>, py::arg("values"));

@@ -44,13 +44,89 @@ void Accumulate(int kind, Dt dt, uint8_t* dst, const uint8_t* src, uint64_t byte
     Kernels().element(op, dt, dt)(dst, dst, src, 0, n);
 }
 
-void StoreGm(Core& core, uint8_t* dst, const uint8_t* src, uint64_t bytes) {
-    if (core.atomic == 0) {
-        std::memcpy(dst, src, bytes);
-        return;
+// A copy moves whole blocks; what a count has beyond them stays behind without a word on a chip.
+void CheckWhole(const Core& core, uint64_t count, uint32_t elem) {
+    if (core.check != nullptr && count * elem % kBlock != 0) {
+        Report("copy-count", "DataCopy", "count %llu of %u-byte elements is no multiple of 32 bytes: %llu bytes are not copied",
+               static_cast<unsigned long long>(count), elem, static_cast<unsigned long long>(count * elem % kBlock));
     }
-    const std::lock_guard<std::mutex> lock(AtomicMutex());
-    Accumulate(core.atomic, core.atomic_dt, dst, src, bytes);
+}
+
+// Padded copies reach the queue positions of UB only.
+void CheckPosition(const Core& core, const char* operand, const UbView& view) {
+    const uint8_t in = static_cast<uint8_t>(AscendC::TPosition::VECIN);
+    const uint8_t out = static_cast<uint8_t>(AscendC::TPosition::VECOUT);
+    if (core.check != nullptr && view.pos != in && view.pos != out) {
+        Report("dma-position", "DataCopyPad", "%s lies at %s; it must be VECIN or VECOUT", operand, PosName(view.pos));
+    }
+}
+
+// `rows` runs of bytes; gm and ub are the pitches.
+struct Rows {
+    uint64_t bytes;
+    uint32_t rows;
+    uint64_t gm, ub;
+};
+
+void Load(Core& core, const char* api, const UbView& dst, const GmView& src, const Rows& r) {
+    if (core.check != nullptr && r.bytes != 0) {
+        const Span span{&dst, "dst", true, r.bytes, r.rows, static_cast<uint32_t>(r.ub)};
+        core.check->Issue(core, api, kPipeMte2, &span, 1);
+        core.check->Gm(core, api, kPipeMte2, src, r.bytes, r.gm, r.rows, false, false);
+        for (uint32_t i = 0; i < r.rows; ++i) {
+            core.check->Fill(core, dst.addr + i * r.ub, r.bytes, true);
+        }
+    }
+    uint8_t* d = dst.addr;
+    const uint8_t* s = src.addr;
+    Execute(core, kPipeMte2, [d, s, r] {
+        for (uint32_t i = 0; i < r.rows; ++i) {
+            std::memcpy(d + i * r.ub, s + i * r.gm, r.bytes);
+        }
+    });
+}
+
+void Store(Core& core, const char* api, const GmView& dst, const UbView& src, const Rows& r) {
+    if (core.check != nullptr && r.bytes != 0) {
+        const Span span{&src, "src", false, r.bytes, r.rows, static_cast<uint32_t>(r.ub)};
+        core.check->Issue(core, api, kPipeMte3, &span, 1);
+        core.check->Gm(core, api, kPipeMte3, dst, r.bytes, r.gm, r.rows, true, core.atomic != 0);
+        core.check->NeedDefined(core, "uninit-store", api, src, r.bytes, r.ub, r.rows, "are stored to GM");
+    }
+    uint8_t* d = dst.addr;
+    const uint8_t* s = src.addr;
+    const int atomic = core.atomic;
+    const Dt dt = core.atomic_dt;
+    Execute(core, kPipeMte3, [d, s, r, atomic, dt] {
+        for (uint32_t i = 0; i < r.rows; ++i) {
+            if (atomic == 0) {
+                std::memcpy(d + i * r.gm, s + i * r.ub, r.bytes);
+                continue;
+            }
+            const std::lock_guard<std::mutex> lock(AtomicMutex());
+            Accumulate(atomic, dt, d + i * r.gm, s + i * r.ub, r.bytes);
+        }
+    });
+}
+
+// UB to UB runs on the vector unit.
+void Move(Core& core, const char* api, const UbView& dst, const UbView& src, uint64_t bytes, uint32_t rows,
+          uint64_t dst_pitch, uint64_t src_pitch) {
+    if (core.check != nullptr && bytes != 0) {
+        const Span spans[] = {{&dst, "dst", true, bytes, rows, static_cast<uint32_t>(dst_pitch)},
+                              {&src, "src", false, bytes, rows, static_cast<uint32_t>(src_pitch)}};
+        core.check->Issue(core, api, kPipeV, spans, 2);
+        for (uint32_t i = 0; i < rows; ++i) {
+            core.check->Elements(core, dst.addr + i * dst_pitch, 1, src.addr + i * src_pitch, nullptr, 1, false, bytes);
+        }
+    }
+    uint8_t* d = dst.addr;
+    const uint8_t* s = src.addr;
+    Execute(core, kPipeV, [d, s, bytes, rows, dst_pitch, src_pitch] {
+        for (uint32_t i = 0; i < rows; ++i) {
+            std::memmove(d + i * dst_pitch, s + i * src_pitch, bytes);
+        }
+    });
 }
 
 void CheckAtomic(const Core& core, const char* api, Dt dt) {
@@ -72,31 +148,67 @@ void CheckBlocks(const char* api, uint32_t count, uint64_t len, uint64_t max_len
 // Bytes from the start of the first block to the end of the last.
 uint64_t Extent(uint64_t count, uint64_t len, uint64_t pitch) { return count == 0 ? 0 : (count - 1) * pitch + len; }
 
+// A padded load as an instruction.
+struct PadRows {
+    uint8_t* dst;
+    const uint8_t* src;
+    uint32_t rows;
+    uint64_t len;
+    uint32_t elem;
+    uint64_t left, right, slot, dst_pitch, src_pitch;
+    bool is_pad;
+    uint64_t value;
+
+    void operator()() const {
+        for (uint32_t i = 0; i < rows; ++i) {
+            uint8_t* d = dst + i * dst_pitch;
+            const uint8_t* s = src + i * src_pitch;
+            std::memcpy(d + left, s, len);
+            // What fills the slot: the padding value, or the first element of the block, or nothing defined.
+            uint64_t filler = ~uint64_t{0};
+            if (is_pad) {
+                filler = value;
+            } else if (left == 0 && right == 0) {
+                std::memcpy(&filler, s, elem);
+            }
+            for (uint64_t at = 0; at < left; at += elem) {
+                std::memcpy(d + at, &filler, elem);
+            }
+            for (uint64_t at = left + len; at < slot; at += elem) {
+                std::memcpy(d + at, &filler, elem);
+            }
+        }
+    }
+};
+
 }  // namespace
 
 void CopyGmToUb(const UbView& dst, const GmView& src, uint32_t elem, uint64_t count) {
     Core& core = Current();
     const uint64_t bytes = count * elem / kBlock * kBlock;
+    CheckWhole(core, count, elem);
     CheckUb(core, "DataCopy", "dst", dst, bytes, kBlock);
     CheckGm(core, "DataCopy", src, bytes, false);
-    std::memcpy(dst.addr, src.addr, bytes);
+    Load(core, "DataCopy", dst, src, {bytes, 1, bytes, bytes});
 }
 
 void CopyUbToGm(const GmView& dst, const UbView& src, Dt dt, uint64_t count) {
     Core& core = Current();
     const uint64_t bytes = count * SizeOf(dt) / kBlock * kBlock;
+    CheckWhole(core, count, SizeOf(dt));
     CheckUb(core, "DataCopy", "src", src, bytes, kBlock);
     CheckGm(core, "DataCopy", dst, bytes, true);
     CheckAtomic(core, "DataCopy", dt);
-    StoreGm(core, dst.addr, src.addr, bytes);
+    Store(core, "DataCopy", dst, src, {bytes, 1, bytes, bytes});
 }
 
 void CopyUbToUb(const UbView& dst, const UbView& src, uint32_t elem, uint64_t count) {
     Core& core = Current();
     const uint64_t bytes = count * elem / kBlock * kBlock;
+    CheckWhole(core, count, elem);
     CheckUb(core, "DataCopy", "dst", dst, bytes, kBlock);
     CheckUb(core, "DataCopy", "src", src, bytes, kBlock);
-    std::memmove(dst.addr, src.addr, bytes);
+    Move(core, "DataCopy", dst, src, bytes, 1, bytes, bytes);
 }
 
 void CopyGmToUbBlocks(const UbView& dst, const GmView& src, uint32_t elem, const AscendC::DataCopyParams& p) {
@@ -111,9 +223,7 @@ void CopyGmToUbBlocks(const UbView& dst, const GmView& src, uint32_t elem, const
     }
     CheckUb(core, "DataCopy", "dst", dst, Extent(p.blockCount, len, dst_pitch), kBlock);
     CheckGm(core, "DataCopy", src, Extent(p.blockCount, len, src_pitch), false);
-    for (uint32_t i = 0; i < p.blockCount; ++i) {
-        std::memcpy(dst.addr + i * dst_pitch, src.addr + i * src_pitch, len);
-    }
+    Load(core, "DataCopy", dst, src, {len, p.blockCount, src_pitch, dst_pitch});
 }
 
 void CopyUbToGmBlocks(const GmView& dst, const UbView& src, Dt dt, const AscendC::DataCopyParams& p) {
@@ -128,9 +238,7 @@ void CopyUbToGmBlocks(const GmView& dst, const UbView& src, Dt dt, const AscendC
     CheckUb(core, "DataCopy", "src", src, Extent(p.blockCount, len, src_pitch), kBlock);
     CheckGm(core, "DataCopy", dst, Extent(p.blockCount, len, dst_pitch), true);
     CheckAtomic(core, "DataCopy", dt);
-    for (uint32_t i = 0; i < p.blockCount; ++i) {
-        StoreGm(core, dst.addr + i * dst_pitch, src.addr + i * src_pitch, len);
-    }
+    Store(core, "DataCopy", dst, src, {len, p.blockCount, dst_pitch, src_pitch});
 }
 
 void CopyUbToUbBlocks(const UbView& dst, const UbView& src, const AscendC::DataCopyParams& p) {
@@ -144,9 +252,7 @@ void CopyUbToUbBlocks(const UbView& dst, const UbView& src, const AscendC::DataC
     }
     CheckUb(core, "DataCopy", "dst", dst, Extent(p.blockCount, len, dst_pitch), kBlock);
     CheckUb(core, "DataCopy", "src", src, Extent(p.blockCount, len, src_pitch), kBlock);
-    for (uint32_t i = 0; i < p.blockCount; ++i) {
-        std::memmove(dst.addr + i * dst_pitch, src.addr + i * src_pitch, len);
-    }
+    Move(core, "DataCopy", dst, src, len, p.blockCount, dst_pitch, src_pitch);
 }
 
 void PadGmToUb(const UbView& dst, const GmView& src, uint32_t elem, const AscendC::DataCopyExtParams& p, const PadSpec& pad) {
@@ -168,29 +274,26 @@ void PadGmToUb(const UbView& dst, const GmView& src, uint32_t elem, const Ascend
     }
     const uint64_t left = uint64_t{pad.left} * elem;
     const uint64_t right = uint64_t{pad.right} * elem;
+    CheckPosition(core, "dst", dst);
     const uint64_t slot = Align32(left + p.blockLen + right);
     const uint64_t dst_pitch = slot + uint64_t{p.dstStride} * kBlock;
     const uint64_t src_pitch = uint64_t{p.blockLen} + p.srcStride;
     CheckUb(core, api, "dst", dst, Extent(p.blockCount, slot, dst_pitch), kBlock);
     CheckGm(core, api, src, Extent(p.blockCount, p.blockLen, src_pitch), false);
-    for (uint32_t i = 0; i < p.blockCount; ++i) {
-        uint8_t* d = dst.addr + i * dst_pitch;
-        const uint8_t* s = src.addr + i * src_pitch;
-        std::memcpy(d + left, s, p.blockLen);
-        // What fills the slot: the padding value, or the first element of the block, or nothing defined.
-        uint64_t filler = ~uint64_t{0};
-        if (pad.is_pad) {
-            filler = pad.value;
-        } else if (left == 0 && right == 0) {
-            std::memcpy(&filler, s, elem);
-        }
-        for (uint64_t at = 0; at < left; at += elem) {
-            std::memcpy(d + at, &filler, elem);
-        }
-        for (uint64_t at = left + p.blockLen; at < slot; at += elem) {
-            std::memcpy(d + at, &filler, elem);
+    const PadRows rows{dst.addr, src.addr, p.blockCount, p.blockLen, elem, left, right, slot, dst_pitch, src_pitch,
+                       pad.is_pad, pad.value};
+    if (core.check != nullptr) {
+        const Span span{&dst, "dst", true, slot, p.blockCount, static_cast<uint32_t>(dst_pitch)};
+        core.check->Issue(core, api, kPipeMte2, &span, 1);
+        core.check->Gm(core, api, kPipeMte2, src, p.blockLen, src_pitch, p.blockCount, false, false);
+        for (uint32_t i = 0; i < p.blockCount; ++i) {
+            uint8_t* d = dst.addr + i * dst_pitch;
+            // Without padding values the rest of a slot is no data of the tensor: nothing may depend on it.
+            core.check->Fill(core, d, slot, pad.is_pad);
+            core.check->Fill(core, d + left, p.blockLen, true);
         }
     }
+    Execute(core, kPipeMte2, rows);
 }
 
 void PadUbToGm(const GmView& dst, const UbView& src, Dt dt, const AscendC::DataCopyExtParams& p) {
@@ -208,9 +311,7 @@ void PadUbToGm(const GmView& dst, const UbView& src, Dt dt, const AscendC::DataC
     CheckUb(core, api, "src", src, Extent(p.blockCount, p.blockLen, src_pitch), kBlock);
     CheckGm(core, api, dst, Extent(p.blockCount, p.blockLen, dst_pitch), true);
     CheckAtomic(core, api, dt);
-    for (uint32_t i = 0; i < p.blockCount; ++i) {
-        StoreGm(core, dst.addr + i * dst_pitch, src.addr + i * src_pitch, p.blockLen);
-    }
+    Store(core, api, dst, src, {p.blockLen, p.blockCount, dst_pitch, src_pitch});
 }
 
 void AtomicSet(int kind, Dt dt) {

@@ -1,6 +1,7 @@
 // Findings, bounds checks, and what happens before and after the kernel body of a core.
 #include "core.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,16 +32,58 @@ Core& Current() {
     return *g_current;
 }
 
-void AddFinding(Run& run, int64_t core, const char* code, const char* api, std::string message) {
+void AddFinding(Run& run, Finding finding) {
     const std::lock_guard<std::mutex> lock(run.mutex);
     for (Finding& f : run.findings) {
-        if (f.code == code && f.api == api && f.message == message) {
-            f.core = core < f.core ? core : f.core;
-            ++f.cores;
+        const bool located = f.site.line != 0 && f.site.line == finding.site.line && f.site.nested == finding.site.nested &&
+                             f.other_site.line == finding.other_site.line && f.place == finding.place;
+        if (f.code == finding.code && f.api == finding.api && (located || f.message == finding.message)) {
+            if (std::find(f.who.begin(), f.who.end(), finding.core) == f.who.end()) {
+                f.who.push_back(finding.core);
+            }
+            finding.who.swap(f.who);
+            if (finding.core < f.core) {
+                f = std::move(finding);
+            } else {
+                f.who.swap(finding.who);
+            }
+            f.cores = static_cast<uint32_t>(f.who.size());
             return;
         }
     }
-    run.findings.push_back({code, core, 1, api, std::move(message)});
+    finding.who = {finding.core};
+    run.findings.push_back(std::move(finding));
+}
+
+void AddFinding(Run& run, int64_t core, const char* code, const char* api, std::string message) {
+    Finding f;
+    f.code = code;
+    f.core = core;
+    f.cores = 1;
+    f.api = api;
+    f.message = std::move(message);
+    AddFinding(run, std::move(f));
+}
+
+Finding NewFinding(const Core& core, const char* code, const char* api) {
+    Finding f;
+    f.code = code;
+    f.core = core.index;
+    f.cores = 1;
+    f.api = api;
+    if (core.check != nullptr) {
+        f.site = core.check->Site();
+    }
+    return f;
+}
+
+void FinishAll(Core& core) {
+    if (core.order != nullptr) {
+        core.order->FinishAll();
+    }
+    if (core.check != nullptr) {
+        core.check->BarrierAll();
+    }
 }
 
 void Fail(const char* code, const char* api, const char* format, ...) {
@@ -50,7 +93,9 @@ void Fail(const char* code, const char* api, const char* format, ...) {
     va_end(args);
     Core& core = Current();
     core.aborted = true;
-    AddFinding(*core.run, core.index, code, api, std::move(text));
+    Finding f = NewFinding(core, code, api);
+    f.message = std::move(text);
+    AddFinding(*core.run, std::move(f));
     throw CoreAbort{};
 }
 
@@ -60,7 +105,9 @@ void Report(const char* code, const char* api, const char* format, ...) {
     std::string text = Format(format, args);
     va_end(args);
     Core& core = Current();
-    AddFinding(*core.run, core.index, code, api, std::move(text));
+    Finding f = NewFinding(core, code, api);
+    f.message = std::move(text);
+    AddFinding(*core.run, std::move(f));
 }
 
 const char* OpName(Op op) {
@@ -184,7 +231,7 @@ void GmBind(GmView& view, uint32_t elem) {
         const bool inside = view.addr >= r.lo && (view.addr < r.hi || (view.addr == r.hi && best == 0));
         if (inside) {
             const bool better = best == 0 || view.addr == regions[best - 1].hi ||
-                                (r.writable && !regions[best - 1].writable);
+                                (r.use != 0 && regions[best - 1].use == 0);
             best = better ? i + 1 : best;
         }
     }
@@ -193,7 +240,7 @@ void GmBind(GmView& view, uint32_t elem) {
         view.lo = r.lo;
         view.hi = r.hi;
         view.region = static_cast<uint32_t>(best);
-        view.writable = r.writable;
+        view.writable = r.use != 0;
     }
 }
 
@@ -209,6 +256,53 @@ void UbScalarFail(const UbView& view, uint64_t byte_offset, uint32_t elem, bool 
     at.addr += byte_offset;
     CheckUb(Current(), write ? "LocalTensor::SetValue" : "LocalTensor::GetValue", "the element", at, elem, 1);
     Fail("ub-oob", "LocalTensor", "scalar access outside of the tensor");
+}
+
+// ---- scalar accesses of checked mode ----
+
+void UbScalar(const UbView& view, uint64_t byte_offset, uint32_t elem, bool write) {
+    Core& core = Current();
+    if (core.check == nullptr) {
+        return;
+    }
+    if (core.order != nullptr) {
+        core.order->Finish(kPipeS);
+    }
+    UbView at = view;
+    at.addr += byte_offset;
+    const char* api = write ? "LocalTensor::SetValue" : "LocalTensor::GetValue";
+    const Span span{&at, write ? "dst" : "src", write, elem};
+    core.check->Issue(core, api, kPipeS, &span, 1);
+    if (write) {
+        core.check->Fill(core, at.addr, elem, true);
+    } else {
+        core.check->NeedDefined(core, "uninit-scalar", api, at, elem, elem, 1, "the scalar unit reads them");
+    }
+}
+
+void UbScalarStore(const UbView& view, uint64_t byte_offset, uint32_t elem, uint64_t bits) {
+    Core& core = Current();
+    uint8_t* p = view.addr + byte_offset;
+    if (core.check != nullptr) {
+        UbView at = view;
+        at.addr = p;
+        const Span span{&at, "dst", true, elem};
+        core.check->Issue(core, "LocalTensor::SetValue", kPipeS, &span, 1);
+        core.check->Fill(core, p, elem, true);
+    }
+    Execute(core, kPipeS, [p, elem, bits] { std::memcpy(p, &bits, elem); });
+}
+
+void GmScalar(const GmView& view, uint64_t byte_offset, uint32_t elem, bool write) {
+    Core& core = Current();
+    if (core.check == nullptr) {
+        return;
+    }
+    GmView at = view;
+    at.addr += byte_offset;
+    const char* api = write ? "GlobalTensor::SetValue" : "GlobalTensor::GetValue";
+    core.check->Issue(core, api, kPipeS, nullptr, 0);
+    core.check->Gm(core, api, kPipeS, at, elem, elem, 1, write, false);
 }
 
 void BeginCore(Core& core, Run* run, int64_t index) {
@@ -232,6 +326,22 @@ void BeginCore(Core& core, Run* run, int64_t index) {
     std::memset(core.cmp_mask, 0, sizeof(core.cmp_mask));
     core.atomic = 0;
     core.task_type = -1;
+    core.check = nullptr;
+    core.order = nullptr;
+    if (run->check) {
+        if (core.check_memory == nullptr) {
+            core.check_memory = std::make_unique<Checked>();
+        }
+        core.check = core.check_memory.get();
+        core.check->Begin();
+    }
+    if (run->check && run->seed != 0) {
+        if (core.order_memory == nullptr) {
+            core.order_memory = std::make_unique<Scheduler>();
+        }
+        core.order = core.order_memory.get();
+        core.order->Begin(run->seed * 1000003u + static_cast<uint64_t>(index));
+    }
     MaskModeSet(false);
     MaskReset();
 }
@@ -240,6 +350,7 @@ void EndCore(Core& core) {
     if (core.aborted) {
         return;
     }
+    FinishAll(core);
     ReleasePipe(core);
     for (int e = 0; e < kEvents; ++e) {
         for (int i = 0; i < kEventIds; ++i) {
@@ -260,6 +371,10 @@ void EndCore(Core& core) {
 namespace {
 
 void Arrive(Core& core) {
+    FinishAll(core);
+    if (core.check != nullptr) {
+        core.check->NextRound();
+    }
     if (!WaitAllCores(*core.run)) {
         Fail("sync-all", "SyncAll", "not every core reaches this barrier: some cores ended before it");
     }

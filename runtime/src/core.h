@@ -6,11 +6,15 @@
 #include <cstdarg>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "autofuse_twin/launch.h"
+#include "checked.h"
 #include "kernels.h"
+#include "schedule.h"
 
 namespace autofuse_twin {
 
@@ -25,7 +29,7 @@ struct Region {
     uint8_t* lo;
     uint8_t* hi;
     std::string name;
-    bool writable;
+    int use;  // AUTOFUSE_TWIN_GM_*
 };
 
 struct Finding {
@@ -34,6 +38,14 @@ struct Finding {
     uint32_t cores;
     std::string api;
     std::string message;
+    std::vector<int64_t> who;  // all cores
+    Place site;
+    std::string place;  // a tensor, and bytes of it
+    int64_t begin = 0, end = 0;
+    bool has_other = false;  // the access that this one conflicts with
+    std::string other_api;
+    int64_t other_core = 0;
+    Place other_site;
 };
 
 // Everything the cores of one launch share.
@@ -44,9 +56,13 @@ struct Run {
     uint64_t ub_size;
     uint64_t tiling_key;
     const std::vector<Region>* regions;
+    bool check = false;
+    uint64_t seed = 0;              // 0: instructions execute when they are issued
 
     std::mutex mutex;               // guards everything below
     std::vector<Finding> findings;
+    std::vector<GmAccess> gm;
+    bool aborted = false;           // some core did not come to its end
     uint32_t next = 0;              // first core not yet started
     uint32_t finished = 0;
     uint32_t arrived = 0;           // cores waiting in SyncAll
@@ -61,6 +77,10 @@ enum class SlotState : uint8_t { kFree, kOccupied, kEnque, kDeque };
 struct Slot {
     uint8_t* lo;
     SlotState state;
+    uint32_t age;  // how often it was freed
+    // What EnQue and FreeTensor set for the other pipe of the queue: the clock, and the flag of the scheduler.
+    Clock filled, freed;
+    uint32_t filled_flag, freed_flag;
 };
 
 struct Queue {
@@ -100,6 +120,13 @@ struct Core {
     Dt atomic_dt = Dt::F32;
     int task_type = -1;
 
+    Checked* check = nullptr;    // null in fast mode
+    Scheduler* order = nullptr;  // null if instructions execute when they are issued
+    Clock flag_clock[kEvents][kEventIds];
+    uint32_t flag_token[kEvents][kEventIds] = {};
+    std::unique_ptr<Checked> check_memory;
+    std::unique_ptr<Scheduler> order_memory;
+
     ~Core();
 };
 
@@ -116,6 +143,9 @@ void SetCurrent(Core* core);
 // Records a finding and continues.
 void Report(const char* code, const char* api, const char* format, ...) __attribute__((format(printf, 3, 4)));
 void AddFinding(Run& run, int64_t core, const char* code, const char* api, std::string message);
+void AddFinding(Run& run, Finding finding);
+// A finding of this core at the present place.
+Finding NewFinding(const Core& core, const char* code, const char* api);
 
 const char* OpName(Op op);
 const char* DtName(Dt dt);
@@ -133,6 +163,17 @@ void CheckGm(Core& core, const char* api, const GmView& view, uint64_t bytes, bo
 void BeginCore(Core& core, Run* run, int64_t index);
 void EndCore(Core& core);
 void ReleasePipe(Core& core);
+
+// Executes an instruction: now, or when the scheduler gets to it.
+template <typename F> inline void Execute(Core& core, PipeId pipe, const F& f) {
+    if (core.order == nullptr) {
+        f();
+    } else {
+        core.order->Add(pipe, f);
+    }
+}
+// All pipes of the core come to a halt.
+void FinishAll(Core& core);
 
 // Blocks until all cores arrived; false when that cannot happen any more.
 bool WaitAllCores(Run& run);

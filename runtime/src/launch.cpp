@@ -26,6 +26,8 @@ struct ThreadState {
     uint64_t ub_size = kUbDefault;
     uint64_t tiling_key = 0;
     int threads = 0;
+    bool check = false;
+    uint64_t seed = 0;
 };
 
 ThreadState& State() {
@@ -101,11 +103,23 @@ void RunOne(Core& core, Run& run, uint32_t index) {
         EndCore(core);
     } catch (const CoreAbort&) {
     } catch (const std::exception& e) {
+        core.aborted = true;
         AddFinding(run, index, "kernel-exception", "kernel", e.what());
     } catch (...) {
+        core.aborted = true;
         AddFinding(run, index, "kernel-exception", "kernel", "the kernel threw an exception");
     }
     SetCurrent(outer);
+    if (core.order != nullptr) {
+        core.order->Drop();
+    }
+    if (run.check) {
+        const std::lock_guard<std::mutex> lock(run.mutex);
+        run.aborted = run.aborted || core.aborted;
+        if (core.check != nullptr) {
+            run.gm.insert(run.gm.end(), core.check->gm.begin(), core.check->gm.end());
+        }
+    }
 }
 
 void RunCores(Run& run) {
@@ -123,6 +137,9 @@ void RunCores(Run& run) {
                 return;
             }
             index = run.next++;
+        }
+        if (run.seed % 2 == 1) {
+            index = run.block_dim - 1 - index;
         }
         RunOne(core, run, index);
         const std::lock_guard<std::mutex> lock(run.mutex);
@@ -209,6 +226,8 @@ int64_t autofuse_twin_launch(uint32_t block_dim, void (*body)(void*), void* cont
     run.ub_size = state.ub_size;
     run.tiling_key = state.tiling_key;
     run.regions = &state.regions;
+    run.check = state.check;
+    run.seed = state.check ? state.seed : 0;
     if (block_dim < 1 || block_dim > kMaxBlockDim) {
         AddFinding(run, -1, "block-dim", "launch", "block_dim " + std::to_string(block_dim) + " is outside of [1, 65535]");
     } else {
@@ -225,6 +244,9 @@ int64_t autofuse_twin_launch(uint32_t block_dim, void (*body)(void*), void* cont
             run.wake.wait(lock);
         }
     }
+    if (run.check) {
+        CheckGmAccesses(run);
+    }
     std::stable_sort(run.findings.begin(), run.findings.end(),
                      [](const Finding& a, const Finding& b) { return a.core < b.core; });
     const int64_t rc = run.findings.empty() ? 0 : 1;
@@ -234,9 +256,14 @@ int64_t autofuse_twin_launch(uint32_t block_dim, void (*body)(void*), void* cont
 
 void autofuse_twin_gm_clear(void) { State().regions.clear(); }
 
-void autofuse_twin_gm_add(const void* ptr, uint64_t bytes, const char* name, int writable) {
+void autofuse_twin_gm_add(const void* ptr, uint64_t bytes, const char* name, int use) {
     uint8_t* lo = static_cast<uint8_t*>(const_cast<void*>(ptr));
-    State().regions.push_back({lo, lo + bytes, name == nullptr ? "" : name, writable != 0});
+    State().regions.push_back({lo, lo + bytes, name == nullptr ? "" : name, use});
+}
+
+void autofuse_twin_set_check(int on, uint64_t seed) {
+    State().check = on != 0;
+    State().seed = seed;
 }
 
 void autofuse_twin_set_ub_size(uint64_t bytes) {
@@ -272,6 +299,11 @@ void AppendJson(std::string& out, const std::string& text) {
     out += '"';
 }
 
+void AppendPlace(std::string& out, const autofuse_twin::Place& place) {
+    out += ", \"line\": " + std::to_string(place.line) + ", \"count\": " + std::to_string(place.count) +
+           ", \"nested\": " + (place.nested ? "true" : "false");
+}
+
 }  // namespace
 
 uint64_t autofuse_twin_findings_json(char* buf, uint64_t n) {
@@ -283,6 +315,19 @@ uint64_t autofuse_twin_findings_json(char* buf, uint64_t n) {
         AppendJson(out, f.api);
         out += ", \"message\": ";
         AppendJson(out, f.message);
+        AppendPlace(out, f.site);
+        out += ", \"place\": ";
+        AppendJson(out, f.place);
+        out += ", \"begin\": " + std::to_string(f.begin) + ", \"end\": " + std::to_string(f.end) + ", \"other\": ";
+        if (f.has_other) {
+            out += "{\"api\": ";
+            AppendJson(out, f.other_api);
+            out += ", \"core\": " + std::to_string(f.other_core);
+            AppendPlace(out, f.other_site);
+            out += "}";
+        } else {
+            out += "null";
+        }
         out += "}";
     }
     out += "]";

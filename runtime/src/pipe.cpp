@@ -95,7 +95,62 @@ UbView ViewOf(const Queue& q, uint32_t slot, uint32_t elem) {
     v.hi = v.lo + q.len;
     v.size = static_cast<uint32_t>(q.len / elem);
     v.pos = UbPos(q);
+    v.age = q.slots[slot].age;
     return v;
+}
+
+// The pipe that fills blocks of a queue, and the one that uses them.
+struct Pipes {
+    PipeId from, to;
+};
+Pipes PipesOf(const Queue& q, Link link) {
+    switch (link) {
+        case Link::kMte2V: return {kPipeMte2, kPipeV};
+        case Link::kVMte3: return {kPipeV, kPipeMte3};
+        case Link::kMte2Mte3: return {kPipeMte2, kPipeMte3};
+        default: break;
+    }
+    if (q.src == kGmPos) {
+        return {kPipeMte2, kPipeV};
+    }
+    return {q.dst == kGmPos ? kPipeV : kPipeMte2, kPipeMte3};
+}
+
+// The flags of a queue: one pipe sets, the other one waits.
+void SetFor(Core& core, PipeId pipe, Clock& clock, uint32_t& token) {
+    if (core.check != nullptr) {
+        clock = core.check->Release(pipe);
+        token = core.order == nullptr ? 0 : core.order->Set(pipe);
+    }
+}
+void WaitFor(Core& core, PipeId pipe, const Clock& clock, uint32_t token) {
+    if (core.check != nullptr) {
+        core.check->Acquire(pipe, clock);
+        if (core.order != nullptr) {
+            core.order->Wait(pipe, token);
+        }
+    }
+}
+
+// The two sides of an event, or kPipes for units that are not modelled.
+Pipes PipesOf(uint8_t event) {
+    using E = AscendC::HardEvent;
+    switch (static_cast<E>(event)) {
+        case E::MTE2_V: return {kPipeMte2, kPipeV};
+        case E::V_MTE2: return {kPipeV, kPipeMte2};
+        case E::MTE3_V: return {kPipeMte3, kPipeV};
+        case E::V_MTE3: return {kPipeV, kPipeMte3};
+        case E::V_V: return {kPipeV, kPipeV};
+        case E::MTE3_MTE2: return {kPipeMte3, kPipeMte2};
+        case E::MTE2_MTE3: return {kPipeMte2, kPipeMte3};
+        case E::S_V: return {kPipeS, kPipeV};
+        case E::V_S: return {kPipeV, kPipeS};
+        case E::S_MTE2: return {kPipeS, kPipeMte2};
+        case E::MTE2_S: return {kPipeMte2, kPipeS};
+        case E::S_MTE3: return {kPipeS, kPipeMte3};
+        case E::MTE3_S: return {kPipeMte3, kPipeS};
+        default: return {kPipes, kPipes};
+    }
 }
 
 }  // namespace
@@ -121,6 +176,9 @@ void ReleasePipe(Core& core) {
     core.queues.clear();
     core.buffers.clear();
     core.used = 0;
+    if (core.check != nullptr) {
+        core.check->Disown();
+    }
 }
 
 void PipeDestroy(void* pipe) {
@@ -129,6 +187,7 @@ void PipeDestroy(void* pipe) {
         return;
     }
     if (!core->aborted) {
+        FinishAll(*core);  // destroying a pipe waits for all units
         ReleasePipe(*core);
     }
     core->pipe = nullptr;
@@ -140,6 +199,7 @@ void PipeReset(void* pipe, bool) {
         Fail("pipe-second", "TPipe", "another TPipe is already alive on this core");
     }
     core.pipe = pipe;
+    FinishAll(core);
     ReleasePipe(core);
     std::memset(core.reserved, 0, sizeof(core.reserved));
 }
@@ -164,7 +224,10 @@ int PipeAddQueue(uint8_t src, uint8_t dst, int32_t depth, uint32_t num, uint64_t
     Queue q{src, dst, depth, RoundBlock(len), {}, {}, 0};
     for (uint32_t i = 0; i < num; ++i) {
         uint8_t* p = Reserve(core, len, std::string(PosName(pos)) + " queue " + std::to_string(id) + " block " + std::to_string(i));
-        q.slots.push_back({p, SlotState::kFree});
+        q.slots.push_back({p, SlotState::kFree, 0, {}, {}, 0, 0});
+        if (core.check != nullptr) {
+            core.check->Own(static_cast<uint32_t>(p - core.ub), q.len, id, i);
+        }
         core.buffers.push_back({p, p + q.len, id, i, pos});
     }
     core.queues.push_back(std::move(q));
@@ -182,6 +245,9 @@ UbView PipeAddBuf(uint8_t pos, uint64_t len) {
     v.addr = v.lo = p;
     v.hi = p + RoundBlock(len);
     v.pos = pos;
+    if (core.check != nullptr) {
+        core.check->Own(static_cast<uint32_t>(p - core.ub), RoundBlock(len), -1, 0);
+    }
     core.buffers.push_back({v.lo, v.hi, -1, index, pos});
     return v;
 }
@@ -210,6 +276,10 @@ UbView QueueAlloc(int id, uint32_t elem) {
         if (q.slots[i].state == SlotState::kFree) {
             q.slots[i].state = SlotState::kOccupied;
             q.next = (i + 1) % n;
+            WaitFor(core, PipesOf(q, Link::kQueue).from, q.slots[i].freed, q.slots[i].freed_flag);
+            if (core.check != nullptr) {
+                core.check->Fill(core, q.slots[i].lo, q.len, false);
+            }
             return ViewOf(q, i, elem);
         }
     }
@@ -217,7 +287,7 @@ UbView QueueAlloc(int id, uint32_t elem) {
          QueueName(core, id).c_str(), States(q).c_str());
 }
 
-void QueueEnQue(int id, const UbView& view) {
+void QueueEnQue(int id, const UbView& view, Link link) {
     Core& core = CoreWithPipe("EnQue");
     Queue& q = QueueAt(core, id, "EnQue");
     const uint32_t i = SlotOf(core, q, id, view, "EnQue");
@@ -231,11 +301,16 @@ void QueueEnQue(int id, const UbView& view) {
         Fail("que-depth", "EnQue", "%s already holds %zu tensors, its depth is %zu", QueueName(core, id).c_str(),
              q.fifo.size(), limit);
     }
+    if (slot.age != view.age) {
+        Fail("que-state", "EnQue", "the tensor was given back by FreeTensor; %s block %u is another tensor now",
+             QueueName(core, id).c_str(), i);
+    }
     slot.state = SlotState::kEnque;
+    SetFor(core, PipesOf(q, link).from, slot.filled, slot.filled_flag);
     q.fifo.push_back(i);
 }
 
-UbView QueueDeQue(int id, uint32_t elem) {
+UbView QueueDeQue(int id, uint32_t elem, Link link) {
     Core& core = CoreWithPipe("DeQue");
     Queue& q = QueueAt(core, id, "DeQue");
     if (q.fifo.empty()) {
@@ -245,6 +320,7 @@ UbView QueueDeQue(int id, uint32_t elem) {
     const uint32_t i = q.fifo.front();
     q.fifo.pop_front();
     q.slots[i].state = SlotState::kDeque;
+    WaitFor(core, PipesOf(q, link).to, q.slots[i].filled, q.slots[i].filled_flag);
     return ViewOf(q, i, elem);
 }
 
@@ -256,11 +332,17 @@ void QueueFree(int id, const UbView& view) {
     if (slot.state == SlotState::kFree) {
         Fail("que-state", "FreeTensor", "%s block %u is already FREE", QueueName(core, id).c_str(), i);
     }
+    if (slot.age != view.age) {
+        Fail("que-state", "FreeTensor", "the tensor was given back already; %s block %u is another tensor now",
+             QueueName(core, id).c_str(), i);
+    }
     if (slot.state == SlotState::kEnque) {
         Fail("que-state", "FreeTensor", "%s block %u is still ENQUE; DeQue it before FreeTensor",
              QueueName(core, id).c_str(), i);
     }
     slot.state = SlotState::kFree;
+    ++slot.age;
+    SetFor(core, PipesOf(q, Link::kQueue).to, slot.freed, slot.freed_flag);
 }
 
 int QueueCount(int id) { return static_cast<int>(QueueAt(CoreWithPipe("GetTensorCountInQue"), id, "GetTensorCountInQue").fifo.size()); }
@@ -306,6 +388,10 @@ void FlagSet(uint8_t event, int id) {
         Fail("flag-set", "SetFlag", "flag %s id %d is set twice without a WaitFlag between", EventName(event).c_str(), id);
     }
     core.flags[event][id] = true;
+    const Pipes pipes = PipesOf(event);
+    if (pipes.from != kPipes) {
+        SetFor(core, pipes.from, core.flag_clock[event][id], core.flag_token[event][id]);
+    }
 }
 
 void FlagWait(uint8_t event, int id) {
@@ -317,6 +403,29 @@ void FlagWait(uint8_t event, int id) {
         Fail("flag-wait", "WaitFlag", "flag %s id %d was not set; the chip would wait forever", EventName(event).c_str(), id);
     }
     core.flags[event][id] = false;
+    const Pipes pipes = PipesOf(event);
+    if (pipes.to != kPipes) {
+        WaitFor(core, pipes.to, core.flag_clock[event][id], core.flag_token[event][id]);
+    }
+}
+
+void BarrierOf(int pipe) {
+    Core& core = Current();
+    if (core.check == nullptr) {
+        return;
+    }
+    if (pipe == PIPE_ALL) {
+        FinishAll(core);
+        return;
+    }
+    const PipeId id = pipe == PIPE_V ? kPipeV : (pipe == PIPE_MTE2 ? kPipeMte2 : (pipe == PIPE_MTE3 ? kPipeMte3 : kPipes));
+    if (id == kPipes) {
+        return;
+    }
+    core.check->Barrier(id);
+    if (core.order != nullptr) {
+        core.order->Barrier(id);
+    }
 }
 
 }  // namespace autofuse_twin

@@ -15,6 +15,7 @@ from autofuse.codegen.device import parameter_names
 from autofuse.codegen.generate import generate
 from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
+from autofuse.codegen.verification import verify_kernel as verify_function
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.canonicalise import canonicalise
 from autofuse.implgraph.dimensions import symbolize
@@ -87,6 +88,7 @@ def test_kernels_keep_the_rules_of_the_chip(graph: FusionGraph, target: TargetSp
         assert verify(impl) == []
         fn = run_passes(lower_kernel(impl, parameter_names(graph), target))
         assert kernel_checks.violations(fn) == []
+        assert verify_function(fn, impl, graph, target) == []
     assert generate(graph, results, target) == generate(graph, results, target)
 
 

@@ -6,6 +6,7 @@
 #define AUTOFUSE_TWIN_ABI_H
 
 #include "enums.h"
+#include "site.h"
 
 namespace autofuse_twin {
 
@@ -15,6 +16,7 @@ struct UbView {
     uint8_t* lo = nullptr;
     uint8_t* hi = nullptr;
     uint32_t size = 0;
+    uint32_t age = 0;  // how often the block of a queue had been freed when this tensor was made
     uint8_t pos = 0;
 };
 
@@ -123,6 +125,10 @@ void PadUbToGm(const GmView& dst, const UbView& src, Dt dt, const AscendC::DataC
 void AtomicSet(int kind, Dt dt);  // 0 none, 1 add, 2 max, 3 min
 
 void GmBind(GmView& view, uint32_t elem);
+// Scalar accesses of checked mode, before the memory is touched. A store is left to the library, which may delay it.
+void UbScalar(const UbView& view, uint64_t byte_offset, uint32_t elem, bool write);
+void UbScalarStore(const UbView& view, uint64_t byte_offset, uint32_t elem, uint64_t bits);
+void GmScalar(const GmView& view, uint64_t byte_offset, uint32_t elem, bool write);
 [[noreturn]] void GmScalarFail(const GmView& view, uint64_t byte_offset, uint32_t elem, bool write);
 [[noreturn]] void UbScalarFail(const UbView& view, uint64_t byte_offset, uint32_t elem, bool write);
 
@@ -135,9 +141,11 @@ UbView PipeAddBuf(uint8_t pos, uint64_t len);
 int EventAlloc(uint8_t event, bool reserve);
 void EventRelease(uint8_t event, int id);
 
+// `link`: the pipes of an EnQue/DeQue pair that names positions itself; otherwise those of the queue.
+enum class Link : uint8_t { kQueue, kMte2V, kVMte3, kMte2Mte3 };
 UbView QueueAlloc(int que, uint32_t elem);
-void QueueEnQue(int que, const UbView& view);
-UbView QueueDeQue(int que, uint32_t elem);
+void QueueEnQue(int que, const UbView& view, Link link);
+UbView QueueDeQue(int que, uint32_t elem, Link link);
 void QueueFree(int que, const UbView& view);
 int QueueCount(int que);
 bool QueueVacant(int que);
@@ -146,6 +154,7 @@ UbView BufGet(const UbView& buf, uint64_t offset, uint64_t bytes, uint32_t elem)
 
 void FlagSet(uint8_t event, int id);
 void FlagWait(uint8_t event, int id);
+void BarrierOf(int pipe);
 void SyncAllCores();
 void SyncAllSoft(const GmView& gm, const UbView& ub, int32_t used_cores);
 int64_t BlockIdx();

@@ -12,8 +12,20 @@ extern "C" {
 int64_t autofuse_twin_launch(uint32_t block_dim, void (*body)(void*), void* context);
 
 // GM regions known to the next launches of this thread. With none registered, GM accesses are not checked.
+// `use` 0: an input. Otherwise the kernel may write it; the other bits say what checked mode expects of an output.
+enum {
+    AUTOFUSE_TWIN_GM_WRITABLE = 1,
+    AUTOFUSE_TWIN_GM_ONCE = 2,      // no byte is written twice
+    AUTOFUSE_TWIN_GM_COMPLETE = 4,  // every byte is written
+    AUTOFUSE_TWIN_GM_SCRATCH = 8    // nothing is in it before the launch
+};
 void autofuse_twin_gm_clear(void);
-void autofuse_twin_gm_add(const void* ptr, uint64_t bytes, const char* name, int writable);
+void autofuse_twin_gm_add(const void* ptr, uint64_t bytes, const char* name, int use);
+
+// Checked mode of the next launches of this thread: 0 off, 1 on (uninitialised data, races, written once). The kernel
+// must be compiled with AUTOFUSE_TWIN_CHECKED. Seed 0 executes in program order, any other in an order that is legal
+// on a chip, as unfavourable as the seed makes it.
+void autofuse_twin_set_check(int on, uint64_t seed);
 
 // Usable UB bytes per core (0 restores the default 188160) and worker threads (0: one per hardware thread).
 void autofuse_twin_set_ub_size(uint64_t bytes);
@@ -22,8 +34,11 @@ void autofuse_twin_set_threads(int threads);
 // What TILING_KEY_IS compares with in the next launches of this thread; on a chip the host's tiling function sets it.
 void autofuse_twin_set_tiling_key(uint64_t key);
 
-// Findings of the last launch of this thread as a JSON array of {code, core, cores, api, message}. Writes at most
-// n bytes including the terminating zero and returns the length of the whole text without it.
+// Findings of the last launch of this thread as a JSON array of {code, core, cores, api, message, line, count, nested,
+// place, begin, end, other}. line: in the kernel file, 0 if unknown; nested: the call stands in a header, line is the
+// last one of the kernel file before it; count: how often the core had executed the line; place, begin, end: a tensor
+// and bytes of it; other: the access that this one conflicts with, {api, core, line, count, nested}, or null.
+// Writes at most n bytes including the terminating zero and returns the length of the whole text without it.
 uint64_t autofuse_twin_findings_json(char* buf, uint64_t n);
 uint64_t autofuse_twin_findings_count(void);
 void autofuse_twin_findings_clear(void);

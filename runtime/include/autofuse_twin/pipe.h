@@ -18,23 +18,31 @@ public:
                   "TQue/TQueBind: only VECIN and VECOUT are queue positions of a vector core; use TBuf<VECCALC>");
     static_assert(depth >= 0, "TQue depth must not be negative");
 
-    template <typename T> LocalTensor<T> AllocTensor() {
+    template <typename T> LocalTensor<T> AllocTensor(AUTOFUSE_TWIN_HERE_ONLY) {
         return LocalTensor<T>(::autofuse_twin::QueueAlloc(id_, sizeof(T)));
     }
-    template <typename T> void AllocTensor(LocalTensor<T>& tensor) { tensor = AllocTensor<T>(); }
-    template <typename T> bool EnQue(const LocalTensor<T>& tensor) {
-        ::autofuse_twin::QueueEnQue(id_, tensor.View());
+    template <typename T> void AllocTensor(LocalTensor<T>& tensor AUTOFUSE_TWIN_HERE) {
+        tensor = AllocTensor<T>();
+    }
+    template <typename T> bool EnQue(const LocalTensor<T>& tensor AUTOFUSE_TWIN_HERE) {
+        ::autofuse_twin::QueueEnQue(id_, tensor.View(), ::autofuse_twin::Link::kQueue);
         return true;
     }
-    template <TPosition srcUserPos, TPosition dstUserPos, typename T> bool EnQue(const LocalTensor<T>& tensor) {
-        return EnQue(tensor);
+    template <TPosition srcUserPos, TPosition dstUserPos, typename T>
+    bool EnQue(const LocalTensor<T>& tensor AUTOFUSE_TWIN_HERE) {
+        ::autofuse_twin::QueueEnQue(id_, tensor.View(), UserLink<srcUserPos, dstUserPos>());
+        return true;
     }
-    template <typename T> LocalTensor<T> DeQue() {
-        return LocalTensor<T>(::autofuse_twin::QueueDeQue(id_, sizeof(T)));
+    template <typename T> LocalTensor<T> DeQue(AUTOFUSE_TWIN_HERE_ONLY) {
+        return LocalTensor<T>(::autofuse_twin::QueueDeQue(id_, sizeof(T), ::autofuse_twin::Link::kQueue));
     }
-    template <typename T> void DeQue(LocalTensor<T>& tensor) { tensor = DeQue<T>(); }
-    template <TPosition srcUserPos, TPosition dstUserPos, typename T> LocalTensor<T> DeQue() { return DeQue<T>(); }
-    template <typename T> void FreeTensor(LocalTensor<T>& tensor) { ::autofuse_twin::QueueFree(id_, tensor.View()); }
+    template <typename T> void DeQue(LocalTensor<T>& tensor AUTOFUSE_TWIN_HERE) { tensor = DeQue<T>(); }
+    template <TPosition srcUserPos, TPosition dstUserPos, typename T> LocalTensor<T> DeQue(AUTOFUSE_TWIN_HERE_ONLY) {
+        return LocalTensor<T>(::autofuse_twin::QueueDeQue(id_, sizeof(T), UserLink<srcUserPos, dstUserPos>()));
+    }
+    template <typename T> void FreeTensor(LocalTensor<T>& tensor AUTOFUSE_TWIN_HERE) {
+        ::autofuse_twin::QueueFree(id_, tensor.View());
+    }
     bool VacantInQue() {
         static_assert(depth != 0, "VacantInQue is not available on a queue of depth 0");
         return ::autofuse_twin::QueueVacant(id_);
@@ -52,6 +60,11 @@ public:
 
 private:
     friend class TPipe;
+    template <TPosition from, TPosition to> static constexpr ::autofuse_twin::Link UserLink() {
+        return from == TPosition::GM   ? ::autofuse_twin::Link::kMte2V
+               : to == TPosition::GM   ? ::autofuse_twin::Link::kVMte3
+                                       : ::autofuse_twin::Link::kMte2Mte3;
+    }
     static constexpr TPosition kSrc = src;
     static constexpr TPosition kDst = dst;
     static constexpr int32_t kDepth = depth;
@@ -65,13 +78,13 @@ class TQue : public TQueBind<pos == TPosition::VECOUT ? pos : TPosition::GM,
 template <TPosition pos = TPosition::LCM>
 class TBuf {
 public:
-    template <typename T> LocalTensor<T> Get() {
+    template <typename T> LocalTensor<T> Get(AUTOFUSE_TWIN_HERE_ONLY) {
         return LocalTensor<T>(::autofuse_twin::BufGet(view_, 0, static_cast<uint64_t>(view_.hi - view_.lo), sizeof(T)));
     }
-    template <typename T> LocalTensor<T> Get(uint32_t len) {
+    template <typename T> LocalTensor<T> Get(uint32_t len AUTOFUSE_TWIN_HERE) {
         return LocalTensor<T>(::autofuse_twin::BufGet(view_, 0, static_cast<uint64_t>(len) * sizeof(T), sizeof(T)));
     }
-    template <typename T> LocalTensor<T> GetWithOffset(uint32_t size, uint32_t bufOffset) {
+    template <typename T> LocalTensor<T> GetWithOffset(uint32_t size, uint32_t bufOffset AUTOFUSE_TWIN_HERE) {
         return LocalTensor<T>(
             ::autofuse_twin::BufGet(view_, bufOffset, static_cast<uint64_t>(size) * sizeof(T), sizeof(T)));
     }
@@ -93,11 +106,11 @@ public:
     void Destroy() { ::autofuse_twin::PipeReset(this, true); }
 
     template <TPosition src, TPosition dst, int32_t depth, auto mask>
-    bool InitBuffer(TQueBind<src, dst, depth, mask>& que, uint8_t num, uint32_t len) {
+    bool InitBuffer(TQueBind<src, dst, depth, mask>& que, uint8_t num, uint32_t len AUTOFUSE_TWIN_HERE) {
         que.id_ = ::autofuse_twin::PipeAddQueue(static_cast<uint8_t>(src), static_cast<uint8_t>(dst), depth, num, len);
         return true;
     }
-    template <TPosition pos> bool InitBuffer(TBuf<pos>& buf, uint32_t len) {
+    template <TPosition pos> bool InitBuffer(TBuf<pos>& buf, uint32_t len AUTOFUSE_TWIN_HERE) {
         buf.view_ = ::autofuse_twin::PipeAddBuf(static_cast<uint8_t>(pos), len);
         return true;
     }

@@ -15,7 +15,7 @@ namespace AscendC {
 
 template <typename T, typename U>
 inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
-                    uint32_t count) {
+                    uint32_t count AUTOFUSE_TWIN_HERE) {
     AUTOFUSE_TWIN_CMP_CHECK("Compare");
     AUTOFUSE_TWIN_BITS_CHECK("Compare", U);
     ::autofuse_twin::Compare({::autofuse_twin::Op::Compare, ::autofuse_twin::Dt::U8, dt, &dst.View(), &src0.View(),
@@ -25,7 +25,8 @@ inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const
 #define AUTOFUSE_TWIN_COMPARE_REP(MaskType)                                                                           \
     template <typename T, typename U, bool isSetMask = true>                                                          \
     inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,            \
-                        CMPMODE cmpMode, MaskType mask, uint8_t repeatTime, const BinaryRepeatParams& repeatParams) { \
+                        CMPMODE cmpMode, MaskType mask, uint8_t repeatTime, const BinaryRepeatParams& repeatParams    \
+                            AUTOFUSE_TWIN_HERE) {                                                                     \
         AUTOFUSE_TWIN_CMP_CHECK("Compare");                                                                           \
         AUTOFUSE_TWIN_BITS_CHECK("Compare", U);                                                                       \
         const auto rep = ::autofuse_twin::MakeRep(::autofuse_twin::MaskOf<isSetMask>(mask), repeatTime, repeatParams); \
@@ -34,7 +35,7 @@ inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const
     }                                                                                                                 \
     template <typename T, bool isSetMask = true>                                                                      \
     inline void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, MaskType mask,       \
-                        const BinaryRepeatParams& repeatParams) {                                                     \
+                        const BinaryRepeatParams& repeatParams AUTOFUSE_TWIN_HERE) {                                  \
         AUTOFUSE_TWIN_CMP_CHECK("Compare");                                                                           \
         const auto rep = ::autofuse_twin::MakeRep(::autofuse_twin::MaskOf<isSetMask>(mask), 1, repeatParams);         \
         ::autofuse_twin::Compare({::autofuse_twin::Op::Compare, ::autofuse_twin::Dt::U8, dt, nullptr, &src0.View(),   \
@@ -47,7 +48,7 @@ AUTOFUSE_TWIN_COMPARE_REP(uint64_t)
 #define AUTOFUSE_TWIN_COMPARES(Name)                                                                                  \
     template <typename T, typename U>                                                                                 \
     inline void Name(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,      \
-                     uint32_t count) {                                                                                \
+                     uint32_t count AUTOFUSE_TWIN_HERE) {                                                             \
         AUTOFUSE_TWIN_CMP_CHECK(#Name);                                                                               \
         static_assert(::autofuse_twin::Same<U, uint8_t>::value, #Name ": the result tensor is uint8_t");              \
         ::autofuse_twin::Compare({::autofuse_twin::Op::CompareScalar, ::autofuse_twin::Dt::U8, dt, &dst.View(),       \
@@ -59,7 +60,7 @@ AUTOFUSE_TWIN_COMPARE_REP(uint64_t)
 #define AUTOFUSE_TWIN_COMPARES_REP(Name, MaskType)                                                                    \
     template <typename T, typename U, bool isSetMask = true>                                                          \
     inline void Name(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,      \
-                     MaskType mask, uint8_t repeatTime, const UnaryRepeatParams& repeatParams) {                      \
+                     MaskType mask, uint8_t repeatTime, const UnaryRepeatParams& repeatParams AUTOFUSE_TWIN_HERE) {   \
         AUTOFUSE_TWIN_CMP_CHECK(#Name);                                                                               \
         static_assert(::autofuse_twin::Same<U, uint8_t>::value, #Name ": the result tensor is uint8_t");              \
         const auto rep = ::autofuse_twin::MakeRep(::autofuse_twin::MaskOf<isSetMask>(mask), repeatTime, repeatParams); \
@@ -70,10 +71,10 @@ AUTOFUSE_TWIN_COMPARE_REP(uint64_t)
 AUTOFUSE_TWIN_COMPARES(Compares)
 AUTOFUSE_TWIN_COMPARES(CompareScalar)
 
-template <typename T> inline void GetCmpMask(const LocalTensor<T>& dst) {
+template <typename T> inline void GetCmpMask(const LocalTensor<T>& dst AUTOFUSE_TWIN_HERE) {
     ::autofuse_twin::CmpMaskTransfer(dst.View(), false);
 }
-template <typename T> inline void SetCmpMask(const LocalTensor<T>& src) {
+template <typename T> inline void SetCmpMask(const LocalTensor<T>& src AUTOFUSE_TWIN_HERE) {
     ::autofuse_twin::CmpMaskTransfer(src.View(), true);
 }
 
@@ -84,14 +85,14 @@ template <typename T> inline void SetCmpMask(const LocalTensor<T>& src) {
 // Bit 1 takes src0, bit 0 takes src1.
 template <typename T, typename U>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
-                   const LocalTensor<T>& src1, SELMODE selMode, uint32_t count) {
+                   const LocalTensor<T>& src1, SELMODE selMode, uint32_t count AUTOFUSE_TWIN_HERE) {
     AUTOFUSE_TWIN_SEL_CHECK;
     ::autofuse_twin::Select({::autofuse_twin::Op::Select, dt, dt, &dst.View(), &src0.View(), &src1.View(), 0, count,
                              nullptr}, &selMask.View(), static_cast<int>(selMode));
 }
 template <typename T, typename U>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
-                   SELMODE selMode, uint32_t count) {
+                   SELMODE selMode, uint32_t count AUTOFUSE_TWIN_HERE) {
     AUTOFUSE_TWIN_SEL_CHECK;
     ::autofuse_twin::Select({::autofuse_twin::Op::Select, dt, dt, &dst.View(), &src0.View(), nullptr,
                              ::autofuse_twin::Bits(src1), count, nullptr}, &selMask.View(), static_cast<int>(selMode));
@@ -100,7 +101,7 @@ inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, con
     template <typename T, typename U, bool isSetMask = true>                                                          \
     inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,          \
                        const LocalTensor<T>& src1, SELMODE selMode, MaskType mask, uint8_t repeatTime,                \
-                       const BinaryRepeatParams& repeatParams) {                                                      \
+                       const BinaryRepeatParams& repeatParams AUTOFUSE_TWIN_HERE) {                                   \
         AUTOFUSE_TWIN_SEL_CHECK;                                                                                      \
         const auto rep = ::autofuse_twin::MakeRep(::autofuse_twin::MaskOf<isSetMask>(mask), repeatTime, repeatParams); \
         ::autofuse_twin::Select({::autofuse_twin::Op::Select, dt, dt, &dst.View(), &src0.View(), &src1.View(), 0, 0,  \
@@ -108,7 +109,8 @@ inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, con
     }                                                                                                                 \
     template <typename T, typename U, bool isSetMask = true>                                                          \
     inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,  \
-                       SELMODE selMode, MaskType mask, uint8_t repeatTime, const BinaryRepeatParams& repeatParams) {  \
+                       SELMODE selMode, MaskType mask, uint8_t repeatTime, const BinaryRepeatParams& repeatParams     \
+                           AUTOFUSE_TWIN_HERE) {                                                                      \
         AUTOFUSE_TWIN_SEL_CHECK;                                                                                      \
         const auto rep = ::autofuse_twin::MakeRep(::autofuse_twin::MaskOf<isSetMask>(mask), repeatTime, repeatParams); \
         ::autofuse_twin::Select({::autofuse_twin::Op::Select, dt, dt, &dst.View(), &src0.View(), nullptr,             \
@@ -118,7 +120,7 @@ AUTOFUSE_TWIN_SELECT_REP(const uint64_t*)
 AUTOFUSE_TWIN_SELECT_REP(uint64_t)
 template <typename T, SELMODE selMode>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
-                   uint8_t repeatTime, const BinaryRepeatParams& repeatParams) {
+                   uint8_t repeatTime, const BinaryRepeatParams& repeatParams AUTOFUSE_TWIN_HERE) {
     AUTOFUSE_TWIN_SEL_CHECK;
     static_assert(selMode == SELMODE::VSEL_CMPMASK_SPR, "Select with the compare-mask register: mode VSEL_CMPMASK_SPR");
     const auto rep = ::autofuse_twin::MakeRep({0, 0, ::autofuse_twin::Rep::kRegister}, repeatTime, repeatParams);

@@ -1,6 +1,7 @@
 // Flags, barriers, core identity, mask registers. Source: Ascend C public documentation.
 //
-// The twin executes every core in program order, so flags and barriers change no result; they are checked for pairing.
+// In program order flags and barriers change no result; they are checked for pairing. Checked mode derives from them
+// which accesses are ordered, and its scheduler delays instructions as far as they allow.
 #ifndef AUTOFUSE_TWIN_SYNC_H
 #define AUTOFUSE_TWIN_SYNC_H
 
@@ -10,21 +11,22 @@
 
 namespace AscendC {
 
-template <HardEvent event> inline void SetFlag(int32_t eventID) {
+template <HardEvent event> inline void SetFlag(int32_t eventID AUTOFUSE_TWIN_HERE) {
     ::autofuse_twin::FlagSet(static_cast<uint8_t>(event), eventID);
 }
-template <HardEvent event> inline void WaitFlag(int32_t eventID) {
+template <HardEvent event> inline void WaitFlag(int32_t eventID AUTOFUSE_TWIN_HERE) {
     ::autofuse_twin::FlagWait(static_cast<uint8_t>(event), eventID);
 }
-template <pipe_t pipe> inline void PipeBarrier() {
+template <pipe_t pipe> inline void PipeBarrier(AUTOFUSE_TWIN_HERE_ONLY) {
     static_assert(pipe != PIPE_S, "PipeBarrier: PIPE_S is not allowed");
+    ::autofuse_twin::BarrierOf(pipe);
 }
 // Hardware barrier over all cores; needs a task type that starts the scheduler (not KERNEL_TYPE_AIV_ONLY).
-template <bool isAIVOnly = true> inline void SyncAll() { ::autofuse_twin::SyncAllCores(); }
+template <bool isAIVOnly = true> inline void SyncAll(AUTOFUSE_TWIN_HERE_ONLY) { ::autofuse_twin::SyncAllCores(); }
 // Software barrier: 32 bytes per core in a zeroed GM workspace and in UB. usedCores 0 means all.
 template <bool isAIVOnly = true>
 inline void SyncAll(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
-                    const int32_t usedCores = 0) {
+                    const int32_t usedCores = 0 AUTOFUSE_TWIN_HERE) {
     ::autofuse_twin::SyncAllSoft(gmWorkspace.View(), ubWorkspace.View(), usedCores);
 }
 

@@ -22,9 +22,15 @@ public:
         return out;
     }
     T& operator()(const uint32_t offset) const { return *At(offset, true); }
-    T GetValue(const uint32_t index) const { return *At(index, false); }
-    template <typename V> void SetValue(const uint32_t index, const V value) const {
+    T GetValue(const uint32_t index AUTOFUSE_TWIN_HERE) const { return *At(index, false); }
+    template <typename V> void SetValue(const uint32_t index, const V value AUTOFUSE_TWIN_HERE) const {
+#ifdef AUTOFUSE_TWIN_CHECKED
+        Check(index, true);
+        ::autofuse_twin::UbScalarStore(view_, static_cast<uint64_t>(index) * sizeof(T), sizeof(T),
+                                       ::autofuse_twin::Bits(static_cast<T>(value)));
+#else
         *At(index, true) = static_cast<T>(value);
+#endif
     }
     template <typename U> LocalTensor<U> ReinterpretCast() const {
         ::autofuse_twin::UbView view = view_;
@@ -41,12 +47,18 @@ public:
     const ::autofuse_twin::UbView& View() const { return view_; }
 
 private:
-    T* At(uint32_t index, bool write) const {
-        uint8_t* p = view_.addr + static_cast<uint64_t>(index) * sizeof(T);
+    void Check(uint32_t index, bool write) const {
+        const uint8_t* p = view_.addr + static_cast<uint64_t>(index) * sizeof(T);
         if (p < view_.lo || p + sizeof(T) > view_.hi) {
             ::autofuse_twin::UbScalarFail(view_, static_cast<uint64_t>(index) * sizeof(T), sizeof(T), write);
         }
-        return reinterpret_cast<T*>(p);
+    }
+    T* At(uint32_t index, bool write) const {
+        Check(index, write);
+#ifdef AUTOFUSE_TWIN_CHECKED
+        ::autofuse_twin::UbScalar(view_, static_cast<uint64_t>(index) * sizeof(T), sizeof(T), write);
+#endif
+        return reinterpret_cast<T*>(view_.addr + static_cast<uint64_t>(index) * sizeof(T));
     }
 
     ::autofuse_twin::UbView view_;
@@ -57,12 +69,12 @@ class GlobalTensor {
 public:
     using PrimType = T;
 
-    void SetGlobalBuffer(__gm__ T* buffer, uint64_t bufferSize) {
+    void SetGlobalBuffer(__gm__ T* buffer, uint64_t bufferSize AUTOFUSE_TWIN_HERE) {
         view_.addr = reinterpret_cast<uint8_t*>(buffer);
         view_.size = bufferSize;
         ::autofuse_twin::GmBind(view_, sizeof(T));
     }
-    void SetGlobalBuffer(__gm__ T* buffer) { SetGlobalBuffer(buffer, 0); }
+    void SetGlobalBuffer(__gm__ T* buffer AUTOFUSE_TWIN_HERE) { SetGlobalBuffer(buffer, 0); }
 
     GlobalTensor operator[](const uint64_t offset) const {
         GlobalTensor out(*this);
@@ -70,8 +82,8 @@ public:
         return out;
     }
     __gm__ T& operator()(const uint64_t offset) const { return *At(offset, true); }
-    T GetValue(const uint64_t offset) const { return *At(offset, false); }
-    void SetValue(const uint64_t offset, T value) { *At(offset, true) = value; }
+    T GetValue(const uint64_t offset AUTOFUSE_TWIN_HERE) const { return *At(offset, false); }
+    void SetValue(const uint64_t offset, T value AUTOFUSE_TWIN_HERE) { *At(offset, true) = value; }
     template <typename U> GlobalTensor<U> ReinterpretCast() const {
         GlobalTensor<U> out;
         out.Assign(view_, view_.size * sizeof(T) / sizeof(U));
@@ -94,6 +106,9 @@ private:
         if (view_.lo != nullptr && (p < view_.lo || p + sizeof(T) > view_.hi || (write && !view_.writable))) {
             ::autofuse_twin::GmScalarFail(view_, index * sizeof(T), sizeof(T), write);
         }
+#ifdef AUTOFUSE_TWIN_CHECKED
+        ::autofuse_twin::GmScalar(view_, index * sizeof(T), sizeof(T), write);
+#endif
         return reinterpret_cast<T*>(p);
     }
 

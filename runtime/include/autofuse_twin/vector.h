@@ -33,7 +33,8 @@ namespace AscendC {
     static_assert(::autofuse_twin::kOneOf<T, __VA_ARGS__>, Name ": element types on A2 are " text)
 
 #define AUTOFUSE_TWIN_UNARY(Name, text, ...)                                                                          \
-    template <typename T> inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count) { \
+    template <typename T> inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count \
+        AUTOFUSE_TWIN_HERE) {                                                                                         \
         AUTOFUSE_TWIN_TYPES_CHECK(#Name, T, text, __VA_ARGS__);                                                       \
         constexpr auto dt = ::autofuse_twin::DtOf<T>::value;                                                          \
         ::autofuse_twin::Elementwise(                                                                                 \
@@ -44,7 +45,7 @@ namespace AscendC {
 #define AUTOFUSE_TWIN_UNARY_REP(Name, MaskType, text, ...)                                                            \
     template <typename T, bool isSetMask = true>                                                                      \
     inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, MaskType mask, const uint8_t repeatTime,   \
-                     const UnaryRepeatParams& repeatParams) {                                                         \
+                     const UnaryRepeatParams& repeatParams AUTOFUSE_TWIN_HERE) {                                      \
         AUTOFUSE_TWIN_TYPES_CHECK(#Name, T, text, __VA_ARGS__);                                                       \
         constexpr auto dt = ::autofuse_twin::DtOf<T>::value;                                                          \
         const auto rep = ::autofuse_twin::MakeRep(::autofuse_twin::MaskOf<isSetMask>(mask), repeatTime, repeatParams); \
@@ -64,7 +65,7 @@ AUTOFUSE_TWIN_UNARY(Not, "int16_t, uint16_t", int16_t, uint16_t)
 #define AUTOFUSE_TWIN_BINARY(Name, text, ...)                                                                         \
     template <typename T>                                                                                             \
     inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,               \
-                     const int32_t& count) {                                                                          \
+                     const int32_t& count AUTOFUSE_TWIN_HERE) {                                                       \
         AUTOFUSE_TWIN_TYPES_CHECK(#Name, T, text, __VA_ARGS__);                                                       \
         constexpr auto dt = ::autofuse_twin::DtOf<T>::value;                                                          \
         ::autofuse_twin::Elementwise(                                                                                 \
@@ -75,7 +76,7 @@ AUTOFUSE_TWIN_UNARY(Not, "int16_t, uint16_t", int16_t, uint16_t)
 #define AUTOFUSE_TWIN_BINARY_REP(Name, MaskType, text, ...)                                                           \
     template <typename T, bool isSetMask = true>                                                                      \
     inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, MaskType mask, \
-                     const uint8_t repeatTime, const BinaryRepeatParams& repeatParams) {                              \
+                     const uint8_t repeatTime, const BinaryRepeatParams& repeatParams AUTOFUSE_TWIN_HERE) {           \
         AUTOFUSE_TWIN_TYPES_CHECK(#Name, T, text, __VA_ARGS__);                                                       \
         constexpr auto dt = ::autofuse_twin::DtOf<T>::value;                                                          \
         const auto rep = ::autofuse_twin::MakeRep(::autofuse_twin::MaskOf<isSetMask>(mask), repeatTime, repeatParams); \
@@ -100,7 +101,8 @@ AUTOFUSE_TWIN_BINARY(FusedMulAddRelu, "half, float", half, float)
 // The scalar must have exactly the element type of the tensors, as in the documented signatures.
 #define AUTOFUSE_TWIN_SCALAR(Name, text, ...)                                                                         \
     template <typename T, bool isSetMask = true>                                                                      \
-    inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int32_t& count) { \
+    inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int32_t& count \
+        AUTOFUSE_TWIN_HERE) {                                                                                         \
         AUTOFUSE_TWIN_TYPES_CHECK(#Name, T, text, __VA_ARGS__);                                                       \
         constexpr auto dt = ::autofuse_twin::DtOf<T>::value;                                                          \
         ::autofuse_twin::Elementwise({::autofuse_twin::Op::Name, dt, dt, &dst.View(), &src.View(), nullptr,           \
@@ -109,7 +111,7 @@ AUTOFUSE_TWIN_BINARY(FusedMulAddRelu, "half, float", half, float)
 #define AUTOFUSE_TWIN_SCALAR_REP(Name, MaskType, text, ...)                                                           \
     template <typename T, bool isSetMask = true>                                                                      \
     inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, MaskType mask,       \
-                     const uint8_t repeatTime, const UnaryRepeatParams& repeatParams) {                               \
+                     const uint8_t repeatTime, const UnaryRepeatParams& repeatParams AUTOFUSE_TWIN_HERE) {            \
         AUTOFUSE_TWIN_TYPES_CHECK(#Name, T, text, __VA_ARGS__);                                                       \
         constexpr auto dt = ::autofuse_twin::DtOf<T>::value;                                                          \
         const auto rep = ::autofuse_twin::MakeRep(::autofuse_twin::MaskOf<isSetMask>(mask), repeatTime, repeatParams); \
@@ -132,7 +134,8 @@ AUTOFUSE_TWIN_SCALAR(ShiftRight, "(u)int16_t, (u)int32_t", int16_t, uint16_t, in
 #define AUTOFUSE_TWIN_SHIFT_RIGHT(MaskType)                                                                           \
     template <typename T, bool isSetMask = true>                                                                      \
     inline void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, MaskType mask, \
-                           const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, bool roundEn = false) {   \
+                           const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, bool roundEn = false      \
+                               AUTOFUSE_TWIN_HERE) {                                                                  \
         AUTOFUSE_TWIN_TYPES_CHECK("ShiftRight", T, "(u)int16_t, (u)int32_t", int16_t, uint16_t, int32_t, uint32_t);   \
         constexpr auto dt = ::autofuse_twin::DtOf<T>::value;                                                          \
         const auto rep = ::autofuse_twin::MakeRep(::autofuse_twin::MaskOf<isSetMask>(mask), repeatTime, repeatParams); \
@@ -149,7 +152,8 @@ template <typename T, typename U> constexpr bool kTwinFused =
 
 // dst = dst + src * scalar
 template <typename T, typename U>
-inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const int32_t& count) {
+inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const int32_t& count
+    AUTOFUSE_TWIN_HERE) {
     static_assert(kTwinFused<T, U>, "Axpy: A2 supports half, float and half -> float");
     ::autofuse_twin::Elementwise({::autofuse_twin::Op::Axpy, ::autofuse_twin::DtOf<T>::value,
                                   ::autofuse_twin::DtOf<U>::value, &dst.View(), &src.View(), nullptr,
@@ -158,7 +162,7 @@ inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& 
 // dst = dst + src0 * src1
 template <typename T, typename U>
 inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1,
-                      const int32_t& count) {
+                      const int32_t& count AUTOFUSE_TWIN_HERE) {
     static_assert(kTwinFused<T, U>, "MulAddDst: A2 supports half, float and half -> float");
     ::autofuse_twin::Elementwise({::autofuse_twin::Op::MulAddDst, ::autofuse_twin::DtOf<T>::value,
                                   ::autofuse_twin::DtOf<U>::value, &dst.View(), &src0.View(), &src1.View(), 0, count,
@@ -167,7 +171,7 @@ inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, con
 #define AUTOFUSE_TWIN_FUSED_REP(MaskType)                                                                             \
     template <typename T, typename U, bool isSetMask = true>                                                          \
     inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, MaskType mask,       \
-                     const uint8_t repeatTime, const UnaryRepeatParams& repeatParams) {                               \
+                     const uint8_t repeatTime, const UnaryRepeatParams& repeatParams AUTOFUSE_TWIN_HERE) {            \
         static_assert(kTwinFused<T, U>, "Axpy: A2 supports half, float and half -> float");                           \
         const auto rep = ::autofuse_twin::MakeRep(::autofuse_twin::MaskOf<isSetMask>(mask), repeatTime, repeatParams); \
         ::autofuse_twin::Elementwise({::autofuse_twin::Op::Axpy, ::autofuse_twin::DtOf<T>::value,                     \
@@ -176,7 +180,8 @@ inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, con
     }                                                                                                                 \
     template <typename T, typename U, bool isSetMask = true>                                                          \
     inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1,          \
-                          MaskType mask, const uint8_t repeatTime, const BinaryRepeatParams& repeatParams) {          \
+                          MaskType mask, const uint8_t repeatTime, const BinaryRepeatParams& repeatParams             \
+                              AUTOFUSE_TWIN_HERE) {                                                                   \
         static_assert(kTwinFused<T, U>, "MulAddDst: A2 supports half, float and half -> float");                      \
         const auto rep = ::autofuse_twin::MakeRep(::autofuse_twin::MaskOf<isSetMask>(mask), repeatTime, repeatParams); \
         ::autofuse_twin::Elementwise({::autofuse_twin::Op::MulAddDst, ::autofuse_twin::DtOf<T>::value,                \
@@ -201,7 +206,8 @@ template <typename D, typename S> constexpr bool kTwinCast =
     static_assert(kTwinCast<T, U>, "Cast: this pair of element types does not exist on A2; convert in two steps")
 
 template <typename T, typename U>
-inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint32_t count) {
+inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint32_t count
+    AUTOFUSE_TWIN_HERE) {
     AUTOFUSE_TWIN_CAST_CHECK;
     ::autofuse_twin::Elementwise({::autofuse_twin::Op::Cast, ::autofuse_twin::DtOf<T>::value,
                                   ::autofuse_twin::DtOf<U>::value, &dst.View(), &src.View(), nullptr,
@@ -210,7 +216,7 @@ inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const Rou
 #define AUTOFUSE_TWIN_CAST_REP(MaskType)                                                                              \
     template <typename T, typename U, bool isSetMask = true>                                                          \
     inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, MaskType mask, \
-                     const uint8_t repeatTime, const UnaryRepeatParams& repeatParams) {                               \
+                     const uint8_t repeatTime, const UnaryRepeatParams& repeatParams AUTOFUSE_TWIN_HERE) {            \
         AUTOFUSE_TWIN_CAST_CHECK;                                                                                     \
         const auto rep = ::autofuse_twin::MakeRep(::autofuse_twin::MaskOf<isSetMask>(mask), repeatTime, repeatParams); \
         ::autofuse_twin::Elementwise({::autofuse_twin::Op::Cast, ::autofuse_twin::DtOf<T>::value,                     \
@@ -224,27 +230,30 @@ AUTOFUSE_TWIN_CAST_REP(uint64_t)
     AUTOFUSE_TWIN_TYPES_CHECK(Name, T, "16- and 32-bit", int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float)
 
 // UB -> UB copy by the vector unit.
-template <typename T> inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count) {
+template <typename T> inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count
+    AUTOFUSE_TWIN_HERE) {
     AUTOFUSE_TWIN_16_32("Copy");
     constexpr auto dt = ::autofuse_twin::DtOf<T>::value;
     ::autofuse_twin::Elementwise({::autofuse_twin::Op::Copy, dt, dt, &dst.View(), &src.View(), nullptr, 0, count, nullptr});
 }
 // Fill with one value.
-template <typename T> inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, const int32_t& count) {
+template <typename T> inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, const int32_t& count
+    AUTOFUSE_TWIN_HERE) {
     AUTOFUSE_TWIN_16_32("Duplicate");
     constexpr auto dt = ::autofuse_twin::DtOf<T>::value;
     ::autofuse_twin::Elementwise({::autofuse_twin::Op::Duplicate, dt, dt, &dst.View(), nullptr, nullptr,
                                   ::autofuse_twin::Bits(scalarValue), count, nullptr});
 }
 // dst[i] = firstValue + i
-template <typename T> inline void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, uint32_t count) {
+template <typename T> inline void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, uint32_t count
+    AUTOFUSE_TWIN_HERE) {
     AUTOFUSE_TWIN_TYPES_CHECK("CreateVecIndex", T, "int16_t, half, int32_t, float", int16_t, half, int32_t, float);
     ::autofuse_twin::VecIndex(::autofuse_twin::DtOf<T>::value, dst.View(), ::autofuse_twin::Bits(firstValue), count, nullptr);
 }
 #define AUTOFUSE_TWIN_FILL_REP(MaskType)                                                                              \
     template <typename T, bool isSetMask = true>                                                                      \
     inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, MaskType mask, const uint8_t repeatTime,   \
-                     const CopyRepeatParams& repeatParams) {                                                          \
+                     const CopyRepeatParams& repeatParams AUTOFUSE_TWIN_HERE) {                                       \
         AUTOFUSE_TWIN_16_32("Copy");                                                                                  \
         constexpr auto dt = ::autofuse_twin::DtOf<T>::value;                                                          \
         const auto m = ::autofuse_twin::MaskOf<isSetMask>(mask);                                                      \
@@ -255,7 +264,7 @@ template <typename T> inline void CreateVecIndex(LocalTensor<T> dst, const T& fi
     }                                                                                                                 \
     template <typename T, bool isSetMask = true>                                                                      \
     inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, MaskType mask, const uint8_t repeatTime,   \
-                          const uint16_t dstBlockStride, const uint8_t dstRepeatStride) {                             \
+                          const uint16_t dstBlockStride, const uint8_t dstRepeatStride AUTOFUSE_TWIN_HERE) {          \
         AUTOFUSE_TWIN_16_32("Duplicate");                                                                             \
         constexpr auto dt = ::autofuse_twin::DtOf<T>::value;                                                          \
         const auto m = ::autofuse_twin::MaskOf<isSetMask>(mask);                                                      \
@@ -265,7 +274,7 @@ template <typename T> inline void CreateVecIndex(LocalTensor<T> dst, const T& fi
     }                                                                                                                 \
     template <typename T>                                                                                             \
     inline void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, MaskType mask, uint8_t repeatTime,           \
-                               uint16_t dstBlkStride, uint8_t dstRepStride) {                                         \
+                               uint16_t dstBlkStride, uint8_t dstRepStride AUTOFUSE_TWIN_HERE) {                      \
         AUTOFUSE_TWIN_TYPES_CHECK("CreateVecIndex", T, "int16_t, half, int32_t, float", int16_t, half, int32_t, float); \
         const auto m = ::autofuse_twin::MaskOf<true>(mask);                                                           \
         const ::autofuse_twin::Rep rep{m.lo, m.hi, m.kind, repeatTime, dstBlkStride, 1, 1, dstRepStride, 8, 8};       \
@@ -278,7 +287,7 @@ AUTOFUSE_TWIN_FILL_REP(uint64_t)
 // Every repeat broadcasts 8 source elements into 8 blocks of 32 bytes.
 template <typename T>
 inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t repeatTime,
-                 const BrcbRepeatParams& repeatParams) {
+                 const BrcbRepeatParams& repeatParams AUTOFUSE_TWIN_HERE) {
     AUTOFUSE_TWIN_16_32("Brcb");
     ::autofuse_twin::BrcbBlocks(sizeof(T), dst.View(), src0.View(), repeatTime, repeatParams.dstBlkStride,
                                 repeatParams.dstRepStride);

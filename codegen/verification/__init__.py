@@ -1,0 +1,165 @@
+"""Static verification of KernelIR: what is proved of every template before a compiler sees it.
+
+:data:`CHECKS` names the checks; each is a generator of findings over a :class:`Kernel`, a function with its template
+in terms of a few variables.  A finding is an obligation that fails (with sizes for which it does, where they were
+found) or one without a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from autofuse.codegen.device import parameter_names
+from autofuse.codegen.kernel_ir import KernelFn
+from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.passes import run_passes
+from autofuse.codegen.verification.cover import (
+    copies_move_their_region,
+    cores_share_the_tiles,
+    in_place_regions_agree,
+    loads_are_inside_their_tensor,
+    stores_cover_their_output,
+    tensors_are_their_parameters,
+)
+from autofuse.codegen.verification.model import Finding, Kernel
+from autofuse.codegen.verification.order import (
+    barriers_and_events,
+    buffers_hold_their_tensors,
+    event_ids_suffice,
+    queue_protocol,
+)
+from autofuse.codegen.verification.ranges import (
+    buffers_equal_the_plan,
+    calls_cover_the_tile,
+    calls_fit_their_buffers,
+    calls_match_their_nodes,
+    copies_fit_their_buffers,
+    divisors_are_positive,
+    dma_fields_do_not_truncate,
+    integers_do_not_overflow,
+    ub_is_within_its_limit,
+)
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.graph import ImplGraph
+from autofuse.schedule.result import ScheduleResult
+from autofuse.targets import TargetSpec
+
+__all__ = ["CHECKS", "check_kernel", "check_schedule", "verify_kernel", "verify_schedule"]
+
+#: Every check, in the order in which findings are reported.
+CHECKS: tuple[Callable[[Kernel], Iterator[Finding]], ...] = (
+    queue_protocol,
+    event_ids_suffice,
+    buffers_hold_their_tensors,
+    barriers_and_events,
+    buffers_equal_the_plan,
+    ub_is_within_its_limit,
+    calls_match_their_nodes,
+    calls_cover_the_tile,
+    calls_fit_their_buffers,
+    cores_share_the_tiles,
+    tensors_are_their_parameters,
+    copies_move_their_region,
+    copies_fit_their_buffers,
+    dma_fields_do_not_truncate,
+    stores_cover_their_output,
+    loads_are_inside_their_tensor,
+    in_place_regions_agree,
+    divisors_are_positive,
+    integers_do_not_overflow,
+)
+
+
+def verify_kernel(
+    fn: KernelFn, impl: ImplGraph, graph: FusionGraph | None, target: TargetSpec
+) -> list[Diagnostic]:
+    """All findings on one function, as AF4001.
+
+    Args:
+        fn: the function after all passes.
+        impl: the template it was made from.
+        graph: the graph of the kernel, which knows how large its tensors are; without it GM is not bounded.
+        target: the chip.
+
+    Returns:
+        Errors, each an obligation that fails, and notes, each one that was neither proved nor refuted; nothing for a
+        kernel of which everything is proved.
+    """
+    kernel = Kernel(fn, impl, graph, target)
+    return [_diagnostic(fn, one.__name__, f) for one in CHECKS for f in one(kernel)]
+
+
+def check_kernel(
+    fn: KernelFn, impl: ImplGraph, graph: FusionGraph | None, target: TargetSpec
+) -> None:
+    """Raises what :func:`verify_kernel` is sure of.
+
+    Raises:
+        AutofuseError: AF4001, if an obligation fails.
+    """
+    errors = [d for d in verify_kernel(fn, impl, graph, target) if d.severity == "error"]
+    if errors:
+        raise AutofuseError(errors)
+
+
+def verify_schedule(
+    graph: FusionGraph, results: Iterable[ScheduleResult], target: TargetSpec
+) -> list[Diagnostic]:
+    """All findings on the functions of a kernel, and on who writes which output."""
+    tensors = parameter_names(graph)
+    found: list[Diagnostic] = []
+    for r in results:
+        found += _outputs(graph, r)
+        for impl in (i for g in r.groups for i in g.impls):
+            found += verify_kernel(
+                run_passes(lower_kernel(impl, tensors, target)), impl, graph, target
+            )
+    return found
+
+
+def check_schedule(
+    graph: FusionGraph, results: Iterable[ScheduleResult], target: TargetSpec
+) -> None:
+    """Raises what :func:`verify_schedule` is sure of.
+
+    Raises:
+        AutofuseError: AF4001, if an obligation fails.
+    """
+    errors = [d for d in verify_schedule(graph, results, target) if d.severity == "error"]
+    if errors:
+        raise AutofuseError(errors)
+
+
+def _outputs(graph: FusionGraph, r: ScheduleResult) -> Iterator[Diagnostic]:
+    """Every output is written by one group, whichever templates are chosen."""
+    writers = [0] * len(graph.outputs)
+    for g in r.groups:
+        sets = {_written(i) for i in g.impls}
+        if len(sets) != 1:
+            yield Diagnostic("AF4001", f"the templates of group {g.index} write different outputs")
+        for index in set().union(*sets):
+            writers[index] += 1
+    for index, count in enumerate(writers):
+        if count != 1:
+            name = graph.outputs[index].name
+            yield Diagnostic("AF4001", f"output {name} is written by {count} groups, not by 1")
+
+
+def _written(impl: ImplGraph) -> frozenset[int]:
+    return frozenset(int(str(n.attrs["index"])) for n in impl.nodes if n.op == "Output")
+
+
+def _diagnostic(fn: KernelFn, check: str, f: Finding) -> Diagnostic:
+    notes: Iterable[str] = (f"function {fn.name}", f"check {check}")
+    if f.values is not None:
+        values = ", ".join(f"{k.removeprefix('%')} = {v}" for k, v in f.values.items())
+        notes = (*notes, f"fails for {values}" if values else "fails for all sizes")
+    message = f.message if f.refuted else f"not proved: {f.message}"
+    return Diagnostic(
+        "AF4001",
+        message,
+        Where(node=f.node),
+        notes=tuple(notes),
+        severity="error" if f.refuted else "note",
+    )

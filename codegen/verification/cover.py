@@ -1,0 +1,355 @@
+"""Checks of what is moved: every output element once, every load inside its tensor, every copy the region of its node.
+
+Three steps, for all legal sizes at once:
+
+1. ``(core, loop, tile element)`` is one to one onto the iteration space (``model.py``), given that the loop runs
+   ``Min(b, T - c*b)`` times, that the indices are the digits of ``c*b + i``, and that a tail is ``Min(t, E - j*t)``.
+2. A Store's strides are a mixed radix over the axes (each is the product of the sizes inside it) and the product of all
+   sizes is the number of elements of the output; so the iteration space is one to one onto the output.
+3. The offset and the descriptor of a copy are those of its node: the same start, and the same list of (size, GM stride,
+   UB stride) after neighbouring dimensions that lie side by side are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from autofuse.codegen.kernel_ir import CopyIn, CopyOut, GlobalDecl
+from autofuse.codegen.verification.model import (
+    Finding,
+    Item,
+    Kernel,
+    at_loads,
+    node_of_copy,
+)
+from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, const, product, sym
+from autofuse.implgraph.fusion import Tensor
+from autofuse.implgraph.graph import Axis, Node
+
+__all__ = [
+    "copies_move_their_region",
+    "cores_share_the_tiles",
+    "in_place_regions_agree",
+    "loads_are_inside_their_tensor",
+    "stores_cover_their_output",
+    "tensors_are_their_parameters",
+]
+
+BLOCK = 32
+
+
+def cores_share_the_tiles(kernel: Kernel) -> Iterator[Finding]:
+    """There is one loop over tiles, it runs as often as this core has tiles, and cores without one leave before."""
+    yield from kernel.problems
+    if kernel.loops != 1:
+        yield Finding(f"there are {kernel.loops} loops over tiles")
+    if not kernel.loop_guard:
+        yield Finding("no return for cores without tiles stands before the loop")
+    rows = kernel.spec.row_elements
+    empty = any(s.min == 0 and s.name in rows.symbols() for s in kernel.impl.symbols)
+    if empty and not kernel.row_guard and not kernel.prover.nonneg(rows - 1):
+        yield Finding("no return for rows without elements stands before the loop")
+
+
+# regions --------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Dim:
+    """Iterations; bytes from one to the next in GM and in UB."""
+
+    size: Expr
+    gm: Expr
+    ub: Expr
+
+
+def _joined(kernel: Kernel, dims: list[_Dim]) -> list[_Dim]:
+    """Without dimensions of size 1, and with those joined that lie side by side on both sides."""
+    same = kernel.prover.equal
+    out: list[_Dim] = []
+    for d in reversed(dims):
+        if d.size == 1:
+            continue
+        if out and same(d.gm, out[0].gm * out[0].size) and same(d.ub, out[0].ub * out[0].size):
+            out[0] = _Dim(d.size * out[0].size, out[0].gm, out[0].ub)
+        else:
+            out.insert(0, d)
+    return out
+
+
+def _of_node(kernel: Kernel, n: Node) -> tuple[Expr, list[_Dim]]:
+    """Start in GM in elements, and the dimensions of a Load or Store in this tile."""
+    y = n.y
+    size = n.y.dtype.itemsize
+    stride = dict(zip(y.axis, y.strides, strict=True))
+    start = y.offset
+    for a, s in stride.items():
+        if a == kernel.block_in.id:
+            start = start + s * sym("%k")
+        elif a != kernel.block_out.id and a not in y.vectorized_axis:
+            start = start + s * kernel.index.get(a, ZERO)
+    dims = [
+        _Dim(kernel.extent(a), stride[a] * size, ub * size)
+        for a, ub in zip(y.vectorized_axis, y.vectorized_strides, strict=True)
+    ]
+    return start, [*dims, _Dim(const(size), ONE, ONE)]
+
+
+def _of_copy(kernel: Kernel, item: Item) -> tuple[Expr, Expr, list[_Dim]]:
+    """Starts in GM and UB in elements, and the dimensions of a copy with the loops around it."""
+    s, block = item.stmt, item.block
+    assert isinstance(s, CopyIn | CopyOut)
+    assert block is not None
+    size = s.dtype.itemsize
+    ub, gm = item.values
+    dims: list[_Dim] = []
+    for var, extent in item.rows:
+        at, then = {var: ZERO}, {var: ONE}
+        gm_step = gm.substitute(then) - gm.substitute(at)
+        ub_step = ub.substitute(then) - ub.substitute(at)
+        dims.append(_Dim(extent, gm_step * size, ub_step * size))
+        gm, ub = gm.substitute(at), ub.substitute(at)
+    pitch = align_up(block.length, BLOCK) + block.ub_gap * BLOCK
+    dims.append(_Dim(block.count, block.length + block.gm_gap, pitch))
+    dims.append(_Dim(block.length, ONE, ONE))
+    return gm, ub, dims
+
+
+def copies_move_their_region(kernel: Kernel) -> Iterator[Finding]:
+    """Every Load and Store has one copy, which moves exactly the region of the node."""
+    done: set[str] = set()
+    for item, s, _ in at_loads(kernel):
+        param = _param(kernel, s.gm)
+        nodes = [n for n in node_of_copy(kernel, s) if _tensor(kernel, n) == param]
+        local = s.local.removesuffix("_local")
+        if not nodes:
+            yield Finding(f"no node moves {s.local} and {s.gm}", local)
+            continue
+        n = nodes[0]
+        if n.name in done:
+            yield Finding(f"{n.name} is copied twice", n.name)
+        done.add(n.name)
+        if (n.loop_axis is not None) != item.inside:
+            yield Finding(f"the copy runs {'in' if item.inside else 'before'} the loop", n.name)
+        start, want = _of_node(kernel, n)
+        gm, ub, have = _of_copy(kernel, item)
+        yield from kernel.same(gm, start, "GM offset", n.name, item)
+        yield from kernel.same(ub, ZERO, "UB offset", n.name, item)
+        want, have = _joined(kernel, want), _joined(kernel, have)
+        if len(want) != len(have):
+            yield from _unlike(kernel, want, have, n)
+            continue
+        for d, w in zip(have, want, strict=True):
+            yield from kernel.same(d.size, w.size, "size of a dimension of the copy", n.name)
+            yield from kernel.same(d.gm, w.gm, "GM stride of a dimension, in bytes", n.name)
+            yield from kernel.same(d.ub, w.ub, "UB stride of a dimension, in bytes", n.name)
+    for n in kernel.impl.nodes:
+        if n.op in ("Load", "Store") and n.name not in done:
+            yield Finding(f"no copy moves {n.name}", n.name)
+
+
+def _unlike(kernel: Kernel, want: list[_Dim], have: list[_Dim], n: Node) -> Iterator[Finding]:
+    """Descriptors of another form: compared by the bytes that they move, at sample sizes."""
+    texts = ["x".join(f"({d.size}, {d.gm}, {d.ub})" for d in dims) for dims in (have, want)]
+    moved, wanted = (product(d.size for d in dims) for dims in (have, want))
+    found = list(kernel.same(moved, wanted, "bytes of the copy", n.name))
+    yield from found
+    if not found:
+        yield Finding(f"the copy moves {texts[0]}, the node is {texts[1]}", n.name, False)
+
+
+# tensors --------------------------------------------------------------------------------------
+def _param(kernel: Kernel, gm: str) -> str:
+    for item in kernel.items:
+        if isinstance(item.stmt, GlobalDecl) and item.stmt.name == gm:
+            return item.stmt.param
+    return ""
+
+
+def _inputs(kernel: Kernel) -> int:
+    tensors = kernel.fn.tensors
+    return len(tensors) - sum(1 for t in tensors if t.startswith(f"{kernel.impl.graph}_Output_"))
+
+
+def _output(kernel: Kernel, n: Node) -> Node:
+    return next(o for o in kernel.impl.nodes if o.op == "Output" and n.name in o.inputs)
+
+
+def _tensor(kernel: Kernel, n: Node) -> str:
+    """The parameter that a Load reads or a Store writes."""
+    if n.op == "Load":
+        return kernel.fn.tensors[int(str(kernel.nodes[n.inputs[0]].attrs["index"]))]
+    return kernel.fn.tensors[_inputs(kernel) + int(str(_output(kernel, n).attrs["index"]))]
+
+
+def _declared(kernel: Kernel, n: Node) -> Tensor | None:
+    """The tensor of the graph behind that parameter."""
+    graph = kernel.graph
+    if graph is None:
+        return None
+    if n.op == "Load":
+        return graph.tensors[graph.inputs[int(str(kernel.nodes[n.inputs[0]].attrs["index"]))]]
+    out = graph.outputs[int(str(_output(kernel, n).attrs["index"]))]
+    made = graph.tensors[out.tensor]
+    if out.inout is None:
+        return replace(made, strides=None, offset=None)
+    over = graph.tensors[out.inout]
+    return replace(made, strides=over.strides, offset=over.offset)
+
+
+def tensors_are_their_parameters(kernel: Kernel) -> Iterator[Finding]:
+    """Every GlobalTensor has the element type of its parameter."""
+    dtypes = {}
+    for n in kernel.impl.nodes:
+        if n.op in ("Load", "Store"):
+            dtypes[_tensor(kernel, n)] = (n.y.dtype, n.name)
+    for item in kernel.items:
+        s = item.stmt
+        if isinstance(s, GlobalDecl):
+            dtype, name = dtypes.get(s.param, (s.dtype, ""))
+            if dtype.itemsize != s.dtype.itemsize:
+                yield Finding(f"{s.name} is declared as {s.dtype}, its tensor is {dtype}", name)
+        elif isinstance(s, CopyIn | CopyOut) and not _param(kernel, s.gm):
+            yield Finding(f"{s.gm} is not declared", s.local.removesuffix("_local"))
+
+
+def _whole(kernel: Kernel, n: Node) -> list[tuple[Expr, Expr]]:
+    """(size, GM stride) of all axes of a Load or Store, the split ones as they were before the split."""
+    y = n.y
+    rows: list[tuple[Expr, Expr]] = []
+    stride = dict(zip(y.axis, y.strides, strict=True))
+    for a in y.axis:
+        axis: Axis = kernel.axes[a]
+        if a == kernel.tile_in.id:
+            rows.append((kernel.spec.extent, stride[a]))
+        elif a not in (kernel.tile_out.id, kernel.block_out.id, kernel.block_in.id):
+            rows.append((axis.size, stride[a]))
+    return rows
+
+
+def _split_is_sound(kernel: Kernel, n: Node) -> Iterator[Finding]:
+    """Strides of the split axes follow from that of the tile's elements."""
+    stride = dict(zip(n.y.axis, n.y.strides, strict=True))
+    step = stride.get(kernel.tile_in.id, ZERO)
+    for axis, want in (
+        (kernel.tile_out.id, step * kernel.t),
+        (kernel.block_in.id, step * kernel.t),
+        (kernel.block_out.id, step * kernel.t * kernel.b),
+    ):
+        if axis in stride:
+            yield from kernel.same(
+                stride[axis], want, f"stride along {kernel.axes[axis].name}", n.name
+            )
+    varies = n.y.vectorized_axis
+    if step != ZERO and kernel.tile_in.id not in varies:
+        yield Finding(f"{n.name} varies along the tile, which is not vectorised", n.name)
+
+
+def stores_cover_their_output(kernel: Kernel) -> Iterator[Finding]:
+    """The iteration space of a Store is one to one onto the elements of its output."""
+    for n in kernel.impl.nodes:
+        if n.op != "Store":
+            continue
+        yield from _split_is_sound(kernel, n)
+        declared = _declared(kernel, n)
+        if declared is not None and declared.strides is not None:
+            yield from _covers_view(kernel, n, declared)
+        else:
+            yield from _covers_whole(kernel, n, declared)
+        source = kernel.nodes[n.inputs[0]].y
+        mine = [(a, s) for a, s in zip(n.y.vectorized_axis, n.y.vectorized_strides, strict=True)]
+        made = dict(zip(source.vectorized_axis, source.vectorized_strides, strict=True))
+        for a, s in mine:
+            if kernel.axes[a].size != 1:
+                yield from kernel.same(
+                    made.get(a, ZERO), s, f"UB stride of {n.inputs[0]} and its Store", n.name
+                )
+
+
+def _covers_whole(kernel: Kernel, n: Node, declared: Tensor | None) -> Iterator[Finding]:
+    """Every element of a contiguous output: mixed radix over the axes, as many as there are elements."""
+    yield from kernel.same(n.y.offset, ZERO, "offset of an output", n.name)
+    inside = ONE
+    for size, stride in reversed(_whole(kernel, n)):
+        if size == 1:
+            continue
+        yield from kernel.same(
+            stride, inside, "stride of an output: the product of the sizes inside", n.name
+        )
+        inside = inside * size
+    if declared is not None:
+        elements = product(declared.shape)
+        yield from kernel.same(
+            inside, elements, "elements of an output, written and declared", n.name
+        )
+
+
+def _covers_view(kernel: Kernel, n: Node, declared: Tensor) -> Iterator[Finding]:
+    """Every element of the strided view that an in-place output has: the same dimensions, and no two overlap."""
+    assert declared.strides is not None
+    offset = ZERO if declared.offset is None else declared.offset
+    yield from kernel.same(n.y.offset, offset, "offset of an in-place output", n.name)
+    have = _joined(kernel, [_Dim(size, s, s) for size, s in _whole(kernel, n)])
+    view = zip(declared.shape, declared.strides, strict=True)
+    want = _joined(kernel, [_Dim(size, s, s) for size, s in view])
+    if len(have) != len(want):
+        text = ", ".join(f"({d.size}, {d.gm})" for d in have)
+        yield Finding(
+            f"the store covers {text}, which is not the view it overwrites", n.name, False
+        )
+        return
+    inside = ONE
+    for h, w in zip(reversed(have), reversed(want), strict=True):
+        yield from kernel.same(h.size, w.size, "size of an in-place output", n.name)
+        yield from kernel.same(h.gm, w.gm, "stride of an in-place output", n.name)
+        yield from kernel.at_least(h.gm, inside, "stride of a view without overlaps", n.name)
+        inside = inside + (h.size - 1) * h.gm
+
+
+def loads_are_inside_their_tensor(kernel: Kernel) -> Iterator[Finding]:
+    """No copy touches GM outside its tensor."""
+    for item, s, block in at_loads(kernel):
+        param = _param(kernel, s.gm)
+        nodes = [n for n in node_of_copy(kernel, s) if _tensor(kernel, n) == param]
+        declared = _declared(kernel, nodes[0]) if nodes else None
+        if declared is None:
+            continue
+        node, size = nodes[0].name, s.dtype.itemsize
+        if declared.strides is None:
+            elements = product(declared.shape)
+        else:
+            elements = ONE
+            for d, stride in zip(declared.shape, declared.strides, strict=True):
+                elements = elements + (d - 1) * stride
+        elements = elements + (ZERO if declared.offset is None else declared.offset)
+        start = item.values[1]
+        yield from kernel.at_least(start, ZERO, f"first element of {s.gm}", node, item)
+        end = start * size + block.length
+        if block.count != 1:
+            end = end + (block.count - 1) * (block.length + block.gm_gap)
+        yield from kernel.at_least(elements * size, end, f"bytes of {s.gm}", node, item)
+
+
+def in_place_regions_agree(kernel: Kernel) -> Iterator[Finding]:
+    """What a Store overwrites in place is read by the same tile, if it is read in this function at all."""
+    for out in kernel.impl.nodes:
+        index = int(str(out.attrs.get("inout", -1)))
+        if out.op != "Output" or index < 0:
+            continue
+        store = kernel.nodes[out.inputs[0]]
+        for n in kernel.impl.nodes:
+            if n.op != "Load" or int(str(kernel.nodes[n.inputs[0]].attrs["index"])) != index:
+                continue
+            if n.loop_axis is None:
+                yield Finding(
+                    f"{n.name} is loaded before the loop in which it is overwritten", n.name
+                )
+                continue
+            mine, theirs = _of_node(kernel, n), _of_node(kernel, store)
+            yield from kernel.same(
+                mine[0], theirs[0], "start of a tile read and overwritten", n.name
+            )
+            a, b = _joined(kernel, mine[1]), _joined(kernel, theirs[1])
+            if [(d.size, d.gm) for d in a] != [(d.size, d.gm) for d in b]:
+                yield Finding(
+                    f"{n.name} reads another region than {store.name} overwrites", n.name, False
+                )

@@ -1,0 +1,470 @@
+"""Checks of order: the life of queue tensors, who owns the bytes of a TBuf, and who has waited for whom.
+
+The statements are walked as they run, the loop over tiles twice, so that the second iteration meets what the first one
+left.  Time is a vector clock: every pipe (MTE2, V, MTE3, and the scalar unit S, which issues to the others) counts its
+instructions, and knows up to which instruction of every other pipe it has waited.  A queue hands knowledge from the
+writing pipe to the reading one at EnQue/DeQue and back at FreeTensor/AllocTensor; a Sync hands it over at once; the
+vector pipe may run its own calls at the same time unless a barrier stands between them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from autofuse.codegen.kernel_ir import (
+    Alloc,
+    Barrier,
+    BufDecl,
+    Call,
+    CopyIn,
+    CopyOut,
+    DeQue,
+    EnQue,
+    Free,
+    GetBuf,
+    GlobalDecl,
+    InitBuffer,
+    QueueDecl,
+    ScalarRead,
+    ScalarVar,
+    Stmt,
+    Sync,
+)
+from autofuse.codegen.verification.model import Finding, Kernel
+from autofuse.implgraph.graph import Position
+from autofuse.implgraph.ops import lookup
+
+__all__ = [
+    "barriers_and_events",
+    "buffers_hold_their_tensors",
+    "event_ids_suffice",
+    "queue_protocol",
+]
+
+_EVENT_IDS = 8
+_PIPES = ("S", "MTE2", "V", "MTE3")
+
+
+@dataclass(slots=True)
+class _Life:
+    """A tensor of a queue from Alloc to Free."""
+
+    queue: str
+    state: str = "allocated"
+    written: bool = False
+
+
+def queue_protocol(kernel: Kernel) -> Iterator[Finding]:
+    """AllocTensor, write, EnQue, DeQue, read, FreeTensor: in this order, once, and all queues are empty at the end."""
+    walk = _Protocol(kernel)
+    items = kernel.items
+    for item in items:
+        if not item.inside:
+            walk.step(item.stmt)
+    for _ in range(2):
+        for item in items:
+            if item.inside:
+                walk.step(item.stmt)
+        walk.finish("an iteration")
+    yield from walk.found.values()
+
+
+class _Protocol:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.queues: dict[str, QueueDecl] = {}
+        self.number: dict[str, int] = {}
+        self.alive: dict[str, _Life] = {}
+        self.waiting: dict[str, list[str]] = {}
+        self.bufs: set[str] = set()
+        self.found: dict[str, Finding] = {}
+
+    def say(self, text: str, local: str) -> None:
+        self.found.setdefault(text, Finding(text, local.removesuffix("_local")))
+
+    def step(self, s: Stmt) -> None:
+        if isinstance(s, QueueDecl):
+            self.queues[s.name] = s
+            self.waiting[s.name] = []
+        elif isinstance(s, InitBuffer):
+            self.number[s.name] = s.buf_num
+        elif isinstance(s, GetBuf):
+            self.bufs.add(s.local)
+        elif isinstance(s, Alloc):
+            self._alloc(s)
+        elif isinstance(s, EnQue | DeQue | Free):
+            life = self.alive.get(s.local)
+            if life is None or life.queue != s.queue:
+                self.say(f"{type(s).__name__} of {s.local}, which {s.queue} does not hold", s.local)
+            elif isinstance(s, EnQue):
+                self._enque(s, life)
+            elif isinstance(s, DeQue):
+                self._deque(s, life)
+            else:
+                if life.state != "dequeued":
+                    self.say(f"FreeTensor of {s.local}, which is {life.state}", s.local)
+                del self.alive[s.local]
+        elif isinstance(s, CopyIn):
+            self._write(s.local, "MTE2")
+        elif isinstance(s, CopyOut):
+            self._read(s.local, "MTE3")
+        elif isinstance(s, ScalarRead):
+            self._read(s.local, "S")
+        elif isinstance(s, Call):
+            for x in s.reads:
+                self._read(x, "V")
+            for x in s.writes:
+                self._write(x, "V")
+
+    def _alloc(self, s: Alloc) -> None:
+        if s.local in self.alive:
+            self.say(f"{s.local} is allocated again before it is freed", s.local)
+        if s.queue not in self.queues:
+            self.say(f"{s.queue} is not declared", s.local)
+            return
+        alive = sum(x.queue == s.queue for x in self.alive.values())
+        if alive >= self.number.get(s.queue, 0):
+            number = self.number.get(s.queue, 0)
+            self.say(f"{s.queue} has {number} buffers, none of them is free for {s.local}", s.local)
+        self.alive[s.local] = _Life(s.queue)
+
+    def _enque(self, s: EnQue, life: _Life) -> None:
+        if life.state != "allocated":
+            self.say(f"EnQue of {s.local}, which is {life.state}", s.local)
+        if not life.written:
+            self.say(f"EnQue of {s.local}, to which nothing was written", s.local)
+        waiting = self.waiting[s.queue]
+        waiting.append(s.local)
+        if len(waiting) > self.queues[s.queue].depth:
+            self.say(
+                f"{len(waiting)} tensors wait in {s.queue} of depth {self.queues[s.queue].depth}",
+                s.local,
+            )
+        life.state = "enqueued"
+
+    def _deque(self, s: DeQue, life: _Life) -> None:
+        if life.state != "enqueued":
+            self.say(f"DeQue of {s.local}, which is {life.state}", s.local)
+            return
+        if self.waiting[s.queue].pop(0) != s.local:
+            self.say(f"DeQue of {s.queue} gives another tensor than {s.local}", s.local)
+        life.state = "dequeued"
+
+    def _write(self, local: str, pipe: str) -> None:
+        if local in self.bufs:
+            return
+        life = self.alive.get(local)
+        if life is None:
+            self.say(f"{local} is written while no queue holds it", local)
+            return
+        decl = self.queues[life.queue]
+        if life.state != "allocated":
+            self.say(f"{local} is written while it is {life.state}", local)
+        writer = "MTE2" if decl.copy or decl.position is Position.VECIN else "V"
+        if pipe != writer:
+            self.say(f"{pipe} writes {local} of {life.queue}, which {writer} fills", local)
+        life.written = True
+
+    def _read(self, local: str, pipe: str) -> None:
+        if local in self.bufs:
+            return
+        life = self.alive.get(local)
+        if life is None:
+            self.say(f"{local} is read while no queue holds it", local)
+            return
+        decl = self.queues[life.queue]
+        out = decl.copy or decl.position is Position.VECOUT
+        # Before EnQue the pipe that makes a result may read it again; other pipes have to wait for DeQue.
+        early = life.state == "allocated" and out and pipe == "V" and not decl.copy and life.written
+        if life.state != "dequeued" and not early:
+            self.say(f"{local} is read while it is {life.state}", local)
+
+    def finish(self, what: str) -> None:
+        for local, life in self.alive.items():
+            self.say(
+                f"{local} is {life.state} at the end of {what}: {life.queue} is not empty", local
+            )
+
+
+# TBufs ----------------------------------------------------------------------------------------
+def buffers_hold_their_tensors(kernel: Kernel) -> Iterator[Finding]:
+    """What is read from a TBuf is what was last written to it; operands of a call share bytes only where it may."""
+    buf_of: dict[str, str] = {}
+    declared: set[str] = set()
+    owner: dict[str, str] = {}
+    scalars: set[str] = set()
+    found: dict[str, Finding] = {}
+
+    def say(text: str, local: str) -> None:
+        found.setdefault(text, Finding(text, local.removesuffix("_local")))
+
+    def read(local: str) -> None:
+        buf = buf_of.get(local)
+        if buf is None:
+            if local not in buf_of and not kernel.buffer_of(local).startswith("que"):
+                say(f"{local} is read, but has no buffer", local)
+        elif owner.get(buf) != local:
+            say(f"{local} is read, but {buf} holds {owner.get(buf, 'nothing yet')}", local)
+
+    def step(s: Stmt) -> None:
+        if isinstance(s, BufDecl):
+            declared.add(s.name)
+        elif isinstance(s, GetBuf):
+            buf_of[s.local] = s.buf
+            if s.buf not in declared:
+                say(f"{s.buf} is not declared", s.local)
+        elif isinstance(s, CopyIn):
+            if s.local in buf_of:
+                owner[buf_of[s.local]] = s.local
+        elif isinstance(s, CopyOut):
+            read(s.local)
+        elif isinstance(s, ScalarRead):
+            read(s.local)
+            scalars.add(s.name)
+        elif isinstance(s, Call):
+            for x in s.reads:
+                read(x)
+            for arg in s.args:
+                if isinstance(arg, ScalarVar) and arg.name not in scalars:
+                    say(f"{arg.name} is used before it is read", s.writes[0])
+            for text in _shared(kernel, s, buf_of):
+                say(text, s.writes[0])
+            for x in s.writes:
+                if x in buf_of:
+                    owner[buf_of[x]] = x
+
+    for item in kernel.items:
+        if not item.inside:
+            step(item.stmt)
+    for _ in range(2):
+        for item in kernel.items:
+            if item.inside:
+                step(item.stmt)
+    yield from found.values()
+
+
+def _shared(kernel: Kernel, s: Call, buf_of: dict[str, str]) -> Iterator[str]:
+    """Operands of one call in one TBuf: the result over an operand, where the call allows it."""
+    place = {x: buf_of.get(x, x) for x in (*s.reads, *s.writes)}
+    node = kernel.locals.get(s.writes[0])
+    row = lookup(node.op).calls.get(kernel.target.arch) if node is not None else None
+    for x in s.reads:
+        if place[x] == place[s.writes[0]] and not (row is not None and row.inplace):
+            yield f"{s.api} writes {s.writes[0]} over its operand {x}"
+        for tmp in s.writes[1:]:
+            if place[tmp] == place[x]:
+                yield f"the scratch space {tmp} of {s.api} is where its operand {x} is"
+    for tmp in s.writes[1:]:
+        if place[tmp] == place[s.writes[0]]:
+            yield f"the scratch space {tmp} of {s.api} is where its result is"
+
+
+# waiting --------------------------------------------------------------------------------------
+_Clock = dict[str, int]
+
+
+@dataclass(slots=True)
+class _Bytes:
+    """Accesses to one buffer: last write and the reads since, as (pipe, instruction)."""
+
+    write: tuple[str, int] | None = None
+    reads: list[tuple[str, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Time:
+    """Clocks of all pipes."""
+
+    count: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_PIPES, 0))
+    known: dict[str, _Clock] = field(
+        default_factory=lambda: {p: dict.fromkeys(_PIPES, 0) for p in _PIPES}
+    )
+    #: Vector instructions up to here are done before later ones start.
+    barrier: int = 0
+
+    def issue(self, pipe: str) -> int:
+        # The scalar unit issues: what it has waited for is over.
+        self.learn(pipe, self.known["S"])
+        self.count[pipe] += 1
+        return self.count[pipe]
+
+    def mark(self, pipe: str) -> _Clock:
+        """What one knows who waits for everything that ``pipe`` was given so far."""
+        return {**self.known[pipe], pipe: self.count[pipe]}
+
+    def learn(self, pipe: str, clock: _Clock) -> None:
+        mine = self.known[pipe]
+        for p, n in clock.items():
+            if n > mine[p]:
+                mine[p] = n
+
+    def over(self, pipe: str, other: tuple[str, int]) -> bool:
+        """Whether an instruction that ``pipe`` is given now starts after ``other`` is done."""
+        p, n = other
+        if p == pipe:
+            return p != "V" or n <= self.barrier
+        return n <= self.known[pipe][p]
+
+
+def barriers_and_events(kernel: Kernel) -> Iterator[Finding]:
+    """An instruction starts when those are done whose bytes it reads or overwrites, or that read what it overwrites."""
+    walk = _Waits(kernel)
+    for item in kernel.items:
+        if not item.inside:
+            walk.step(item.stmt)
+    for turn in range(2):
+        walk.loads.clear()
+        walk.stores.clear()
+        for item in kernel.items:
+            if item.inside:
+                walk.step(item.stmt)
+        del turn
+    yield from walk.found.values()
+
+
+class _Waits:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.time = _Time()
+        self.place: dict[str, str] = {}
+        self.bytes: dict[str, _Bytes] = {}
+        self.queues: dict[str, QueueDecl] = {}
+        self.enqueued: dict[str, list[_Clock]] = {}
+        self.freed: dict[str, list[_Clock]] = {}
+        self.loads: dict[str, int] = {}
+        self.stores: set[str] = set()
+        self.found: dict[str, Finding] = {}
+        self.params: dict[str, str] = {}
+        self.overwrites = _in_place(kernel)
+        self.fresh = 0
+
+    def say(self, text: str, local: str) -> None:
+        self.found.setdefault(text, Finding(text, local.removesuffix("_local")))
+
+    def step(self, s: Stmt) -> None:
+        time = self.time
+        if isinstance(s, Call):
+            self._access("V", s.reads, s.writes, s.api)
+        elif isinstance(s, CopyIn):
+            self._access("MTE2", (), (s.local,), "the load")
+            param = self.params.get(s.gm, s.gm)
+            self.loads[param] = time.count["MTE2"]
+            if param in self.stores:
+                self.say(f"{s.gm} is loaded after the tile was overwritten", s.local)
+        elif isinstance(s, CopyOut):
+            self._access("MTE3", (s.local,), (), "the store")
+            self._in_place_store(s)
+        elif isinstance(s, ScalarRead):
+            self._access("S", (s.local,), (), "GetValue")
+        elif isinstance(s, Sync):
+            first, then = s.event.split("_")
+            time.learn(then, time.mark(first))
+        elif isinstance(s, Barrier):
+            if s.pipe in ("PIPE_V", "PIPE_ALL"):
+                time.barrier = time.count["V"]
+        elif isinstance(s, QueueDecl):
+            self.queues[s.name] = s
+            self.enqueued[s.name], self.freed[s.name] = [], []
+        elif isinstance(s, GetBuf):
+            self.place[s.local] = s.buf
+        elif isinstance(s, GlobalDecl):
+            self.params[s.name] = s.param
+        elif isinstance(s, Alloc | EnQue | DeQue | Free) and s.queue in self.queues:
+            self._queue(s)
+
+    def _queue(self, s: Alloc | EnQue | DeQue | Free) -> None:
+        decl, time = self.queues[s.queue], self.time
+        loads = decl.copy or decl.position is Position.VECIN
+        stores = decl.copy or decl.position is Position.VECOUT
+        writer, reader = "MTE2" if loads else "V", "MTE3" if stores else "V"
+        if isinstance(s, Alloc):
+            # The bytes of whoever had this buffer before: the event of FreeTensor has been awaited.
+            self.fresh += 1
+            self.place[s.local] = f"{s.queue}#{self.fresh}"
+            if self.freed[s.queue]:
+                time.learn(writer, self.freed[s.queue].pop(0))
+        elif isinstance(s, EnQue):
+            self.enqueued[s.queue].append(time.mark(writer))
+        elif isinstance(s, DeQue):
+            if self.enqueued[s.queue]:
+                time.learn(reader, self.enqueued[s.queue].pop(0))
+        else:
+            self.freed[s.queue].append(time.mark(reader))
+
+    def _access(
+        self, pipe: str, reads: tuple[str, ...], writes: tuple[str, ...], what: str
+    ) -> None:
+        time = self.time
+        time.learn(pipe, time.known["S"])
+        for x in reads:
+            have = self.bytes.get(self.place.get(x, x))
+            if have is not None and have.write is not None and not time.over(pipe, have.write):
+                self.say(f"{what} reads {x} without waiting for {_who(have.write)}", x)
+        for x in writes:
+            have = self.bytes.get(self.place.get(x, x))
+            if have is None:
+                continue
+            earlier = [*have.reads, *([have.write] if have.write else [])]
+            late = next((e for e in earlier if not time.over(pipe, e)), None)
+            if late is not None:
+                self.say(f"{what} writes {x} without waiting for {_who(late)}", x)
+        n = time.issue(pipe)
+        for x in reads:
+            self.bytes.setdefault(self.place.get(x, x), _Bytes()).reads.append((pipe, n))
+        for x in writes:
+            self.bytes[self.place.get(x, x)] = _Bytes((pipe, n))
+
+    def _in_place_store(self, s: CopyOut) -> None:
+        mine = self.params.get(s.gm, s.gm)
+        for data in self.overwrites.get(mine, ()):
+            self.stores.add(data)
+            load = self.loads.get(data)
+            if load is not None and not self.time.over("MTE3", ("MTE2", load)):
+                self.say(f"{s.gm} overwrites what a load of this tile may still read", s.local)
+
+
+def _who(access: tuple[str, int]) -> str:
+    return {"MTE2": "the load", "MTE3": "the store", "V": "the vector call", "S": "GetValue"}[
+        access[0]
+    ]
+
+
+def _in_place(kernel: Kernel) -> dict[str, list[str]]:
+    """Output parameter -> input parameters whose memory it has."""
+    out: dict[str, list[str]] = {}
+    tensors = kernel.fn.tensors
+    inputs = len(tensors) - sum(1 for t in tensors if t.startswith(f"{kernel.impl.graph}_Output_"))
+    for n in kernel.impl.nodes:
+        index = int(str(n.attrs.get("inout", -1)))
+        if n.op == "Output" and index >= 0:
+            out.setdefault(tensors[inputs + int(str(n.attrs["index"]))], []).append(tensors[index])
+    return out
+
+
+# events ---------------------------------------------------------------------------------------
+def event_ids_suffice(kernel: Kernel) -> Iterator[Finding]:
+    """Queues and syncs that keep their id take at most 8 ids of every event, and no loop takes more each time."""
+    ids: Counter[str] = Counter()
+    number: dict[str, int] = {}
+    queues: dict[str, QueueDecl] = {}
+    for item in kernel.items:
+        s = item.stmt
+        if isinstance(s, QueueDecl):
+            queues[s.name] = s
+        elif isinstance(s, InitBuffer):
+            number[s.name] = s.buf_num
+        elif isinstance(s, Sync) and not s.event.endswith("_S"):
+            ids[s.event] += 1
+            if item.inside:
+                yield Finding(
+                    f"the sync {s.event} in the loop takes an event id in every iteration"
+                )
+    for name, decl in queues.items():
+        event = "MTE2_V" if decl.position is Position.VECIN else "V_MTE3"
+        event = "MTE2_MTE3" if decl.copy else event
+        ids[event] += number.get(name, 0)
+    for event, count in ids.items():
+        if count > _EVENT_IDS:
+            yield Finding(f"{count} ids of {event} are taken; there are {_EVENT_IDS}")

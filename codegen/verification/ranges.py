@@ -1,0 +1,483 @@
+"""Checks of sizes: extents of calls and copies against their buffers, the UB sum, casts, overflow, divisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autofuse.codegen.kernel_ir import (
+    Call,
+    CopyIn,
+    CopyOut,
+    Count,
+    EnQue,
+    GetBuf,
+    InitBuffer,
+    LocalArg,
+    ScalarRead,
+    ScalarVar,
+)
+from autofuse.codegen.verification.model import MAX_CORES, Finding, Item, Kernel, at_loads
+from autofuse.implgraph.dtypes import DType
+from autofuse.implgraph.expr import (
+    ONE,
+    ZERO,
+    CeilDiv,
+    Expr,
+    ExprError,
+    FloorDiv,
+    Func,
+    align_up,
+    bounds,
+    const,
+    product,
+    sym,
+)
+from autofuse.implgraph.graph import Node
+from autofuse.implgraph.ops import Call as CallRow
+from autofuse.implgraph.ops import lookup
+
+__all__ = [
+    "buffers_equal_the_plan",
+    "calls_cover_the_tile",
+    "calls_fit_their_buffers",
+    "calls_match_their_nodes",
+    "copies_fit_their_buffers",
+    "divisors_are_positive",
+    "dma_fields_do_not_truncate",
+    "integers_do_not_overflow",
+    "ub_is_within_its_limit",
+]
+
+BLOCK, VECTOR = 32, 256
+MAX_BLOCK_COUNT, MAX_BLOCK_LENGTH = 4095, 2097151
+#: Elements of the iteration space, and of a tensor, that a kernel is made for.
+MAX_ELEMENTS = 1 << 48
+_COPIES = ("autofuse::BroadcastInner", "autofuse::BroadcastOuter")
+
+
+# memory ---------------------------------------------------------------------------------------
+def buffers_equal_the_plan(kernel: Kernel) -> Iterator[Finding]:
+    """InitBuffer states the plan's bytes and numbers, tensors are taken from the buffers of their nodes."""
+    have = {
+        i.stmt.name: (i.stmt, i.values[0]) for i in kernel.items if isinstance(i.stmt, InitBuffer)
+    }
+    for b in kernel.impl.buffers:
+        name = f"{'que' if b.kind == 'queue' else 'buf'}{b.id}"
+        if name not in have:
+            yield Finding(f"{name} of the plan gets no memory")
+            continue
+        stmt, nbytes = have.pop(name)
+        number = b.buf_num if b.kind == "queue" else 0
+        if stmt.buf_num != number:
+            yield Finding(f"{name} has {stmt.buf_num} buffers, {number} in the plan")
+        yield from kernel.same(nbytes, b.nbytes, f"bytes of {name}, in the kernel and in the plan")
+        yield from kernel.multiple(nbytes, BLOCK, f"bytes of {name}")
+    for name in have:
+        yield Finding(f"{name} gets memory, but is not in the plan")
+    for item in kernel.items:
+        if isinstance(item.stmt, GetBuf):
+            node = kernel.locals.get(item.stmt.local)
+            if node is not None and f"buf{node.y.buf}" != item.stmt.buf:
+                yield Finding(f"{item.stmt.local} is taken from {item.stmt.buf}", node.name)
+
+
+def ub_is_within_its_limit(kernel: Kernel) -> Iterator[Finding]:
+    """The buffers add up to ``tiling.ub``, which grows with the tile: what the host solves for is what is used."""
+    total = ZERO
+    for item in kernel.items:
+        if isinstance(item.stmt, InitBuffer):
+            total = total + item.values[0] * max(item.stmt.buf_num, 1)
+            if not kernel.prover.monotone(item.values[0], kernel.spec.tile_size):
+                yield Finding(
+                    f"the bytes of {item.stmt.name} fall as the tile grows: {item.values[0]}"
+                )
+    yield from kernel.same(total, kernel.spec.ub, "bytes of all buffers, and tiling.ub")
+    if kernel.spec.ub_limit > kernel.target.ub_usable:
+        yield Finding(
+            f"the limit {kernel.spec.ub_limit} is above the {kernel.target.ub_usable} usable bytes"
+        )
+
+
+# calls ----------------------------------------------------------------------------------------
+def needed(kernel: Kernel, n: Node) -> Expr:
+    """Elements of UB from the first to the last of the result in this tile, rows with their padding."""
+    y = n.y
+    if not y.vectorized_axis:
+        return ONE
+    inside = n.loop_axis is not None
+    axis = y.vectorized_axis[0]
+    size = kernel.extent(axis) if inside or axis != kernel.tile_in.id else kernel.t
+    return size * y.vectorized_strides[0]
+
+
+def _bytes(elements: Expr, dtype: DType) -> Expr:
+    return CeilDiv(elements, 8) if dtype.kind == "m" else elements * dtype.itemsize
+
+
+def _row(kernel: Kernel, n: Node) -> CallRow | None:
+    return lookup(n.op).calls.get(kernel.target.arch)
+
+
+def _calls(kernel: Kernel) -> Iterator[tuple[Item, Call, Node, list[Expr]]]:
+    for item in kernel.items:
+        s = item.stmt
+        if isinstance(s, Call):
+            node = kernel.locals.get(s.writes[0])
+            if node is not None:
+                yield item, s, node, [kernel.value(a.value) for a in s.args if isinstance(a, Count)]
+
+
+def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
+    """A call writes the result of a node and reads its operands, each in its place."""
+    for item in kernel.items:
+        if isinstance(item.stmt, Call) and item.stmt.writes[0] not in kernel.locals:
+            yield Finding(
+                f"{item.stmt.api} writes {item.stmt.writes[0]}, which is no node's result"
+            )
+    seen = set()
+    for item, s, n, _ in _calls(kernel):
+        seen.add(n.name)
+        want = [f"{n.name}_local"]
+        scalars = {a.name for a in s.args if isinstance(a, ScalarVar)}
+        for x in n.inputs:
+            scalar = kernel.nodes[x].op == "Scalar" or f"{x}_scalar" in scalars
+            want += [] if scalar else [f"{x}_local"]
+        want += [f"{n.name}_tmp"] * len(n.tmp_buffers)
+        have = [a.local for a in s.args if isinstance(a, LocalArg)]
+        if have != want:
+            yield Finding(f"{s.api} gets ({', '.join(have)}), its node ({', '.join(want)})", n.name)
+        if (n.loop_axis is not None) != item.inside:
+            yield Finding(f"{s.api} runs {'in' if item.inside else 'before'} the loop", n.name)
+        row = _row(kernel, n)
+        if n.op != "Broadcast" and (row is None or row.api != s.api):
+            yield Finding(f"{n.op} is done by {s.api}", n.name)
+        if (set(s.writes), set(s.reads)) != _touched(n, s, have):
+            yield Finding(f"{s.api} states other reads and writes than its operands", n.name)
+    for n in kernel.impl.nodes:
+        if n.api is not None and n.api.unit == "Vector" and n.name not in seen:
+            yield Finding(f"no call makes {n.name}", n.name)
+
+
+def _touched(n: Node, s: Call, have: list[str]) -> tuple[set[str], set[str]]:
+    scratch = {x for x in have if x == f"{n.name}_tmp"}
+    return {have[0], *scratch}, set(have[1:]) - scratch
+
+
+def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
+    """The count of a call is that of its result in this tile, or that rounded up as the call asks for."""
+    for _item, s, n, counts in _calls(kernel):
+        want = needed(kernel, n)
+        if s.api in _COPIES:
+            yield from _broadcast_covers(kernel, s, n, counts)
+            continue
+        if len(counts) != 1:
+            yield Finding(f"{s.api} has {len(counts)} counts", n.name)
+            continue
+        row = _row(kernel, n)
+        dtype = _counted(kernel, n)
+        if n.y.dtype.kind == "m" and s.api in ("And", "Or", "Not"):
+            yield from kernel.at_least(counts[0] * 16, want, f"bits of {s.api}", n.name)
+            yield from kernel.at_least(
+                align_up(want, 8 * BLOCK), counts[0] * 16, f"bits of {s.api}, rounded", n.name
+            )
+            continue
+        unit = row.granule if row is not None and row.granule else 0
+        unit = BLOCK if s.api == "DataCopy" else unit
+        if not unit:
+            yield from kernel.same(counts[0], want, f"elements of {s.api}", n.name)
+            continue
+        rounded = align_up(want, max(unit // dtype.itemsize, 1))
+        yield from kernel.same(
+            counts[0], rounded, f"elements of {s.api}, in steps of {unit} bytes", n.name
+        )
+
+
+def _broadcast_covers(kernel: Kernel, s: Call, n: Node, counts: list[Expr]) -> Iterator[Finding]:
+    """[outer, 1, inner] -> [outer, mid, inner]: the new axes in their place, and all of the tile."""
+    source, y = kernel.nodes[n.inputs[0]], n.y
+    have = set(source.y.vectorized_axis)
+    run = [i for i, a in enumerate(y.vectorized_axis) if a not in have]
+    outer, mid, inner = (*counts, ONE)[:3]
+    strides = y.vectorized_strides
+    if not run:
+        yield Finding(f"{s.api} makes no new axis", n.name)
+        return
+    yield from kernel.same(
+        inner, strides[run[-1]], f"elements of {s.api} that are repeated", n.name
+    )
+    if run[0] > 0:
+        yield from kernel.same(
+            mid * inner, strides[run[0] - 1], f"elements of a row of {s.api}", n.name
+        )
+    # More than the tile where rows are padded and this one is the only row.
+    yield from kernel.at_least(product(counts), needed(kernel, n), f"elements of {s.api}", n.name)
+    if run[0] > 0 or run[-1] + 1 < len(strides):
+        yield from kernel.same(
+            outer * mid * inner,
+            needed(kernel, n),
+            f"elements of {s.api}, outer x mid x inner",
+            n.name,
+        )
+    yield from kernel.at_least(
+        outer * inner, needed(kernel, source), f"{s.api} reads all of {source.name}", n.name
+    )
+
+
+def _counted(kernel: Kernel, n: Node) -> DType:
+    """The type whose elements the call counts: that of the operand, for Compare, else of the result."""
+    if n.y.dtype.kind == "m" and n.inputs:
+        return kernel.nodes[n.inputs[0]].y.dtype
+    return n.y.dtype
+
+
+def calls_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
+    """No call touches bytes behind the buffer of an operand, as the call rounds its count."""
+    for _item, s, n, counts in _calls(kernel):
+        if s.api in _COPIES:
+            yield from _broadcast_fits(kernel, s, n, counts)
+            continue
+        if len(counts) != 1:
+            continue
+        for arg in s.args:
+            if not isinstance(arg, LocalArg):
+                continue
+            room = kernel.nbytes.get(kernel.buffer_of(arg.local))
+            if room is None:
+                yield Finding(f"{arg.local} has no memory", n.name)
+                continue
+            node = kernel.locals.get(arg.local)
+            row = _row(kernel, n)
+            if node is None:
+                if row is not None and row.tmp is not None:
+                    used = row.tmp(counts[0], n.y.dtype)
+                    yield from kernel.at_least(room, used, f"scratch space of {s.api}", n.name)
+                continue
+            dtype = arg.as_type or node.y.dtype
+            used = _bytes(counts[0], dtype)
+            yield from kernel.at_least(room, used, f"bytes of {arg.local} in {s.api}", n.name)
+
+
+def _broadcast_fits(kernel: Kernel, s: Call, n: Node, counts: list[Expr]) -> Iterator[Finding]:
+    locals_ = [a.local for a in s.args if isinstance(a, LocalArg)]
+    rooms = [kernel.nbytes.get(kernel.buffer_of(x), ZERO) for x in locals_]
+    size = n.y.dtype.itemsize
+    yield from kernel.at_least(
+        rooms[0], product(counts) * size, f"bytes of {locals_[0]} in {s.api}", n.name
+    )
+    if s.api == _COPIES[0]:
+        rows, cols = counts
+        eights = align_up(rows, 8)
+        yield from kernel.at_least(
+            rooms[1], eights * size, f"bytes of {locals_[1]} in {s.api}", n.name
+        )
+        yield from kernel.at_least(rooms[2], eights * BLOCK, f"scratch space of {s.api}", n.name)
+        if rows != 1:
+            yield from kernel.multiple(cols * size, BLOCK, f"rows of {s.api}", n.name)
+        return
+    outer, mid, inner = counts
+    yield from kernel.at_least(
+        rooms[1], outer * inner * size, f"bytes of {locals_[1]} in {s.api}", n.name
+    )
+    if outer != 1 or mid != 1:
+        yield from kernel.multiple(inner * size, BLOCK, f"rows of {s.api}", n.name)
+
+
+# copies ---------------------------------------------------------------------------------------
+def copies_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
+    """Every block of a DMA command starts at a 32-byte address of its buffer, and ends in it, filler included."""
+    for item, s, block in at_loads(kernel):
+        node = s.local.removesuffix("_local")
+        room = kernel.nbytes.get(kernel.buffer_of(s.local))
+        if room is None:
+            yield Finding(f"{s.local} has no memory", node)
+            continue
+        made = kernel.locals.get(s.local)
+        if made is not None and made.y.dtype.itemsize != s.dtype.itemsize:
+            yield Finding(f"{s.local} is {made.y.dtype}, but is copied as {s.dtype}", node)
+        at = item.values[0] * s.dtype.itemsize
+        yield from kernel.at_least(at, ZERO, "UB address of a copy", node, item)
+        yield from kernel.multiple(at, BLOCK, "UB address of a copy", node)
+        length = align_up(block.length, BLOCK)
+        end = at + length
+        if block.count != 1:
+            end = end + (block.count - 1) * (length + block.ub_gap * BLOCK)
+        yield from kernel.at_least(room, end, f"bytes of {s.local} in a copy", node, item)
+
+
+def dma_fields_do_not_truncate(kernel: Kernel) -> Iterator[Finding]:
+    """Fields of descriptors, and bytes of InitBuffer, are within what their types and the chip take."""
+    limit = kernel.spec.ub_limit
+    if limit >= 1 << 32:
+        yield Finding(f"the UB limit {limit} does not fit 32 bits")
+    for item, s, block in at_loads(kernel):
+        node = s.local.removesuffix("_local")
+        count, length = kernel.target.dma_block_count_max, kernel.target.dma_block_len_max
+        count, length = min(count, MAX_BLOCK_COUNT), min(length, MAX_BLOCK_LENGTH)
+        room = kernel.nbytes.get(kernel.buffer_of(s.local), ZERO)
+        yield from kernel.at_least(const(count), block.count, "blockCount", node, item)
+        yield from kernel.at_least(block.count, ZERO, "blockCount", node, item)
+        yield from kernel.at_least(block.length, ZERO, "blockLen", node, item)
+        # All buffers together are within the limit of UB, for every tile that the host may choose.
+        if limit > length or not kernel.prover.nonneg(room - block.length):
+            yield from kernel.at_least(const(length), block.length, "blockLen", node, item)
+        for gap, what in ((block.gm_gap, "GM gap"), (block.ub_gap, "UB gap")):
+            yield from kernel.at_least(gap, ZERO, what, node, item)
+            if limit <= (1 << 32) and what == "UB gap" and kernel.prover.nonneg(room - gap):
+                continue
+            yield from kernel.at_least(const((1 << 32) - 1), gap, what, node, item)
+        if not s.pad:
+            yield from _whole_blocks(kernel, s, item)
+
+
+def _whole_blocks(kernel: Kernel, s: CopyIn | CopyOut, item: Item) -> Iterator[Finding]:
+    """DataCopy takes 32-byte units: of 16 bits in its descriptor."""
+    assert item.block is not None
+    node = s.local.removesuffix("_local")
+    for e, what in (
+        (item.block.length, "blockLen of DataCopy"),
+        (item.block.gm_gap, "GM gap of DataCopy"),
+    ):
+        yield from kernel.multiple(e, BLOCK, what, node)
+        room = kernel.nbytes.get(kernel.buffer_of(s.local), ZERO)
+        if kernel.spec.ub_limit > 65535 * BLOCK or not kernel.prover.nonneg(room - e):
+            yield from kernel.at_least(const(65535), FloorDiv(e, BLOCK), what, node, item)
+
+
+# integers -------------------------------------------------------------------------------------
+def _expressions(kernel: Kernel) -> Iterator[tuple[Expr, str]]:
+    for item in kernel.items:
+        s = item.stmt
+        node = (
+            s.local.removesuffix("_local")
+            if isinstance(s, CopyIn | CopyOut | ScalarRead | EnQue)
+            else ""
+        )
+        for e in item.values:
+            if not e.is_const:
+                yield e, node
+        if item.block is not None:
+            for e in (item.block.count, item.block.length, item.block.gm_gap, item.block.ub_gap):
+                if not e.is_const:
+                    yield e, node
+        if isinstance(s, Call):
+            for a in s.args:
+                if isinstance(a, Count) and not a.value.is_const:
+                    yield kernel.value(a.value), s.writes[0].removesuffix("_local")
+
+
+def divisors_are_positive(kernel: Kernel) -> Iterator[Finding]:
+    """Every divisor is at least 1."""
+    seen: set[Expr] = set()
+    texts = [*_expressions(kernel), *((e, "") for e in kernel.meaning)]
+    for e, node in texts:
+        for d in _divisors(e):
+            if d not in seen:
+                seen.add(d)
+                yield from kernel.at_least(d, ONE, "divisor", node)
+
+
+def _divisors(e: Expr) -> Iterator[Expr]:
+    for a in e.atoms():
+        if isinstance(a, Func):
+            if a.name not in ("Min", "Max") and not a.args[1].is_const:
+                yield a.args[1]
+            for x in a.args:
+                yield from _divisors(x)
+
+
+def integers_do_not_overflow(kernel: Kernel) -> Iterator[Finding]:
+    """With an iteration space of at most 2**48 elements, all products fit 64 bits.
+
+    Indices are at most what they count: ``j*t < E``, ``c*b <= T + cores``, and so on; a product of the sizes that
+    remain is a part of the product of all sizes, or is bounded by the ranges of the symbols.
+    """
+    spec = kernel.spec
+    space = [
+        spec.extent,
+        spec.outer,
+        *(kernel.axes[a.id].size for a in kernel.impl.axes if a.id in _inner(kernel)),
+    ]
+    whole = product(space)
+    seen: set[Expr] = set()
+    for e, node in _expressions(kernel):
+        if e in seen:
+            continue
+        seen.add(e)
+        big = _magnitude(kernel, e, whole)
+        if big >= 1 << 63:
+            yield Finding(f"|{e}| < 2**63: the bound is 2**{big.bit_length() - 1}", node, False)
+
+
+def _inner(kernel: Kernel) -> set[int]:
+    return {a for n in kernel.impl.nodes for a in n.y.vectorized_axis if a != kernel.tile_in.id}
+
+
+def _magnitude(kernel: Kernel, e: Expr, whole: Expr) -> int:
+    """A bound of the absolute value of every partial sum."""
+    try:
+        low, high = bounds(_largest(kernel, e), kernel.prover.ranges)
+        if low > -(1 << 62) and high < 1 << 62:
+            return max(-low, high)
+    except ExprError:
+        pass
+    known = dict(whole.terms[0][0]) if len(whole.terms) == 1 else {}
+    total = 0
+    for monomial, c in _largest(kernel, e).terms:
+        left, size = dict(known), abs(c)
+        used = False
+        for a, p in monomial:
+            for _ in range(p):
+                if left.get(a, 0) > 0:
+                    left[a] -= 1
+                    used = True
+                    continue
+                try:
+                    size *= max(1, bounds(Expr(((((a, 1),), 1),)), kernel.prover.ranges)[1])
+                except ExprError:
+                    size *= 1 << 62
+        total += size * (MAX_ELEMENTS if used else 1)
+    return total
+
+
+def _largest(kernel: Kernel, e: Expr) -> Expr:
+    """A sum of products of sizes that is at least ``|e|`` part by part."""
+    out = ZERO
+    t, tile = kernel.spec.tile_size, str(kernel.tile_index)
+    extent = kernel.spec.extent
+    for monomial, c in e.terms:
+        term, powers = const(abs(c)), {}
+        for a, p in monomial:
+            if isinstance(a, Func):
+                arg = [_largest(kernel, x) for x in a.args]
+                divisor = a.args[1] if a.name in ("CeilDiv", "FloorDiv") else ONE
+                whole = divisor.as_int() or 1
+                low = arg[0] if a.name in ("CeilDiv", "FloorDiv", "Mod") else None
+                value = low if low is not None else sum(arg[1:], arg[0])
+                # CeilDiv(x, n) <= x, for x is at least 1 in the loop; constants keep their quotient.
+                value = CeilDiv(value, whole) if value.is_const else value
+                for _ in range(p):
+                    term = term * value
+            else:
+                powers[a.name] = p
+        while powers.get(tile, 0) and powers.get(t, 0):
+            powers[tile] -= 1
+            powers[t] -= 1
+            term = term * extent
+        while powers.get("%c", 0) and powers.get(kernel.spec.block_size, 0):
+            powers["%c"] -= 1
+            powers[kernel.spec.block_size] -= 1
+            term = term * (extent * kernel.spec.outer + MAX_CORES)
+        upper = {"%k": extent * kernel.spec.outer, t: extent, "%a": extent, tile: extent}
+        upper |= {
+            kernel.spec.block_size: extent * kernel.spec.outer,
+            "%i": extent * kernel.spec.outer,
+        }
+        upper |= {f"%{a.name}": a.size for a in kernel.outer}
+        for name, p in powers.items():
+            for _ in range(p):
+                fact = kernel.prover.facts.get(name)
+                # A row of a copy: its number is below the extent of the loop over rows.
+                row = _largest(kernel, fact.upper[0][1] + 1) if fact and fact.rank >= 60 else None
+                term = term * upper.get(name, row if row is not None else sym(name))
+        out = out + term
+    return out

@@ -1,0 +1,266 @@
+// Every kind of missing order between two accesses: it is found, and some order of the scheduler changes the numbers.
+#include "checked_support.h"
+
+namespace {
+
+template <HardEvent event> void Order(TPipe& pipe) {
+    const auto id = pipe.AllocEventID<event>();
+    SetFlag<event>(id);
+    WaitFlag<event>(id);
+    pipe.ReleaseEventID<event>(id);
+}
+
+// y = x + x with queues; without EnQue and DeQue on the way in, the vector unit does not wait for the load.
+void MissingQueueIn(Arrays& a, bool fault) {
+    TPipe pipe;
+    TQue<TPosition::VECIN, 2> in;
+    TQue<TPosition::VECOUT, 2> out;
+    pipe.InitBuffer(in, 2, kTile * 4);
+    pipe.InitBuffer(out, 2, kTile * 4);
+    for (uint32_t i = 0; i < kTiles; ++i) {
+        LocalTensor<float> x = in.AllocTensor<float>();
+        DataCopyPad(x, a.X()[i * kTile], Row(kTile), NoPad());
+        if (!fault) {
+            in.EnQue(x);
+            x = in.DeQue<float>();
+        }
+        LocalTensor<float> y = out.AllocTensor<float>();
+        Add(y, x, x, static_cast<int32_t>(kTile));
+        in.FreeTensor(x);
+        out.EnQue(y);
+        y = out.DeQue<float>();
+        DataCopyPad(a.Y()[i * kTile], y, Row(kTile));
+        out.FreeTensor(y);
+    }
+}
+
+// The same on the way out: the store does not wait for the vector unit.
+void MissingQueueOut(Arrays& a, bool fault) {
+    TPipe pipe;
+    TQue<TPosition::VECIN, 2> in;
+    TQue<TPosition::VECOUT, 2> out;
+    pipe.InitBuffer(in, 2, kTile * 4);
+    pipe.InitBuffer(out, 2, kTile * 4);
+    for (uint32_t i = 0; i < kTiles; ++i) {
+        LocalTensor<float> x = in.AllocTensor<float>();
+        DataCopyPad(x, a.X()[i * kTile], Row(kTile), NoPad());
+        in.EnQue(x);
+        x = in.DeQue<float>();
+        LocalTensor<float> y = out.AllocTensor<float>();
+        Muls(y, x, 2.0f, static_cast<int32_t>(kTile));
+        in.FreeTensor(x);
+        if (!fault) {
+            out.EnQue(y);
+            y = out.DeQue<float>();
+        }
+        DataCopyPad(a.Y()[i * kTile], y, Row(kTile));
+        out.FreeTensor(y);
+    }
+}
+
+// A queue bound from VECIN to VECOUT: load and store of one block.
+void MissingQueueBind(Arrays& a, bool fault) {
+    TPipe pipe;
+    TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> que;
+    pipe.InitBuffer(que, 2, kTile * 4);
+    for (uint32_t i = 0; i < kTiles; ++i) {
+        LocalTensor<float> x = que.AllocTensor<float>();
+        DataCopyPad(x, a.X()[i * kTile], Row(kTile), NoPad());
+        if (!fault) {
+            que.EnQue(x);
+            x = que.DeQue<float>();
+        }
+        DataCopyPad(a.Y()[i * kTile], x, Row(kTile));
+        que.FreeTensor(x);
+    }
+}
+
+// A buffer without a queue: three flags per tile order load, computation, store, and the load of the next tile.
+template <int missing> void MissingFlag(Arrays& a, bool fault) {
+    TPipe pipe;
+    TBuf<TPosition::VECIN> buf;
+    pipe.InitBuffer(buf, 2 * kTile * 4);
+    LocalTensor<float> x = buf.GetWithOffset<float>(kTile, 0);
+    LocalTensor<float> y = buf.GetWithOffset<float>(kTile, kTile * 4);
+    for (uint32_t i = 0; i < kTiles; ++i) {
+        DataCopyPad(x, a.X()[i * kTile], Row(kTile), NoPad());
+        if (!(fault && missing == 0)) Order<HardEvent::MTE2_V>(pipe);
+        Muls(y, x, 2.0f, static_cast<int32_t>(kTile));
+        if (!(fault && missing == 1)) Order<HardEvent::V_MTE3>(pipe);
+        DataCopyPad(a.Y()[i * kTile], y, Row(kTile));
+        if (!(fault && missing == 2)) Order<HardEvent::V_MTE2>(pipe);
+        if (!(fault && missing == 3)) Order<HardEvent::MTE3_V>(pipe);
+    }
+}
+
+// One buffer, loaded and stored: the next load must wait for the store.
+void MissingStoreToLoad(Arrays& a, bool fault) {
+    TPipe pipe;
+    TBuf<TPosition::VECIN> buf;
+    pipe.InitBuffer(buf, kTile * 4);
+    LocalTensor<float> x = buf.Get<float>();
+    for (uint32_t i = 0; i < kTiles; ++i) {
+        DataCopyPad(x, a.X()[i * kTile], Row(kTile), NoPad());
+        Order<HardEvent::MTE2_MTE3>(pipe);
+        DataCopyPad(a.Y()[i * kTile], x, Row(kTile));
+        if (!fault) Order<HardEvent::MTE3_MTE2>(pipe);
+    }
+}
+
+// Vector calls that depend on each other: read after write (0), write after read (1), write after write (2).
+template <int kind> void MissingBarrier(Arrays& a, bool fault) {
+    TPipe pipe;
+    TQue<TPosition::VECIN, 1> in;
+    TQue<TPosition::VECOUT, 1> out;
+    TBuf<TPosition::VECCALC> buf;
+    pipe.InitBuffer(in, 2, kTile * 4);
+    pipe.InitBuffer(out, 2, kTile * 4);
+    pipe.InitBuffer(buf, kTile * 4);
+    LocalTensor<float> t = buf.Get<float>();
+    for (uint32_t i = 0; i < kTiles; ++i) {
+        LocalTensor<float> x = in.AllocTensor<float>();
+        DataCopyPad(x, a.X()[i * kTile], Row(kTile), NoPad());
+        in.EnQue(x);
+        x = in.DeQue<float>();
+        LocalTensor<float> y = out.AllocTensor<float>();
+        const int32_t n = static_cast<int32_t>(kTile);
+        PipeBarrier<PIPE_V>();
+        Muls(t, x, 2.0f, n);
+        if (!(fault && kind == 0)) PipeBarrier<PIPE_V>();
+        Adds(y, t, 1.0f, n);
+        if (!(fault && kind == 1)) PipeBarrier<PIPE_V>();
+        Duplicate(t, -5.0f, n);
+        if (!(fault && kind == 2)) PipeBarrier<PIPE_V>();
+        Muls(t, x, 3.0f, n);
+        PipeBarrier<PIPE_V>();
+        Add(y, y, t, n);
+        in.FreeTensor(x);
+        out.EnQue(y);
+        y = out.DeQue<float>();
+        DataCopyPad(a.Y()[i * kTile], y, Row(kTile));
+        out.FreeTensor(y);
+    }
+}
+
+// Two loads into the same bytes need a barrier of their own pipe.
+void MissingLoadBarrier(Arrays& a, bool fault) {
+    TPipe pipe;
+    TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> que;
+    pipe.InitBuffer(que, 2, kTile * 4);
+    for (uint32_t i = 0; i < kTiles; ++i) {
+        LocalTensor<float> x = que.AllocTensor<float>();
+        DataCopyPad(x, a.X()[0], Row(kTile), NoPad());
+        if (!fault) PipeBarrier<PIPE_MTE2>();
+        DataCopyPad(x, a.X()[i * kTile], Row(kTile / 2), NoPad());
+        que.EnQue(x);
+        x = que.DeQue<float>();
+        DataCopyPad(a.Y()[i * kTile], x, Row(kTile));
+        que.FreeTensor(x);
+    }
+}
+
+// The scalar unit reads what was loaded, or writes what the vector unit reads.
+void MissingScalarRead(Arrays& a, bool fault) {
+    TPipe pipe;
+    TBuf<TPosition::VECIN> buf;
+    TQue<TPosition::VECOUT, 1> out;
+    pipe.InitBuffer(buf, 32);
+    pipe.InitBuffer(out, 1, kTile * 4);
+    LocalTensor<float> s = buf.Get<float>();
+    for (uint32_t i = 0; i < kTiles; ++i) {
+        DataCopyPad(s, a.X()[i], Row(1), NoPad());
+        if (!fault) Order<HardEvent::MTE2_S>(pipe);
+        const float value = s.GetValue(0);
+        LocalTensor<float> y = out.AllocTensor<float>();
+        Duplicate(y, value, static_cast<int32_t>(kTile));
+        out.EnQue(y);
+        y = out.DeQue<float>();
+        DataCopyPad(a.Y()[i * kTile], y, Row(kTile));
+        out.FreeTensor(y);
+        PipeBarrier<PIPE_ALL>();
+    }
+}
+void MissingScalarWrite(Arrays& a, bool fault) {
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buf;
+    TQue<TPosition::VECOUT, 1> out;
+    pipe.InitBuffer(buf, kTile * 4);
+    pipe.InitBuffer(out, 1, kTile * 4);
+    LocalTensor<float> s = buf.Get<float>();
+    Duplicate(s, 1.0f, static_cast<int32_t>(kTile));
+    for (uint32_t i = 0; i < kTiles; ++i) {
+        Order<HardEvent::V_S>(pipe);
+        s.SetValue(3, static_cast<float>(i));
+        if (!fault) Order<HardEvent::S_V>(pipe);
+        LocalTensor<float> y = out.AllocTensor<float>();
+        Muls(y, s, 2.0f, static_cast<int32_t>(kTile));
+        out.EnQue(y);
+        y = out.DeQue<float>();
+        DataCopyPad(a.Y()[i * kTile], y, Row(kTile));
+        out.FreeTensor(y);
+    }
+}
+
+void CopyThrough(TQueBind<TPosition::VECIN, TPosition::VECOUT, 1>& que, const GlobalTensor<float>& from,
+                 const GlobalTensor<float>& to, bool backwards = false) {
+    for (uint32_t k = 0; k < kTiles; ++k) {
+        const uint32_t i = backwards ? kTiles - 1 - k : k;
+        LocalTensor<float> x = que.AllocTensor<float>();
+        DataCopyPad(x, from[i * kTile], Row(kTile), NoPad());
+        que.EnQue(x);
+        x = que.DeQue<float>();
+        DataCopyPad(to[i * kTile], x, Row(kTile));
+        que.FreeTensor(x);
+    }
+}
+
+// Every core writes its part of a workspace and then reads the part of its neighbour.
+void MissingSyncAll(Arrays& a, bool fault) {
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+    const uint32_t cores = static_cast<uint32_t>(GetBlockNum());
+    const uint32_t me = static_cast<uint32_t>(GetBlockIdx());
+    const uint32_t part = kTile * kTiles;
+    TPipe pipe;
+    TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> que;
+    pipe.InitBuffer(que, 2, kTile * 4);
+    CopyThrough(que, a.X()[me * part], a.W()[me * part]);
+    if (!fault) {
+        SyncAll();
+    } else {
+        PipeBarrier<PIPE_ALL>();
+    }
+    CopyThrough(que, a.W()[(me + 1) % cores * part], a.Y()[me * part]);
+}
+
+// A core that writes GM and reads it again: the first load must wait for the last store. The blocks of the queue order
+// the other ones, because a load waits for the store that used its block.
+void MissingGmOrder(Arrays& a, bool fault) {
+    TPipe pipe;
+    TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> que;
+    pipe.InitBuffer(que, 2, kTile * 4);
+    CopyThrough(que, a.X(), a.W());
+    if (!fault) Order<HardEvent::MTE3_MTE2>(pipe);
+    CopyThrough(que, a.W(), a.Y(), true);
+}
+
+}  // namespace
+
+int main() {
+    PAIR("no EnQue/DeQue of a VECIN queue", "race", true, 1, MissingQueueIn);
+    PAIR("no EnQue/DeQue of a VECOUT queue", "race", true, 1, MissingQueueOut);
+    PAIR("no EnQue/DeQue of a bound queue", "race", true, 1, MissingQueueBind);
+    PAIR("no MTE2_V", "race", true, 1, MissingFlag<0>);
+    PAIR("no V_MTE3", "race", true, 1, MissingFlag<1>);
+    PAIR("no V_MTE2", "race", true, 1, MissingFlag<2>);
+    PAIR("no MTE3_V", "race", true, 1, MissingFlag<3>);
+    PAIR("no MTE3_MTE2", "race", true, 1, MissingStoreToLoad);
+    PAIR("no PipeBarrier, read after write", "race", true, 1, MissingBarrier<0>);
+    PAIR("no PipeBarrier, write after read", "race", true, 1, MissingBarrier<1>);
+    PAIR("no PipeBarrier, write after write", "race", true, 1, MissingBarrier<2>);
+    PAIR("no PipeBarrier of loads", "race", true, 1, MissingLoadBarrier);
+    PAIR("no MTE2_S", "race", true, 1, MissingScalarRead);
+    PAIR("no S_V", "race", true, 1, MissingScalarWrite);
+    PAIR("no SyncAll", "race", true, 3, MissingSyncAll);
+    PAIR("no MTE3_MTE2 over GM", "race", true, 1, MissingGmOrder);
+    return check::Failures() != 0;
+}
