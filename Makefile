@@ -17,10 +17,13 @@ SHELL := /bin/bash
 
 RUNTIME := $(shell find runtime -type f -not -path '*/tests/*' 2>/dev/null)
 
+# A comma inside an argument of $(call ...).
+comma := ,
+
 # $(call step,NAME,COMMAND,WHAT TO DO WHEN IT FAILS)
 step = @echo '== $(1)'; $(2) || { echo; echo 'FAILED: $(1). $(3)' >&2; exit 1; }
 
-.PHONY: help demo test env lint format pytest ctest snapshots asan ubsan clean
+.PHONY: help demo test env lint format pytest ctest snapshots sanitize asan ubsan clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z ]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -28,7 +31,7 @@ help: ## list the targets
 demo: $(STAMP) ## generate a fused kernel, run it on the CPU twin, compare with NumPy
 	$(call step,demo,$(BIN)/autofuse $(DEMO),The message above names the cause.)
 
-test: lint pytest ctest ## everything that must pass: lint, types, floors, pytest, ctest
+test: lint pytest ctest sanitize ## everything that must pass: lint, types, floors, pytest, ctest, sanitizers
 	@echo; echo 'All tests passed.'
 
 env: $(STAMP) ## create .venv and install autofuse into it, with live edits
@@ -37,7 +40,7 @@ env: $(STAMP) ## create .venv and install autofuse into it, with live edits
 $(STAMP): pyproject.toml CMakeLists.txt autofuse/__init__.py $(RUNTIME)
 	$(call step,environment,$(PYTHON) -c "$$CHECK_PYTHON",Install what is missing and run make again.)
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(call step,install,$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]',Is the package index reachable and the C++ code sound?)
+	$(call step,install,$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev$(comma)fuzz]',Is the package index reachable and the C++ code sound?)
 	@touch $@
 
 define CHECK_PYTHON
@@ -75,11 +78,12 @@ snapshots: $(STAMP) ## accept the present output as the expected output; read th
 	$(BIN)/pytest --snapshot-update -q -m "not corpus"
 	@git status --short tests
 
-ctest asan ubsan: $(STAMP) ## the C++ tests of the twin, plain or under a sanitizer
+ctest sanitize asan ubsan: $(STAMP) ## the C++ tests of the twin, plain or under a sanitizer
 	$(call step,$@: build,cmake --preset $(PRESET) >/dev/null && cmake --build --preset $(PRESET) --parallel $(JOBS),Warnings are errors here.)
 	$(call step,$@: run,ctest --preset $(PRESET) --parallel $(JOBS),Run one test alone with: ctest --preset $(PRESET) -R NAME)
 
 ctest: PRESET := dev
+sanitize: PRESET := sanitize
 asan:  PRESET := asan
 ubsan: PRESET := ubsan
 

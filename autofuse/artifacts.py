@@ -2,22 +2,28 @@
 
 A folder of generated files holds ``manifest.json`` with the digest of each.  A later write replaces
 files whose digest still agrees, removes those that are no longer generated, and refuses to touch
-anything else unless told to.
+anything else unless told to.  While files move into place the manifest lists both what was there and
+what comes, so that a folder whose writer was killed is neither used nor taken for edited.
 
 A *reproducer* is a folder in the cache with what is needed to look into an internal error.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import glob
 import hashlib
 import importlib.metadata
 import json
+import os
 import platform
 import shutil
 import tempfile
+import time
 import traceback
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -26,6 +32,7 @@ from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 
 __all__ = [
     "MANIFEST",
+    "STAGE",
     "Written",
     "digest",
     "read_files",
@@ -35,9 +42,14 @@ __all__ = [
 ]
 
 MANIFEST = "manifest.json"
+#: Part of the name of a folder in which files are collected before they move into place.
+STAGE = ".autofuse-"
 SCHEMA = "autofuse.manifest/1"
 
 _KEPT_REPRODUCERS = 20
+#: A folder of ours beside an output folder that is not in use and older than this was left by a killed process.
+_STALE_S = 60.0
+_THERE = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 _DEPENDENCIES = ("jinja2", "ml_dtypes", "networkx", "numpy", "pydantic", "rich", "sympy", "typer")
 
 
@@ -80,18 +92,55 @@ def write_files(files: Mapping[str, str], folder: str | Path, *, force: bool = F
     """
     root = Path(folder)
     _check_paths(files)
-    if root.exists() and not root.is_dir():
-        raise _unwritable(root, "there is a file of that name")
     texts = {name: files[name] for name in sorted(files)}
+    try:
+        return _write(texts, root, force)
+    except OSError as e:
+        raise _unwritable(root, e.strerror or str(e)) from e
+
+
+def _write(texts: dict[str, str], root: Path, force: bool) -> Written:
+    """Write a new folder in one step; change one that is there while nobody else does."""
+    parents = _make_parents(root.absolute().parent)
+    try:
+        with _stage(root) as stage:
+            while True:
+                if not root.exists() and not root.is_symlink():
+                    _write_all({**texts, MANIFEST: _manifest_text(texts)}, stage / "new")
+                    try:
+                        (stage / "new").rename(root)
+                    except OSError as e:
+                        if e.errno not in _THERE:
+                            raise
+                        # Another process was faster.
+                        shutil.rmtree(stage / "new")
+                        continue
+                    return Written(root, tuple(texts))
+                if not root.is_dir():
+                    raise _unwritable(root, "there is a file of that name")
+                with _locked(root) as held:
+                    if held:
+                        return _update(texts, root, stage, force)
+    except BaseException:
+        _remove_empty(parents[::-1])
+        raise
+
+
+def _update(texts: dict[str, str], root: Path, stage: Path, force: bool) -> Written:
+    """Bring a folder that is there up to date; the caller holds its lock."""
     old = _read_manifest(root)
+    manifest = _manifest_text(texts)
     plan = _compare(texts, root, old)
     if not force:
         _refuse_foreign(plan, root)
-    texts[MANIFEST] = _manifest_text(texts)
-    try:
-        _replace(texts, root, plan)
-    except OSError as e:
-        raise _unwritable(root, e.strerror or str(e)) from e
+    names = [n for n in texts if n not in plan.unchanged]
+    _write_all({n: texts[n] for n in names} | {MANIFEST: manifest}, stage / "new")
+    if names or plan.removed:
+        # Until the last file is in place the folder says what it is becoming, so that whoever comes after a
+        # killed process neither takes half of it for the whole nor for something edited by hand.
+        _write_all({MANIFEST: _becoming_text(texts, old)}, stage / "first")
+    if names or plan.removed or _digest_of(root / MANIFEST) != digest(manifest):
+        _merge(names, stage, root, plan.removed)
     return Written(
         root,
         tuple(plan.created),
@@ -99,6 +148,44 @@ def write_files(files: Mapping[str, str], folder: str | Path, *, force: bool = F
         tuple(plan.unchanged),
         tuple(plan.removed),
     )
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Hold the lock of a folder, which ends with the process.
+
+    Yields:
+        False if the folder was replaced while the lock was waited for.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        try:
+            now = folder.stat()
+        except FileNotFoundError:
+            yield False
+            return
+        yield (now.st_dev, now.st_ino) == (os.fstat(fd).st_dev, os.fstat(fd).st_ino)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _stage(root: Path) -> Iterator[Path]:
+    """An empty folder beside ``root``, locked while it is in use; leftovers of killed processes are removed."""
+    parent, prefix = root.absolute().parent, f".{root.name}{STAGE}"
+    for left in parent.glob(f"{glob.escape(prefix)}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _STALE_S:
+                fd = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(left, ignore_errors=True)
+                finally:
+                    os.close(fd)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as name, _locked(Path(name)):
+        yield Path(name)
 
 
 def read_files(folder: str | Path) -> dict[str, str]:
@@ -109,7 +196,14 @@ def read_files(folder: str | Path) -> dict[str, str]:
     """
     root = Path(folder)
     try:
-        return {name: (root / name).read_text(encoding="utf-8") for name in _read_manifest(root)}
+        if root.is_dir():
+            with _locked(root):
+                if _is_unfinished(root):
+                    raise ValueError("the folder was not written to the end")
+                return {
+                    name: (root / name).read_text(encoding="utf-8") for name in _read_manifest(root)
+                }
+        return {}
     except (OSError, ValueError) as e:
         raise AutofuseError.of(
             "AF1001",
@@ -135,18 +229,39 @@ def _manifest_text(texts: Mapping[str, str]) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def _read_manifest(root: Path) -> dict[str, str]:
-    """Digests of the files of an earlier write; empty when there is no manifest to go by."""
+def _becoming_text(texts: Mapping[str, str], old: Mapping[str, set[str]]) -> str:
+    """A manifest of a folder that is being changed: every digest that a file of ours may have."""
+    digests = {name: set(found) for name, found in old.items()}
+    for name, text in texts.items():
+        digests.setdefault(name, set()).add(digest(text))
+    content = {"schema": SCHEMA, "becoming": {n: sorted(d) for n, d in sorted(digests.items())}}
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _read_manifest(root: Path) -> dict[str, set[str]]:
+    """Digests that files of ours may have; empty when there is no manifest to go by."""
     try:
         content = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
         if content["schema"] == SCHEMA:
-            return {str(k): str(v) for k, v in content["files"].items() if _is_inside(k)}
+            if "becoming" in content:
+                found = {str(k): set(map(str, v)) for k, v in content["becoming"].items()}
+            else:
+                found = {str(k): {str(v)} for k, v in content["files"].items()}
+            return {k: v for k, v in found.items() if _is_inside(k)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     return {}
 
 
-def _compare(texts: Mapping[str, str], root: Path, old: Mapping[str, str]) -> _Plan:
+def _is_unfinished(root: Path) -> bool:
+    """A process was killed while it wrote here."""
+    try:
+        return "becoming" in json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _compare(texts: Mapping[str, str], root: Path, old: Mapping[str, set[str]]) -> _Plan:
     plan = _Plan()
     for name, text in texts.items():
         present = _digest_of(root / name)
@@ -158,11 +273,11 @@ def _compare(texts: Mapping[str, str], root: Path, old: Mapping[str, str]) -> _P
             plan.updated.append(name)
             if name not in old:
                 plan.foreign.append(name)
-            elif present != old[name]:
+            elif present not in old[name]:
                 plan.edited.append(name)
     if (root / MANIFEST).exists() and not old:
         plan.foreign.append(MANIFEST)
-    plan.removed = [n for n, d in old.items() if n not in texts and _digest_of(root / n) == d]
+    plan.removed = [n for n, d in old.items() if n not in texts and _digest_of(root / n) in d]
     return plan
 
 
@@ -188,34 +303,27 @@ def _refuse_foreign(plan: _Plan, root: Path) -> None:
         raise AutofuseError(findings)
 
 
-def _replace(texts: Mapping[str, str], root: Path, plan: _Plan) -> None:
-    """Stage beside the folder, then move into place; undo everything if a move fails."""
-    parents = _make_parents(root.absolute().parent)
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{root.name}.", dir=root.absolute().parent) as d:
-            _stage_and_move(texts, root, Path(d), plan)
-    except BaseException:
-        _remove_empty(parents[::-1])
-        raise
-
-
-def _stage_and_move(texts: Mapping[str, str], root: Path, stage: Path, plan: _Plan) -> None:
-    new = stage / "new"
+def _write_all(texts: Mapping[str, str], folder: Path) -> None:
     for name, text in texts.items():
-        path = new / name
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
-    if root.exists():
-        names = [n for n in texts if n not in plan.unchanged]
-        _merge(names, new, root, stage / "old", plan.removed)
-    else:
-        new.rename(root)
 
 
-def _merge(names: list[str], new: Path, root: Path, kept: Path, removed: list[str]) -> None:
+def _merge(names: list[str], stage: Path, root: Path, removed: list[str]) -> None:
+    """Move what lies in the stage into place, the manifest last; undo everything if a move fails."""
+    new, kept = stage / "new", stage / "old"
     done: list[tuple[Path, Path | None]] = []  # (path in the folder, where its old content is)
     made: list[Path] = []
+    before = root / MANIFEST
     try:
+        if (stage / "first" / MANIFEST).exists():
+            if before.exists() or before.is_symlink():
+                kept.mkdir()
+                # A copy: the folder is never without a manifest.
+                os.link(before, kept / MANIFEST, follow_symlinks=False)
+            done.append((before, kept / MANIFEST if (kept / MANIFEST).is_file() else None))
+            (stage / "first" / MANIFEST).replace(before)
         for name in [*names, *removed]:
             path, aside = root / name, kept / name
             made += _make_parents(path.parent)
@@ -227,6 +335,7 @@ def _merge(names: list[str], new: Path, root: Path, kept: Path, removed: list[st
             done.append((path, old))
             if name not in removed:
                 (new / name).rename(path)
+        (new / MANIFEST).replace(before)
     except BaseException:
         for path, old in reversed(done):
             path.unlink(missing_ok=True)

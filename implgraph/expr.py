@@ -445,7 +445,9 @@ def _func(name: str, args: tuple[Expr, ...]) -> Expr:
             for a, p in m:
                 left -= p
                 if left < 0:
-                    raise ExprError(f"{name}() of an expression with more than {MAX_FUNC_SIZE} parts")
+                    raise ExprError(
+                        f"{name}() of an expression with more than {MAX_FUNC_SIZE} parts"
+                    )
                 if isinstance(a, Func):
                     if depth >= MAX_FUNC_DEPTH:
                         raise ExprError(f"more than {MAX_FUNC_DEPTH} functions inside each other")

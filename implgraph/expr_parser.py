@@ -41,6 +41,7 @@ _FUNCTIONS = {
     "ceildiv": "ceildiv",
     "floordiv": "floordiv",
 }
+_QUOTIENTS = {"/": Ratio, "//": FloorDiv, "%": Mod, "ceildiv": CeilDiv}
 
 
 class _Parser:
@@ -53,6 +54,8 @@ class _Parser:
         self.known = known
         self.tokens: list[tuple[str, str, int]] = []
         self.depth = 0
+        # Dividing a sum by a sum takes long.
+        self.divisions_left = max_length // 512
         self.i = 0
         pos, end = 0, len(text.rstrip())
         while pos < end:
@@ -98,8 +101,15 @@ class _Parser:
             op = self.peek()
             self.i += 1
             r = self.factor()
-            e = e * r if op == "*" else {"/": Ratio, "//": FloorDiv, "%": Mod}[op](e, r)
+            e = e * r if op == "*" else self.quotient(op, e, r)
         return e
+
+    def quotient(self, op: str, a: Expr, b: Expr) -> Expr:
+        if len(a.terms) > 1 and len(b.terms) > 1:
+            self.divisions_left -= 1
+            if self.divisions_left < 0:
+                raise ExprError("too many divisions of a sum by a sum", self.position())
+        return _QUOTIENTS[op](a, b)
 
     def factor(self) -> Expr:
         self.depth += 1
@@ -151,11 +161,11 @@ class _Parser:
         if fn == "max":
             return Max(*args)
         if fn == "mod":
-            return Mod(*args)
+            return self.quotient("%", *args)
         if fn == "ceildiv":
-            return CeilDiv(*args)
+            return self.quotient("ceildiv", *args)
         if fn == "floordiv":
-            return FloorDiv(*args)
+            return self.quotient("//", *args)
         e = args[0]
         if not is_single_atom(e):
             return self._round_sum(e, fn, pos)

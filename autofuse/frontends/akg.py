@@ -60,7 +60,7 @@ def read_akg(document: Document) -> FusionGraph:
     single = "op_desc" not in data
     if single:
         data = _as_composite(document)
-    check_counts(data, ("op_desc", "input_desc", "output_desc"), findings)
+    check_counts(data, ("op_desc", "input_desc", "output_desc", "symbol_calc_expr"), findings)
     try:
         info = Info.model_validate(data)
     except ValidationError as e:

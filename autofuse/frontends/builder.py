@@ -228,10 +228,10 @@ def is_moderate(e: Expr) -> bool:
 
 
 def check_counts(data: Mapping[str, Any], keys: Sequence[str], findings: Findings) -> None:
-    """Refuse lists of too many elements before anything else looks at them."""
+    """Refuse lists and objects of too many elements before anything else looks at them."""
     for key in keys:
         value = data.get(key)
-        if isinstance(value, list) and len(value) > MAX_NODES:
+        if isinstance(value, list | dict) and len(value) > MAX_NODES:
             text = f"{len(value)} elements in {key!r}; at most {MAX_NODES} are allowed"
             findings.add("AF1109", text, f"/{key}")
     findings.raise_if_any()

@@ -33,8 +33,8 @@ __all__ = [
 
 MAX_BYTES = 16 << 20
 MAX_DEPTH = 64
-#: Commas outside of texts, which is about the number of values: ten thousand nodes need fewer.
-MAX_VALUES = 1 << 20
+#: Commas outside of texts, which is about the number of values.
+MAX_VALUES = 1 << 18
 #: More findings than this say nothing new; the last one then gives the number of those left out.
 MAX_FINDINGS = 1000
 

@@ -53,7 +53,7 @@ def read_native(document: Document) -> FusionGraph:
         text = f"the schema is {describe(schema)}; this version reads {quote(SCHEMA)}"
         findings.add("AF1104", text, "/schema", hint=f'write "schema": "{SCHEMA}"')
         data = data | {"schema": SCHEMA}
-    check_counts(data, ("inputs", "nodes", "outputs"), findings)
+    check_counts(data, ("symbols", "inputs", "nodes", "outputs"), findings)
     try:
         GraphModel.model_validate(data)
     except ValidationError as e:

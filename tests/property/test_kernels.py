@@ -78,7 +78,7 @@ def scheduled(graph: FusionGraph, target: TargetSpec) -> tuple[ScheduleResult, .
         raise
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=250, derandomize=True, deadline=None, suppress_health_check=RELAXED)
 @given(graphs(), st.sampled_from(TARGETS))
 def test_kernels_keep_the_rules_of_the_chip(graph: FusionGraph, target: TargetSpec) -> None:
     results = scheduled(graph, target)
@@ -95,6 +95,7 @@ def test_kernels_keep_the_rules_of_the_chip(graph: FusionGraph, target: TargetSp
 @pytest.mark.twin
 @settings(
     max_examples=35,
+    derandomize=True,  # the same graphs in every run; benchmarks and other seeds look for new ones
     deadline=None,
     suppress_health_check=RELAXED,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],

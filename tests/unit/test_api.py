@@ -103,7 +103,7 @@ def test_an_unknown_target() -> None:
 def test_a_bug_is_af9001_with_the_graph(
     form: str, built: api.BuildResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*args: object) -> None:
+    def broken(*args: object, **options: object) -> None:
         raise RuntimeError("a bug of ours")
 
     monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))

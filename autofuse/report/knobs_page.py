@@ -1,0 +1,50 @@
+"""``docs/knobs.md``: every environment variable, from :data:`autofuse.knobs.KNOBS`.
+
+``python -m autofuse.report.knobs_page`` prints the page.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from autofuse.knobs import KNOBS
+
+__all__ = ["knobs_page"]
+
+_VALUES = {
+    "text": "a text",
+    "integer": "an integer",
+    "switch": "`1`, `true`, `yes`, `on`; `0`, `false`, `no`, `off` or empty",
+    "words": "words, as a shell reads them",
+}
+
+
+def knobs_page() -> str:
+    """The page as Markdown."""
+    lines = [
+        "# Environment variables",
+        "",
+        "Made by `python -m autofuse.report.knobs_page` from `autofuse/knobs.py`; do not edit.",
+        "",
+        "A variable is read when it is needed, not when autofuse is imported. A value that is not allowed is an error",
+        "(AF5008); an `AUTOFUSE_*` variable that nothing reads is a warning of `autofuse knobs`, which also shows the",
+        "values now.",
+        "",
+        "| variable | kind | default | what it does |",
+        "| --- | --- | --- | --- |",
+    ]
+    for k in KNOBS:
+        kind = k.kind + (f", at least {k.least}" if k.kind == "integer" else "")
+        doc = k.doc + (f"; without it, `{k.fallback}` is read" if k.fallback else "")
+        lines.append(f"| `{k.name}` | {kind} | {_code(k.default_text())} | {doc} |")
+    lines += ["", "| kind | values |", "| --- | --- |"]
+    lines += [f"| {kind} | {values} |" for kind, values in _VALUES.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _code(default: str) -> str:
+    return default if default == "empty" else f"`{default}`"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(knobs_page())

@@ -1,0 +1,1 @@
+"""Parts of ``benchmarks/fuzz.py``: targets, mutations, engines."""

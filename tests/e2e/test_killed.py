@@ -1,0 +1,134 @@
+"""Commands that are killed at any moment, and commands that run at once, share a cache and a folder."""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.twin, pytest.mark.slow]
+
+KILLS = 20
+#: Seconds after which a loop of kills ends, on a machine that is busy.
+BOUND = 25
+
+
+def _start(cache: Path, *words: object) -> subprocess.Popen[str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("AUTOFUSE_")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "autofuse", *map(str, words)],
+        env={**env, "AUTOFUSE_CACHE_DIR": str(cache)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _kill_after(seconds: float, cache: Path, *words: object) -> bool:
+    """True if the command was still running."""
+    command = _start(cache, *words)
+    time.sleep(seconds)
+    alive = command.poll() is None
+    command.send_signal(signal.SIGKILL)
+    command.communicate()
+    return alive
+
+
+def _check_folder(folder: Path) -> None:
+    """The manifest names every file with its digest, and there is no other file."""
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    assert set(manifest) == {"schema", "files"}
+    found = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
+    del found["manifest.json"]
+    assert {n: hashlib.sha256(p.read_bytes()).hexdigest() for n, p in found.items()} == (
+        manifest["files"]
+    )
+
+
+def _check_cache(cache: Path, name: str) -> None:
+    """Every entry is whole: whatever has a folder has its library."""
+    for entry in (cache / "kernels").glob("*"):
+        assert (entry / f"{name}.so").stat().st_size > 1000
+
+
+def _seconds_of(cache: Path, *words: object) -> float:
+    start = time.monotonic()
+    command = _start(cache, *words)
+    _, err = command.communicate(timeout=120)
+    assert command.returncode == 0, err
+    return time.monotonic() - start
+
+
+def test_build_killed_at_random_moments(
+    native: Callable, autofuse: Callable, tmp_path: Path, cache_dir: Path
+) -> None:
+    graph, out = tmp_path / "add_one.json", tmp_path / "out"
+
+    def write(op: str) -> None:
+        node = {"name": "n", "op": op, "inputs": ["x", {"const": 1.0}], "outputs": ["y"]}
+        graph.write_text(json.dumps(native(nodes=[node])), encoding="utf-8")
+
+    write("Add")
+    whole = min(_seconds_of(cache_dir, "build", graph, "-o", out) for _ in range(2))
+    rng = random.Random(20)
+    killed, end = 0, time.monotonic() + BOUND
+    for i in range(KILLS):
+        if time.monotonic() > end:
+            break
+        write(("Mul", "Add")[i % 2])
+        killed += _kill_after(rng.uniform(0.5, 1.1) * whole, cache_dir, "build", graph, "-o", out)
+    assert killed
+    done = autofuse("build", graph, "-o", out)
+    assert done.code == 0, done.err
+    _check_folder(out)
+    assert autofuse("run", out).code == 0
+
+
+def test_verify_killed_at_random_moments(graph: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    words = ("verify", graph, "--shapes", 2)
+    whole = _seconds_of(tmp_path / "warm", *words)
+    rng = random.Random(21)
+    killed, end = 0, time.monotonic() + BOUND
+    for _ in range(KILLS):
+        if time.monotonic() > end:
+            break
+        killed += _kill_after(rng.uniform(0.1, 1.1) * whole, cache, *words)
+        _check_cache(cache, "add_one")
+    assert killed
+    # A compiler that the last one left behind writes into a folder that is not an entry.
+    _seconds_of(cache, *words)
+    _check_cache(cache, "add_one")
+    assert len(list((cache / "kernels").iterdir())) == 1
+
+
+@pytest.mark.parametrize("processes", [2, 8])
+def test_builds_of_one_folder_at_once(graph: Path, tmp_path: Path, processes: int) -> None:
+    out, cache = tmp_path / "out", tmp_path / "cache"
+    words = ("build", graph, "-o", out, "--json")
+    commands = [_start(cache, *words) for _ in range(processes)]
+    results = [json.loads(c.communicate(timeout=300)[0]) for c in commands]
+    assert [r["ok"] for r in results] == [True] * processes
+    assert len({json.dumps(r["result"]["templates"]) for r in results}) == 1
+    _check_folder(out)
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []
+
+
+@pytest.mark.parametrize("processes", [2, 8])
+def test_verifications_of_one_graph_at_once(graph: Path, tmp_path: Path, processes: int) -> None:
+    cache = tmp_path / "cache"
+    words = ("verify", graph, "--shapes", 2, "--seed", 5, "--json")
+    commands = [_start(cache, *words) for _ in range(processes)]
+    results = [json.loads(c.communicate(timeout=300)[0]) for c in commands]
+    assert [r["ok"] for r in results] == [True] * processes
+    outputs = {json.dumps(r["result"]["graphs"][0]["outputs"]) for r in results}
+    assert len(outputs) == 1
+    assert len(list((cache / "kernels").iterdir())) == 1
+    assert list((cache / "tmp").iterdir()) == []

@@ -1,0 +1,19 @@
+"""docs/knobs.md is what the table of knobs says now."""
+
+from pathlib import Path
+
+from autofuse.knobs import KNOBS
+from autofuse.report.knobs_page import knobs_page
+
+PAGE = Path(__file__).parents[2] / "docs" / "knobs.md"
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == knobs_page(), (
+        "run: python -m autofuse.report.knobs_page > docs/knobs.md"
+    )
+
+
+def test_every_knob_is_on_the_page_once() -> None:
+    for k in KNOBS:
+        assert knobs_page().count(f"| `{k.name}` |") == 1
