@@ -1,0 +1,637 @@
+"""Breaks generated kernels in one place at a time and counts who notices.
+
+    python benchmarks/mutation.py --graphs 60 --per-class 3 --seed 1
+    python benchmarks/mutation.py examples/demo.json --per-class 20 --json
+
+A mutant is a kernel with one statement of one template changed: no EnQue/DeQue, no barrier, an offset or a length
+off by one, and so on.  All mutants of a kernel are compiled into one library; a launch chooses one through the upper
+bits of the tiling key.  Each runs in a worker process with ``check="all"``, for every tiling key that reaches it,
+several legal tilings (those of the host, and others with short tiles, tails and few cores) and several seeds of the
+scheduler, and its outputs are compared with the reference.
+
+Killed: the twin has a finding, an output differs, or the process does not come back.  What the static verifier says
+is counted beside that.  Mutants that mean the same as the kernel are recognised by the rules of
+``mutation_rules.py``; the rest are survivors.  Exit status 0 if there are none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import pickle
+import random
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from autofuse import api, knobs
+from autofuse.codegen.abi import tiling_fields
+from autofuse.codegen.device import parameter_names
+from autofuse.codegen.emit_cpp import emit_function
+from autofuse.codegen.kernel_ir import (
+    Barrier,
+    Call,
+    Comment,
+    CopyIn,
+    CopyOut,
+    DeQue,
+    EnQue,
+    For,
+    Free,
+    KernelFn,
+    ScalarRead,
+    Stmt,
+    Sync,
+)
+from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.passes import run_passes
+from autofuse.codegen.verification import verify_kernel
+from autofuse.codegen.verification.model import legal_tiles
+from autofuse.diagnostics import AutofuseError
+from autofuse.implgraph.dimensions import shrink
+from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.graph import ImplGraph
+from autofuse.schedule.result import tiling_keys
+from autofuse.twin.compare import compare
+from autofuse.twin.compile import compile_kernel
+from autofuse.twin.data import random_inputs
+from autofuse.twin.kernel import TwinKernel
+from autofuse.twin.mutation import CLASSES, mutants
+from autofuse.twin.native import Finding, KernelLibrary, Region, StatusError, Tiling
+from autofuse.twin.oracle import evaluate
+from autofuse.twin.sizes import shapes_for
+from autofuse.twin.worker import WorkerPool
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+CORPUS = ROOT.parent / "shared" / "corpus" / "akg"
+OWN = (
+    *sorted((ROOT / "examples").glob("*.json")),
+    *sorted((ROOT / "tests/snapshot/graphs").glob("*.json")),
+)
+MAX_ELEMENTS = 4096
+#: Bits of the tiling key below the number of the mutant.
+_KEY_BITS = 12
+_SCHEDULES = (0, 1, 2, 3, 4)
+#: Launches after the twin's first finding in which an output may still show a difference.
+_PATIENCE = 16
+_LIMIT_S = 30.0
+_ENTRY = 'extern "C" __global__'
+
+#: Order of pipes, cores and buffers.
+SYNCHRONISATION = (
+    *("delete-pair", "early-pair", "delete-enque", "delete-deque", "delete-sync", "weaken-sync"),
+    *("delete-barrier", "weaken-barrier", "delete-syncall", "delete-free", "early-free"),
+)
+#: Where data go and how much of them.
+MEMORY = (
+    *("gm-offset", "ub-offset", "dma-length", "dma-count", "dma-gap", "call-count", "drop-tail"),
+    *("loop-extent", "shrink-buffer"),
+)
+#: What is computed.
+COMPUTATION = ("swap-operands", "delete-copy-in", "delete-copy-out", "delete-call")
+KINDS = (*SYNCHRONISATION, *MEMORY, *COMPUTATION)
+
+
+# mutants --------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A changed kernel: a changed template, or (``fn`` None) a dispatch without its ``sync``-th SyncAll."""
+
+    kind: str
+    text: str
+    impl: ImplGraph | None
+    original: KernelFn | None
+    fn: KernelFn | None
+    sync: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of a mutant.
+
+    ``state``: killed, equivalent, survived, rejected (it does not compile) or unreached (no tiling that was tried takes
+    the template).
+    """
+
+    kernel: str
+    function: str
+    kind: str
+    text: str
+    state: str
+    codes: tuple[str, ...] = ()
+    differs: bool = False
+    lost: str = ""
+    static: bool | None = None
+    static_checks: tuple[str, ...] = ()
+    rule: str = ""
+
+
+def candidates(built: api.BuildResult) -> Iterator[Candidate]:
+    """All mutants of a kernel, by template."""
+    tensors = parameter_names(built.graph)
+    for impl in _impls(built):
+        fn = run_passes(lower_kernel(impl, tensors, built.target))
+        for m in mutants(fn, tuple(k for k in CLASSES if k in KINDS)):
+            yield Candidate(m.kind, m.text, impl, fn, m.fn)
+        for kind, text, body in _moves(fn.body):
+            yield Candidate(kind, text, impl, fn, replace(fn, body=body))
+    for i in range(_kernel_text(built).count("  SyncAll();\n")):
+        yield Candidate("delete-syncall", f"without SyncAll {i} of the entry", None, None, None, i)
+
+
+def _impls(built: api.BuildResult) -> list[ImplGraph]:
+    return list({i.name: i for r in built.schedule for g in r.groups for i in g.impls}.values())
+
+
+def _moves(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, ...]]]:
+    """Changes of more than one statement, and weaker forms of one: (class, text, changed body)."""
+    for i, s in enumerate(body):
+        if isinstance(s, For):
+            for kind, text, inner in _moves(s.body):
+                yield kind, text, (*body[:i], replace(s, body=inner), *body[i + 1 :])
+        elif isinstance(s, EnQue):
+            after = body[i + 1] if i + 1 < len(body) else None
+            if isinstance(after, DeQue) and after.local == s.local:
+                rest = (*body[:i], *body[i + 2 :])
+                yield "delete-pair", f"without EnQue and DeQue of {s.local}", rest
+                at = _before(body, i, s.local)
+                if at is not None:
+                    moved = (*body[:at], s, after, *body[at:i], *body[i + 2 :])
+                    yield "early-pair", f"EnQue and DeQue of {s.local} one call earlier", moved
+        elif isinstance(s, Free):
+            at = _before(body, i, s.local)
+            if at is not None:
+                moved = (*body[:at], s, *body[at:i], *body[i + 1 :])
+                yield "early-free", f"{s.local} is freed before its last use", moved
+        elif isinstance(s, Sync):
+            source, _, target = s.event.partition("_")
+            changed = (*body[:i], Sync(f"{target}_{source}"), *body[i + 1 :])
+            yield "weaken-sync", f"{target}_{source} for {s.event}", changed
+        elif isinstance(s, Barrier):
+            changed = (*body[:i], Barrier("PIPE_MTE2"), *body[i + 1 :])
+            yield "weaken-barrier", f"PIPE_MTE2 for the barrier {_place(body, i)}", changed
+
+
+def _before(body: tuple[Stmt, ...], i: int, local: str) -> int | None:
+    """Index of the last statement before ``i`` that touches the tensor."""
+    for k in range(i - 1, -1, -1):
+        if local in _touched(body[k]):
+            return k
+    return None
+
+
+def _touched(s: Stmt) -> tuple[str, ...]:
+    if isinstance(s, CopyIn | CopyOut | ScalarRead):
+        return (s.local,)
+    if isinstance(s, Call):
+        return (*s.writes, *s.reads)
+    if isinstance(s, For):
+        return tuple(x for inner in s.body for x in _touched(inner))
+    return ()
+
+
+def _place(body: tuple[Stmt, ...], i: int) -> str:
+    after = next((x for x in body[i + 1 :] if not isinstance(x, Comment)), None)
+    return f"before {after.api} to {after.writes[0]}" if isinstance(after, Call) else f"at {i}"
+
+
+def sample(built: api.BuildResult, kinds: Sequence[str], most: int, seed: int) -> list[Candidate]:
+    """At most ``most`` mutants of each class, in a fixed order."""
+    groups: dict[str, list[Candidate]] = {k: [] for k in kinds}
+    for c in candidates(built):
+        if c.kind in groups:
+            groups[c.kind].append(c)
+    out: list[Candidate] = []
+    for kind, found in groups.items():
+        rng = random.Random(f"{seed}:{built.name}:{kind}")
+        chosen = (
+            range(len(found)) if len(found) <= most else sorted(rng.sample(range(len(found)), most))
+        )
+        out += [found[i] for i in chosen]
+    return out
+
+
+# one library ----------------------------------------------------------------------------------
+def _kernel_text(built: api.BuildResult) -> str:
+    return built.files[_kernel_path(built)]
+
+
+def _kernel_path(built: api.BuildResult) -> str:
+    return f"device/{built.name}_kernel.cpp"
+
+
+def library_text(built: api.BuildResult, chosen: Sequence[Candidate]) -> str:
+    """The kernel file with every mutant; mutant ``k`` runs for tiling keys with ``k + 1`` in the upper bits."""
+    functions, entry = _kernel_text(built).split(_ENTRY)
+    head, brace, rest = entry.partition(") {\n")
+    task, newline, dispatch = rest.partition("\n")
+    assert "KERNEL_TASK_TYPE_DEFAULT" in task
+    body = dispatch[: dispatch.rindex("}")].replace(
+        "t.tiling_key ==", f"(t.tiling_key & {(1 << _KEY_BITS) - 1}u) =="
+    )
+    added, cases = [], []
+    for k, c in enumerate(chosen):
+        own = body
+        if c.fn is not None:
+            name = f"{c.fn.name}_m{k}"
+            added.append(emit_function(replace(c.fn, name=name)))
+            own = re.sub(rf"\b{c.fn.name}\(", f"{name}(", own)
+        else:
+            parts = own.split("  SyncAll();\n")
+            at = c.sync + 1
+            own = (
+                "  SyncAll();\n".join(parts[:at])
+                + "  SyncAll();\n".join(["", *parts[at:]])[len("  SyncAll();\n") :]
+            )
+        cases.append(f"  if (t.tiling_key >> {_KEY_BITS} == {k + 1}u) {{\n{own}  return;\n  }}\n")
+    return "".join(
+        (functions, "\n".join(added), "\n", _ENTRY, head, brace, task, newline, *cases, body, "}\n")
+    )
+
+
+def compiled(built: api.BuildResult, chosen: Sequence[Candidate]) -> list[tuple[Path | None, int]]:
+    """For every mutant the library that holds it and its number there; None if it does not compile."""
+    files = {**built.files, _kernel_path(built): library_text(built, chosen)}
+    try:
+        path = compile_kernel(files, built.name, opt="-O0", checked=True)
+    except AutofuseError:
+        if len(chosen) <= 1:
+            return [(None, 0)] * len(chosen)
+        half = len(chosen) // 2
+        return [*compiled(built, chosen[:half]), *compiled(built, chosen[half:])]
+    return [(path, k) for k in range(len(chosen))]
+
+
+#: Tiling key, limit on cores, and (unless 0) block_dim with values of the tiling data by their place.
+_Variant: TypeAlias = tuple[int, int, int, dict[str, int]]
+
+
+# running --------------------------------------------------------------------------------------
+class _Library:
+    """The library of a kernel that takes the tiling of one key for a mutant and collects findings."""
+
+    def __init__(self, inner: KernelLibrary) -> None:
+        self.inner = inner
+        self.key_count = inner.key_count
+        self.mutant = 0
+        self.seed = 0
+        self.forced: tuple[int, dict[str, int]] = (0, {})
+        self.found: list[Finding] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def tiling(self, symbols: Sequence[int], key: int | None = None, cores: int = 0) -> Tiling:
+        t = self.inner.tiling(symbols, key, cores)
+        data = bytearray(t.data)
+        data[:4] = (t.key | self.mutant << _KEY_BITS).to_bytes(4, "little")
+        block_dim, values = self.forced
+        if block_dim:
+            data[4:8] = block_dim.to_bytes(4, "little")
+        for at, value in values.items():
+            data[int(at) : int(at) + 8] = value.to_bytes(8, "little")
+        return replace(t, data=bytes(data), block_dim=block_dim or t.block_dim)
+
+    def launch(
+        self,
+        tiling: Tiling,
+        pointers: Sequence[int],
+        regions: Sequence[Region],
+        *,
+        check: str,
+        seed: int,
+    ) -> list[Finding]:
+        del seed
+        self.found = self.inner.launch(tiling, pointers, regions, check=check, seed=self.seed)
+        return []
+
+
+@dataclass(slots=True)
+class _State:
+    graph: FusionGraph
+    kernel: TwinKernel
+    library: _Library
+    data: list[tuple[dict[str, int], Any, Any, list[_Variant]]]
+
+
+@lru_cache(maxsize=2)
+def _state(library: str, payload: str) -> _State:
+    graph, sizes, variants = pickle.loads(base64.b64decode(payload))
+    kernel = TwinKernel(Path(library), graph, check="all")
+    wrapped = _Library(kernel.library)
+    kernel.library = wrapped  # type: ignore[assignment]
+    data = []
+    for i, (symbols, ways) in enumerate(zip(sizes, variants, strict=True)):
+        inputs = random_inputs(graph, symbols, i)
+        data.append((symbols, inputs, evaluate(graph, inputs, symbols), ways))
+    return _State(graph, kernel, wrapped, data)
+
+
+def run_job(item: dict[str, Any]) -> dict[str, Any]:
+    """One mutant in a worker: its findings, and whether outputs differ."""
+    state = _state(item["library"], item["kernel"])
+    state.library.mutant = item["mutant"]
+    codes: Counter[str] = Counter()
+    differs, runs, since = False, 0, 0
+    for symbols, inputs, references, ways in state.data:
+        for key, cores, block_dim, values in ways:
+            if key not in item["keys"]:
+                continue
+            state.library.forced = block_dim, values
+            for seed in _SCHEDULES:
+                if (differs and codes) or since > _PATIENCE:
+                    return {"codes": sorted(codes), "differs": differs, "runs": runs}
+                state.library.seed = seed
+                given = {n: a.copy() for n, a in inputs.items()}
+                try:
+                    run = state.kernel.run(given, symbols=symbols, key=key, cores=cores)
+                except StatusError as e:
+                    if e.not_applicable:
+                        break
+                    raise
+                runs += 1
+                codes.update(f.code for f in state.library.found)
+                differs = differs or _differs(state.graph, run.outputs, references)
+                since += bool(codes) or differs
+    return {"codes": sorted(codes), "differs": differs, "runs": runs}
+
+
+def _differs(graph: FusionGraph, outputs: dict[str, Any], references: Any) -> bool:
+    with np.errstate(all="ignore"):
+        return not all(
+            compare(o.name, outputs[o.name], references[o.name], graph.tensors[o.tensor].dtype).ok
+            for o in graph.outputs
+        )
+
+
+# a kernel -------------------------------------------------------------------------------------
+def variants_of(built: api.BuildResult, sizes: Sequence[dict[str, int]]) -> list[list[_Variant]]:
+    """Ways to run the kernel, for each binding of its symbols: the host's tiling, and others that it may choose."""
+    fields = [f.name for f in tiling_fields(built.graph, built.schedule)]
+    out = []
+    for symbols in sizes:
+        found: list[_Variant] = []
+        for key, choice in enumerate(tiling_keys(built.schedule)):
+            found += [(key, 0, 0, {}), (key, 1, 0, {}), (key, 2, 0, {})]
+            tiles = [legal_tiles(i, symbols) for i in choice]
+            for n in range(2 * max(map(len, tiles)) if all(tiles) else 0):
+                values: dict[str, int] = {}
+                block_dim = 1
+                for impl, legal in zip(choice, tiles, strict=True):
+                    spec, tile = impl.tiling, legal[n % len(legal)]
+                    count = -(-spec.extent.evaluate(symbols) // tile) * spec.outer.evaluate(symbols)
+                    per_core = _per_core(count, n, n // len(legal))
+                    block_dim = max(block_dim, -(-count // per_core))
+                    values |= {spec.tile_size: tile, spec.block_size: per_core}
+                places = {str(8 * fields.index(k) - 8): v for k, v in values.items()}
+                if (key, 0, block_dim, places) not in found:
+                    found.append((key, 0, block_dim, places))
+        out.append(found)
+    return out
+
+
+def _per_core(count: int, n: int, again: int) -> int:
+    """Tiles per core: few cores, the last of which has less to do than the others where that is possible."""
+    if count <= 3:
+        return max(count - again % 2, 1)
+    even = [-(-count // (2 + (n + k) % 3)) for k in range(3)]
+    return next((p for p in (*even, 2, 3, 7, 11, 13) if 1 < p < count and count % p), even[0])
+
+
+def rows_of(
+    built: api.BuildResult, chosen: Sequence[Candidate], pool: WorkerPool, sizes: int = 8
+) -> Iterator[Row]:
+    """Run mutants of one kernel.
+
+    Args:
+        built: the kernel.
+        chosen: its mutants.
+        pool: workers with the job :func:`run_job`.
+        sizes: bindings of the symbols of a dynamic graph.
+
+    Raises:
+        AutofuseError: the kernel itself fails.
+    """
+    import mutation_rules
+
+    bindings = shapes_for(built.graph, sizes, 0, max_elements=MAX_ELEMENTS)
+    parts = (built.graph, bindings, variants_of(built, bindings))
+    kernel = base64.b64encode(pickle.dumps(parts)).decode()
+    keys = tiling_keys(built.schedule)
+    places = compiled(built, chosen)
+    sound = next((p for p, _ in places if p is not None), None)
+    if sound is None:
+        return
+    item = {"library": str(sound), "kernel": kernel, "mutant": 0}
+    outcome = pool.run({**item, "keys": list(range(len(keys)))})
+    if not outcome.ok or outcome.value["codes"] or outcome.value["differs"]:
+        why = outcome.value if outcome.ok else outcome.diagnostics[0].message
+        raise AutofuseError.of("AF6001", f"the kernel of {built.name} itself is killed: {why}")
+    for c, (path, number) in zip(chosen, places, strict=True):
+        function = c.fn.name if c.fn is not None else built.name
+        row = Row(built.name, function, c.kind, c.text, "rejected")
+        if path is None:
+            yield row
+            continue
+        if c.fn is not None and c.impl is not None:
+            found = verify_kernel(c.fn, c.impl, built.graph, built.target)
+            errors = [d for d in found if d.severity == "error"]
+            checks = sorted(
+                {n.removeprefix("check ") for d in errors for n in d.notes if n[:6] == "check "}
+            )
+            row = replace(row, static=bool(errors), static_checks=tuple(checks))
+        reach = [
+            k
+            for k, choice in enumerate(keys)
+            if c.fn is None or any(i.name == c.fn.name for i in choice)
+        ]
+        job = {"library": str(path), "kernel": kernel, "mutant": number + 1}
+        outcome = pool.run({**job, "keys": reach})
+        if outcome.ok:
+            v = outcome.value
+            if not v["runs"]:
+                yield replace(row, state="unreached")
+                continue
+            row = replace(row, codes=tuple(v["codes"]), differs=v["differs"])
+        else:
+            row = replace(row, lost=outcome.diagnostics[0].message)
+        if row.codes or row.differs or row.lost:
+            yield replace(row, state="killed")
+            continue
+        rule = ""
+        if c.fn is not None and c.original is not None and c.impl is not None:
+            rule = mutation_rules.equivalent(c.kind, c.original, c.fn, c.impl)
+        yield replace(row, state="equivalent" if rule else "survived", rule=rule)
+
+
+# graphs ---------------------------------------------------------------------------------------
+def choose(folder: Path, count: int, seed: int) -> list[FusionGraph]:
+    """Our own graphs, then graphs of the folder, by turns from every class and of different ops."""
+    from corpus import classes_of
+
+    graphs = [api.read(p) for p in OWN]
+    classes: dict[tuple[str, ...], list[FusionGraph]] = {}
+    seen = set()
+    paths = sorted(folder.rglob("*.json"))
+    random.Random(seed).shuffle(paths)
+    for p in paths:
+        try:
+            graph = api.read(p)
+        except AutofuseError:
+            continue
+        ops = Counter(n.op for n in graph.nodes)
+        ranks = Counter((t.dtype.name, len(t.shape)) for t in graph.tensors.values())
+        signature = (frozenset(ops.items()), frozenset(ranks.items()))
+        if signature not in seen and len(graph.nodes) <= 40:
+            seen.add(signature)
+            classes.setdefault(classes_of(graph, p), []).append(graph)
+    left = [classes[k] for k in sorted(classes)]
+    while len(graphs) < count and any(left):
+        for found in left:
+            if found and len(graphs) < count:
+                graphs.append(found.pop(0))
+    return graphs[:count]
+
+
+# report ---------------------------------------------------------------------------------------
+def table(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Counts per class, and of all."""
+    rows = [r for r in rows if r.state not in ("rejected", "unreached")]
+    out = []
+    for kind in (*KINDS, "all"):
+        of = [r for r in rows if kind in (r.kind, "all")]
+        if not of:
+            continue
+        wrong = [r for r in of if r.state != "equivalent"]
+        killed = [r for r in of if r.state == "killed"]
+        out.append(
+            {
+                "class": kind,
+                "mutants": len(of),
+                "equivalent": len(of) - len(wrong),
+                "checked": sum(bool(r.codes) for r in of),
+                "comparison": sum(r.differs for r in of),
+                "lost": sum(bool(r.lost) for r in of),
+                "killed": len(killed),
+                "static": sum(r.static is True for r in wrong),
+                "survived": len(wrong) - len(killed),
+                "rate": len(killed) / len(wrong) if wrong else 1.0,
+            }
+        )
+    return out
+
+
+def print_table(found: Sequence[dict[str, Any]]) -> None:
+    """The table of :func:`table` as Markdown."""
+    names = list(found[0])
+    print("| " + " | ".join(names) + " |")
+    print("|" + "---|" * len(names))
+    for d in found:
+        cells = [f"{v:.1%}" if k == "rate" else str(v) for k, v in d.items()]
+        print("| " + " | ".join(cells) + " |")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the script; returns the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("files", nargs="*", type=Path, help="graph files instead of a choice")
+    parser.add_argument("--corpus", type=Path, default=CORPUS, help="folder of graph files")
+    parser.add_argument("--graphs", type=int, default=60, help="number of kernels (default 60)")
+    parser.add_argument("--per-class", type=int, default=3, help="mutants per kernel and class")
+    parser.add_argument("--class", dest="kinds", action="append", choices=KINDS)
+    parser.add_argument("--seed", type=int, default=1, help="of the choice of graphs and mutants")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    parser.add_argument("--log", type=Path, help="file that gets a JSON line per mutant at once")
+    args = parser.parse_args(argv)
+    graphs = [api.read(p) for p in args.files] or choose(args.corpus, args.graphs, args.seed)
+    start = time.perf_counter()
+    rows: list[Row] = []
+    failed: dict[str, str] = {}
+    families: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="autofuse-mutation-") as cache, worker_pool() as pool:
+        os.environ.update(environment(cache))
+        for i, graph in enumerate(graphs):
+            try:
+                built = api.build(shrink(graph, MAX_ELEMENTS))
+                families.update({family(x.name, built.name) for x in _impls(built)})
+                chosen = sample(built, args.kinds or KINDS, args.per_class, args.seed)
+                for row in rows_of(built, chosen, pool):
+                    rows.append(row)
+                    if args.log is not None:
+                        with args.log.open("a", encoding="utf-8") as log:
+                            log.write(json.dumps(asdict(row)) + "\n")
+            except AutofuseError as e:
+                failed[graph.name] = e.diagnostics[0].message
+            print(f"{i + 1} of {len(graphs)}: {graph.name}, {len(rows)} mutants", file=sys.stderr)
+    found = table(rows)
+    survivors = [r for r in rows if r.state == "survived"]
+    rules = Counter(r.rule for r in rows if r.rule)
+    codes = Counter(c for r in rows for c in r.codes)
+    seconds = time.perf_counter() - start
+    if args.json:
+        report = {
+            "schema": "autofuse.benchmark.mutation/1",
+            "seed": args.seed,
+            "kernels": len(graphs),
+            "failed": failed,
+            "families": families,
+            "seconds": seconds,
+            "table": found,
+            "codes": codes,
+            "rules": rules,
+            "rows": [asdict(r) for r in rows],
+        }
+        print(json.dumps(report, indent=1))
+    else:
+        if found:
+            print_table(found)
+        print(f"\n{len(graphs)} kernels, seed {args.seed}, {seconds:.0f} s")
+        print(f"templates: {dict(families)}\nfindings: {dict(codes.most_common())}")
+        for state in ("rejected", "unreached"):
+            print(f"{state}: {sum(r.state == state for r in rows)}")
+        for rule, n in rules.most_common():
+            print(f"equivalent: {n:4} {rule}")
+        for r in survivors:
+            print(f"SURVIVED {r.kernel} {r.function} {r.kind}: {r.text} (static: {r.static})")
+        for name, message in failed.items():
+            print(f"FAILED {name}: {message}")
+    return 1 if survivors or failed else 0
+
+
+def family(impl: str, graph: str) -> str:
+    """``row`` of ``g_0_row_0_nil``."""
+    return impl.removeprefix(f"{graph}_").split("_")[1]
+
+
+def environment(cache: str) -> dict[str, str]:
+    """Variables for compiling and running mutants: libraries go to the folder ``cache``."""
+    path = [str(HERE), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {
+        knobs.CACHE_DIR.name: cache,
+        # Mutants have unused variables.
+        knobs.CXXFLAGS.name: "-w",
+        knobs.THREADS.name: "1",
+        "PYTHONPATH": os.pathsep.join(path),
+    }
+
+
+def worker_pool() -> WorkerPool:
+    """A pool for :func:`run_job`, to be used in :func:`environment`."""
+    return WorkerPool("mutation:run_job", workers=1, timeout_s=_LIMIT_S)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(HERE))
+    sys.exit(main())
