@@ -72,7 +72,7 @@ format: $(STAMP) ## let ruff repair what it can
 	$(BIN)/ruff format .
 
 pytest: $(STAMP) ## the Python tests
-	$(call step,pytest,$(BIN)/pytest -n $(JOBS),Run one test alone with: $(BIN)/pytest -k NAME. If a snapshot changed on purpose: make snapshots)
+	$(call step,pytest,$(BIN)/pytest -n $(JOBS) --dist worksteal,Run one test alone with: $(BIN)/pytest -k NAME. If a snapshot changed on purpose: make snapshots)
 
 snapshots: $(STAMP) ## accept the present output as the expected output; read the diff before you commit it
 	$(BIN)/pytest --snapshot-update -q -m "not corpus"

@@ -284,7 +284,7 @@ ROWS: tuple[OpDef, ...] = (
     _unary("Exp", "Exp", np.exp, cost="exp", ulp=2.0, doc="e**x"),
     _unary("Ln", "Ln", np.log, cost="exp", ulp=2.0, aliases=("Log",), doc="natural logarithm"),
     _unary("Sqrt", "Sqrt", np.sqrt, cost="exp", ulp=1.0, doc="square root"),
-    _unary("Relu", "Relu", lambda x: np.maximum(x, 0), doc="max(x, 0)"),
+    _unary("Relu", "Relu", lambda x: np.where(x <= 0, 0.0, x), doc="max(x, +0); NaN stays"),
     _advanced("Tanh", "Tanh", np.tanh, 4, 1, cost="tanh", doc="hyperbolic tangent"),
     _advanced("Erf", "Erf", erf, 8, 3, cost="erf", doc="error function"),
     _advanced("Sin", "Sin", np.sin, 8, 3, cost="erf", doc="sine"),

@@ -124,7 +124,8 @@ inline double LogDouble(double x) {
 
 inline float MaxNan(float a, float b) { return a != a ? a : (b != b ? b : (a > b ? a : b)); }
 inline float MinNan(float a, float b) { return a != a ? a : (b != b ? b : (a < b ? a : b)); }
-inline float ReluValue(float a) { return a < 0.0f ? 0.0f : a; }
+// Of the two zeros the positive one, as max(a, +0) is; NaN stays.
+inline float ReluValue(float a) { return a <= 0.0f ? 0.0f : a; }
 
 #define FLOAT_OP(Name, Sources, ReadsDst, expr)                                    \
     struct Name##F {                                                               \
