@@ -8,7 +8,7 @@ the call allows that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autofuse.implgraph.expr import Expr, Max, align_up, const
@@ -354,11 +354,12 @@ def _copy_for_store(looped: Sequence[Node], ops: frozenset[str]) -> list[Node]:
 def _free_slot(bufs: list[_Slot], nbytes: Expr, now: int) -> _Slot:
     """A dead buffer of the same size, else one that is large enough, else a new one."""
     free = [s for s in bufs if s.free_at < now and s.group != 1]
-    fits: Callable[[_Slot], bool] = lambda s: _weight(s.nbytes) >= _weight(nbytes)  # noqa: E731
     same = [s for s in free if s.nbytes == nbytes]
-    large = sorted((s for s in free if fits(s)), key=lambda s: _weight(s.nbytes))
-    if same or large:
-        return (same or large)[0]
+    if same:
+        return same[0]
+    large = [s for s in free if _weight(s.nbytes) >= _weight(nbytes)]
+    if large:
+        return min(large, key=lambda s: _weight(s.nbytes))
     if free:
         # A buffer that is too small grows: cheaper than a new one beside it.
         return max(free, key=lambda s: _weight(s.nbytes))
