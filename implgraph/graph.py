@@ -363,13 +363,6 @@ class ImplGraph:
         """All nodes by name."""
         return {n.name: n for n in self.nodes}
 
-    def axis_named(self, name: str) -> Axis:
-        """The axis called ``name``."""
-        for a in self.axes:
-            if a.name == name:
-                return a
-        raise KeyError(name)
-
     def __str__(self) -> str:
         from autofuse.implgraph.printer import print_graph
 

@@ -48,7 +48,7 @@ __all__ = [
     "ub_is_within_its_limit",
 ]
 
-BLOCK, VECTOR = 32, 256
+BLOCK = 32
 MAX_BLOCK_COUNT, MAX_BLOCK_LENGTH = 4095, 2097151
 #: Elements of the iteration space, and of a tensor, that a kernel is made for.
 MAX_ELEMENTS = 1 << 48
