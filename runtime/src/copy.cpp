@@ -1,6 +1,10 @@
 // Data movement between GM and UB, and inside UB.
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
 #include "core.h"
 
 namespace autofuse_twin {
@@ -52,12 +56,53 @@ void CheckWhole(const Core& core, uint64_t count, uint32_t elem) {
     }
 }
 
-// Padded copies reach the queue positions of UB only.
-void CheckPosition(const Core& core, const char* operand, const UbView& view) {
+// Copies between GM and UB reach the queue positions of UB only. DataCopy is documented for GM -> VECIN and VECOUT -> GM;
+// with a queue bound from VECIN to VECOUT the same tensor is loaded and stored, so either position is taken for both.
+void CheckPosition(const Core& core, const char* api, const char* operand, const UbView& view) {
     const uint8_t in = static_cast<uint8_t>(AscendC::TPosition::VECIN);
     const uint8_t out = static_cast<uint8_t>(AscendC::TPosition::VECOUT);
     if (core.check != nullptr && view.pos != in && view.pos != out) {
-        Report("dma-position", "DataCopyPad", "%s lies at %s; it must be VECIN or VECOUT", operand, PosName(view.pos));
+        Report("dma-position", api, "%s lies at %s; it must be VECIN or VECOUT", operand, PosName(view.pos));
+    }
+}
+
+// The pages of DataCopy by blocks and of DataCopyPad call blockCount 0 and blockLen 0 a NOP (A2, A3, 950). The page of
+// DataCopy by count does not mention 0.
+void CheckNotNothing(const Core& core, uint64_t count) {
+    if (core.check != nullptr && count == 0) {
+        Report("count-range", "DataCopy", "count is 0; only blockCount 0 and blockLen 0 are documented to do nothing");
+    }
+}
+
+// A result larger than this is out of the caches before anybody reads it.
+constexpr uint64_t kStreamTensor = uint64_t{4} << 20;
+constexpr uint64_t kStreamRow = 2048;
+
+// A copy to memory that is not read soon: the lines are written without being fetched first, which halves the traffic.
+// Other threads see such stores in order after StreamFence() only.
+void StreamCopy(uint8_t* d, const uint8_t* s, uint64_t n) {
+#if defined(__x86_64__)
+    const uint64_t lead = (64 - reinterpret_cast<uintptr_t>(d) % 64) % 64;
+    if (lead < n) {
+        std::memcpy(d, s, lead);
+        uint64_t i = lead;
+        for (; i + 64 <= n; i += 64) {
+            for (uint64_t k = 0; k < 64; k += 16) {
+                _mm_stream_si128(reinterpret_cast<__m128i*>(d + i + k),
+                                 _mm_loadu_si128(reinterpret_cast<const __m128i*>(s + i + k)));
+            }
+        }
+        std::memcpy(d + i, s + i, n - i);
+        return;
+    }
+#endif
+    std::memcpy(d, s, n);
+}
+
+// A row that is long enough to be a tile of a large tensor.
+void NoteAhead(Core& core, const uint8_t* s, uint64_t bytes, uint32_t rows) {
+    if (core.order == nullptr && rows == 1 && bytes >= kStreamRow) {
+        core.ahead.Note(s + bytes, bytes);
     }
 }
 
@@ -79,6 +124,7 @@ void Load(Core& core, const char* api, const UbView& dst, const GmView& src, con
     }
     uint8_t* d = dst.addr;
     const uint8_t* s = src.addr;
+    NoteAhead(core, s, r.bytes, r.rows);
     Execute(core, kPipeMte2, [d, s, r] {
         for (uint32_t i = 0; i < r.rows; ++i) {
             std::memcpy(d + i * r.ub, s + i * r.gm, r.bytes);
@@ -97,10 +143,15 @@ void Store(Core& core, const char* api, const GmView& dst, const UbView& src, co
     const uint8_t* s = src.addr;
     const int atomic = core.atomic;
     const Dt dt = core.atomic_dt;
-    Execute(core, kPipeMte3, [d, s, r, atomic, dt] {
+    const bool stream = r.bytes >= kStreamRow && static_cast<uint64_t>(dst.hi - dst.lo) >= kStreamTensor;
+    Execute(core, kPipeMte3, [d, s, r, atomic, dt, stream] {
         for (uint32_t i = 0; i < r.rows; ++i) {
             if (atomic == 0) {
-                std::memcpy(d + i * r.gm, s + i * r.ub, r.bytes);
+                if (stream) {
+                    StreamCopy(d + i * r.gm, s + i * r.ub, r.bytes);
+                } else {
+                    std::memcpy(d + i * r.gm, s + i * r.ub, r.bytes);
+                }
                 continue;
             }
             const std::lock_guard<std::mutex> lock(AtomicMutex());
@@ -127,6 +178,22 @@ void Move(Core& core, const char* api, const UbView& dst, const UbView& src, uin
             std::memmove(d + i * dst_pitch, s + i * src_pitch, bytes);
         }
     });
+}
+
+// The pages of DataCopy inside UB do not mention overlap, which the general constraints then exclude. Rows of either
+// side ascend, so that one walk over both finds two that meet.
+void CheckApart(const Core& core, const UbView& dst, const UbView& src, uint64_t bytes, uint32_t rows,
+                uint64_t dst_pitch, uint64_t src_pitch) {
+    for (uint32_t i = 0, k = 0; bytes != 0 && i < rows && k < rows;) {
+        const uint8_t* d = dst.addr + i * dst_pitch;
+        const uint8_t* s = src.addr + k * src_pitch;
+        if (d < s + bytes && s < d + bytes) {
+            Fail("ub-overlap", "DataCopy", "dst [%lld, %lld) and src [%lld, %lld) overlap",
+                 static_cast<long long>(d - core.ub), static_cast<long long>(d + bytes - core.ub),
+                 static_cast<long long>(s - core.ub), static_cast<long long>(s + bytes - core.ub));
+        }
+        (d < s ? i : k) += 1;
+    }
 }
 
 void CheckAtomic(const Core& core, const char* api, Dt dt) {
@@ -187,6 +254,8 @@ void CopyGmToUb(const UbView& dst, const GmView& src, uint32_t elem, uint64_t co
     Core& core = Current();
     const uint64_t bytes = count * elem / kBlock * kBlock;
     CheckWhole(core, count, elem);
+    CheckNotNothing(core, count);
+    CheckPosition(core, "DataCopy", "dst", dst);
     CheckUb(core, "DataCopy", "dst", dst, bytes, kBlock);
     CheckGm(core, "DataCopy", src, bytes, false);
     Load(core, "DataCopy", dst, src, {bytes, 1, bytes, bytes});
@@ -196,6 +265,8 @@ void CopyUbToGm(const GmView& dst, const UbView& src, Dt dt, uint64_t count) {
     Core& core = Current();
     const uint64_t bytes = count * SizeOf(dt) / kBlock * kBlock;
     CheckWhole(core, count, SizeOf(dt));
+    CheckNotNothing(core, count);
+    CheckPosition(core, "DataCopy", "src", src);
     CheckUb(core, "DataCopy", "src", src, bytes, kBlock);
     CheckGm(core, "DataCopy", dst, bytes, true);
     CheckAtomic(core, "DataCopy", dt);
@@ -206,8 +277,10 @@ void CopyUbToUb(const UbView& dst, const UbView& src, uint32_t elem, uint64_t co
     Core& core = Current();
     const uint64_t bytes = count * elem / kBlock * kBlock;
     CheckWhole(core, count, elem);
+    CheckNotNothing(core, count);
     CheckUb(core, "DataCopy", "dst", dst, bytes, kBlock);
     CheckUb(core, "DataCopy", "src", src, bytes, kBlock);
+    CheckApart(core, dst, src, bytes, 1, bytes, bytes);
     Move(core, "DataCopy", dst, src, bytes, 1, bytes, bytes);
 }
 
@@ -221,6 +294,7 @@ void CopyGmToUbBlocks(const UbView& dst, const GmView& src, uint32_t elem, const
     if (p.blockCount == 0 || len == 0) {
         return;
     }
+    CheckPosition(core, "DataCopy", "dst", dst);
     CheckUb(core, "DataCopy", "dst", dst, Extent(p.blockCount, len, dst_pitch), kBlock);
     CheckGm(core, "DataCopy", src, Extent(p.blockCount, len, src_pitch), false);
     Load(core, "DataCopy", dst, src, {len, p.blockCount, src_pitch, dst_pitch});
@@ -235,6 +309,7 @@ void CopyUbToGmBlocks(const GmView& dst, const UbView& src, Dt dt, const AscendC
     if (p.blockCount == 0 || len == 0) {
         return;
     }
+    CheckPosition(core, "DataCopy", "src", src);
     CheckUb(core, "DataCopy", "src", src, Extent(p.blockCount, len, src_pitch), kBlock);
     CheckGm(core, "DataCopy", dst, Extent(p.blockCount, len, dst_pitch), true);
     CheckAtomic(core, "DataCopy", dt);
@@ -252,6 +327,7 @@ void CopyUbToUbBlocks(const UbView& dst, const UbView& src, const AscendC::DataC
     }
     CheckUb(core, "DataCopy", "dst", dst, Extent(p.blockCount, len, dst_pitch), kBlock);
     CheckUb(core, "DataCopy", "src", src, Extent(p.blockCount, len, src_pitch), kBlock);
+    CheckApart(core, dst, src, len, p.blockCount, dst_pitch, src_pitch);
     Move(core, "DataCopy", dst, src, len, p.blockCount, dst_pitch, src_pitch);
 }
 
@@ -274,7 +350,7 @@ void PadGmToUb(const UbView& dst, const GmView& src, uint32_t elem, const Ascend
     }
     const uint64_t left = uint64_t{pad.left} * elem;
     const uint64_t right = uint64_t{pad.right} * elem;
-    CheckPosition(core, "dst", dst);
+    CheckPosition(core, api, "dst", dst);
     const uint64_t slot = Align32(left + p.blockLen + right);
     const uint64_t dst_pitch = slot + uint64_t{p.dstStride} * kBlock;
     const uint64_t src_pitch = uint64_t{p.blockLen} + p.srcStride;
@@ -293,6 +369,7 @@ void PadGmToUb(const UbView& dst, const GmView& src, uint32_t elem, const Ascend
             core.check->Fill(core, d + left, p.blockLen, true);
         }
     }
+    NoteAhead(core, src.addr, p.blockLen, p.blockCount);
     Execute(core, kPipeMte2, rows);
 }
 
@@ -306,12 +383,19 @@ void PadUbToGm(const GmView& dst, const UbView& src, Dt dt, const AscendC::DataC
     if (p.blockCount == 0 || p.blockLen == 0) {
         return;
     }
+    CheckPosition(core, api, "src", src);
     const uint64_t src_pitch = Align32(p.blockLen) + uint64_t{p.srcStride} * kBlock;
     const uint64_t dst_pitch = uint64_t{p.blockLen} + p.dstStride;
     CheckUb(core, api, "src", src, Extent(p.blockCount, p.blockLen, src_pitch), kBlock);
     CheckGm(core, api, dst, Extent(p.blockCount, p.blockLen, dst_pitch), true);
     CheckAtomic(core, api, dt);
     Store(core, api, dst, src, {p.blockLen, p.blockCount, dst_pitch, src_pitch});
+}
+
+void StreamFence() {
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
 }
 
 void AtomicSet(int kind, Dt dt) {

@@ -84,6 +84,7 @@ void FinishAll(Core& core) {
     if (core.check != nullptr) {
         core.check->BarrierAll();
     }
+    StreamFence();
 }
 
 void Fail(const char* code, const char* api, const char* format, ...) {
@@ -318,6 +319,7 @@ void BeginCore(Core& core, Run* run, int64_t index) {
     core.dirty = 0;
     core.used = 0;
     core.aborted = false;
+    core.ahead = {};
     core.pipe = nullptr;
     core.queues.clear();
     core.buffers.clear();
@@ -405,6 +407,14 @@ void SyncAllSoft(const GmView& gm, const UbView& ub, int32_t used_cores) {
     const uint64_t bytes = uint64_t{cores} * 32;
     CheckGm(core, "SyncAll", gm, bytes, true);
     CheckUb(core, "SyncAll", "ubWorkspace", ub, bytes, 32);
+    FinishAll(core);
+    // The cores count in the workspace; each looks after its own 32 bytes. The twin counts elsewhere and leaves them 0.
+    const unsigned first = static_cast<unsigned>(core.index) * 32;
+    const uint8_t* slot = gm.addr + first;
+    if (std::any_of(slot, slot + 32, [](uint8_t byte) { return byte != 0; })) {
+        Report("sync-workspace", "SyncAll", "gmWorkspace must be 0 before the first SyncAll; bytes [%u, %u) are not", first,
+               first + 32);
+    }
     Arrive(core);
 }
 

@@ -28,6 +28,9 @@ struct KernelTable {
 const KernelTable& BaseKernels();
 #if defined(__x86_64__)
 const KernelTable& Avx2Kernels();
+const KernelTable& Avx512Kernels();
+bool HasAvx2();
+bool HasAvx512();
 #endif
 const KernelTable& Kernels();
 

@@ -14,10 +14,18 @@ const KernelTable& BaseKernels() {
     return table;
 }
 
+#if defined(__x86_64__)
+// True if the processor and the operating system have what the set was compiled for.
+bool HasAvx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
+bool HasAvx512() {
+    return HasAvx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
 const KernelTable& Kernels() {
 #if defined(__x86_64__)
-    static const KernelTable& chosen =
-        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? Avx2Kernels() : BaseKernels();
+    static const KernelTable& chosen = HasAvx512() ? Avx512Kernels() : HasAvx2() ? Avx2Kernels() : BaseKernels();
     return chosen;
 #else
     return BaseKernels();

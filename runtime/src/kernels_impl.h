@@ -68,59 +68,9 @@ void Bf16ToFloat(const uint16_t* src, float* dst, size_t n) {
     }
 }
 
-// ---- element functions in float; computed in double where one rounding to float must suffice ----
+// ---- element functions in float ----
 
-inline double ExpDouble(double x) {
-    // 2^k * e^r with |r| <= ln(2)/2; the degree-11 Taylor polynomial is accurate to about 1e-15.
-    const double shift = 6755399441055744.0;  // 1.5 * 2^52: the low bits of the sum hold the integer
-    const double clamped = x > 700.0 ? 700.0 : (x < -700.0 ? -700.0 : x);
-    const double t = clamped * 1.4426950408889634074 + shift;
-    const double k = t - shift;
-    const double r = (clamped - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10;
-    double p = 2.5052108385441718775e-8;
-    p = p * r + 2.7557319223985890653e-7;
-    p = p * r + 2.7557319223985892511e-6;
-    p = p * r + 2.4801587301587301566e-5;
-    p = p * r + 1.9841269841269841253e-4;
-    p = p * r + 1.3888888888888889419e-3;
-    p = p * r + 8.3333333333333332177e-3;
-    p = p * r + 4.1666666666666664354e-2;
-    p = p * r + 1.6666666666666665741e-1;
-    p = p * r + 0.5;
-    p = p * r + 1.0;
-    p = p * r + 1.0;
-    const uint64_t scale = (BitCast<uint64_t>(t) + 1023u) << 52;
-    const double value = p * BitCast<double>(scale);
-    return x != x ? x : (x > 709.0 ? __builtin_inf() : (x < -745.0 ? 0.0 : value));
-}
-
-inline double LogDouble(double x) {
-    // x = 2^e * m with m in (sqrt(1/2), sqrt(2)]; ln m = 2 atanh(s), s = (m - 1) / (m + 1).
-    const uint64_t bits = BitCast<uint64_t>(x);
-    const uint64_t mant = (bits & 0x000fffffffffffffull) | 0x3ff0000000000000ull;
-    const double exponent = BitCast<double>((bits >> 52 & 0x7ffull) | 0x4330000000000000ull) - 4503599627371519.0;
-    const double m0 = BitCast<double>(mant);
-    const bool large = m0 > 1.41421356237309504880;
-    const double m = large ? m0 * 0.5 : m0;
-    const double e = large ? exponent + 1.0 : exponent;
-    const double s = (m - 1.0) / (m + 1.0);
-    const double z = s * s;
-    double p = 1.0 / 19.0;
-    p = p * z + 1.0 / 17.0;
-    p = p * z + 1.0 / 15.0;
-    p = p * z + 1.0 / 13.0;
-    p = p * z + 1.0 / 11.0;
-    p = p * z + 1.0 / 9.0;
-    p = p * z + 1.0 / 7.0;
-    p = p * z + 1.0 / 5.0;
-    p = p * z + 1.0 / 3.0;
-    p = p * z + 1.0;
-    const double value = e * 0.693147180559945309417 + 2.0 * s * p;
-    const double inf = __builtin_inf();
-    const double below = x == 0.0 ? -inf : __builtin_nan("");
-    const double checked = x > 0.0 ? (x == inf ? inf : value) : below;
-    return x != x ? x : checked;
-}
+#include "kernels_math.h"
 
 inline float MaxNan(float a, float b) { return a != a ? a : (b != b ? b : (a > b ? a : b)); }
 inline float MinNan(float a, float b) { return a != a ? a : (b != b ? b : (a < b ? a : b)); }
@@ -137,8 +87,8 @@ inline float ReluValue(float a) { return a <= 0.0f ? 0.0f : a; }
         }                                                                          \
     };
 FLOAT_OP(Abs, 1, false, BitCast<float>(BitCast<uint32_t>(a) & 0x7fffffffu))
-FLOAT_OP(Exp, 1, false, static_cast<float>(ExpDouble(a)))
-FLOAT_OP(Ln, 1, false, static_cast<float>(LogDouble(a)))
+FLOAT_OP(Exp, 1, false, ExpFloat(a))
+FLOAT_OP(Ln, 1, false, LogFloat(a))
 FLOAT_OP(Sqrt, 1, false, __builtin_sqrtf(a))
 FLOAT_OP(Rsqrt, 1, false, static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(a))))
 FLOAT_OP(Reciprocal, 1, false, 1.0f / a)
@@ -163,21 +113,6 @@ FLOAT_OP(FusedMulAddRelu, 2, true, ReluValue(d * a + b))
 FLOAT_OP(Sigmoid, 1, false, static_cast<float>(1.0 / (1.0 + ExpDouble(-static_cast<double>(a)))))
 FLOAT_OP(Silu, 1, false, static_cast<float>(a / (1.0 + ExpDouble(-static_cast<double>(a)))))
 
-inline float TanhFloat(float x) {
-    const double ax = BitCast<double>(BitCast<uint64_t>(static_cast<double>(x)) & 0x7fffffffffffffffull);
-    const double e = ExpDouble(2.0 * (ax > 40.0 ? 40.0 : ax));
-    const double large = (e - 1.0) / (e + 1.0);
-    const double small = ax - ax * ax * ax * (1.0 / 3.0);
-    const double mag = ax < 1e-3 ? small : large;
-    const double value = x < 0.0f ? -mag : mag;
-    return x != x || x == 0.0f ? x : static_cast<float>(value);
-}
-inline float GeluFloat(float x) {
-    // Tanh form of the function: x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 x^3)).
-    const double v = x;
-    const double inner = 1.5957691216057308 * (v + 0.044715 * v * v * v);
-    return static_cast<float>(v / (1.0 + ExpDouble(-inner)));
-}
 FLOAT_OP(Tanh, 1, false, TanhFloat(a))
 FLOAT_OP(Gelu, 1, false, GeluFloat(a))
 FLOAT_OP(Erf, 1, false, static_cast<float>(__builtin_erf(a)))

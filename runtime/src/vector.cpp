@@ -4,6 +4,8 @@
 namespace autofuse_twin {
 namespace {
 
+constexpr uint32_t kMaxCopyRepeat = 4095;  // strides of repeats of Copy; the other calls have 8 bits for them
+
 // Round modes that exist per conversion, as bits 1 << RoundMode.
 void CheckCastMode(Dt dst, Dt src, uint64_t mode) {
     constexpr uint32_t none = 1u << 0;
@@ -42,6 +44,10 @@ void RunRepeats(Core& core, const VecCall& c, ElementFn fn) {
         return;
     }
     CheckDstStride(api, rep);
+    if (c.op == Op::Copy && (rep.dstRep > kMaxCopyRepeat || rep.src0Rep > kMaxCopyRepeat)) {
+        Fail("repeat-params", api, "dstRepeatSize %u / srcRepeatSize %u are outside of [0, %u]", rep.dstRep, rep.src0Rep,
+             kMaxCopyRepeat);
+    }
     Operand ops[3];
     int n = 0;
     ops[n++] = {c.dst, "dst", ds, rep.dstBlk, rep.dstRep};
@@ -50,7 +56,7 @@ void RunRepeats(Core& core, const VecCall& c, ElementFn fn) {
     for (int i = 0; i < n; ++i) {
         CheckOperand(core, api, ops[i], lanes);
         if (i > 0) {
-            CheckRepeatOverlap(core, api, ops[0], ops[i], lanes);
+            CheckRepeatOverlap(core, c, ops[0], ops[i], lanes);
         }
     }
     if (core.check != nullptr) {
@@ -68,12 +74,38 @@ void RunRepeats(Core& core, const VecCall& c, ElementFn fn) {
     const Operand d = ops[0];
     const Operand a = n > 1 ? ops[1] : d;
     const Operand b = n > 2 ? ops[2] : d;
-    Execute(core, kPipeV, [lanes, d, a, b, n, imm, fn] {
+    const uint32_t copied = c.op == Op::Copy ? ds : 0;  // bytes of an element
+    Execute(core, kPipeV, [lanes, d, a, b, n, imm, fn, copied] {
         const Operand all[] = {d, a, b};
         ForEachRun(lanes, all, n, [&](uint64_t r, uint32_t lane, uint32_t len) {
+            if (len * copied == kBlock) {
+                // What a broadcast consists of: not worth a call per block.
+                std::memmove(d.At(r, lane), a.At(r, lane), kBlock);
+                return;
+            }
             fn(d.At(r, lane), n > 1 ? a.At(r, lane) : nullptr, n > 2 ? b.At(r, lane) : nullptr, imm, len);
         });
     });
+}
+
+struct Whole {
+    uint8_t* d;
+    const uint8_t* a;
+    const uint8_t* b;
+    uint64_t imm, n;
+    uint32_t d_size, s_size;
+};
+
+// A call on contiguous elements, with the fetching of what is loaded next in between.
+void RunInParts(Core& core, ElementFn fn, const Whole& w) {
+    constexpr uint64_t part = 256;
+    const uint64_t lines = core.ahead.total * part / w.n + 1;
+    for (uint64_t i = 0; i < w.n; i += part) {
+        const uint64_t m = w.n - i < part ? w.n - i : part;
+        core.ahead.Fetch(lines);
+        fn(w.d + i * w.d_size, w.a == nullptr ? nullptr : w.a + i * w.s_size, w.b == nullptr ? nullptr : w.b + i * w.s_size,
+           w.imm, m);
+    }
 }
 
 void RunCount(Core& core, const VecCall& c, ElementFn fn) {
@@ -105,6 +137,10 @@ void RunCount(Core& core, const VecCall& c, ElementFn fn) {
         core.check->Elements(core, d, SizeOf(c.dst_dt), a, b, SizeOf(c.src_dt), ReadsDst(c.op), n);
     }
     const uint64_t imm = c.imm;
+    if (core.ahead.total != 0) {
+        RunInParts(core, fn, {d, a, b, imm, n, SizeOf(c.dst_dt), SizeOf(c.src_dt)});
+        return;
+    }
     Execute(core, kPipeV, [d, a, b, imm, fn, n] { fn(d, a, b, imm, n); });
 }
 
@@ -245,7 +281,10 @@ void Select(const VecCall& c, const UbView* mask, int mode) {
         CheckMultipleOf256(api, c.count, elem);
         CountCallMask(core);
         CheckUb(core, api, "dst", *c.dst, n * elem, kBlock);
-        CheckUb(core, api, "selMask", *mask, repeat_bits ? mask_bytes : n / 8, kBlock);
+        CheckNotNothing(core, api, n == 0);
+        const uint64_t mask_size = repeat_bits ? mask_bytes : n / 8;
+        CheckUb(core, api, "selMask", *mask, mask_size, kBlock);
+        CheckOverlap(core, api, *c.dst, n * elem, *mask, "selMask", mask_size, false);
         CheckUb(core, api, "src0", *c.src0, n * elem, kBlock);
         CheckOverlap(core, api, *c.dst, n * elem, *c.src0, "src0", n * elem, true);
         if (!scalar) {
@@ -258,7 +297,7 @@ void Select(const VecCall& c, const UbView* mask, int mode) {
         }
         if (core.check != nullptr) {
             Checked& check = *core.check;
-            const Span spans[] = {{c.dst, "dst", true, n * elem}, {mask, "selMask", false, repeat_bits ? mask_bytes : n / 8},
+            const Span spans[] = {{c.dst, "dst", true, n * elem}, {mask, "selMask", false, mask_size},
                                   {c.src0, "src0", false, n * elem}, {c.src1, "src1", false, n * elem}};
             Issue(core, api, spans, scalar ? 3 : 4);
             for (uint64_t i = 0; i < n; i += step) {

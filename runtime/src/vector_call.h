@@ -15,17 +15,18 @@ struct Operand {
     Operand() = default;
     Operand(const UbView* view_in, const char* name_in, uint32_t elem_in, uint32_t blk_in, uint32_t rep_in)
         : view(view_in), base(view_in == nullptr ? nullptr : view_in->addr), name(name_in), elem(elem_in), blk(blk_in),
-          rep(rep_in) {}
+          rep(rep_in), shift(static_cast<uint32_t>(__builtin_ctz(kBlock / elem_in))) {}
     const UbView* view;  // during the call only
     uint8_t* base;
     const char* name;
     uint32_t elem;
     uint32_t blk;  // stride of blocks inside a repeat, in blocks
     uint32_t rep;  // stride of repeats, in blocks
+    uint32_t shift;  // a block has 2^shift elements
 
     uint64_t Offset(uint64_t r, uint32_t lane) const {
-        const uint32_t per = kBlock / elem;
-        return r * rep * kBlock + uint64_t{lane / per} * blk * kBlock + uint64_t{lane % per} * elem;
+        const uint32_t in_block = lane & ((1u << shift) - 1);
+        return r * rep * kBlock + uint64_t{lane >> shift} * blk * kBlock + uint64_t{in_block} * elem;
     }
     uint8_t* At(uint64_t r, uint32_t lane) const { return base + Offset(r, lane); }
 };
@@ -38,6 +39,10 @@ struct Lanes {
     uint64_t last_bits[2];  // lanes of the last repeat (differs in counter mode only)
 
     static bool Has(const uint64_t* b, uint32_t lane) { return (b[lane >> 6] >> (lane & 63u) & 1u) != 0; }
+    static bool All(const uint64_t* b, uint32_t n) {
+        const uint64_t low = n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
+        return (b[0] & low) == low && (n <= 64 || ~b[1] == 0);
+    }
 };
 
 inline void FirstN(uint64_t n, uint64_t* bits) {
@@ -98,16 +103,28 @@ inline Lanes DecodeMask(Core& core, const char* api, const Rep& rep, uint32_t el
     return out;
 }
 
+// The number of the last lane that takes part, plus one; 0 if none does.
+inline uint32_t LanesEnd(const uint64_t* bits, uint32_t per_repeat) {
+    const auto top = [](uint64_t b) { return b == 0 ? 0u : 64u - static_cast<uint32_t>(__builtin_clzll(b)); };
+    if (per_repeat > 64 && bits[1] != 0) {
+        return 64 + top(bits[1]);
+    }
+    return top(per_repeat >= 64 ? bits[0] : bits[0] & ((uint64_t{1} << per_repeat) - 1));
+}
+
 // One past the last byte that a repeat touches, relative to its start.
 inline uint64_t RepeatEnd(const Operand& o, const uint64_t* bits, uint32_t per_repeat) {
-    uint64_t end = 0;
-    for (uint32_t lane = 0; lane < per_repeat; ++lane) {
-        if (Lanes::Has(bits, lane)) {
-            const uint64_t e = o.Offset(0, lane) + o.elem;
-            end = e > end ? e : end;
-        }
+    if (o.blk != 0) {
+        const uint32_t lanes = LanesEnd(bits, per_repeat);
+        return lanes == 0 ? 0 : o.Offset(0, lanes - 1) + o.elem;
     }
-    return end;
+    // All blocks are the same one.
+    const uint32_t per = kBlock / o.elem;
+    uint64_t folded[2] = {0, 0};
+    for (uint32_t lane = 0; lane < per_repeat; lane += per) {
+        folded[0] |= bits[lane >> 6] >> (lane & 63u) & ((uint64_t{1} << per) - 1);
+    }
+    return uint64_t{LanesEnd(folded, per)} * o.elem;
 }
 
 inline void CheckOperand(Core& core, const char* api, const Operand& o, const Lanes& lanes) {
@@ -140,6 +157,13 @@ inline void CheckOverlap(Core& core, const char* api, const UbView& d, uint64_t 
     }
 }
 
+// Most pages call count 0 and repeatTime 0 a NOP (A2, A3); those of Select and of the advanced functions do not.
+inline void CheckNotNothing(const Core& core, const char* api, bool nothing) {
+    if (core.check != nullptr && nothing) {
+        Report("count-range", api, "count is 0; this function is not documented to do nothing then");
+    }
+}
+
 inline int64_t CheckCount(const char* api, int64_t count) {
     if (count < 0) {
         Fail("count-range", api, "count %lld is negative", static_cast<long long>(count));
@@ -169,6 +193,11 @@ inline void ForEachRun(const Lanes& lanes, const Operand* operands, int n, F fn)
     for (uint64_t r = 0; r < lanes.repeats; ++r) {
         const uint64_t* bits = r + 1 == lanes.repeats ? lanes.last_bits : lanes.bits;
         uint32_t lane = 0;
+        if (Lanes::All(bits, lanes.per_repeat)) {
+            for (; lane < lanes.per_repeat; lane += step) {
+                fn(r, lane, step);
+            }
+        }
         while (lane < lanes.per_repeat) {
             if (!Lanes::Has(bits, lane)) {
                 ++lane;
@@ -202,14 +231,71 @@ inline void Gather(const Operand& o, uint64_t r, const uint64_t* bits, uint32_t 
     }
 }
 
-// Repeats of result and source that go along in the same steps: inside a repeat they are apart, or the same.
-inline void CheckRepeatOverlap(Core& core, const char* api, const Operand& d, const Operand& s, const Lanes& lanes) {
-    if (d.blk != 1 || s.blk != 1 || (d.rep != s.rep && lanes.repeats != 1)) {
+// Blocks of 32 bytes, counted from the start of UB, that repeat r touches: calls fn(block) for each.
+template <typename F>
+inline void ForEachBlock(const Core& core, const Operand& o, const Lanes& lanes, uint64_t r, F fn) {
+    const uint64_t* bits = r + 1 == lanes.repeats ? lanes.last_bits : lanes.bits;
+    const uint32_t per = kBlock / o.elem;
+    for (uint32_t lane = 0; lane < lanes.per_repeat; lane += per) {
+        const uint64_t some = bits[lane >> 6] >> (lane & 63u) & ((uint64_t{1} << per) - 1);
+        if (some != 0) {
+            fn(static_cast<uint32_t>((o.At(r, lane) - core.ub) / kBlock));
+        }
+    }
+}
+
+// True where the general constraints let a repeat read what an earlier one wrote: an accumulation into the second source.
+inline bool Accumulates(const VecCall& c) {
+    switch (c.op) {
+        case Op::Add:
+        case Op::Sub:
+        case Op::Mul:
+        case Op::Max:
+        case Op::Min:
+        case Op::AddRelu:
+        case Op::SubRelu:
+            return (c.dst_dt == Dt::F16 || c.dst_dt == Dt::I32 || c.dst_dt == Dt::F32) &&
+                   (c.rep->dstRep == 0 || c.rep->src1Rep == 0);
+        default:
+            return false;
+    }
+}
+
+// The general constraints of overlap: inside a repeat result and source are apart, or the same; no repeat reads what an
+// earlier one wrote.
+inline void CheckRepeatOverlap(Core& core, const VecCall& c, const Operand& d, const Operand& s, const Lanes& lanes) {
+    const char* api = OpName(c.op);
+    const auto end = [&](const Operand& o) {
+        return o.base + (lanes.repeats - 1) * o.rep * kBlock + RepeatEnd(o, lanes.bits, lanes.per_repeat);
+    };
+    if (end(d) <= s.base || end(s) <= d.base) {
         return;
     }
-    const uint64_t* bits = lanes.repeats == 1 ? lanes.last_bits : lanes.bits;
-    CheckOverlap(core, api, *d.view, RepeatEnd(d, bits, lanes.per_repeat), *s.view, s.name,
-                 RepeatEnd(s, bits, lanes.per_repeat), true);
+    const auto in_place = [&](uint64_t r) { return d.At(r, 0) == s.At(r, 0) && d.blk == s.blk && d.elem == s.elem; };
+    if (in_place(0) && (lanes.repeats == 1 || (d.rep == s.rep && d.rep > 7 * d.blk))) {
+        return;  // the repeats are apart from each other
+    }
+    const bool chain = s.view == c.src1 && Accumulates(c);
+    // The repeat that was the last to write a block, from 1 on; 0: none.
+    std::vector<uint32_t> written(kUbPhysical / kBlock);
+    for (uint64_t r = 0; r < lanes.repeats; ++r) {
+        ForEachBlock(core, s, lanes, r, [&](uint32_t block) {
+            if (written[block] != 0 && !chain) {
+                Fail("ub-overlap", api, "repeat %llu reads UB bytes [%u, %u) of %s, which repeat %u of the same call wrote",
+                     static_cast<unsigned long long>(r), block * kBlock, (block + 1) * kBlock, s.name, written[block] - 1);
+            }
+        });
+        ForEachBlock(core, d, lanes, r, [&](uint32_t block) { written[block] = static_cast<uint32_t>(r) + 1; });
+        if (in_place(r)) {
+            continue;
+        }
+        ForEachBlock(core, s, lanes, r, [&](uint32_t block) {
+            if (written[block] == r + 1) {
+                Fail("ub-overlap", api, "dst and %s overlap at UB bytes [%u, %u) in repeat %llu without being identical",
+                     s.name, block * kBlock, (block + 1) * kBlock, static_cast<unsigned long long>(r));
+            }
+        });
+    }
 }
 
 // The bytes that a repeated call touches in one operand.

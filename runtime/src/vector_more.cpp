@@ -43,6 +43,7 @@ void Advanced(const VecCall& c, const UbView* tmp) {
     const char* api = OpName(c.op);
     const uint64_t n = static_cast<uint64_t>(CheckCount(api, c.count));
     const uint64_t bytes = n * SizeOf(c.dst_dt);
+    CheckNotNothing(core, api, n == 0);
     const bool in_place = c.op == Op::Gelu;
     CheckUb(core, api, "dst", *c.dst, bytes, kBlock);
     CheckUb(core, api, "src", *c.src0, bytes, kBlock);
@@ -56,7 +57,8 @@ void Advanced(const VecCall& c, const UbView* tmp) {
         const bool less = (c.op == Op::Sin || c.op == Op::Cos) && c.imm != 0 && c.dst_dt == Dt::F32;
         const uint32_t need = MinTmpBytes(c.op, c.dst_dt) - (less ? 256u : 0u);
         if (tmp->size < need) {
-            Fail("tmp-size", api, "sharedTmpBuffer has %u bytes, the minimum for %s is %u", tmp->size, DtName(c.dst_dt), need);
+            Fail("tmp-size", api, "sharedTmpBuffer has %llu bytes, the minimum for %s is %u",
+                 static_cast<unsigned long long>(tmp->size), DtName(c.dst_dt), need);
         }
         CheckUb(core, api, "sharedTmpBuffer", *tmp, tmp->size, kBlock);
         CheckOverlap(core, api, *c.dst, bytes, *tmp, "sharedTmpBuffer", tmp->size, false);
@@ -70,7 +72,7 @@ void Advanced(const VecCall& c, const UbView* tmp) {
     const uint8_t* a = c.src0->addr;
     const uint8_t* b = c.src1 == nullptr ? nullptr : c.src1->addr;
     uint8_t* scratch = tmp == nullptr ? nullptr : tmp->addr;
-    const uint32_t scratch_bytes = tmp == nullptr ? 0 : tmp->size;
+    const uint64_t scratch_bytes = tmp == nullptr ? 0 : tmp->size;
     if (core.check != nullptr) {
         Span spans[4];
         int k = 0;

@@ -45,5 +45,13 @@ void Body() {
     SetAtomicAdd<uint8_t>();
 #elif CASE == 16
     Sigmoid(i32, i32, u8, 8);
+#elif CASE == 17
+    TBuf<TPosition::A1> buf;
+#elif CASE == 18
+    WholeReduceSum(i32, i32, 64, 1, 1, 1, 8);
+#elif CASE == 19
+    Gather(u8, u8, f.ReinterpretCast<uint32_t>(), 0, 8);
+#elif CASE == 20
+    Transpose(f, f);
 #endif
 }

@@ -135,6 +135,48 @@ void AtomicMaxMin() {
     CHECK(hi[7] == 10 && lo[0] == -5);
 }
 
+// Atomic modes do not nest: the last one counts, with its type, and one SetAtomicNone ends it.
+void AtomicAgain() {
+    std::vector<float> y(8, 1.0f);
+    EXPECT_CLEAN(1, [&] {
+        Ub ub(1024);
+        auto t = ub.Make<float>(8);
+        Duplicate(t, 5.0f, 8);
+        SetAtomicAdd<half>();
+        SetAtomicAdd<float>();
+        DataCopy(Gm(y), t, 8);  // 6
+        SetAtomicMin<float>();
+        DataCopy(Gm(y), t, 8);  // 5
+        SetAtomicNone();
+        Duplicate(t, 9.0f, 8);
+        DataCopy(Gm(y), t, 8);
+    });
+    CHECK(y[0] == 9.0f && y[7] == 9.0f);
+    EXPECT_FINDING("atomic-type", 1, [&] {
+        Ub ub(1024);
+        auto t = ub.Make<float>(8);
+        SetAtomicAdd<float>();
+        SetAtomicMax<half>();
+        DataCopy(Gm(y), t, 8);
+    });
+    EXPECT_FINDING("atomic-mode", 1, [] {
+        SetAtomicAdd<float>();
+        SetAtomicNone();
+        SetAtomicMax<float>();
+    });
+    // A core that ends with the mode on leaves the others, and the next launch, alone.
+    EXPECT_FINDING("atomic-mode", 2, [] {
+        if (GetBlockIdx() == 0) SetAtomicAdd<float>();
+    });
+    EXPECT_CLEAN(1, [&] {
+        Ub ub(1024);
+        auto t = ub.Make<float>(8);
+        Duplicate(t, 2.0f, 8);
+        DataCopy(Gm(y), t, 8);
+    });
+    CHECK(y[0] == 2.0f);
+}
+
 }  // namespace
 
 int main() {
@@ -148,5 +190,6 @@ int main() {
     Atomic<int16_t>(-3, -96);
     Atomic<int8_t>(3, 96);
     AtomicMaxMin();
+    AtomicAgain();
     return check::Failures() != 0;
 }

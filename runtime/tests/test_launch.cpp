@@ -90,6 +90,8 @@ void SoftBarrier() {
     run("", 4, 4);
     run("gm-oob", 17, 0);
     run("sync-cores", 4, 2);
+    gm[2 * 8] = 1;
+    run("sync-workspace", 4, 0);
 }
 
 void FindingText() {

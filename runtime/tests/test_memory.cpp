@@ -34,7 +34,7 @@ void StoredTail(Arrays& a, bool fault) {
 // A conversion, a comparison, a selection and a broadcast carry what is undefined along.
 template <int kind> void Carried(Arrays& a, bool fault) {
     TPipe pipe;
-    TBuf<TPosition::VECCALC> buf;
+    TBuf<TPosition::VECOUT> buf;
     pipe.InitBuffer(buf, 8192);
     LocalTensor<float> t = buf.GetWithOffset<float>(64, 0);
     LocalTensor<float> y = buf.GetWithOffset<float>(64, 512);
@@ -69,7 +69,7 @@ template <int kind> void Carried(Arrays& a, bool fault) {
 
 void ScalarOfNothing(Arrays& a, bool fault) {
     TPipe pipe;
-    TBuf<TPosition::VECCALC> buf;
+    TBuf<TPosition::VECOUT> buf;
     pipe.InitBuffer(buf, kTile * 4);
     LocalTensor<float> t = buf.Get<float>();
     Duplicate(t, 2.0f, fault ? 8 : 64);
@@ -133,7 +133,7 @@ void BetweenEnQueAndDeQue(Arrays& a, bool fault) {
 // Stores y; `again` and `missing` are tiles; `shift` floats too far.
 void StoreTiles(Arrays& a, uint32_t first, uint32_t tiles, uint32_t again, bool atomic) {
     TPipe pipe;
-    TBuf<TPosition::VECCALC> buf;
+    TBuf<TPosition::VECOUT> buf;
     pipe.InitBuffer(buf, kTile * 4);
     LocalTensor<float> t = buf.Get<float>();
     Duplicate(t, 3.0f, 64);
@@ -215,7 +215,7 @@ void Position(Arrays& a, bool fault) {
 // Repeats of 32 elements; the source of the faulty call starts inside its result.
 void RepeatOverlap(Arrays& a, bool fault) {
     TPipe pipe;
-    TBuf<TPosition::VECCALC> buf;
+    TBuf<TPosition::VECOUT> buf;
     pipe.InitBuffer(buf, 4096);
     LocalTensor<float> t = buf.Get<float>();
     Duplicate(t, 1.0f, 512);
@@ -233,7 +233,7 @@ void TestPlaces() {
     const int line = __LINE__ + 12;
     const std::string found = RunChecked(2, 0, a, [](Arrays& arrays) {
         TPipe pipe;
-        TBuf<TPosition::VECCALC> buf;
+        TBuf<TPosition::VECOUT> buf;
         pipe.InitBuffer(buf, kTile * 4);
         LocalTensor<float> t = buf.Get<float>();
         Duplicate(t, 3.0f, 64);
@@ -250,7 +250,7 @@ void TestPlaces() {
     const std::string site = "\"line\": " + std::to_string(line);
     CHECK(HasCode(found, "race"));
     CHECK(found.find("\"cores\": 2") != std::string::npos);
-    CHECK(found.find(site + ", \"count\": 1, \"nested\": false, \"place\": \"VECCALC TBuf 0\", \"begin\": 0, \"end\": 256") !=
+    CHECK(found.find(site + ", \"count\": 1, \"nested\": false, \"place\": \"VECOUT TBuf 0\", \"begin\": 0, \"end\": 256") !=
           std::string::npos);
     CHECK(found.find("\"other\": {\"api\": \"DataCopyPad\", \"core\": 0, \"line\": " + std::to_string(line - 2) + ", \"count\": 2") !=
           std::string::npos);

@@ -75,6 +75,36 @@ void MissingQueueBind(Arrays& a, bool fault) {
     }
 }
 
+// A bound queue with a vector call between load and store: the typed forms order MTE2 -> V and V -> MTE3. With
+// EnQue(x) and DeQue(x) the queue would order MTE2 -> MTE3 only, and the vector call would not wait.
+template <int plain> void TypedQueue(Arrays& a, bool fault) {
+    using P = TPosition;
+    TPipe pipe;
+    TQueBind<P::VECIN, P::VECOUT, 1> que;
+    pipe.InitBuffer(que, 2, kTile * 4);
+    for (uint32_t i = 0; i < kTiles; ++i) {
+        LocalTensor<float> x = que.AllocTensor<float>();
+        DataCopyPad(x, a.X()[i * kTile], Row(kTile), NoPad());
+        if (fault && plain == 0) {
+            que.EnQue(x);
+            x = que.DeQue<float>();
+        } else {
+            que.EnQue<P::GM, P::VECIN, float>(x);
+            x = que.DeQue<P::GM, P::VECIN, float>();
+        }
+        Muls(x, x, 2.0f, static_cast<int32_t>(kTile));
+        if (fault && plain == 1) {
+            que.EnQue(x);
+            x = que.DeQue<float>();
+        } else {
+            que.EnQue<P::VECOUT, P::GM, float>(x);
+            x = que.DeQue<P::VECOUT, P::GM, float>();
+        }
+        DataCopyPad(a.Y()[i * kTile], x, Row(kTile));
+        que.FreeTensor(x);
+    }
+}
+
 // A buffer without a queue: three flags per tile order load, computation, store, and the load of the next tile.
 template <int missing> void MissingFlag(Arrays& a, bool fault) {
     TPipe pipe;
@@ -249,6 +279,8 @@ int main() {
     PAIR("no EnQue/DeQue of a VECIN queue", "race", true, 1, MissingQueueIn);
     PAIR("no EnQue/DeQue of a VECOUT queue", "race", true, 1, MissingQueueOut);
     PAIR("no EnQue/DeQue of a bound queue", "race", true, 1, MissingQueueBind);
+    PAIR("EnQue without positions before a vector call", "race", true, 1, TypedQueue<0>);
+    PAIR("EnQue without positions after a vector call", "race", true, 1, TypedQueue<1>);
     PAIR("no MTE2_V", "race", true, 1, MissingFlag<0>);
     PAIR("no V_MTE3", "race", true, 1, MissingFlag<1>);
     PAIR("no V_MTE2", "race", true, 1, MissingFlag<2>);

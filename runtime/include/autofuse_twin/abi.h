@@ -11,13 +11,16 @@
 namespace autofuse_twin {
 
 // A range of UB: `addr` moves with operator[], [lo, hi) stays the owning buffer. `size` counts elements.
+//
+// All members have 8 bytes, so that a copy reads them back as they were written: a read that spans two stores cannot be
+// forwarded. A profile of copies of the smaller members showed a stall here; the cause is inferred from it.
 struct UbView {
     uint8_t* addr = nullptr;
     uint8_t* lo = nullptr;
     uint8_t* hi = nullptr;
-    uint32_t size = 0;
-    uint32_t age = 0;  // how often the block of a queue had been freed when this tensor was made
-    uint8_t pos = 0;
+    uint64_t size = 0;
+    uint64_t age = 0;  // how often the block of a queue had been freed when this tensor was made
+    uint64_t pos = 0;
 };
 
 // A place in GM with the bounds of the registered region; lo == nullptr means "no regions registered, unchecked".
@@ -103,6 +106,41 @@ void Advanced(const VecCall& call, const UbView* tmp);
 void VecIndex(Dt dt, const UbView& dst, uint64_t first, int64_t count, const Rep* rep);
 void BrcbBlocks(uint32_t elem, const UbView& dst, const UbView& src, uint32_t repeat, uint32_t dstBlk, uint32_t dstRep);
 void CmpMaskTransfer(const UbView& view, bool to_register);
+
+// Reductions. Strides as the caller wrote them: dst_rep counts results of a repeat, src_blk and src_rep 32-byte blocks.
+enum class Fold : uint8_t { kSum, kMax, kMin };
+struct ReduceMask {
+    uint64_t lo, hi;
+    Rep::Kind kind;
+};
+struct ReduceCall {
+    const char* api;
+    Fold fold;
+    Dt dt;
+    const UbView* dst;
+    const UbView* src;
+    ReduceMask mask;
+    int32_t repeat, dst_rep, src_blk, src_rep;
+};
+void ReduceWhole(const ReduceCall& call, int order);  // order: a ReduceOrder
+void ReduceBlocks(const ReduceCall& call);
+void ReducePairs(const ReduceCall& call);
+void ReduceCount(const ReduceCall& call, const UbView& tmp, int64_t count, bool index);
+
+// Elements moved inside UB.
+void GatherElements(uint32_t elem, const UbView& dst, const UbView& src, const UbView& offset, uint32_t base,
+                    uint64_t count, const Rep* rep);
+struct GatherMaskSteps {
+    uint32_t src_blk, repeat, src_rep, pattern_rep;
+};
+// A null pattern takes the built-in one of this number. Returns how many elements were taken.
+uint64_t GatherByMask(uint32_t elem, const UbView& dst, const UbView& src, const UbView* pattern, uint32_t number,
+                      bool counter, uint32_t mask, const GatherMaskSteps& steps);
+void TransposeBlocks(const char* api, uint32_t elem, const UbView* dst, const UbView* src, uint32_t repeat,
+                     uint32_t dst_rep, uint32_t src_rep);
+// The buffer at an address that a kernel took with GetPhyAddr.
+UbView UbViewAt(const char* api, uint64_t address);
+void Progression(const char* api, Dt dt, const UbView& dst, uint64_t first, uint64_t step, int64_t count);
 
 void MaskSet(uint64_t hi, uint64_t lo, uint32_t elem);
 void MaskModeSet(bool counter);

@@ -7,7 +7,9 @@
 
 #include "advanced.h"
 #include "data_move.h"
+#include "layout.h"
 #include "op_package.h"
+#include "reduce.h"
 #include "select.h"
 #include "sync.h"
 #include "vector.h"

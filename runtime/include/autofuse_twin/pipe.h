@@ -77,6 +77,10 @@ class TQue : public TQueBind<pos == TPosition::VECOUT ? pos : TPosition::GM,
 
 template <TPosition pos = TPosition::LCM>
 class TBuf {
+    static_assert(pos == TPosition::VECIN || pos == TPosition::VECOUT || pos == TPosition::VECCALC ||
+                      pos == TPosition::LCM,
+                  "TBuf: VECIN, VECOUT, VECCALC and LCM are the positions of a vector core's UB");
+
 public:
     template <typename T> LocalTensor<T> Get(AUTOFUSE_TWIN_HERE_ONLY) {
         return LocalTensor<T>(::autofuse_twin::BufGet(view_, 0, static_cast<uint64_t>(view_.hi - view_.lo), sizeof(T)));

@@ -1,0 +1,388 @@
+// Device code that generated kernels share: reductions and transpositions in UB.
+//
+// Names: S is the size of an element in bytes, P a pitch in bytes. Tensors do not overlap. No function starts or ends
+// with a barrier; inside, PipeBarrier<PIPE_V> stands between calls that depend on each other.
+//
+// Order of a reduction: at most 8 parts one after the other, then halves, so that the error of a sum of n elements
+// grows with log n. Max and Min of a NaN are what AscendC::Max and Min give.
+#ifndef AUTOFUSE_REDUCE_H
+#define AUTOFUSE_REDUCE_H
+
+#include "autofuse_device.h"
+#include "kernel_operator.h"
+
+namespace autofuse {
+
+constexpr uint32_t kFoldParts = 8;     // parts that are folded one after the other: scratch is 1/8 of the source
+constexpr uint32_t kWholeRows = 240;   // rows per WholeReduce call: whole 32-byte blocks of results, at most 255
+constexpr uint32_t kTransposed = 16;   // rows, and list entries, of one transposition
+constexpr uint32_t kDumpBytes = kTransposed * kBlockBytes;  // `tmp` of Transpose2D
+
+// The operations. Count: the first `count` elements. Repeats: `mask` lanes of `repeat` repeats. Whole: the first `mask`
+// lanes of every repeat to one element; half and float only.
+struct SumOf {
+  static constexpr bool kWhole = true;
+  template <typename T>
+  static __aicore__ inline void Count(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& a,
+                                      const AscendC::LocalTensor<T>& b, uint32_t count) {
+    AscendC::Add(dst, a, b, static_cast<int32_t>(count));
+  }
+  template <typename T>
+  static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& a,
+                                        const AscendC::LocalTensor<T>& b, uint64_t mask, uint32_t repeat,
+                                        const AscendC::BinaryRepeatParams& params) {
+    AscendC::Add(dst, a, b, mask, static_cast<uint8_t>(repeat), params);
+  }
+  template <typename T>
+  static __aicore__ inline void Whole(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                      int32_t mask, int32_t repeat, int32_t stride) {
+    AscendC::WholeReduceSum(dst, src, mask, repeat, 1, 1, stride);
+  }
+};
+
+struct MaxOf {
+  static constexpr bool kWhole = true;
+  template <typename T>
+  static __aicore__ inline void Count(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& a,
+                                      const AscendC::LocalTensor<T>& b, uint32_t count) {
+    AscendC::Max(dst, a, b, static_cast<int32_t>(count));
+  }
+  template <typename T>
+  static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& a,
+                                        const AscendC::LocalTensor<T>& b, uint64_t mask, uint32_t repeat,
+                                        const AscendC::BinaryRepeatParams& params) {
+    AscendC::Max(dst, a, b, mask, static_cast<uint8_t>(repeat), params);
+  }
+  template <typename T>
+  static __aicore__ inline void Whole(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                      int32_t mask, int32_t repeat, int32_t stride) {
+    AscendC::WholeReduceMax(dst, src, mask, repeat, 1, 1, stride, AscendC::ReduceOrder::ORDER_ONLY_VALUE);
+  }
+};
+
+struct MinOf {
+  static constexpr bool kWhole = true;
+  template <typename T>
+  static __aicore__ inline void Count(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& a,
+                                      const AscendC::LocalTensor<T>& b, uint32_t count) {
+    AscendC::Min(dst, a, b, static_cast<int32_t>(count));
+  }
+  template <typename T>
+  static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& a,
+                                        const AscendC::LocalTensor<T>& b, uint64_t mask, uint32_t repeat,
+                                        const AscendC::BinaryRepeatParams& params) {
+    AscendC::Min(dst, a, b, mask, static_cast<uint8_t>(repeat), params);
+  }
+  template <typename T>
+  static __aicore__ inline void Whole(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                      int32_t mask, int32_t repeat, int32_t stride) {
+    AscendC::WholeReduceMin(dst, src, mask, repeat, 1, 1, stride, AscendC::ReduceOrder::ORDER_ONLY_VALUE);
+  }
+};
+
+struct ProdOf {
+  static constexpr bool kWhole = false;
+  template <typename T>
+  static __aicore__ inline void Count(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& a,
+                                      const AscendC::LocalTensor<T>& b, uint32_t count) {
+    AscendC::Mul(dst, a, b, static_cast<int32_t>(count));
+  }
+  template <typename T>
+  static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& a,
+                                        const AscendC::LocalTensor<T>& b, uint64_t mask, uint32_t repeat,
+                                        const AscendC::BinaryRepeatParams& params) {
+    AscendC::Mul(dst, a, b, mask, static_cast<uint8_t>(repeat), params);
+  }
+};
+
+template <typename T>
+struct IsFloating {
+  static constexpr bool kYes = false;
+};
+template <>
+struct IsFloating<half> {
+  static constexpr bool kYes = true;
+};
+template <>
+struct IsFloating<float> {
+  static constexpr bool kYes = true;
+};
+
+// dst[r, c] = a[r, c] op b[r, c] for `rows` rows of `cols` elements; the pitches are multiples of 32 bytes wherever there
+// is more than one row. dst may be a.
+template <typename Op, typename T>
+__aicore__ inline void CombineRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& a,
+                                   const AscendC::LocalTensor<T>& b, uint32_t rows, uint32_t cols, uint32_t dst_pitch,
+                                   uint32_t a_pitch, uint32_t b_pitch) {
+  constexpr uint32_t block = kBlockBytes / sizeof(T);
+  constexpr uint32_t lanes = kVectorBytes / sizeof(T);
+  if (rows == 1 || (cols == dst_pitch && cols == a_pitch && cols == b_pitch)) {
+    Op::Count(dst, a, b, rows * cols);
+    return;
+  }
+  const uint32_t d = dst_pitch / block;
+  const uint32_t p = a_pitch / block;
+  const uint32_t q = b_pitch / block;
+  const uint32_t pq = p > q ? p : q;
+  const uint32_t most = d > pq ? d : pq;
+  if (cols == block && 8 * most <= kMaxBlockStride) {
+    // A row is one block: 8 rows per repeat.
+    const AscendC::BinaryRepeatParams params(static_cast<uint8_t>(d), static_cast<uint8_t>(p), static_cast<uint8_t>(q),
+                                             static_cast<uint8_t>(8 * d), static_cast<uint8_t>(8 * p),
+                                             static_cast<uint8_t>(8 * q));
+    const uint32_t whole = rows / 8;
+    for (uint32_t first = 0; first < whole; first += kMaxRepeat) {
+      const uint32_t count = whole - first < kMaxRepeat ? whole - first : kMaxRepeat;
+      Op::Repeats(dst[first * 8 * dst_pitch], a[first * 8 * a_pitch], b[first * 8 * b_pitch], lanes, count, params);
+    }
+    if (rows > whole * 8) {
+      Op::Repeats(dst[whole * 8 * dst_pitch], a[whole * 8 * a_pitch], b[whole * 8 * b_pitch],
+                  (rows - whole * 8) * block, 1, params);
+    }
+    return;
+  }
+  const uint32_t chunks = (cols + lanes - 1) / lanes;
+  if (rows >= chunks && most <= kMaxBlockStride) {
+    // One instruction per 256 bytes of the row and 255 rows.
+    const AscendC::BinaryRepeatParams params(1, 1, 1, static_cast<uint8_t>(d), static_cast<uint8_t>(p),
+                                             static_cast<uint8_t>(q));
+    for (uint32_t at = 0; at < cols; at += lanes) {
+      const uint32_t mask = cols - at < lanes ? cols - at : lanes;
+      for (uint32_t first = 0; first < rows; first += kMaxRepeat) {
+        const uint32_t count = rows - first < kMaxRepeat ? rows - first : kMaxRepeat;
+        Op::Repeats(dst[first * dst_pitch + at], a[first * a_pitch + at], b[first * b_pitch + at], mask, count, params);
+      }
+    }
+    return;
+  }
+  for (uint32_t r = 0; r < rows; r++) {
+    Op::Count(dst[r * dst_pitch], a[r * a_pitch], b[r * b_pitch], cols);
+  }
+}
+
+// Rows of n elements to rows of w < n elements: dst[r, c] = op over k of src[r, k * w + c]. dst has the pitch w, which is
+// a multiple of 32 bytes wherever a part is not the last one or there is more than one row.
+template <typename Op, typename T>
+__aicore__ inline void FoldParts(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, uint32_t rows,
+                                 uint32_t n, uint32_t pitch, uint32_t w) {
+  constexpr uint32_t block = kBlockBytes / sizeof(T);
+  const uint32_t second = n - w < w ? n - w : w;
+  if (second < w) {
+    // Two parts, and the second one is shorter: the rest of the first one goes along as it is, in whole blocks.
+    const uint32_t from = second / block * block;
+    CopyRows(dst[from], src[from], rows, w - from, w, pitch, false);
+    AscendC::PipeBarrier<PIPE_V>();
+  }
+  CombineRows<Op>(dst, src, src[w], rows, second, w, pitch, pitch);
+  for (uint32_t at = 2 * w; at < n; at += w) {
+    AscendC::PipeBarrier<PIPE_V>();
+    CombineRows<Op>(dst, dst, src[at], rows, n - at < w ? n - at : w, w, w, pitch);
+  }
+}
+
+// Rows of `cols` elements to rows of at most `most` elements, by halves in multiples of `unit`, in place. Returns how
+// many elements they have. `cols` is a multiple of `unit`, `unit` of 32 bytes.
+template <typename Op, typename T>
+__aicore__ inline uint32_t FoldHalves(const AscendC::LocalTensor<T>& rows_in_ub, uint32_t rows, uint32_t cols,
+                                      uint32_t most, uint32_t unit) {
+  const uint32_t pitch = cols;
+  while (cols > most) {
+    const uint32_t half_cols = (cols / unit + 1) / 2 * unit;
+    AscendC::PipeBarrier<PIPE_V>();
+    CombineRows<Op>(rows_in_ub, rows_in_ub, rows_in_ub[half_cols], rows, cols - half_cols, pitch, pitch, pitch);
+    cols = half_cols;
+  }
+  return cols;
+}
+
+// dst[r] = op over c < cols of src[r, c]; a row is at most 256 bytes.
+template <typename Op, typename T>
+__aicore__ inline void WholeRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, uint32_t rows,
+                                 uint32_t cols, uint32_t pitch) {
+  constexpr uint32_t block = kBlockBytes / sizeof(T);
+  for (uint32_t first = 0; first < rows; first += kWholeRows) {
+    const uint32_t count = rows - first < kWholeRows ? rows - first : kWholeRows;
+    Op::Whole(dst[first], src[first * pitch], static_cast<int32_t>(cols), static_cast<int32_t>(count),
+              static_cast<int32_t>(pitch / block));
+  }
+}
+
+// `repeat` transpositions of 16 rows of 32 bytes, the first one at row `r` and column `c`, the others next to it along
+// the rows (down) or the columns. What lies outside of dst goes to `tmp`; then `repeat` is 1.
+template <typename T>
+__aicore__ inline void TransposeTiles(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                      const AscendC::LocalTensor<uint8_t>& tmp, uint32_t rows, uint32_t cols,
+                                      uint32_t src_pitch, uint32_t dst_pitch, uint32_t r, uint32_t c, uint32_t repeat,
+                                      bool down) {
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "TransDataTo5HD has 16 x 16 elements of 16 bits, 16 x 8 of 32");
+  constexpr uint32_t block = kBlockBytes / sizeof(T);
+  constexpr uint32_t split = kTransposed / block;  // blocks that 16 results of a column take
+  uint64_t to[kTransposed];
+  uint64_t from[kTransposed];
+  bool dumps = false;
+  for (uint32_t i = 0; i < kTransposed; i++) {
+    // Rows behind the last one are read from it: their results are in the padding of dst.
+    const uint32_t row = r + i < rows ? r + i : rows - 1;
+    from[i] = reinterpret_cast<uint64_t>(src[row * src_pitch + c].GetPhyAddr());
+    const uint32_t column = c + i / split;
+    const uint32_t at = r + i % split * block;
+    if (column < cols && at < dst_pitch) {
+      to[i] = reinterpret_cast<uint64_t>(dst[column * dst_pitch + at].GetPhyAddr());
+    } else {
+      to[i] = reinterpret_cast<uint64_t>(tmp[i * kBlockBytes].GetPhyAddr());
+      dumps = true;
+    }
+  }
+  if (dumps) {
+    AscendC::PipeBarrier<PIPE_V>();  // an earlier call may still be writing there
+  }
+  // The strides of a single repeat are added to its addresses.
+  const uint32_t to_step = down ? split : dst_pitch;
+  const uint32_t from_step = down ? src_pitch / block * kTransposed : 1;
+  const AscendC::TransDataTo5HDParams params(false, false, static_cast<uint8_t>(repeat),
+                                             static_cast<uint16_t>(repeat == 1 ? 0 : to_step),
+                                             static_cast<uint16_t>(repeat == 1 ? 0 : from_step));
+  AscendC::TransDataTo5HD<T>(to, from, params);
+}
+
+// dst[c * dst_pitch + r] = src[r * src_pitch + c] for elements of 16 or 32 bits. The pitches are multiples of 32 bytes,
+// src_pitch >= cols, dst_pitch >= rows: src has rows * src_pitch elements, dst cols * dst_pitch. Elements of dst behind
+// `rows` in a row get unspecified values. `tmp` has kDumpBytes = 512 bytes.
+template <typename T>
+__aicore__ inline void Transpose2D(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                   const AscendC::LocalTensor<uint8_t>& tmp, int64_t rows, int64_t cols,
+                                   int64_t src_pitch, int64_t dst_pitch) {
+  constexpr uint32_t block = kBlockBytes / sizeof(T);
+  if (rows <= 0 || cols <= 0) {
+    return;
+  }
+  const uint32_t m = static_cast<uint32_t>(rows);
+  const uint32_t n = static_cast<uint32_t>(cols);
+  const uint32_t p = static_cast<uint32_t>(src_pitch);
+  const uint32_t q = static_cast<uint32_t>(dst_pitch);
+  if ((m + kTransposed - 1) / kTransposed <= (n + block - 1) / block) {
+    // One instruction per 16 rows and 255 blocks of them.
+    const uint32_t whole = n / block;
+    for (uint32_t r = 0; r < m; r += kTransposed) {
+      const uint32_t most = q - r >= kTransposed ? kMaxRepeat : 1;
+      for (uint32_t first = 0; first < whole; first += most) {
+        TransposeTiles(dst, src, tmp, m, n, p, q, r, first * block, whole - first < most ? whole - first : most, false);
+      }
+      if (n > whole * block) {
+        TransposeTiles(dst, src, tmp, m, n, p, q, r, whole * block, 1, false);
+      }
+    }
+    return;
+  }
+  // One instruction per block of columns and 255 times 16 rows.
+  const uint32_t whole = m / kTransposed;
+  for (uint32_t c = 0; c < n; c += block) {
+    const uint32_t most = n - c >= block ? kMaxRepeat : 1;
+    for (uint32_t first = 0; first < whole; first += most) {
+      TransposeTiles(dst, src, tmp, m, n, p, q, first * kTransposed, c, whole - first < most ? whole - first : most,
+                     true);
+    }
+    if (m > whole * kTransposed) {
+      TransposeTiles(dst, src, tmp, m, n, p, q, whole * kTransposed, c, 1, true);
+    }
+  }
+}
+
+// Transpose2D for each of `outer` matrices: dst[o, c, r] = src[o, r, c] with rows of `src_pitch` and `dst_pitch` elements,
+// which are multiples of 32 bytes. src has outer * rows * src_pitch elements, dst outer * cols * dst_pitch. A column alone
+// (cols = 1) gathers what lies `src_pitch` elements apart, a row alone (rows = 1) spreads it.
+template <typename T>
+__aicore__ inline void TransposeRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                     const AscendC::LocalTensor<uint8_t>& tmp, int64_t outer, int64_t rows,
+                                     int64_t cols, int64_t src_pitch, int64_t dst_pitch) {
+  const uint32_t from = static_cast<uint32_t>(rows * src_pitch);
+  const uint32_t to = static_cast<uint32_t>(cols * dst_pitch);
+  for (uint32_t o = 0; o < static_cast<uint32_t>(outer); o++) {
+    Transpose2D(dst[o * to], src[o * from], tmp, rows, cols, src_pitch, dst_pitch);
+  }
+}
+
+// dst[o] = op over j < n of src[o * pitch + j]; P = pitch * S is a multiple of 32, n >= 1. Writes `outer` elements.
+// `tmp`, in bytes:
+//   Sum, Max, Min of half and float:  outer * Min(P, CeilDiv(P, 2048) * 256)  (nothing is used where n * S <= 256)
+//   all others:                       outer * Min(P, CeilDiv(P, 2048) * 256) + 32 * AlignUp(outer, 16)
+template <typename Op, typename T>
+__aicore__ inline void ReduceInner(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                   const AscendC::LocalTensor<uint8_t>& tmp, int64_t outer, int64_t n, int64_t pitch) {
+  constexpr uint32_t block = kBlockBytes / sizeof(T);
+  constexpr uint32_t lanes = kVectorBytes / sizeof(T);
+  constexpr bool whole = Op::kWhole && IsFloating<T>::kYes;
+  constexpr uint32_t most = whole ? lanes : block;  // what a row is folded to
+  if (outer <= 0) {
+    return;
+  }
+  const uint32_t rows = static_cast<uint32_t>(outer);
+  uint32_t cols = static_cast<uint32_t>(n);
+  uint32_t step = static_cast<uint32_t>(pitch);
+  AscendC::LocalTensor<T> from = src;
+  const AscendC::LocalTensor<T> scratch = tmp.ReinterpretCast<T>();
+  uint32_t used = 0;
+  if (cols > most) {
+    uint32_t parts = (cols + lanes - 1) / lanes;
+    parts = parts > kFoldParts ? kFoldParts : parts;
+    parts = parts < 2 ? 2 : parts;
+    const uint32_t w = ((cols + parts - 1) / parts + block - 1) / block * block;
+    FoldParts<Op>(scratch, src, rows, cols, step, w);
+    cols = FoldHalves<Op>(scratch, rows, w, most, block);
+    AscendC::PipeBarrier<PIPE_V>();
+    from = scratch;
+    step = w;
+    used = rows * w;
+  }
+  if constexpr (whole) {
+    WholeRows<Op>(dst, from, rows, cols, step);
+  } else {
+    // Element c of all rows side by side, for every c, and these planes onto each other.
+    const uint32_t plane = (rows + kTransposed - 1) / kTransposed * kTransposed;
+    const AscendC::LocalTensor<T> planes = scratch[used];
+    Transpose2D(planes, from, tmp, rows, block, step, plane);
+    while (cols > 2) {
+      const uint32_t half_cols = (cols + 1) / 2;
+      AscendC::PipeBarrier<PIPE_V>();
+      Op::Count(planes, planes, planes[half_cols * plane], (cols - half_cols) * plane);
+      cols = half_cols;
+    }
+    AscendC::PipeBarrier<PIPE_V>();
+    if (cols == 2) {
+      Op::Count(dst, planes, planes[plane], rows);
+    } else {
+      CopyRows(dst, planes, 1, rows, plane, plane, false);
+    }
+  }
+}
+
+// dst[o * inner + i] = op over j < n of src[(o * n + j) * inner + i]; inner * S is a multiple of 32, n >= 1.
+// `tmp`, in bytes: outer * CeilDiv(n, 8) * inner * S (nothing is used where n <= 8).
+template <typename Op, typename T>
+__aicore__ inline void ReduceOuter(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                   const AscendC::LocalTensor<uint8_t>& tmp, int64_t outer, int64_t n, int64_t inner) {
+  if (outer <= 0 || inner <= 0) {
+    return;
+  }
+  const uint32_t rows = static_cast<uint32_t>(outer);
+  const uint32_t unit = static_cast<uint32_t>(inner);
+  const uint32_t row = static_cast<uint32_t>(n) * unit;
+  if (n == 1) {
+    CopyRows(dst, src, 1, rows * unit, rows * unit, rows * unit, false);
+    return;
+  }
+  if (n <= kFoldParts) {
+    FoldParts<Op>(dst, src, rows, row, row, unit);
+    return;
+  }
+  const AscendC::LocalTensor<T> scratch = tmp.ReinterpretCast<T>();
+  const uint32_t w = (static_cast<uint32_t>(n) + kFoldParts - 1) / kFoldParts * unit;
+  FoldParts<Op>(scratch, src, rows, row, row, w);
+  FoldHalves<Op>(scratch, rows, w, 2 * unit, unit);
+  AscendC::PipeBarrier<PIPE_V>();
+  CombineRows<Op>(dst, scratch, scratch[unit], rows, unit, unit, w, w);
+}
+
+}  // namespace autofuse
+
+#endif  // AUTOFUSE_REDUCE_H

@@ -1,0 +1,21 @@
+// Compute loops for x86-64 with AVX-512 (F, BW, DQ, VL) and F16C; compiled with the matching flags (see CMakeLists.txt).
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include <limits>
+#include <type_traits>
+
+#include "kernels.h"
+
+namespace autofuse_twin {
+namespace {
+#include "kernels_impl.h"
+}  // namespace
+
+const KernelTable& Avx512Kernels() {
+    static constexpr KernelTable table{"avx512", PickElement, PickCompare, PickSelect, HalfToFloat, FloatToHalf};
+    return table;
+}
+
+}  // namespace autofuse_twin
+#endif
