@@ -1,9 +1,11 @@
 """Verify every graph of a folder on the CPU twin, and count by class.
 
-    python benchmarks/corpus.py [FOLDER] [--limit N] [--jobs N] [--json] ...
+    python benchmarks/corpus.py [FOLDER] [--limit N] [--check-seed N]... [--jobs N] [--json] ...
 
 A graph runs with its own shapes if no tensor has more than 2**20 elements, else it is shrunk first
-(``autofuse.implgraph.dimensions.shrink``).  Times are those of this machine's CPU, not of the chip.
+(``autofuse.implgraph.dimensions.shrink``).  Every ``--check-seed`` is one run of every graph: 0, and nothing
+given, executes instructions in program order, any other number in a hostile order that a chip may choose.
+Times are those of this machine's CPU, not of the chip.
 Exit status 0 if every graph that autofuse supports passed.
 """
 
@@ -34,9 +36,13 @@ UNSUPPORTED = "AF1201"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of one file.  ``seconds`` holds build, compile, run (with everything else)."""
+    """What became of one file in one order of instructions.
+
+    ``total_s`` holds build, compile and run, with everything else.
+    """
 
     path: str
+    check_seed: int
     classes: tuple[str, ...]
     state: str
     codes: tuple[str, ...] = ()
@@ -77,19 +83,20 @@ def _broadcasts(graph: FusionGraph) -> bool:
 
 
 def row_of(outcome: Outcome) -> Row:
-    """The row of a file whose job has ended."""
-    path = Path(outcome.item["path"])
+    """The row of a job that has ended."""
+    path, order = Path(outcome.item["path"]), outcome.item["check_seed"]
     if not outcome.ok:
         codes = tuple(sorted({d.code for d in outcome.diagnostics}))
         unsupported = set(codes) == {UNSUPPORTED}
         state = "unsupported" if unsupported else "failed"
         first = outcome.diagnostics[0].message
-        return Row(str(path), _classes(path), state, codes, first, total_s=outcome.seconds)
+        return Row(str(path), order, _classes(path), state, codes, first, total_s=outcome.seconds)
     report: dict[str, Any] = outcome.value["report"]
     errors = [d for d in report["diagnostics"] if d["severity"] == "error"]
     outputs = [o for c in report["cases"] for o in c["outputs"]]
     return Row(
         str(path),
+        order,
         _classes(path),
         "passed" if report["ok"] else "failed",
         tuple(sorted({d["code"] for d in errors})),
@@ -112,7 +119,7 @@ def _classes(path: Path) -> tuple[str, ...]:
 
 
 def summary(rows: Iterable[Row], seconds: float) -> dict[str, Any]:
-    """Counts by state, class and code, and times."""
+    """Counts of files and runs by state, class and code, and times."""
     rows = list(rows)
     by_class: dict[str, Counter[str]] = {}
     for r in rows:
@@ -120,7 +127,8 @@ def summary(rows: Iterable[Row], seconds: float) -> dict[str, Any]:
             by_class.setdefault(c, Counter())[r.state] += 1
     ran = [r for r in rows if r.cases]
     return {
-        "files": len(rows),
+        "files": len({r.path for r in rows}),
+        "check_seeds": sorted({r.check_seed for r in rows}),
         "states": dict(Counter(r.state for r in rows)),
         "classes": {c: dict(n) for c, n in sorted(by_class.items())},
         "codes": dict(Counter(c for r in rows if r.state == "failed" for c in r.codes)),
@@ -137,15 +145,18 @@ def print_text(found: dict[str, Any], rows: Iterable[Row]) -> None:
     """The failures, then the counts."""
     for r in rows:
         if r.state == "failed":
-            print(f"FAILED {' '.join(r.codes)} {r.path}\n    {r.message}")
-    print(f"{found['files']} files: {_counts(found['states'])}")
+            order = f" (order {r.check_seed})" if r.check_seed else ""
+            print(f"FAILED {' '.join(r.codes)} {r.path}{order}\n    {r.message}")
+    orders = found["check_seeds"]
+    runs = f", each with --check-seed {' and '.join(map(str, orders))}" if orders != [0] else ""
+    print(f"{found['files']} files{runs}: {_counts(found['states'])}")
     for name, n in found["classes"].items():
         print(f"  {name:18} {_counts(n)}")
     if found["codes"]:
         print(f"failures: {_counts(found['codes'])}")
     print(f"{found['cases']} runs, largest difference of a passed one {found['max_ulp']:.3g} ulp")
-    times = ", ".join(f"{k} {found[k + '_s']:.1f} s" for k in ("build", "compile", "wall"))
-    print(f"on this CPU: {times}")
+    took = ", ".join(f"{k} {found[k + '_s']:.1f} s" for k in ("build", "compile", "wall"))
+    print(f"on this CPU: {took}")
 
 
 def _counts(n: dict[str, int]) -> str:
@@ -159,6 +170,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, help="only so many files, chosen by the seed")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (default 2)")
     parser.add_argument("--seed", type=int, default=0, help="of the data and of --limit")
+    parser.add_argument(
+        "--check-seed",
+        type=int,
+        action="append",
+        metavar="N",
+        help="order of instructions; 0: that of the program, else hostile; repeatable",
+    )
     parser.add_argument("--target", default=api.DEFAULT_TARGET)
     parser.add_argument("--shapes", type=int, default=3, help="sizes of a dynamic graph")
     parser.add_argument("--symbolic", action="store_true", help="make fixed sizes dynamic first")
@@ -170,6 +188,8 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"there is no .json file in {args.folder}")
     if args.limit is not None and args.limit < len(paths):
         paths = sorted(random.Random(args.seed).sample(paths, args.limit))
+    # Orders of one graph follow each other: the second one finds the compiled kernel in the cache.
+    orders = tuple(dict.fromkeys(args.check_seed or [0]))
     options = {
         "target": args.target,
         "shapes": args.shapes,
@@ -180,11 +200,11 @@ def main(argv: list[str] | None = None) -> int:
     start = time.perf_counter()
     rows = []
     for outcome in WorkerPool(JOB, workers=args.jobs).map(
-        {"path": str(p), **options} for p in paths
+        {"path": str(p), "check_seed": order, **options} for p in paths for order in orders
     ):
         rows.append(row_of(outcome))
         if not args.json and sys.stderr.isatty():
-            print(f"\r{len(rows)} of {len(paths)}", end="", file=sys.stderr)
+            print(f"\r{len(rows)} of {len(paths) * len(orders)}", end="", file=sys.stderr)
     found = summary(rows, time.perf_counter() - start)
     if args.json:
         print(json.dumps({"summary": found, "rows": [asdict(r) for r in rows]}, indent=1))

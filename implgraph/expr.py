@@ -38,6 +38,7 @@ __all__ = [
     "is_single_atom",
     "product",
     "sym",
+    "total",
 ]
 
 MAX_TERMS = 256
@@ -226,6 +227,8 @@ class Expr:
             for m2, c2 in o.terms:
                 m = _mul_monomials(m1, m2)
                 d[m] = d.get(m, 0) + c1 * c2
+            if len(d) > 2 * MAX_TERMS:
+                break  # too many, even if the rest cancels half of them
         return Expr._from_dict(d)
 
     def __rmul__(self, other: int) -> Expr:
@@ -253,19 +256,19 @@ class Expr:
         Raises:
             ExprError: an unbound symbol, a division by zero, or a Ratio that is not an integer.
         """
-        total = 0
+        value = 0
         for m, c in self.terms:
             v = c
             for a, p in m:
                 v *= _eval_atom(a, env or {}) ** p
-            total += v
-        return total
+            value += v
+        return value
 
     def substitute(self, env: Mapping[str, IntLike]) -> Expr:
         """Replace symbols by expressions."""
         if not env or self.is_const:
             return self
-        out = ZERO
+        parts = []
         for m, c in self.terms:
             t = const(c)
             for a, p in m:
@@ -275,8 +278,8 @@ class Expr:
                     r = _REBUILD[a.name](*(x.substitute(env) for x in a.args))
                 for _ in range(p):
                     t = t * r
-            out = out + t
-        return out
+            parts.append(t)
+        return total(parts)
 
     # printing ---------------------------------------------------------------------------------
     def __str__(self) -> str:
@@ -331,6 +334,15 @@ def _mul_monomials(a: Monomial, b: Monomial) -> Monomial:
     for atom, p in b:
         d[atom] = d.get(atom, 0) + p
     return tuple(sorted(d.items(), key=lambda ap: ap[0].key))
+
+
+def total(parts: Iterable[Expr]) -> Expr:
+    """The sum, sorted once: one by one, many parts take time with the square of their number."""
+    d: dict[Monomial, int] = {}
+    for e in parts:
+        for m, c in e.terms:
+            d[m] = d.get(m, 0) + c
+    return Expr._from_dict(d)
 
 
 def product(values: Iterable[IntLike]) -> Expr:

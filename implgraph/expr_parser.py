@@ -1,6 +1,7 @@
 """Reads expressions: what graph files hold, and the printed form of :class:`Expr`.
 
-A recursive-descent parser of our own; nothing is ever evaluated as code, and length, depth and numbers are bounded.
+A recursive-descent parser of our own; nothing is ever evaluated as code.  Length, depth, numbers and what it takes to
+compute the canonical form are bounded, for one expression (:func:`parse`) and for all of an input (:class:`Reader`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,20 @@ from autofuse.implgraph.expr import (
     const,
     is_single_atom,
     sym,
+    total,
 )
 
-__all__ = ["MAX_PARSE_DEPTH", "MAX_PARSE_LENGTH", "parse"]
+__all__ = ["MAX_PARSE_DEPTH", "MAX_PARSE_LENGTH", "Reader", "ir_reader", "parse"]
 
 MAX_PARSE_DEPTH = 64
 MAX_PARSE_LENGTH = 4096
+#: The same for one expression, and for all that differ, of a printed graph.
+MAX_IR_LENGTH = 1 << 16
+MAX_IR_TEXT = 1 << 18
+#: Pairs of terms that products of sums may multiply: a second or two.
+MAX_PAIRS = 1 << 15
+#: Divisions of a sum by a sum in all expressions of an input; each may take a tenth of a second.
+MAX_DIVISIONS = 16
 
 _TOKEN = re.compile(r"\s*(?:([0-9]+)|([A-Za-z_][A-Za-z0-9_]*)|(//|[-+*/%(),]))")
 _SPACE = re.compile(r"\s*")
@@ -44,18 +53,41 @@ _FUNCTIONS = {
 _QUOTIENTS = {"/": Ratio, "//": FloorDiv, "%": Mod, "ceildiv": CeilDiv}
 
 
+class _Budget:
+    """What is left of the work that an expression, or all expressions of an input, may take."""
+
+    def __init__(self, divisions: int) -> None:
+        self.divisions = divisions
+        self.pairs = MAX_PAIRS
+
+    def divide(self, a: Expr, b: Expr, position: int) -> None:
+        """Dividing a sum by a sum takes long."""
+        if len(a.terms) > 1 and len(b.terms) > 1:
+            self.divisions -= 1
+            if self.divisions < 0:
+                raise ExprError("too many divisions of a sum by a sum", position)
+
+    def multiply(self, a: Expr, b: Expr, position: int) -> None:
+        """So do products of sums, which may have few terms in the end or be subtracted again."""
+        if len(a.terms) > 1 and len(b.terms) > 1:
+            self.pairs -= len(a.terms) * len(b.terms)
+            if self.pairs < 0:
+                raise ExprError("too many products of sums", position)
+
+
 class _Parser:
     """Recursive descent over ``+ - * / // %``, parentheses, ceil, floor, min, max, mod."""
 
-    def __init__(self, text: str, known: Callable[[str], bool] | None, max_length: int) -> None:
+    def __init__(
+        self, text: str, known: Callable[[str], bool] | None, max_length: int, budget: _Budget
+    ) -> None:
         if len(text) > max_length:
             raise ExprError(f"expression is longer than {max_length} characters", max_length)
         self.text = text
         self.known = known
         self.tokens: list[tuple[str, str, int]] = []
         self.depth = 0
-        # Dividing a sum by a sum takes long.
-        self.divisions_left = max_length // 512
+        self.budget = budget
         self.i = 0
         pos, end = 0, len(text.rstrip())
         while pos < end:
@@ -87,13 +119,13 @@ class _Parser:
         return e
 
     def sum(self) -> Expr:
-        e = self.term()
+        parts = [self.term()]
         while self.peek() in ("+", "-"):
             op = self.peek()
             self.i += 1
             r = self.term()
-            e = e + r if op == "+" else e - r
-        return e
+            parts.append(r if op == "+" else -r)
+        return parts[0] if len(parts) == 1 else total(parts)
 
     def term(self) -> Expr:
         e = self.factor()
@@ -101,14 +133,15 @@ class _Parser:
             op = self.peek()
             self.i += 1
             r = self.factor()
-            e = e * r if op == "*" else self.quotient(op, e, r)
+            e = self.product(e, r) if op == "*" else self.quotient(op, e, r)
         return e
 
+    def product(self, a: Expr, b: Expr) -> Expr:
+        self.budget.multiply(a, b, self.position())
+        return a * b
+
     def quotient(self, op: str, a: Expr, b: Expr) -> Expr:
-        if len(a.terms) > 1 and len(b.terms) > 1:
-            self.divisions_left -= 1
-            if self.divisions_left < 0:
-                raise ExprError("too many divisions of a sum by a sum", self.position())
+        self.budget.divide(a, b, self.position())
         return _QUOTIENTS[op](a, b)
 
     def factor(self) -> Expr:
@@ -199,7 +232,75 @@ def parse(
     Raises:
         ExprError: with the position of the first problem.
     """
-    parser = _Parser(text, known, max_length)
+    budget = _Budget(max_length // 512)
+    return _parse(text, known, allow_ratio=allow_ratio, max_length=max_length, budget=budget)
+
+
+class Reader:
+    """Reads the expressions of one input, each text once, and no more of them than anyone writes.
+
+    Args:
+        max_text: characters of all expressions that differ.
+        max_length: of one of them.
+        allow_ratio: see :func:`parse`.
+        known: says whether a symbol name is defined; None accepts all names.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_text: int,
+        max_length: int = MAX_PARSE_LENGTH,
+        allow_ratio: bool = False,
+        known: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._max_text = self._text_left = max_text
+        self._max_length = max_length
+        self._allow_ratio = allow_ratio
+        self._known = known
+        self._budget = _Budget(MAX_DIVISIONS)
+        self._found: dict[str, Expr | ExprError] = {}
+
+    def read(self, text: str) -> Expr:
+        """The expression.
+
+        Raises:
+            ExprError: as :func:`parse`, or because the input has too many expressions.
+        """
+        if text not in self._found:
+            self._text_left -= len(text)
+            if self._text_left < 0:
+                raise ExprError(f"all expressions together have over {self._max_text} characters")
+            try:
+                self._found[text] = _parse(
+                    text,
+                    self._known,
+                    allow_ratio=self._allow_ratio,
+                    max_length=self._max_length,
+                    budget=self._budget,
+                )
+            except ExprError as err:
+                self._found[text] = err
+        found = self._found[text]
+        if isinstance(found, ExprError):
+            raise found
+        return found
+
+
+def ir_reader(known: Callable[[str], bool] | None = None) -> Reader:
+    """A reader of what autofuse prints: a printed sum of many buffers is longer than what a user may write."""
+    return Reader(max_text=MAX_IR_TEXT, max_length=MAX_IR_LENGTH, allow_ratio=True, known=known)
+
+
+def _parse(
+    text: str,
+    known: Callable[[str], bool] | None,
+    *,
+    allow_ratio: bool,
+    max_length: int,
+    budget: _Budget,
+) -> Expr:
+    parser = _Parser(text, known, max_length, budget)
     try:
         e = parser.parse()
     except ExprError as err:

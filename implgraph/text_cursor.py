@@ -9,13 +9,11 @@ from enum import Enum
 from typing import TypeVar
 
 from autofuse.implgraph.expr import Expr, ExprError
-from autofuse.implgraph.expr_parser import parse
+from autofuse.implgraph.expr_parser import Reader
 from autofuse.implgraph.graph import Attr
 
 __all__ = ["KEY", "Line", "LineError", "strip_comment"]
 
-#: Longest expression; printed sums of many buffers are longer than what a user may write.
-MAX_EXPR = 1 << 16
 #: A key such as ``.y.dtype``.
 KEY = re.compile(r"\.[A-Za-z_][\w.]*", re.ASCII)
 
@@ -162,7 +160,7 @@ class Line:
                 break
         return out
 
-    def expression(self, known: Callable[[str], bool]) -> Expr:
+    def expression(self, reader: Reader) -> Expr:
         """Everything up to a comma or brace outside parentheses."""
         start, depth = self.i, 0
         while self.i < len(self.text):
@@ -172,7 +170,7 @@ class Line:
             depth += (ch == "(") - (ch == ")")
             self.i += 1
         try:
-            e = parse(self.text[start : self.i], known, allow_ratio=True, max_length=MAX_EXPR)
+            e = reader.read(self.text[start : self.i])
         except ExprError as err:
             raise self.fail(str(err), start + max(err.position, 0)) from None
         self.skip()

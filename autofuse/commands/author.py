@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,10 +40,11 @@ def new(name: str, folder: Path) -> Outcome:
     schema_path = folder / SCHEMA_FILE
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as f:
-            f.write(text)
+        if path.exists():
+            raise FileExistsError
         # Ours by its name: always the one of this version.
-        schema_path.write_text(_text(graph_schema()), encoding="utf-8")
+        _place(schema_path, _text(graph_schema()))
+        _place(path, text)
     except FileExistsError:
         raise AutofuseError.of(
             "AF5005",
@@ -59,6 +62,26 @@ def new(name: str, folder: Path) -> Outcome:
         screen.print(f"next: autofuse verify {path}", soft_wrap=True)
 
     return Outcome({"graph": str(path), "schema": str(schema_path)}, show)
+
+
+def _place(path: Path, text: str) -> None:
+    """Write a file under another name and rename it, so that it is there whole or not at all."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as f:
+            f.write(text)
+        # A temporary file is for its owner only.
+        part.chmod(0o666 & ~_umask())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    found = os.umask(0)
+    os.umask(found)
+    return found
 
 
 def _text(value: object) -> str:

@@ -16,7 +16,7 @@ from autofuse.frontends.native_model import InputModel, SymbolModel
 from autofuse.frontends.pydantic_errors import did_you_mean
 from autofuse.implgraph.dtypes import BY_NAME, DType, dtype
 from autofuse.implgraph.expr import Expr, ExprError, const, sym
-from autofuse.implgraph.expr_parser import parse
+from autofuse.implgraph.expr_parser import Reader
 from autofuse.implgraph.fusion import Symbol, Tensor
 
 __all__ = ["Definitions", "Shape", "valid"]
@@ -55,8 +55,9 @@ class Definitions:
         # Symbol of the file -> identifier; None for one whose definition is in error.
         self.symbols: dict[str, str | None] = {}
         self.any_symbol = False
-        self.read_texts: dict[str, Expr | ExprError] = {}
-        self.text_left = MAX_TEXT
+        self.reader = Reader(
+            max_text=MAX_TEXT, known=lambda n: self.any_symbol or n in self.symbols
+        )
         # Tensor of the file -> tensor; None: defined, but in error or dependent on an error.
         self.tensors: dict[str, Tensor | None] = {}
         self.defined_at: dict[str, str] = {}
@@ -106,7 +107,7 @@ class Definitions:
                 return None
             return const(raw)
         try:
-            e = self.parsed(raw)
+            e = self.reader.read(raw)
             if not is_moderate(e):
                 raise ExprError("too large numbers")
         except ValueError as error:
@@ -122,23 +123,6 @@ class Definitions:
         return e.substitute(
             {n: sym(new) for n in e.symbols() if (new := self.symbols[n]) is not None and new != n}
         )
-
-    def parsed(self, text: str) -> Expr:
-        """``parse``, once per text; an ExprError when the file has more of them than anyone writes."""
-        if text not in self.read_texts:
-            self.text_left -= len(text)
-            if self.text_left < 0:
-                raise ExprError(f"the expressions of the file have over {MAX_TEXT} characters")
-            try:
-                found = parse(text, lambda n: self.any_symbol or n in self.symbols)
-            except ExprError as e:
-                self.read_texts[text] = e
-                raise
-            self.read_texts[text] = found
-        known = self.read_texts[text]
-        if isinstance(known, ExprError):
-            raise known
-        return known
 
     def expressions(self, raw: Sequence[int | str], pointer: str) -> Shape | None:
         """Sizes; None if one of them is in error."""

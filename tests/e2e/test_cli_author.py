@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from autofuse.commands.author import new
+
 
 def test_schema_is_a_json_schema(autofuse: Callable) -> None:
     done = autofuse("schema")
@@ -35,6 +37,21 @@ def test_new_into_another_folder(autofuse: Callable, tmp_path: Path) -> None:
         "schema": "deep/graphs/graph.schema.json",
     }
     assert (tmp_path / "deep" / "graphs" / "ops_first.json").is_file()
+
+
+def test_new_leaves_no_part_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both files appear by a rename of one that is whole: whoever ends before leaves none of that name."""
+    seen = []
+
+    def stopped(part: Path, path: Path) -> None:
+        seen.append((path.name, json.loads(part.read_text())))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        new("first", tmp_path)
+    assert [name for name, _ in seen] == ["graph.schema.json"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_new_does_not_overwrite(autofuse: Callable, tmp_path: Path) -> None:

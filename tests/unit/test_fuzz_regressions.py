@@ -14,6 +14,7 @@ from autofuse.frontends import parse_graph
 from autofuse.frontends.json_positions import MAX_VALUES
 from autofuse.implgraph.expr import ExprError
 from autofuse.implgraph.expr_parser import parse
+from autofuse.implgraph.serialise import from_json, to_json
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -134,6 +135,66 @@ def test_expressions_of_a_file_have_a_limit() -> None:
     with within(4, 200):
         found = codes(graph(inputs=inputs, symbols={"s": {"max": 4}}))
     assert "AF1108" in found
+
+
+def dense(i: int, n: int = 15) -> str:
+    """A product of 16 and n symbols: 16 * n terms."""
+    names = LETTERS + LETTERS.upper()
+    first, second = names[:16], names[16 : 16 + n]
+    return f"({'+'.join(first)})*({'+'.join(second)})+{i}"
+
+
+def dense_graph(shapes: list[list[str]]) -> str:
+    inputs = [{"name": f"x{i}", "dtype": "float32", "shape": s} for i, s in enumerate(shapes)]
+    symbols = {c: {"max": 100} for c in LETTERS + LETTERS.upper()}
+    node = {"name": "n", "op": "Relu", "inputs": ["x0"], "outputs": ["y"]}
+    return graph(inputs=inputs, nodes=[node], symbols=symbols)
+
+
+DENSE: dict[str, list[list[str]]] = {
+    # 30 s: renaming the symbols of a sum took time with the square of its terms.
+    "sums": [[dense(i)] for i in range(800)],
+    # Minutes: the product of the sizes has 57600 terms, and is refused.
+    "rows": [[dense(2 * i), dense(2 * i + 1)] for i in range(400)],
+    # 52 s: eight divisions in each of many expressions.
+    "quotients": [["+".join([f"ceil({dense(i)}/(a+b))"] * 8)] for i in range(40)],
+    "differences": [[f"{'-'.join([f'({dense(0)})'] * 40)}+{i}"] for i in range(20)],
+}
+
+
+@pytest.mark.parametrize("kind", DENSE)
+def test_sums_of_many_terms(kind: str) -> None:
+    text = dense_graph(DENSE[kind])
+    with within(9, 200):
+        assert set(codes(text)) <= {"AF1108", "AF1109"}
+
+
+def test_a_sum_of_many_terms_may_be_used() -> None:
+    text = dense_graph([[dense(0)]] * 50)
+    with within(9, 100):
+        assert len(parse_graph(text).inputs) == 50
+
+
+def ir_of(sizes: list[str]) -> str:
+    """The JSON form of a graph with these sizes in place of those of its input."""
+    found = to_json(parse_graph(graph()))
+    tensors: Any = found["tensors"]
+    tensors["x"]["shape"] = sizes
+    return json.dumps(found)
+
+
+@pytest.mark.parametrize("kind", DENSE)
+def test_sums_of_many_terms_in_json_form(kind: str) -> None:
+    text = ir_of([e for shape in DENSE[kind] for e in shape])
+    with within(9, 200), pytest.raises(AutofuseError) as caught:
+        from_json(json.loads(text))
+    assert {d.code for d in caught.value.diagnostics} == {"AF1108"}
+
+
+def test_expressions_of_a_json_form_have_a_limit() -> None:
+    text = ir_of(["+".join(["s"] * 4000) + f"+{i}" for i in range(100)])
+    with within(9, 200), pytest.raises(AutofuseError, match="all expressions together"):
+        from_json(json.loads(text))
 
 
 def test_an_expression_may_be_used_often() -> None:
