@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from autofuse.implgraph.dtypes import BY_NAME, DType
+from autofuse.implgraph.expr import const
 from autofuse.implgraph.infer import broadcast_shapes
-from autofuse.implgraph.ops import Attr, Attrs, Call, OpDef, Shape
+from autofuse.implgraph.ops import ANY, Attr, Attrs, Call, OpDef, Shape
+from autofuse.implgraph.scratch import TRANSPOSE_BYTES
 
 __all__ = ["ROWS"]
 
@@ -42,14 +45,20 @@ def _both(call: Call) -> Mapping[str, Call]:
     return {"2201": call, "2002": call}
 
 
-def _scalar(name: str) -> OpDef:
+#: Bits do not know a sign: unsigned sums and products are those of the signed type.
+WRAPPING = {"uint16": "int16", "uint32": "int32"}
+
+
+def _scalar(
+    name: str, dtypes: frozenset[str] = ARITH, as_type: Mapping[str, str] | None = None
+) -> OpDef:
     return OpDef(
         name,
         (2, 2),
         _first,
         _shape,
         "elewise",
-        calls=_both(Call(name, "scalar", ARITH)),
+        calls=_both(Call(name.replace("Relus", "Relu"), "scalar", dtypes, as_type or {})),
         cost="unary",
         user=False,
     )
@@ -65,6 +74,8 @@ def _structural(name: str, compute_type: str, attrs: tuple[Attr, ...] = ()) -> O
     )
 
 
+_PIECE = Attr("piece", "bool", False, doc="other Stores write the rest of it, once scheduled")
+
 ROWS: tuple[OpDef, ...] = (
     _structural("Data", "data", (Attr("index", "int", doc="position among the inputs"),)),
     _structural(
@@ -73,13 +84,44 @@ ROWS: tuple[OpDef, ...] = (
         (
             Attr("index", "int", doc="position among the outputs"),
             Attr("inout", "int", -1, doc="position of the input whose memory it overwrites"),
+            _PIECE,
         ),
     ),
-    _structural("Scalar", "scalar", (Attr("value", "float", doc="compile-time value"),)),
+    _structural(
+        "Scalar",
+        "scalar",
+        (
+            Attr("value", "float", 0.0, doc="compile-time value"),
+            Attr(
+                "expr",
+                "str",
+                "",
+                doc="instead: an expression of the graph's symbols, known when the kernel starts",
+            ),
+        ),
+    ),
+    # Memory between two groups: what the Stores before it write, the Loads after it read.
+    replace(
+        _structural(
+            "Workspace",
+            "workspace",
+            (
+                Attr("index", "int", doc="position among the workspaces"),
+                Attr("size", "str", doc="elements, an expression of the graph's symbols"),
+                Attr(
+                    "offset", "str", "0", doc="first byte in the kernel's workspace, once scheduled"
+                ),
+                _PIECE,
+            ),
+        ),
+        # In a scheduled group that reads it, its Stores are in another group.
+        arity=(0, ANY),
+    ),
     _structural("Load", "load"),
     _structural("Store", "store"),
-    _scalar("Adds"),
-    _scalar("Muls"),
+    _scalar("Adds", ARITH | WRAPPING.keys(), WRAPPING),
+    _scalar("Muls", ARITH | WRAPPING.keys(), WRAPPING),
+    _scalar("LeakyRelus", FLOATS),
     _scalar("Maxs"),
     _scalar("Mins"),
     OpDef(
@@ -160,6 +202,26 @@ ROWS: tuple[OpDef, ...] = (
             )
         ),
         cost="unary",
+        user=False,
+    ),
+    # [a, x, y] -> [a, y, x] in UB: how a tile lies for a copy, and how it lies for the calls of its group.
+    OpDef(
+        "UbTranspose",
+        (1, 1),
+        _first,
+        _shape,
+        "transpose",
+        calls=_both(
+            Call(
+                "autofuse::TransposeRows",
+                "transpose",
+                frozenset({"int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"}),
+                as_type=BITS,
+                tmp=lambda elements, dtype: const(TRANSPOSE_BYTES),
+                inplace=False,
+            )
+        ),
+        cost="transpose",
         user=False,
     ),
     OpDef(

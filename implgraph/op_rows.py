@@ -6,14 +6,42 @@ NumPy in float64 or exact integers.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from autofuse.implgraph.dtypes import BY_NAME, DType
+from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import Expr, Max, const
+from autofuse.implgraph.long_forms import or_long
+from autofuse.implgraph.op_forms import (
+    ARITH,
+    BY_MODE,
+    FLOATS,
+    MODULAR,
+    WRAPPING,
+    expand_abs,
+    expand_addn,
+    expand_axpy,
+    expand_clip,
+    expand_compare,
+    expand_div,
+    expand_extremum,
+    expand_fill,
+    expand_identity,
+    expand_logic,
+    expand_neg,
+    expand_pow_of,
+    expand_reciprocal,
+    expand_relu,
+    expand_rounding,
+    expand_rsqrt,
+    expand_select,
+    expand_sigmoid,
+    expand_sign,
+    expand_sub,
+    scalar_form,
+)
 from autofuse.implgraph.op_rules import (
     any_dtype,
     broadcast_shape,
@@ -21,180 +49,28 @@ from autofuse.implgraph.op_rules import (
     cast_reference,
     compare_dtype,
     erf,
+    fill_dtype,
     float_dtype,
-    logical_dtype,
     number_dtype,
+    power,
     reference_of,
     reshape_shape,
     select_dtype,
     sum_all,
     target_shape,
+    truth_dtype,
 )
-from autofuse.implgraph.ops import ANY, Attr, Attrs, Call, OpDef, OpSink
+from autofuse.implgraph.ops import ANY, Attr, Call, OpDef
 
 __all__ = ["ROWS"]
 
 A2 = "2201"
 P310 = "2002"
-FLOATS = frozenset({"float16", "float32"})
-ARITH = frozenset({"int16", "int32", "float16", "float32"})
 BF16 = {"bfloat16": "float32"}
 HALF = {"bfloat16": "float32", "float16": "float32"}
-
-
-# expansions -----------------------------------------------------------------------------------
-
-
-def _scalar_form(device_op: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
-    """A commutative binary op with one uniform operand becomes its scalar form."""
-
-    def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-        a, b = xs
-        if s.dtype_of(a).name not in ARITH or s.is_uniform(a) == s.is_uniform(b):
-            return None
-        return s.emit(device_op, (b, a) if s.is_uniform(a) else (a, b))
-
-    return expand
-
-
-def _negated(s: OpSink, x: Any) -> Any:
-    c = s.constant_of(x)
-    if c is not None:
-        return s.constant(-c, s.dtype_of(x))
-    return s.emit("Muls", (x, s.constant(-1, s.dtype_of(x))))
-
-
-def _expand_sub(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    a, b = xs
-    if s.dtype_of(a).name not in ARITH or s.is_uniform(a) == s.is_uniform(b):
-        return None
-    if s.is_uniform(b):
-        return s.emit("Adds", (a, _negated(s, b)))
-    return s.emit("Adds", (_negated(s, b), a))
-
-
-def _expand_neg(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    return _negated(s, xs[0]) if s.dtype_of(xs[0]).name in ARITH else None
-
-
-def _expand_div(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """A power of two divides exactly by multiplying with its reciprocal; nothing else does."""
-    c = s.constant_of(xs[1])
-    if (
-        s.dtype_of(xs[0]).name not in FLOATS
-        or c is None
-        or s.is_uniform(xs[0])
-        or c == 0
-        or not math.isfinite(c)
-    ):
-        return None
-    mantissa, exponent = math.frexp(c)
-    if abs(mantissa) != 0.5 or abs(exponent) > 12:
-        return None
-    return s.emit("Muls", (xs[0], s.constant(1.0 / c, s.dtype_of(xs[0]))))
-
-
-def _expand_pow(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    x, c = xs[0], s.constant_of(xs[1])
-    if c == 1:
-        return x
-    if c == 2:
-        return s.emit("Mul", (x, x))
-    if c == 3:
-        return s.emit("Mul", (s.emit("Mul", (x, x)), x))
-    if c == -1:
-        return s.emit("Div", (s.constant(1, s.dtype_of(x)), x))
-    return None
-
-
-def _expand_rsqrt(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """The chip's Rsqrt is a table look-up good to 2e-4; a root and a division are accurate."""
-    return s.emit("Div", (s.constant(1, s.dtype_of(xs[0])), s.emit("Sqrt", (xs[0],))))
-
-
-def _expand_reciprocal(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """As Rsqrt: the chip's Reciprocal is an approximation."""
-    return s.emit("Div", (s.constant(1, s.dtype_of(xs[0])), xs[0]))
-
-
-def _expand_sigmoid(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    e = s.emit("Exp", (_negated(s, xs[0]),))
-    return s.emit(
-        "Div",
-        (s.constant(1, s.dtype_of(xs[0])), s.emit("Add", (e, s.constant(1, s.dtype_of(xs[0]))))),
-    )
-
-
-def _expand_addn(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    out = xs[0]
-    for x in xs[1:]:
-        out = s.emit("Add", (out, x))
-    return out
-
-
-def _expand_identity(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    return xs[0]
-
-
-def _expand_rounding(mode: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
-    def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-        if s.dtype_of(xs[0]).name != "float32":
-            return None
-        return s.emit("Cast", xs, {"dtype": "float32", "round": mode}, BY_NAME["float32"])
-
-    return expand
-
-
-def _expand_compare(mode: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
-    """Floats compare directly; int32 has only EQ on the chip, the rest follows from Max, Min and Not."""
-
-    def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-        a, b = xs
-        d = s.dtype_of(a).name
-        if d in FLOATS:
-            if s.is_uniform(b) and not s.is_uniform(a):
-                return s.emit("CompareScalar", (a, b), {"mode": mode})
-            if s.is_uniform(a) and not s.is_uniform(b):
-                return s.emit("CompareScalar", (b, a), {"mode": _SWAPPED[mode]})
-            return s.emit("Compare", (a, b), {"mode": mode})
-        if d == "int32":
-            if mode in ("GE", "LE"):
-                edge = s.emit("Maximum" if mode == "GE" else "Minimum", (a, b))
-                return s.emit("Compare", (edge, a), {"mode": "EQ"})
-            if mode == "EQ":
-                return s.emit("Compare", (a, b), {"mode": "EQ"})
-            return s.emit("MaskNot", (s.emit(_BY_MODE[_NEGATED[mode]], (a, b)),))
-        return None
-
-    return expand
-
-
-_SWAPPED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
-_NEGATED = {"LT": "GE", "GT": "LE", "NE": "EQ"}
-_BY_MODE = {
-    "EQ": "Equal",
-    "NE": "NotEqual",
-    "LT": "Less",
-    "LE": "LessEqual",
-    "GT": "Greater",
-    "GE": "GreaterEqual",
-}
-
-
-def _expand_select(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    cond, a, b = xs
-    if s.dtype_of(a).name not in ("float16", "float32", "int32", "int16", "bfloat16"):
-        return None
-    if s.is_uniform(a) and not s.is_uniform(b):
-        return s.emit("SelectMask", (s.emit("MaskNot", (cond,)), b, a))
-    return s.emit("SelectMask", (cond, a, b))
-
-
-def _expand_mask(op: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
-    def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-        return s.emit(op, xs)
-
-    return expand
+BYTES = {"int8": "int16", "uint8": "int16"}
+#: Half holds every byte, and orders them.
+ORDERED = {"int8": "float16", "uint8": "float16"}
 
 
 # tmp-buffer rules (bytes for n elements), Ascend C documentation of the advanced APIs -------------
@@ -216,9 +92,13 @@ def _power_tmp(n: Expr, d: DType) -> Expr:
 
 
 def _calls(
-    api: str, style: str, dtypes: frozenset[str], tmp: Callable[[Expr, DType], Expr] | None = None
+    api: str,
+    style: str,
+    dtypes: frozenset[str],
+    tmp: Callable[[Expr, DType], Expr] | None = None,
+    as_type: Mapping[str, str] | None = None,
 ) -> Mapping[str, Call]:
-    call = Call(api, style, dtypes, tmp=tmp, inplace=tmp is None)
+    call = Call(api, style, dtypes, as_type or {}, tmp=tmp, inplace=tmp is None)
     return {A2: call, P310: call}
 
 
@@ -228,7 +108,8 @@ def _unary(name: str, api: str, fn: Callable[..., Any], **kw: Any) -> OpDef:
         "promote": BF16,
         "cost": "unary",
     } | kw
-    return OpDef(name, (1, 1), float_dtype, broadcast_shape, "elewise", reference_of(fn), **fields)
+    rule = fields.pop("dtype_rule", float_dtype)
+    return OpDef(name, (1, 1), rule, broadcast_shape, "elewise", reference_of(fn), **fields)
 
 
 def _advanced(
@@ -263,28 +144,58 @@ def _comparison(name: str, mode: str, fn: Callable[..., Any]) -> OpDef:
         broadcast_shape,
         "elewise",
         reference_of(fn),
-        expand=_expand_compare(mode),
+        expand=or_long(BY_MODE[mode], expand_compare(mode)),
         promote={
             "bfloat16": "float32",
             "int16": "float32",
+            "uint16": "float32",
             "int8": "float16",
             "uint8": "float16",
             "bool": "float16",
         },
         cost="compare",
         ulp=0.0,
+        aliases=(mode.capitalize(),),
         doc=f"bool result; NaN compares as IEEE 754 ({mode})",
     )
 
 
-_NEG_PROMOTE = {"bfloat16": "float32"}
-
 ROWS: tuple[OpDef, ...] = (
-    _unary("Abs", "Abs", np.abs, doc="absolute value"),
+    _unary(
+        "Abs",
+        "Abs",
+        np.abs,
+        dtype_rule=number_dtype,
+        expand=or_long("Abs", expand_abs),
+        promote=BF16 | {"int8": "int16"},
+        ulp=0.0,
+        doc="absolute value; that of the least integer is itself",
+    ),
+    _unary(
+        "Sign",
+        "Sign",
+        np.sign,
+        dtype_rule=number_dtype,
+        calls={},
+        expand=or_long("Sign", expand_sign),
+        promote=BF16 | {"int8": "float16", "uint8": "float16", "uint16": "int32"},
+        ulp=0.0,
+        doc="-1, 0 or 1; NaN stays",
+    ),
     _unary("Exp", "Exp", np.exp, cost="exp", ulp=2.0, doc="e**x"),
     _unary("Ln", "Ln", np.log, cost="exp", ulp=2.0, aliases=("Log",), doc="natural logarithm"),
     _unary("Sqrt", "Sqrt", np.sqrt, cost="exp", ulp=1.0, doc="square root"),
-    _unary("Relu", "Relu", lambda x: np.where(x <= 0, 0.0, x), doc="max(x, +0); NaN stays"),
+    _unary(
+        "Relu",
+        "Relu",
+        lambda x: np.where(x <= 0, x.dtype.type(0), x),
+        dtype_rule=number_dtype,
+        calls=_calls("Relu", "unary", FLOATS | {"int32"}),
+        expand=expand_relu,
+        promote=BF16 | {"int8": "float16"},
+        ulp=0.0,
+        doc="max(x, +0); NaN stays",
+    ),
     _advanced("Tanh", "Tanh", np.tanh, 4, 1, cost="tanh", doc="hyperbolic tangent"),
     _advanced("Erf", "Erf", erf, 8, 3, cost="erf", doc="error function"),
     _advanced("Sin", "Sin", np.sin, 8, 3, cost="erf", doc="sine"),
@@ -292,28 +203,37 @@ ROWS: tuple[OpDef, ...] = (
     _composite(
         "Rsqrt",
         lambda x: 1.0 / np.sqrt(x),
-        _expand_rsqrt,
+        expand_rsqrt,
         ulp=1.5,
         doc="1/sqrt(x), as Sqrt and Div",
     ),
     _composite(
         "Reciprocal",
         lambda x: 1.0 / x,
-        _expand_reciprocal,
+        expand_reciprocal,
         ulp=1.0,
         aliases=("Inv",),
         doc="1/x, as Div",
     ),
     _composite(
-        "Sigmoid", lambda x: 1.0 / (1.0 + np.exp(-x)), _expand_sigmoid, ulp=4.0, doc="1/(1+exp(-x))"
+        "Sigmoid",
+        lambda x: 1.0 / (1.0 + np.exp(-x)),
+        expand_sigmoid,
+        ulp=4.0,
+        doc="1/(1+exp(-x)); subnormal results may be 0",
     ),
     _composite(
-        "Square", lambda x: x * x, lambda s, xs, attrs: s.emit("Mul", (xs[0], xs[0])), doc="x*x"
+        "Square",
+        lambda x: x * x,
+        or_long("Square", lambda s, xs, attrs: s.emit("Mul", (xs[0], xs[0]))),
+        dtype_rule=number_dtype,
+        promote=BF16 | BYTES,
+        doc="x*x",
     ),
     _composite(
         "Floor",
         np.floor,
-        _expand_rounding("FLOOR"),
+        expand_rounding("FLOOR"),
         promote=HALF,
         ulp=0.0,
         doc="largest integer <= x",
@@ -321,7 +241,7 @@ ROWS: tuple[OpDef, ...] = (
     _composite(
         "Ceil",
         np.ceil,
-        _expand_rounding("CEIL"),
+        expand_rounding("CEIL"),
         promote=HALF,
         ulp=0.0,
         doc="smallest integer >= x",
@@ -329,13 +249,13 @@ ROWS: tuple[OpDef, ...] = (
     _composite(
         "Round",
         np.rint,
-        _expand_rounding("RINT"),
+        expand_rounding("RINT"),
         promote=HALF,
         ulp=0.0,
         doc="nearest integer, ties to even",
     ),
     _composite(
-        "Trunc", np.trunc, _expand_rounding("TRUNC"), promote=HALF, ulp=0.0, doc="integer part"
+        "Trunc", np.trunc, expand_rounding("TRUNC"), promote=HALF, ulp=0.0, doc="integer part"
     ),
     OpDef(
         "Neg",
@@ -344,8 +264,8 @@ ROWS: tuple[OpDef, ...] = (
         broadcast_shape,
         "elewise",
         reference_of(np.negative),
-        expand=_expand_neg,
-        promote=_NEG_PROMOTE,
+        expand=or_long("Neg", expand_neg),
+        promote=BF16 | BYTES,
         cost="unary",
         doc="-x",
     ),
@@ -354,21 +274,41 @@ ROWS: tuple[OpDef, ...] = (
         "Add",
         np.add,
         ARITH,
-        expand=_scalar_form("Adds"),
+        calls=_calls("Add", "binary", MODULAR, as_type=WRAPPING),
+        promote=BF16 | BYTES,
+        expand=or_long("Add", scalar_form("Adds")),
         aliases=("TensorAdd",),
-        doc="a + b",
+        doc="a + b; integers wrap",
     ),
-    _binary("Sub", "Sub", np.subtract, ARITH, expand=_expand_sub, doc="a - b"),
-    _binary("Mul", "Mul", np.multiply, ARITH, expand=_scalar_form("Muls"), doc="a * b"),
+    _binary(
+        "Sub",
+        "Sub",
+        np.subtract,
+        ARITH,
+        calls=_calls("Sub", "binary", MODULAR, as_type=WRAPPING),
+        promote=BF16 | BYTES,
+        expand=or_long("Sub", expand_sub),
+        doc="a - b; integers wrap",
+    ),
+    _binary(
+        "Mul",
+        "Mul",
+        np.multiply,
+        ARITH,
+        calls=_calls("Mul", "binary", MODULAR, as_type=WRAPPING),
+        promote=BF16 | BYTES,
+        expand=or_long("Mul", scalar_form("Muls")),
+        doc="a * b; integers wrap",
+    ),
     _binary(
         "Div",
         "Div",
         np.divide,
         FLOATS,
-        expand=_expand_div,
+        expand=expand_div,
         cost="div",
         ulp=1.0,
-        aliases=("RealDiv", "TrueDiv"),
+        aliases=("RealDiv",),
         doc="a / b, floats",
     ),
     _binary(
@@ -376,7 +316,8 @@ ROWS: tuple[OpDef, ...] = (
         "Max",
         np.maximum,
         ARITH,
-        expand=_scalar_form("Maxs"),
+        expand=or_long("Maximum", expand_extremum("Maximum", "Maxs")),
+        promote=BF16 | ORDERED | {"uint16": "int32"},
         ulp=0.0,
         doc="larger; NaN wins",
     ),
@@ -385,23 +326,24 @@ ROWS: tuple[OpDef, ...] = (
         "Min",
         np.minimum,
         ARITH,
-        expand=_scalar_form("Mins"),
+        expand=or_long("Minimum", expand_extremum("Minimum", "Mins")),
+        promote=BF16 | ORDERED | {"uint16": "int32"},
         ulp=0.0,
         doc="smaller; NaN wins",
     ),
     OpDef(
         "Pow",
         (2, 2),
-        float_dtype,
+        number_dtype,
         broadcast_shape,
         "elewise",
-        reference_of(np.power),
-        calls=_calls("Power", "advanced_binary", FLOATS, _power_tmp),
-        expand=_expand_pow,
-        promote=BF16,
+        reference_of(power),
+        calls=_calls("Power", "advanced_binary", FLOATS | {"int32"}, _power_tmp),
+        expand=expand_pow_of,
+        promote=BF16 | {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32"},
         cost="pow",
         ulp=8.0,
-        doc="a ** b",
+        doc="a ** b; accuracy set by Ascend's Power; integers wrap, a negative exponent leaves the integer part",
     ),
     OpDef(
         "AddN",
@@ -410,7 +352,7 @@ ROWS: tuple[OpDef, ...] = (
         broadcast_shape,
         "elewise",
         sum_all,
-        expand=_expand_addn,
+        expand=expand_addn,
         doc="sum of all inputs, left to right",
     ),
     _comparison("Equal", "EQ", np.equal),
@@ -422,35 +364,50 @@ ROWS: tuple[OpDef, ...] = (
     OpDef(
         "LogicalAnd",
         (2, 2),
-        logical_dtype,
+        truth_dtype,
         broadcast_shape,
         "elewise",
         reference_of(np.logical_and),
-        expand=_expand_mask("MaskAnd"),
+        expand=expand_logic("MaskAnd"),
         cost="unary",
-        doc="a and b",
+        ulp=0.0,
+        doc="a and b; of numbers: not 0",
     ),
     OpDef(
         "LogicalOr",
         (2, 2),
-        logical_dtype,
+        truth_dtype,
         broadcast_shape,
         "elewise",
         reference_of(np.logical_or),
-        expand=_expand_mask("MaskOr"),
+        expand=expand_logic("MaskOr"),
         cost="unary",
-        doc="a or b",
+        ulp=0.0,
+        doc="a or b; of numbers: not 0",
     ),
     OpDef(
         "LogicalNot",
         (1, 1),
-        logical_dtype,
+        truth_dtype,
         broadcast_shape,
         "elewise",
         reference_of(np.logical_not),
-        expand=_expand_mask("MaskNot"),
+        expand=expand_logic("MaskNot"),
         cost="unary",
-        doc="not a",
+        ulp=0.0,
+        doc="not a; of a number: equal to 0",
+    ),
+    OpDef(
+        "LogicalXor",
+        (2, 2),
+        truth_dtype,
+        broadcast_shape,
+        "elewise",
+        reference_of(np.logical_xor),
+        expand=expand_logic("MaskXor"),
+        cost="unary",
+        ulp=0.0,
+        doc="one of a and b; of numbers: not 0",
     ),
     OpDef(
         "Select",
@@ -459,12 +416,51 @@ ROWS: tuple[OpDef, ...] = (
         broadcast_shape,
         "elewise",
         reference_of(np.where),
-        expand=_expand_select,
+        expand=or_long("Select", expand_select),
         promote={"int8": "float16", "uint8": "float16", "bool": "float16"},
         cost="select",
         ulp=0.0,
         aliases=("Where",),
         doc="a where the condition holds, else b",
+    ),
+    OpDef(
+        "MaskedFill",
+        (3, 3),
+        fill_dtype,
+        broadcast_shape,
+        "elewise",
+        reference_of(lambda x, mask, value: np.where(mask, value, x)),
+        expand=expand_fill,
+        cost="select",
+        ulp=0.0,
+        doc="c where the bool b holds, else a",
+    ),
+    OpDef(
+        "ClipByValue",
+        (3, 3),
+        number_dtype,
+        broadcast_shape,
+        "elewise",
+        reference_of(lambda x, low, high: np.minimum(np.maximum(x, low), high)),
+        expand=expand_clip,
+        ulp=0.0,
+        aliases=("Clip", "Clamp"),
+        doc="min(max(a, b), c); NaN stays",
+    ),
+    OpDef(
+        "Axpy",
+        (2, 2),
+        number_dtype,
+        broadcast_shape,
+        "elewise",
+        lambda xs, attrs: xs[0] + xs[1] * xs[1].dtype.type(attrs.get("alpha", 1.0)),
+        attrs=(
+            Attr("alpha", "float", 1.0, doc="factor of the second input; integral for integers"),
+        ),
+        expand=expand_axpy,
+        promote=BF16 | BYTES,
+        ulp=1.0,
+        doc="a + alpha * b",
     ),
     OpDef(
         "Cast",
@@ -484,7 +480,7 @@ ROWS: tuple[OpDef, ...] = (
         ),
         calls={A2: Call("Cast", "cast", frozenset()), P310: Call("Cast", "cast", frozenset())},
         cost="cast",
-        doc="conversion; to integers it truncates and saturates",
+        doc="conversion; a float to an integer truncates and saturates, NaN is 0; integers wrap",
     ),
     OpDef(
         "Broadcast",
@@ -518,7 +514,7 @@ ROWS: tuple[OpDef, ...] = (
         broadcast_shape,
         "elewise",
         lambda xs, attrs: xs[0],
-        expand=_expand_identity,
+        expand=expand_identity,
         cost="none",
         ulp=0.0,
         doc="the input itself",

@@ -16,19 +16,25 @@ from autofuse.implgraph.ops import Attrs, OpError, Shape
 __all__ = [
     "ROUNDING",
     "any_dtype",
+    "bits_dtype",
     "broadcast_shape",
     "cast_dtype",
     "cast_reference",
     "compare_dtype",
     "erf",
+    "fill_dtype",
     "float_dtype",
+    "integer_dtype",
     "logical_dtype",
     "number_dtype",
+    "power",
     "reference_of",
     "reshape_shape",
+    "same_dtype",
     "select_dtype",
     "sum_all",
     "target_shape",
+    "truth_dtype",
 ]
 
 
@@ -60,6 +66,18 @@ def _only(kinds: str, what: str) -> Callable[[Sequence[DType], Attrs], DType]:
 float_dtype = _only("f", "a float type")
 number_dtype = _only("fiu", "a number type")
 logical_dtype = _only("b", "bool")
+integer_dtype = _only("iu", "an integer type")
+bits_dtype = _only("iub", "an integer type or bool")
+
+
+def truth_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """bool, from inputs of any dtypes."""
+    return BY_NAME["bool"]
+
+
+def fill_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """MaskedFill: a value of the tensor's dtype where the bool in between holds."""
+    return select_dtype((dtypes[1], dtypes[0], dtypes[2]), attrs)
 
 
 def compare_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
@@ -147,6 +165,15 @@ def erf(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
 
 
+def power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Power a ** b; integers modulo 2^64, and with a negative exponent the integer part of the quotient."""
+    if a.dtype.kind not in "iu":
+        return np.asarray(np.power(a, b))
+    whole = np.power(a, np.maximum(b, 0).astype(a.dtype))
+    below = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1).astype(np.int64), 0))
+    return np.asarray(np.where(b < 0, below.astype(a.dtype), whole))
+
+
 def sum_all(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     """Reference of AddN: the sum, left to right."""
     out = xs[0]
@@ -179,8 +206,4 @@ def cast_reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     mode = attrs.get("round") or ("TRUNC" if to.kind in "iu" else "")
     if mode and x.dtype.kind == "f":
         return np.asarray(ROUNDING[mode](x))
-    if to.kind in "iu" and x.dtype.kind in "iu" and to.bits < 64:
-        # As the chip's Cast does, and unlike astype, which wraps.
-        limits = np.iinfo(to.name)
-        return np.asarray(np.clip(x, limits.min, limits.max))
     return np.asarray(x)

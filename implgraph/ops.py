@@ -1,9 +1,11 @@
 """The op registry: one row per op, from which everything else derives.
 
 A row gives name, arity, dtype rule, shape rule, NumPy reference, the Ascend C call per architecture (or the expansion
-into other ops), the tmp-buffer rule and the cost row.  The rows are in ``op_rows.py`` (ops that users write) and
-``device_rows.py`` (ops that lowering and legalisation introduce).  Frontends, inference, legalisation, code generation,
-the oracle and ``docs/support.md`` read rows; nothing else knows an op by name.
+into other ops), the tmp-buffer rule and the cost row.  The rows that users write are in ``op_rows.py``,
+``math_rows.py``, ``integer_rows.py``, ``activation_rows.py``, ``special_rows.py``, ``bessel_rows.py``,
+``reduce_rows.py`` and ``movement_rows.py``; those that lowering and legalisation introduce in ``device_rows.py`` and
+``bit_rows.py``.  Frontends, inference, legalisation, code generation, the oracle and ``docs/support.md`` read rows;
+nothing else knows an op by name.
 """
 
 from __future__ import annotations
@@ -122,7 +124,8 @@ class OpDef:
         arity: smallest and largest number of inputs.
         dtype_rule: result dtype from input dtypes; raises OpError.
         shape_rule: result shape from input shapes; raises OpError.
-        compute_type: ``elewise broadcast cast view load store data output scalar`` as printed in the ImplGraph.
+        compute_type: ``elewise broadcast view reduce iota load store data output scalar workspace`` as printed in the
+            ImplGraph; ``transpose slice concat pad composite scan gather`` for ops that lowering leaves none of.
         reference: NumPy function on float64 (floats) or exact integer arrays; shapes broadcast as NumPy's do.
         attrs: attributes it takes.
         calls: Ascend C call by architecture name; empty for ops that never reach the device.
@@ -130,9 +133,11 @@ class OpDef:
         promote: dtype name -> dtype name in which to compute when neither call nor expansion takes the dtype.
         cost: row of the target's vector cost table.
         ulp: error of one application in units of the last place of the result dtype, assumed by the comparison.
+        absolute: error of one application beside ``ulp``, for functions with zeros at no float.
         user: may appear in a FusionGraph.
         aliases: names used by other dialects (AKG, ONNX-like spellings).
         doc: one line for docs/support.md.
+        source: where a composition comes from: the identity or the approximation.
     """
 
     name: str
@@ -147,9 +152,11 @@ class OpDef:
     promote: Mapping[str, str] = field(default_factory=dict)
     cost: str = "binary"
     ulp: float = 0.5
+    absolute: float = 0.0
     user: bool = True
     aliases: tuple[str, ...] = ()
     doc: str = ""
+    source: str = ""
 
     def attr_names(self) -> frozenset[str]:
         """Names of all attributes."""
@@ -172,9 +179,31 @@ def register(*rows: OpDef) -> None:
 
 def _load() -> None:
     if not _ROWS:
-        from autofuse.implgraph import device_rows, op_rows
+        from autofuse.implgraph import (
+            activation_rows,
+            bessel_rows,
+            bit_rows,
+            device_rows,
+            integer_rows,
+            math_rows,
+            movement_rows,
+            op_rows,
+            reduce_rows,
+            special_rows,
+        )
 
-        register(*op_rows.ROWS, *device_rows.ROWS)
+        register(
+            *op_rows.ROWS,
+            *math_rows.ROWS,
+            *integer_rows.ROWS,
+            *activation_rows.ROWS,
+            *special_rows.ROWS,
+            *bessel_rows.ROWS,
+            *reduce_rows.ROWS,
+            *movement_rows.ROWS,
+            *device_rows.ROWS,
+            *bit_rows.ROWS,
+        )
 
 
 def find(name: str) -> OpDef | None:
@@ -202,5 +231,7 @@ def suggest(name: str) -> str | None:
     _load()
     names: Iterable[str] = [r.name for r in _ROWS.values() if r.user] + list(_ALIASES)
     lower = {n.lower(): n for n in names}
-    hits = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
-    return lower[hits[0]] if hits else None
+    hits = difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.6)
+    # Of names that are about as close, the one that begins alike.
+    best = next((h for h in hits if h[:1] == name[:1].lower()), hits[0] if hits else "")
+    return lower.get(best)

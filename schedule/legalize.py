@@ -22,13 +22,16 @@ from autofuse.implgraph.lowering import in_place_pairs
 from autofuse.implgraph.op_rules import ROUNDING
 from autofuse.implgraph.ops import OpDef, lookup
 from autofuse.implgraph.ordering import execution_order
+from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.cast_routes import cast_route
+from autofuse.schedule.casts import convert, rounding
+from autofuse.schedule.ends import is_sink, is_source
 from autofuse.targets import TargetSpec
 
 __all__ = ["legalize"]
 
 MASK, BOOL, HALF, SINGLE = (BY_NAME[n] for n in ("mask", "bool", "float16", "float32"))
-_KEEP = ("Data", "Output", "Load")
+_KEEP = ("Data", "Output", "Load", "Workspace")
 _TRUTH = {"MaskAnd": 2, "MaskOr": 2, "MaskNot": 1, "SelectMask": 1}
 
 
@@ -61,6 +64,15 @@ class _Rewriter:
     current: Node | None = None
     axis: tuple[int, ...] = ()
     all_uniform: bool = False
+    #: Name of a narrow tensor -> name of the wider one that it was cast from, within a chain of promoted ops.
+    wide: dict[str, str] = field(default_factory=dict)
+    #: Views of the nodes as they came.
+    views: dict[str, TensorView] = field(default_factory=dict)
+
+    @property
+    def arch(self) -> str:
+        """Architecture of the target."""
+        return self.target.arch
 
     # OpSink -----------------------------------------------------------------------------------
     def emit(
@@ -72,6 +84,10 @@ class _Rewriter:
     ) -> str:
         row, a = lookup(op), dict(attrs or {})
         xs = [self._strip(x) for x in inputs]
+        if op in ("Low", "High"):
+            word = self._word(xs[0], op == "High")
+            if word is not None:
+                return word
         outer = self.all_uniform
         self.all_uniform = all(self._is_one(x) for x in xs)
         try:
@@ -85,6 +101,15 @@ class _Rewriter:
             return self._call(row, xs, a, dtype)
         finally:
             self.all_uniform = outer
+
+    def _word(self, x: str, high: bool) -> str | None:
+        """A word of a 64-bit operand that is at hand: of a constant, or of words that were just joined."""
+        n = self.nodes[x]
+        value = self.constant_of(x)
+        if value is not None:
+            part = (int(value) >> (32 if high else 0)) % (1 << 32)
+            return self.constant((part + (1 << 31)) % (1 << 32) - (1 << 31), BY_NAME["int32"])
+        return n.inputs[int(high)] if n.op == "Join" else None
 
     def constant(self, value: float | int, dtype: DType) -> str:
         key = ("const", repr(value), dtype.name)
@@ -102,6 +127,8 @@ class _Rewriter:
         n = self.nodes[operand]
         if n.op != "Scalar":
             return None
+        if n.attrs.get("expr"):
+            return None
         value = n.attrs["value"]
         assert isinstance(value, (int, float))
         return value
@@ -118,6 +145,9 @@ class _Rewriter:
         if n.op in _KEEP:
             out = n.name
             self.nodes[out] = replace(n, inputs=tuple(xs))
+        elif n.op == "Scalar" and n.attrs.get("expr"):
+            out = n.name
+            self.nodes[out] = n
         elif n.op == "Scalar":
             value = n.attrs["value"]
             assert isinstance(value, (int, float))
@@ -128,9 +158,14 @@ class _Rewriter:
             self.nodes[out] = replace(n, inputs=(src,))
         elif n.op == "Broadcast":
             out = self._broadcast(xs[0], n.y)
+        elif n.op in REDUCES:
+            out = self._reduce(n, xs[0])
+        elif n.op == "Iota":
+            out = self._iota(n)
         else:
             out = self.emit(n.op, xs, n.attrs)
         self.renamed[n.name] = out
+        self.views[n.name] = n.y
 
     def result(self, in_place: Sequence[tuple[str, str]]) -> tuple[Node, ...]:
         """The nodes that a Store needs, ordered anew: expansions change what is best computed first.
@@ -144,10 +179,10 @@ class _Rewriter:
             if load in index and store in index:
                 operands[index[store]].append(index[load])
         stores = [i for i, n in enumerate(nodes) if n.op == "Store"]
-        order = execution_order(operands, stores, [n.op in ("Scalar", "Data") for n in nodes])
-        data = [n for n in nodes if n.op == "Data"]
-        inside = [nodes[i] for i in order if nodes[i].op != "Data"]
-        return (*data, *inside, *(n for n in nodes if n.op == "Output"))
+        order = execution_order(operands, stores, [n.op == "Scalar" or is_source(n) for n in nodes])
+        data = [n for n in nodes if is_source(n)]
+        inside = [nodes[i] for i in order if not is_source(nodes[i])]
+        return (*data, *inside, *(n for n in nodes if is_sink(n)))
 
     def _add(
         self,
@@ -211,6 +246,8 @@ class _Rewriter:
             tensors = xs[:2] if plain and scalar else xs
         filled = [self._fill(x, view) for x in tensors] + xs[len(tensors) :]
         kinds = [self.nodes[x].y.dtype for x in filled]
+        if dtype is not None and "dtype" in row.attr_names():
+            attrs = {**attrs, "dtype": dtype.name}
         result = dtype or row.dtype_rule(kinds, attrs)
         return self._node(row.name, filled, attrs, replace(view, dtype=result))
 
@@ -222,12 +259,26 @@ class _Rewriter:
                 f"{row.name} on {lead}", "insert a Cast to float32 before this op"
             )
         keep = 1 if row.name == "Select" else 0
-        wider = xs[:keep] + [self._cast(x, BY_NAME[wide], "") for x in xs[keep:]]
+        wider = xs[:keep] + [self._widened(x, BY_NAME[wide]) for x in xs[keep:]]
         out = self.emit(row.name, wider, attrs)
         result = row.dtype_rule([self.dtype_of(x) for x in xs], attrs)
         if result is BOOL:
             return out if self.nodes[out].y.dtype is MASK else self._cast(out, BOOL, "")
-        return self._cast(out, result, "")
+        narrow = self._cast(out, result, "")
+        if result.kind == "f" and self.nodes[narrow].op == "Cast":
+            self.wide[narrow] = out
+        return narrow
+
+    def _widened(self, x: str, to: DType) -> str:
+        """``x`` in a wider dtype: what it was rounded from, where that is at hand.
+
+        So a chain of ops that are computed in a wider type rounds where it ends (a Store, a Cast that the graph asks
+        for, an op of the narrow type), not after every op.
+        """
+        wide = self.wide.get(x)
+        if wide is not None and self.dtype_of(wide) is to:
+            return wide
+        return self._cast(x, to, "")
 
     def _fill(self, x: str, view: TensorView) -> str:
         """``x`` itself if it is a tensor of the right extent, else a buffer filled with its value."""
@@ -244,11 +295,15 @@ class _Rewriter:
             half = self._cast(x, HALF, "")
             filled = self._node("Duplicate", (half,), {}, replace(view, dtype=HALF, offset=ZERO))
             if n.y.dtype is BOOL and view.dtype is BOOL:
-                return self._cast_node(filled, BOOL, "")
+                return self.cast_node(filled, BOOL, "")
             # Not emit(): it would take the fill for the one element that it came from.
             zero = self.constant(0, HALF)
             return self._call(lookup("CompareScalar"), [filled, zero], {"mode": "NE"}, None)
         if n.y.dtype.name not in lookup("Duplicate").calls[self.target.arch].dtypes:
+            value = self.constant_of(x)
+            if n.y.dtype.itemsize == 8 and value is not None and not -(1 << 31) <= value < 1 << 31:
+                words = [self._spread(self.emit(w, (x,)), view) for w in ("Low", "High")]
+                return self._call(lookup("Join"), words, {"dtype": n.y.dtype.name}, n.y.dtype)
             # What Duplicate lacks (8 and 64 bits) is filled in a type that converts to it.
             wide = BY_NAME["float16" if n.y.dtype.itemsize == 1 else "int32"]
             value = self.constant_of(x)
@@ -270,10 +325,29 @@ class _Rewriter:
                 return self.emit("CompareScalar", (wide, self.constant(0, HALF)), {"mode": "NE"})
             return self._cast(wide, d, "")
         if d.itemsize == 8:
-            raise self._unavailable(
-                f"Broadcast on {d}", "Cast to int32 or float32 before the Broadcast"
-            )
+            words = [self._broadcast(self.emit(w, (x,)), view) for w in ("Low", "High")]
+            return self.emit("Join", words, {"dtype": d.name}, d)
         return self._node("Broadcast", (x,), {}, replace(view, dtype=d))
+
+    def _iota(self, n: Node) -> str:
+        """Numbers along an axis, in a type that the chip counts in."""
+        native = n.y.dtype.name in lookup("Iota").calls[self.arch].dtypes
+        dtype = n.y.dtype if native else BY_NAME["int32" if n.y.dtype.kind in "iu" else "float32"]
+        attrs = {k: n.attrs[k] for k in ("start", "step") if k in n.attrs}
+        return self._cast(self._node("Iota", (), attrs, replace(n.y, dtype=dtype)), n.y.dtype, "")
+
+    def _reduce(self, n: Node, x: str) -> str:
+        """A reduction runs over a tensor that varies along all that is reduced."""
+        if self._is_one(x):
+            x = self._spread(x, self.views[n.inputs[0]])
+        row, have = lookup(n.op), self.dtype_of(x)
+        if have.name in row.calls[self.arch].dtypes:
+            return self._node(n.op, (x,), {}, replace(n.y, dtype=have, offset=ZERO))
+        wide = row.promote.get(have.name)
+        if wide is None:
+            raise self._unavailable(f"{n.op} on {have}", "insert a Cast to float32 before it")
+        y = replace(n.y, dtype=BY_NAME[wide], offset=ZERO)
+        return self._cast(self._node(n.op, (self._widened(x, BY_NAME[wide]),), {}, y), have, "")
 
     # truth values and casts -------------------------------------------------------------------
     def _as_mask(self, x: str) -> str:
@@ -300,30 +374,26 @@ class _Rewriter:
             return self.constant(_converted(value, to, mode), to)
         if have is to and not mode:
             return x
+        if self.nodes[x].op == "Scalar":
+            # A value that the kernel knows when it starts: written in the other dtype.
+            n = self.nodes[x]
+            return self._node("Scalar", (), n.attrs, replace(n.y, dtype=to))
         if have is MASK:
             direct = to if to.name in ("float16", "float32") else HALF
             value01 = self.emit(
                 "SelectMask", (x, self.constant(1, direct), self.constant(0, direct))
             )
-            return self._cast_node(value01, BOOL, "") if to is BOOL else self._cast(value01, to, "")
+            return self.cast_node(value01, BOOL, "") if to is BOOL else self._cast(value01, to, "")
         if to is BOOL:
             return self.emit("NotEqual", (x, self.constant(0, have)))
         if have is to:
             # To an integral value: a call that only float32 has.
-            whole = self._cast_node(self._cast(x, SINGLE, ""), SINGLE, mode)
+            whole = self.cast_node(self._cast(x, SINGLE, ""), SINGLE, mode)
             return self._cast(whole, to, "")
-        route = cast_route(self.target.arch, have.name, to.name)
-        if route is None:
+        done = convert(self, x, to, mode)
+        if done is None:
             raise self._unavailable(f"Cast from {have} to {to}")
-        down = have.kind == "f" and to.kind in "iu"
-        if down and len(route) > 1 and mode in ("RINT", "ROUND"):
-            # Rounding to nearest twice is not rounding once: first to an integer, then on exactly.
-            return self._cast(self._cast_node(self._cast(x, SINGLE, ""), SINGLE, mode), to, "")
-        for step in route:
-            # A narrower float between must not round up to the next integer; a wider one does not round.
-            how = (mode or "TRUNC") if down and step == "float16" else mode
-            x = self._cast_node(x, BY_NAME[step], "" if down and step == "float32" else how)
-        return x
+        return done
 
     def _unavailable(self, what: str, hint: str = "") -> AutofuseError:
         n = self.current
@@ -331,21 +401,23 @@ class _Rewriter:
         text = f"{what} is not available on {self.target.name}"
         return AutofuseError.of("AF3001", text, where=where, hint=hint)
 
-    def _cast_node(self, x: str, to: DType, mode: str) -> str:
+    def cast_node(self, x: str, to: DType, mode: str) -> str:
+        """One Cast call; AF3001 if the chip does not have it."""
         have = self.nodes[x].y.dtype
-        return self._node(
-            "Cast", (x,), {"round": mode or _rounding(have, to)}, self._view((x,), to)
-        )
+        if have is not to and len(cast_route(self.arch, have.name, to.name) or "..") > 1:
+            raise self._unavailable(f"Cast from {have} to {to}")
+        return self._node("Cast", (x,), {"round": mode or rounding(have, to)}, self._view((x,), to))
 
 
 def _converted(value: float | int, to: DType, mode: str) -> float | int:
-    """A compile-time value after a Cast; to integers as the chip does: saturating, NaN to zero."""
+    """A compile-time value after a Cast: integers wrap, floats saturate, NaN becomes zero."""
     if to is BOOL:
         return int(bool(value))
     if to.kind == "f":
         return float(ROUNDING[mode](np.asarray(value))) if mode else value
     if isinstance(value, int):
-        return value
+        low = -(1 << (to.bits - 1)) if to.kind == "i" else 0
+        return (value - low) % (1 << to.bits) + low
     lo, hi = (
         (-(1 << (to.bits - 1)), (1 << (to.bits - 1)) - 1)
         if to.kind == "i"
@@ -354,14 +426,3 @@ def _converted(value: float | int, to: DType, mode: str) -> float | int:
     if not math.isfinite(value):
         return 0 if math.isnan(value) else hi if value > 0 else lo
     return max(lo, min(hi, int(ROUNDING[mode or "TRUNC"](np.asarray(value)))))
-
-
-def _rounding(have: DType, to: DType) -> str:
-    """NumPy's rounding: to nearest even into floats, to zero into integers; NONE where the value is exact."""
-    if have.kind == "f" and to.kind in "iub":
-        return "TRUNC"
-    if have.kind == "f" and to.kind == "f":
-        return "RINT" if to.itemsize < have.itemsize else "NONE"
-    if have.kind in "iu" and to.kind == "f" and have.itemsize >= 4:
-        return "RINT"
-    return "NONE"

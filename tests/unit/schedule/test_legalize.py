@@ -100,6 +100,38 @@ def test_bfloat16_is_computed_in_float32_without_rounding_between(legal, op):
     assert all(n.y.dtype.name == "float32" for n in inside)
 
 
+def test_a_chain_of_bfloat16_ops_rounds_once(legal):
+    steps = [("a", "Exp", ["x"]), ("b", "Tan", ["a"]), ("c", "Mul", ["b", "a"])]
+    nodes = legal({"x": ("bfloat16", [64])}, steps, ["c"])
+    casts = [
+        n.y.dtype.name for n in nodes.values() if n.op == "Cast" and "bfloat16" in _ends(n, nodes)
+    ]
+    assert casts == ["float32", "bfloat16"]
+
+
+def test_a_cast_that_the_graph_asks_for_rounds(legal):
+    steps = [("a", "Exp", ["x"]), ("b", "Cast", ["a"], {"dtype": "float32"}), ("c", "Sqrt", ["b"])]
+    nodes = legal({"x": ("bfloat16", [64])}, steps, ["c"])
+    casts = [n.y.dtype.name for n in nodes.values() if n.op == "Cast"]
+    assert casts == ["float32", "bfloat16", "float32"]
+
+
+def _ends(n, nodes):
+    return n.y.dtype.name, nodes[n.inputs[0]].y.dtype.name
+
+
+def test_integers_narrow_without_the_clamp_of_the_chip(legal):
+    nodes = legal({"x": ("int32", [64])}, [("z", "Cast", ["x"], {"dtype": "int16"})], ["z"])
+    assert ops(nodes) == ["Shl", "Sar", "Cast"]
+
+
+def test_a_chain_of_64_bit_sums_is_taken_apart_once(legal):
+    steps = [("a", "Add", ["x", "y"]), ("b", "Sub", ["a", "x"])]
+    nodes = legal({"x": ("int64", [64]), "y": ("int64", [64])}, steps, ["b"])
+    assert ops(nodes).count("Join") == 1
+    assert ops(nodes).count("Low") == 2
+
+
 @pytest.mark.parametrize("op", ["Floor", "Ceil", "Round", "Trunc"])
 def test_rounding_is_a_cast_to_the_same_type(legal, op):
     nodes = legal(X, [("z", op, ["x"])], ["z"])
@@ -161,12 +193,12 @@ def test_uniform_output_is_filled(legal):
 
 def test_unavailable_op_names_the_node_and_the_chip(legal):
     with pytest.raises(AutofuseError) as caught:
-        legal({"x": ("int64", [8])}, [("z", "Add", ["x", "x"])], ["z"])
+        legal({"x": ("int64", [8])}, [("z", "FloorDiv", ["x", "x"])], ["z"])
     (found,) = caught.value.diagnostics
     assert found.code == "AF3001"
     assert "int64" in found.message
     assert "ascend910b1" in found.message
-    assert found.where.node == "add_z"
+    assert found.where.node == "floordiv_z"
 
 
 def test_310p_refuses_bfloat16(legal):

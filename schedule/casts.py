@@ -1,0 +1,198 @@
+"""Casts in calls that the chip has: routes over other dtypes, wrap-around, and the unsigned types that it lacks.
+
+Integers are converted as NumPy does, modulo the width of the target.  The chip's own Cast between integers clamps, so
+the bits that do not count are shifted out first, and its unsigned types go through the signed ones of the same width.
+Floats become integers as on the chip: out of range saturates and NaN is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from autofuse.implgraph.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops import Attrs
+from autofuse.schedule.cast_routes import cast_route
+
+__all__ = ["CastSink", "convert", "rounding"]
+
+HALF, SINGLE, INT16, INT32, INT64, UINT16, UINT32 = (
+    BY_NAME[n] for n in ("float16", "float32", "int16", "int32", "int64", "uint16", "uint32")
+)
+#: Types that no call of the chip converts, and the signed ones that have their bits.
+_TWIN = {"uint16": INT16, "uint32": INT32, "uint64": INT64}
+
+
+class CastSink(Protocol):
+    """The part of the rewriter that conversions are built with."""
+
+    @property
+    def arch(self) -> str:
+        """Architecture of the target."""
+
+    def emit(
+        self, op: str, inputs: Sequence[Any], attrs: Attrs | None = None, dtype: DType | None = None
+    ) -> str:
+        """As ``OpSink.emit``."""
+
+    def constant(self, value: float | int, dtype: DType) -> str:
+        """As ``OpSink.constant``."""
+
+    def dtype_of(self, operand: Any) -> DType:
+        """As ``OpSink.dtype_of``."""
+
+    def cast_node(self, x: str, to: DType, mode: str) -> str:
+        """One Cast call."""
+
+
+def convert(s: CastSink, x: str, to: DType, mode: str) -> str | None:
+    """``x`` as ``to``, neither of them bool nor a mask; None if the chip has no way.
+
+    Args:
+        s: builds the nodes.
+        x: name of a tensor.
+        to: the target dtype.
+        mode: rounding mode from a float to an integer; empty for the default.
+    """
+    have = s.dtype_of(x)
+    if have == to:
+        return x
+    if have.kind in "iub" and to.kind in "iu":
+        return _between_integers(s, x, have, to)
+    if to.name in _TWIN:
+        return _to_unsigned(s, x, to, mode)
+    if have.name in ("uint16", "uint32"):
+        return _from_unsigned(s, x, have, to)
+    return _by_route(s, x, have, to, mode)
+
+
+def _by_route(s: CastSink, x: str, have: DType, to: DType, mode: str) -> str | None:
+    route = cast_route(s.arch, have.name, to.name)
+    if route is None:
+        return None
+    down = have.kind == "f" and to.kind in "iu"
+    if down and len(route) > 1 and mode in ("RINT", "ROUND"):
+        # Rounding to nearest twice is not rounding once: first to an integer, then on exactly.
+        single = _by_route(s, x, have, SINGLE, "") if have is not SINGLE else x
+        if single is None:
+            return None
+        return convert(s, s.cast_node(single, SINGLE, mode), to, "")
+    for step in route:
+        # A narrower float between must not round up to the next integer; a wider one does not round.
+        how = (mode or "TRUNC") if down and step == "float16" else mode
+        x = s.cast_node(x, BY_NAME[step], "" if down and step == "float32" else how)
+    return x
+
+
+# integers -------------------------------------------------------------------------------------
+def _between_integers(s: CastSink, x: str, have: DType, to: DType) -> str | None:
+    if have.bits == to.bits:
+        return s.emit("Reinterpret", (x,), dtype=to)
+    if to.bits > have.bits:
+        return _wider(s, x, have, to)
+    if have.bits == 64:
+        return convert(s, s.emit("Low", (x,)), to, "")
+    if to.bits == 16:
+        return _low_half(s, x, to)
+    if have.bits == 32:
+        x = _low_half(s, x, INT16)
+    shift = s.constant(8, INT16)
+    if to.kind == "i":
+        byte = s.emit("Sar", (s.emit("Shl", (x, shift), dtype=INT16), shift), dtype=INT16)
+    else:
+        high = s.emit("Shl", (x, shift), dtype=INT16)
+        byte = s.emit("Shr", (high, s.constant(8, UINT16)), dtype=INT16)
+    return s.cast_node(s.cast_node(byte, HALF, ""), to, "")
+
+
+def _low_half(s: CastSink, x: str, to: DType) -> str:
+    """The low 16 bits of 32, as a signed number first: then the chip's clamping cast has nothing to clamp."""
+    shift = s.constant(16, INT32)
+    low = s.emit("Sar", (s.emit("Shl", (x, shift), dtype=INT32), shift), dtype=INT32)
+    narrow = s.cast_node(low, INT16, "")
+    return narrow if to is INT16 else s.emit("Reinterpret", (narrow,), dtype=to)
+
+
+def _wider(s: CastSink, x: str, have: DType, to: DType) -> str | None:
+    if have.bits == 8:
+        if to.bits == 16:
+            small = _by_route(s, x, have, INT16, "")
+            if small is None:
+                return None
+            return small if to is INT16 else s.emit("Reinterpret", (small,), dtype=to)
+        word = _by_route(s, x, have, INT32, "")
+    elif have.bits == 16:
+        word = _by_route(s, _signed(s, x, have), INT16, INT32, "")
+        if word is not None and have.kind == "u":
+            high = s.emit("Shl", (word, s.constant(16, INT32)), dtype=INT32)
+            word = s.emit("Shr", (high, s.constant(16, UINT32)), dtype=INT32)
+    else:
+        word = _signed(s, x, have)
+    if word is None:
+        return None
+    if to.bits == 32:
+        return word if to is INT32 else s.emit("Reinterpret", (word,), dtype=to)
+    if have is UINT32:
+        return s.emit("Join", (word, s.constant(0, INT32)), {"dtype": to.name}, to)
+    wide = _by_route(s, word, INT32, INT64, "")
+    if wide is None:
+        return None
+    return wide if to is INT64 else s.emit("Reinterpret", (wide,), dtype=to)
+
+
+def _signed(s: CastSink, x: str, have: DType) -> str:
+    return s.emit("Reinterpret", (x,), dtype=_TWIN[have.name]) if have.name in _TWIN else x
+
+
+# floats ---------------------------------------------------------------------------------------
+def _to_unsigned(s: CastSink, x: str, to: DType, mode: str) -> str | None:
+    """From a float to uint16, uint32 or uint64, which clamp at both ends."""
+    have = s.dtype_of(x)
+    single = x if have is SINGLE else convert(s, x, SINGLE, "")
+    if single is None:
+        return None
+    if mode not in ("", "TRUNC"):
+        single = s.cast_node(single, SINGLE, mode)
+    if to is UINT16:
+        word = s.cast_node(single, INT32, "TRUNC")
+        inside = s.emit(
+            "Mins", (s.emit("Maxs", (word, s.constant(0, INT32))), s.constant(65535, INT32))
+        )
+        return _low_half(s, inside, UINT16)
+    positive = s.emit("Maxs", (single, s.constant(0.0, SINGLE)))
+    if to.name == "uint64":
+        long = s.cast_node(positive, INT64, "TRUNC")
+        return s.emit("Reinterpret", (long,), dtype=to)
+    # The upper half of the range: less 2^31, and the top bit afterwards.
+    above = s.emit("GreaterEqual", (positive, s.constant(2.0**31, SINGLE)))
+    less = s.emit("Adds", (positive, s.constant(-(2.0**31), SINGLE)))
+    small = s.emit("Select", (above, less, positive))
+    word = s.cast_node(small, INT32, "TRUNC")
+    top = s.emit("IntAdds", (word, s.constant(-(1 << 31), INT32)), dtype=INT32)
+    return s.emit("Reinterpret", (s.emit("Select", (above, top, word)),), dtype=to)
+
+
+def _from_unsigned(s: CastSink, x: str, have: DType, to: DType) -> str | None:
+    """From uint16 or uint32 to a float: halves of 16 bits are exact, and their sum rounds once."""
+    if have is UINT16:
+        word = convert(s, x, INT32, "")
+        return None if word is None else convert(s, word, to, "")
+    sixteen = s.constant(16, UINT32)
+    high = s.emit("Shr", (x, sixteen), dtype=INT32)
+    low = s.emit(
+        "Shr", (s.emit("Shl", (x, s.constant(16, INT32)), dtype=INT32), sixteen), dtype=INT32
+    )
+    upper = s.emit("Muls", (s.cast_node(high, SINGLE, ""), s.constant(65536.0, SINGLE)))
+    total = s.emit("Add", (upper, s.cast_node(low, SINGLE, "")))
+    return total if to is SINGLE else convert(s, total, to, "")
+
+
+def rounding(have: DType, to: DType) -> str:
+    """NumPy's rounding: to nearest even into floats, to zero into integers; NONE where the value is exact."""
+    if have.kind == "f" and to.kind in "iub":
+        return "TRUNC"
+    if have.kind == "f" and to.kind == "f":
+        return "RINT" if to.itemsize < have.itemsize else "NONE"
+    if have.kind in "iu" and to.kind == "f" and have.itemsize >= 4:
+        return "RINT"
+    return "NONE"

@@ -1,0 +1,88 @@
+"""The float64 references of special functions, and the fitted polynomials, against mpmath."""
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from autofuse.implgraph import coefficients
+from autofuse.implgraph import special_reference as ref
+
+
+def benchmark(name):
+    path = Path(__file__).parents[2] / "benchmarks" / f"{name}.py"
+    spec = spec_from_file_location(f"benchmark_{name}", path)
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def ndtri(p):
+    return mp.sqrt(2) * mp.erfinv(2 * p - 1)
+
+
+WIDE = (
+    -30.5,
+    -7.25,
+    -1.5,
+    -0.3,
+    -1e-6,
+    1e-6,
+    0.01,
+    0.3,
+    0.99,
+    1.5,
+    4.9,
+    7.3,
+    24.9,
+    25.1,
+    61.0,
+    90.0,
+)
+POSITIVE = tuple(x for x in WIDE if x > 0)
+CASES = {
+    "erfc": (ref.erfc, mp.erfc, (-3.0, -0.5, 0.0, 0.5, 3.0, 9.0)),
+    "erfcx": (ref.erfcx, lambda x: mp.exp(x * x) * mp.erfc(x), (-3.0, 0.0, 0.5, 4.99, 5.01, 100.0)),
+    "lgamma": (ref.lgamma, lambda x: mp.log(abs(mp.gamma(x))), WIDE),
+    "digamma": (ref.digamma, mp.digamma, WIDE),
+    "erfinv": (ref.erfinv, mp.erfinv, (-0.999999, -0.5, 1e-9, 0.3, 0.7, 0.9999)),
+    "ndtri": (ref.ndtri, ndtri, (1e-7, 0.01, 0.3, 0.5000001, 0.9, 0.999)),
+    "j0": (lambda x: ref.bessel_j(0, x), lambda x: mp.besselj(0, x), WIDE),
+    "j1": (lambda x: ref.bessel_j(1, x), lambda x: mp.besselj(1, x), WIDE),
+    "y0": (lambda x: ref.bessel_y(0, x), lambda x: mp.bessely(0, x), POSITIVE),
+    "y1": (lambda x: ref.bessel_y(1, x), lambda x: mp.bessely(1, x), POSITIVE),
+    "i0": (lambda x: ref.bessel_i(0, x), lambda x: mp.besseli(0, x), WIDE),
+    "i1": (lambda x: ref.bessel_i(1, x), lambda x: mp.besseli(1, x), WIDE),
+    "k0": (lambda x: ref.bessel_k(0, x), lambda x: mp.besselk(0, x), POSITIVE),
+    "k1": (lambda x: ref.bessel_k(1, x), lambda x: mp.besselk(1, x), POSITIVE),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_references_agree_with_mpmath(name):
+    fn, exact, points = CASES[name]
+    got = fn(np.array(points))
+    want = np.array([float(exact(mp.mpf(x))) for x in points])
+    np.testing.assert_allclose(got, want, rtol=2e-10, atol=1e-12)
+
+
+def test_zeta_agrees_with_mpmath():
+    x, q = np.array([1.1, 2.0, 7.5, 30.0]), np.array([0.2, 1.0, 3.7, 20.0])
+    want = [float(mp.zeta(a, b)) for a, b in zip(x, q, strict=True)]
+    np.testing.assert_allclose(ref.hurwitz_zeta(x, q), want, rtol=1e-12)
+
+
+FITS = benchmark("coefficients").FITS
+
+
+@pytest.mark.parametrize("fit", FITS, ids=lambda f: f.name)
+def test_polynomials_fit_their_functions(fit):
+    low, high = mp.mpf(fit.low), mp.mpf(fit.high)
+    powers = list(reversed(getattr(coefficients, fit.name)))
+    for k in range(8):
+        x = low + (high - low) * (k + mp.mpf("0.37")) / 8
+        assert abs(mp.polyval(powers, x) - fit.function(x)) < 2e-7
