@@ -17,10 +17,11 @@ import numpy as np
 from autofuse.implgraph.dtypes import DType, numpy_dtype
 from autofuse.implgraph.expr import ONE, ZERO, Expr, product
 from autofuse.implgraph.graph import Attr, Axis, HintGraph, Node, TensorView
+from autofuse.implgraph.group_order import in_place_pairs
 from autofuse.implgraph.iteration_space import contiguous_strides
-from autofuse.implgraph.lowering import in_place_pairs
 from autofuse.implgraph.ops import find
 from autofuse.implgraph.ordering import execution_order
+from autofuse.implgraph.reduce_rows import REDUCES
 
 __all__ = [
     "PIPELINE",
@@ -144,7 +145,8 @@ class ConstantFolding:
         folded: dict[str, Node] = {}
         for n in ir.nodes:
             if n.op == "Scalar":
-                values[n.name] = (n.attrs["value"], n.y.dtype)
+                if "expr" not in n.attrs:
+                    values[n.name] = (n.attrs["value"], n.y.dtype)
             elif n.inputs and all(i in values for i in n.inputs):
                 value = _fold(n, [values[i] for i in n.inputs])
                 if value is not None:
@@ -264,8 +266,8 @@ class SinkBroadcast:
 
     An element-wise op whose operands, before their broadcasts, vary along fewer axes than its
     result is computed along those axes only.  An operand that is the broadcast of a single element
-    is used without the broadcast.  Ops with a bool result stay where they are: the device has no
-    broadcast of bit masks.
+    is used without the broadcast, unless a reduction gives it: then it is in UB, not a scalar.  Ops with a bool result
+    stay where they are: the device has no broadcast of bit masks.
     """
 
     name: str = "sink-broadcast"
@@ -278,11 +280,14 @@ class SinkBroadcast:
         sizes = {a.id: a.size for a in ir.axes}
         nodes: dict[str, Node] = {}
         names: dict[str, str] = {}
+        reduced: set[str] = set()
         out: list[Node] = []
         changed = False
 
         def add(n: Node) -> Node:
             nodes[n.name] = n
+            if n.op in REDUCES or not reduced.isdisjoint(n.inputs):
+                reduced.add(n.name)
             out.append(n)
             return n
 
@@ -305,7 +310,8 @@ class SinkBroadcast:
             union = tuple(any(v) for v in zip(*natural, strict=True))
             if union == full or n.y.dtype.kind in "bm":
                 uniform = [
-                    b.op == "Broadcast" and not any(v) for b, v in zip(below, natural, strict=True)
+                    b.op == "Broadcast" and not any(v) and b.name not in reduced
+                    for b, v in zip(below, natural, strict=True)
                 ]
                 if any(uniform) and (any(union) or union == full):
                     inputs = [
@@ -318,7 +324,9 @@ class SinkBroadcast:
                 continue
             changed = True
             inputs = [
-                s.name if v == union or not any(v) else broadcast(s, n.y, union).name
+                s.name
+                if v == union or (not any(v) and s.name not in reduced)
+                else broadcast(s, n.y, union).name
                 for s, v in zip(sources, natural, strict=True)
             ]
             small = replace(n, inputs=tuple(inputs), y=_view(n.y.dtype, n.y.axis, sizes, union))
@@ -395,7 +403,7 @@ class DeadCode:
         """Remove."""
         live: set[str] = set()
         for n in reversed(ir.nodes):
-            if n.op in ("Store", "Output", "Data") or n.name in live:
+            if n.op in ("Output", "Data") or n.name in live:
                 live.add(n.name)
                 live.update(n.inputs)
         if len(live) == len(ir.nodes):

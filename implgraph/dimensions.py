@@ -19,6 +19,7 @@ from autofuse.implgraph.expr import Expr, const, divide_exact, product, sym
 from autofuse.implgraph.fusion import FusionGraph, FusionNode, Symbol, Tensor
 from autofuse.implgraph.infer import infer_node
 from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.reduce_rows import reduced_axes
 
 __all__ = ["Dimensions", "bind", "check_shapes", "shrink", "symbolize"]
 
@@ -80,10 +81,69 @@ class Dimensions:
 
     def _relate(self, node: FusionNode, source: str, target: str) -> None:
         a, b = self._dims[source], self._dims[target]
-        if lookup(node.op).compute_type == "view":
+        row = lookup(node.op)
+        if row.compute_type == "view":
             _unify([f for f in a if f is not None], [f for f in b if f is not None])
-            return
-        self._equate(a, b)
+        elif row.compute_type in ("elewise", "broadcast"):
+            self._equate(a, b)
+        else:
+            self._relate_moved(node, row.name, a, b)
+
+    def _relate_moved(
+        self,
+        node: FusionNode,
+        op: str,
+        a: Sequence[_Factor | None],
+        b: Sequence[_Factor | None],
+    ) -> None:
+        """Dimensions of an operand that are some dimension of the result; sizes that attributes fix are frozen."""
+        attrs: Mapping[str, Any] = node.attrs
+        if op == "Transpose":
+            self._equate([a[p] for p in attrs["perm"]], b)
+        elif "axes" in attrs or op.startswith(("Reduce", "Arg")):
+            axes = attrs.get("axes", ()) if "axis" not in attrs else (attrs["axis"],)
+            gone = reduced_axes(axes, len(a))
+            kept = [f for i, f in enumerate(a) if i not in gone]
+            if len(a) == len(b):
+                kept = [f if i not in gone else None for i, f in enumerate(a)]
+            self._equate(kept, b)
+        elif op in ("Softmax", "LogSoftmax", "CumSum"):
+            self._equate(a, b)
+        else:
+            self._relate_parts(node, op, a, b)
+
+    def _relate_parts(
+        self,
+        node: FusionNode,
+        op: str,
+        a: Sequence[_Factor | None],
+        b: Sequence[_Factor | None],
+    ) -> None:
+        """Slice, Concat, Pad, Gather: the dimensions that they leave alone; the others keep their sizes."""
+        attrs: Mapping[str, Any] = node.attrs
+        same = [False] * len(a)
+        if op == "Concat":
+            axis = attrs["axis"] % len(a)
+            same = [i != axis for i in range(len(a))]
+        elif op == "Pad":
+            same = [lo == 0 and hi == 0 for lo, hi in zip(attrs["low"], attrs["high"], strict=True)]
+        elif op == "Slice":
+            steps = attrs.get("steps") or (1,) * len(a)
+            same = [
+                f is not None and g is not None and f.size == g.size and start == 0 and step == 1
+                for f, g, start, step in zip(a, b, attrs["starts"], steps, strict=True)
+            ]
+        if len(a) == len(b):
+            self._equate(
+                [f if s else None for f, s in zip(a, same, strict=True)],
+                [g if s else None for g, s in zip(b, same, strict=True)],
+            )
+        else:
+            same = [False] * len(a)
+        for f, s in zip(a, same, strict=True):
+            _freeze(None if s else f)
+        for i, g in enumerate(b):
+            _freeze(None if len(a) == len(b) and same[i] else g)
 
     def _equate(self, a: Sequence[_Factor | None], b: Sequence[_Factor | None]) -> None:
         for f, g in zip(reversed(a), reversed(b), strict=False):
@@ -148,6 +208,11 @@ def _match(left: list[_Factor], right: list[_Factor], *, inner: bool) -> None:
                 break
 
 
+def _freeze(f: _Factor | None) -> None:
+    for leaf in [] if f is None else _leaves(f):
+        leaf.frozen = True
+
+
 def _halves(f: _Factor, inner: bool) -> tuple[_Factor, ...]:
     if f.parts is None:
         return (f,)
@@ -186,7 +251,7 @@ def _restrided(t: Tensor, shape: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
 def _reshaped(n: FusionNode, tensors: Mapping[str, Tensor]) -> FusionNode:
     attrs: dict[str, Any] = dict(n.attrs)
     for a in lookup(n.op).attrs:
-        if a.kind == "shape" and a.name in attrs:
+        if a.name == "shape" and a.name in attrs:
             attrs[a.name] = tensors[n.outputs[0]].shape
     return replace(n, attrs=attrs) if n.attrs else n
 

@@ -56,10 +56,15 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An inline constant operand, 0-d.  ``dtype`` None: it takes the dtype of the other operand."""
+    """An inline constant operand, 0-d.  ``dtype`` None: it takes the dtype of the other operand.
+
+    ``expr``: the constant is this expression of the graph's symbols, and ``value`` means nothing; such constants come
+    from rewriting, not from users, and have a dtype.
+    """
 
     value: int | float | bool
     dtype: DType | None = None
+    expr: Expr | None = None
 
 
 Operand: TypeAlias = str | Constant

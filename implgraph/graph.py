@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import ZERO, Expr
+from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, align_up, sym
 from autofuse.implgraph.fusion import Symbol
 
 __all__ = [
@@ -172,6 +172,7 @@ class Node:
         inputs: names of the nodes whose result is used, in the op's order.
         axis: loop nest around the node, outermost first (all axes, also those inside the API call).
         loop_axis: the innermost generated loop; None for a node outside all loops.
+        loop_pass: which of the loops over ``loop_axis``, where data that are reduced are gone through several times.
         origin: JSON pointer into the input graph; becomes a comment in the generated code.
     """
 
@@ -185,6 +186,7 @@ class Node:
     api: Api | None = None
     tmp_buffers: tuple[TmpBuffer, ...] = ()
     origin: str = ""
+    loop_pass: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,10 +289,25 @@ class BufferPlan:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The template is legal only if ``value`` is a multiple of ``multiple_of``."""
+    """The template is legal only if ``value`` is a multiple of ``multiple_of`` and in ``at_least`` to ``at_most``."""
 
     value: Expr
-    multiple_of: int
+    multiple_of: int = 1
+    at_least: int | None = None
+    at_most: int | None = None
+
+    def holds(self, env: Mapping[str, int]) -> bool:
+        """Whether the condition holds for these sizes."""
+        v = self.value.evaluate(env)
+        low = self.at_least is None or v >= self.at_least
+        return low and (self.at_most is None or v <= self.at_most) and v % self.multiple_of == 0
+
+    def text(self) -> str:
+        """The condition in words."""
+        parts = [f"is a multiple of {self.multiple_of}"] if self.multiple_of != 1 else []
+        parts += [f"is at least {self.at_least}"] if self.at_least is not None else []
+        parts += [f"is at most {self.at_most}"] if self.at_most is not None else []
+        return f"{self.value} {' and '.join(parts)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,12 +320,15 @@ class TilingSpec:
         block_size: symbol of the number of tiles per core (the size of the BLOCK_IN axis).
         extent: size of the tiled axis.
         outer: number of iterations of the loops around the tiled axis, 1 if none.
-        granule: tile lengths are multiples of this, unless the tile is the whole axis.
+        granule: tile lengths are multiples of this, unless the tile is the whole axis and not ``rounded``.
         tile_max: largest legal tile length from limits other than UB (rows of one DMA command), or None.
         row_elements: elements per step of the tiled axis inside a tile (1 when the last axis is tiled).
         ub: bytes of UB as a function of the tile symbol (and graph symbols).
         ub_limit: usable bytes of UB on the target.
         conditions: run-time conditions for the template.
+        rounded: also the tile that holds the whole axis is a multiple of the granule.
+        reduce_tiles: the tiles of the axis are gone through in the reduce loop of one core, not shared by the cores.
+        reduce_outer: iterations of the reduce loop for each tile, or for all of them with ``reduce_tiles`` times this.
     """
 
     tile_axis: int
@@ -322,6 +342,26 @@ class TilingSpec:
     ub: Expr
     ub_limit: int
     conditions: tuple[Condition, ...] = ()
+    rounded: bool = False
+    reduce_tiles: bool = False
+    reduce_outer: Expr = ONE
+
+    @property
+    def longest(self) -> Expr:
+        """The length of a tile that holds the whole axis."""
+        return align_up(self.extent, self.granule) if self.rounded else self.extent
+
+    @property
+    def tiles(self) -> Expr:
+        """Number of tiles that the cores share, in the tile symbol."""
+        per_axis = ONE if self.reduce_tiles else CeilDiv(self.extent, sym(self.tile_size))
+        return per_axis * self.outer
+
+    @property
+    def reduce_steps(self) -> Expr:
+        """Iterations of the reduce loop of one of these tiles."""
+        per_axis = CeilDiv(self.extent, sym(self.tile_size)) if self.reduce_tiles else ONE
+        return per_axis * self.reduce_outer
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +373,8 @@ class ImplGraph:
         result, group: indices of the ScheduleResult and of the group in it.
         template: template family, such as ``general`` or ``row``.
         suffix: variant, such as ``unaligned``; empty for none.
-        y_axis: id of the axis in the Y place of the function's name; X and R are ``nil`` without reductions.
+        y_axis: id of the axis in the Y place of the function's name.
+        r_axis: the axis of the reduce loop (in the R place); None where there is none.
     """
 
     graph: str
@@ -362,6 +403,20 @@ class ImplGraph:
     def by_name(self) -> dict[str, Node]:
         """All nodes by name."""
         return {n.name: n for n in self.nodes}
+
+    def tile(self, kind: AxisType) -> Axis:
+        """The TILE_IN or TILE_OUT axis of the tiling's axis."""
+        origin = (self.tiling.tile_axis,)
+        return next(a for a in self.axes if a.type is kind and a.origin == origin)
+
+    def cut_axes(self) -> tuple[tuple[Axis, Axis], ...]:
+        """The axes in tiles of a constant length, as (tiles, inside); the last tile may be shorter."""
+        inside = {a.origin: a for a in self.axes if a.type is AxisType.TILE_IN}
+        return tuple(
+            (a, inside[a.origin])
+            for a in self.axes
+            if a.type is AxisType.TILE_OUT and a.origin != (self.tiling.tile_axis,)
+        )
 
     def __str__(self) -> str:
         from autofuse.implgraph.printer import print_graph

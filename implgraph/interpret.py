@@ -11,8 +11,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from autofuse.implgraph.dtypes import DType, numpy_dtype
+from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.graph import HintGraph, Node, TensorView
 from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.reduce_rows import REDUCES, reduce_array
 
 __all__ = ["apply", "interpret"]
 
@@ -35,37 +38,97 @@ def interpret(
         KeyError: an op without a reference (those that legalisation introduces).
         ExprError: a symbol without value.
     """
-    memory = [np.array(x) for x in inputs]
-    sinks: dict[str, tuple[int, int | None]] = {}
-    for out in hint.ops("Output"):
-        index, alias = out.attrs["index"], out.attrs.get("inout")
-        assert isinstance(index, int)
-        assert alias is None or isinstance(alias, int)
-        sinks[out.inputs[0]] = (index, alias)
-    results: list[np.ndarray] = [np.zeros(0)] * len(sinks)
-    values: dict[str, np.ndarray] = {}
-    values_env = dict(env or {})
+    run = _Run(hint, inputs, dict(env or {}))
     for n in hint.nodes:
-        if n.op in ("Data", "Output"):
-            continue
+        run.node(n)
+    return run.results
+
+
+class _Run:
+    """Memory and values while a graph is executed."""
+
+    def __init__(
+        self, hint: HintGraph, inputs: Sequence[np.ndarray], env: Mapping[str, int]
+    ) -> None:
+        self.nodes = hint.by_name()
+        self.env = env
+        self.values: dict[str, np.ndarray] = {}
+        #: What is behind the GM address of every Data, Output and Workspace node, by name or index.
+        self.inputs = [np.array(x) for x in inputs]
+        self.workspaces: dict[str, np.ndarray] = {}
+        #: Store -> Output or Workspace node.
+        self.sinks: dict[str, Node] = {}
+        outputs: dict[int, np.ndarray] = {}
+        sizes: dict[int, int] = {}
+        for out in hint.ops("Output", "Workspace"):
+            self.sinks.update(dict.fromkeys(out.inputs, out))
+            extents = [_extent(self.nodes[i].y, env) for i in out.inputs]
+            dtype = numpy_dtype(out.y.dtype)
+            if out.op == "Workspace":
+                self.workspaces[out.name] = np.zeros(max(extents), dtype)
+                continue
+            index, alias = out.attrs["index"], out.attrs.get("inout")
+            assert isinstance(index, int)
+            assert alias is None or isinstance(alias, int)
+            if alias is not None:
+                outputs[index] = self.inputs[alias]
+                continue
+            sizes[index] = max(sizes.get(index, 0), *extents, 0)
+            outputs[index] = np.zeros(sizes[index], dtype)
+        self.results = [outputs[k] for k in sorted(outputs)]
+
+    def node(self, n: Node) -> None:
+        """Execute one node."""
+        if n.op in ("Data", "Output", "Workspace"):
+            return
+        if n.op == "Store":
+            self._store(n)
+            return
+        self.values[n.name] = self._value(n)
+
+    def _store(self, n: Node) -> None:
+        sink = self.sinks[n.name]
+        index = sink.attrs["index"]
+        assert isinstance(index, int)
+        target = self.workspaces[sink.name] if sink.op == "Workspace" else self.results[index]
+        window = _window(target, n.y, self.env)
+        window[...] = np.broadcast_to(self.values[n.inputs[0]], window.shape)
+
+    def _value(self, n: Node) -> np.ndarray:
+        operands = [self.values[i] for i in n.inputs if i in self.values]
+        dtype = numpy_dtype(n.y.dtype)
         if n.op == "Load":
-            index = _input_index(n)
-            values[n.name] = np.array(_window(memory[index], n.y, values_env))
-        elif n.op == "Store":
-            index, alias = sinks[n.name]
-            size = _extent(n.y, values_env)
-            target = np.zeros(size, numpy_dtype(n.y.dtype)) if alias is None else memory[alias]
-            window = _window(target, n.y, values_env)
-            window[...] = np.broadcast_to(values[n.inputs[0]], window.shape)
-            results[index] = target
-        elif n.op == "Scalar":
-            shape = (1,) * len(n.y.axis)
-            values[n.name] = np.full(shape, n.attrs["value"]).astype(numpy_dtype(n.y.dtype))
-        elif n.op == "Broadcast":
-            values[n.name] = np.broadcast_to(values[n.inputs[0]], _sizes(n.y, values_env))
-        else:
-            values[n.name] = apply(n.op, [values[i] for i in n.inputs], n.attrs, n.y.dtype)
-    return results
+            source = self.nodes[n.inputs[0]]
+            here = (
+                self.workspaces[source.name]
+                if source.op == "Workspace"
+                else self.inputs[_input_index(n)]
+            )
+            return np.array(_window(here, n.y, self.env))
+        if n.op == "Scalar":
+            given = self._number(n.attrs["expr"]) if "expr" in n.attrs else n.attrs["value"]
+            return np.full((1,) * len(n.y.axis), given).astype(dtype)
+        if n.op == "Broadcast":
+            return np.broadcast_to(operands[0], _sizes(n.y, self.env))
+        if n.op == "Iota":
+            sizes = _sizes(n.y, self.env)
+            (axis,) = [i for i, s in enumerate(n.y.strides) if s != 0] or [0]
+            line = self._number(n.attrs["start"]) + self._number(n.attrs["step"]) * np.arange(
+                sizes[axis]
+            )
+            return line.astype(dtype).reshape(sizes)
+        if n.op in REDUCES:
+            full = self.nodes[n.inputs[0]].y
+            x = np.broadcast_to(operands[0], _sizes(full, self.env))
+            pairs = zip(n.y.repeats, full.repeats, strict=True)
+            over = tuple(i for i, (r, s) in enumerate(pairs) if r == 1 and s != 1)
+            return np.asarray(reduce_array(n.op, _wide(x), over, n.y.dtype).astype(dtype))
+        return apply(n.op, operands, n.attrs, n.y.dtype)
+
+    def _number(self, given: object) -> int:
+        """An integer, or the text of an expression."""
+        e = parse(given) if isinstance(given, str) else Expr.of(given)  # type: ignore[arg-type]
+        return e.evaluate(self.env)
 
 
 def _input_index(load: Node) -> int:
@@ -80,13 +143,26 @@ def apply(
     row = lookup(op)
     if row.reference is None:
         raise KeyError(f"{op} has no reference")
-    wide = [
-        x.astype(np.int64 if x.dtype.kind == "i" else np.uint64) if x.dtype.kind in "iu" else x
-        for x in operands
-    ]
-    wide = [x if x.dtype.kind in "iub" else x.astype(np.float64) for x in wide]
     with np.errstate(all="ignore"):
-        return np.asarray(row.reference(wide, attrs)).astype(numpy_dtype(result))
+        return _held(np.asarray(row.reference([_wide(x) for x in operands], attrs)), result)
+
+
+def _held(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Values in a dtype; as on the chip a float saturates where it becomes an integer, and NaN is 0."""
+    if dtype.kind not in "iu" or x.dtype.kind != "f":
+        return x.astype(numpy_dtype(dtype))
+    limits = np.iinfo(numpy_dtype(dtype))
+    top, bottom = x >= float(limits.max), x <= float(limits.min)
+    out = np.where(top | bottom | np.isnan(x), 0.0, x).astype(numpy_dtype(dtype))
+    out[top], out[bottom] = limits.max, limits.min
+    return out
+
+
+def _wide(x: np.ndarray) -> np.ndarray:
+    """The same values in float64, or in 64-bit integers."""
+    if x.dtype.kind in "iu":
+        return x.astype(np.int64 if x.dtype.kind == "i" else np.uint64)
+    return x if x.dtype.kind == "b" else x.astype(np.float64)
 
 
 def _sizes(y: TensorView, env: Mapping[str, int]) -> tuple[int, ...]:
@@ -98,11 +174,11 @@ def _extent(y: TensorView, env: Mapping[str, int]) -> int:
     sizes = _sizes(y, env)
     if 0 in sizes:
         return 0
-    return (
-        y.offset.evaluate(env)
-        + 1
-        + sum((r - 1) * s.evaluate(env) for r, s in zip(sizes, y.strides, strict=True))
-    )
+    steps = [(r - 1) * s.evaluate(env) for r, s in zip(sizes, y.strides, strict=True)]
+    start = y.offset.evaluate(env)
+    if start + sum(min(s, 0) for s in steps) < 0:
+        raise IndexError("a tensor begins before its memory")
+    return start + 1 + sum(max(s, 0) for s in steps)
 
 
 def _window(memory: np.ndarray, y: TensorView, env: Mapping[str, int]) -> np.ndarray:

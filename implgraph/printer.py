@@ -86,7 +86,7 @@ def _expressions(g: HintGraph | ImplGraph) -> Iterator[Expr]:
     if isinstance(g, ImplGraph):
         yield from (b.nbytes for b in g.buffers)
         t = g.tiling
-        yield from (t.extent, t.outer, t.row_elements, t.ub)
+        yield from (t.extent, t.outer, t.row_elements, t.ub, t.reduce_outer)
         if t.tile_max is not None:
             yield t.tile_max
         yield from (c.value for c in t.conditions)
@@ -183,6 +183,8 @@ class _Printer:
         yield f".axis = {self.axes(n.axis)}"
         if self.full or n.loop_axis is not None:
             yield f".loop_axis = {self.axis(n.loop_axis)}"
+        if n.loop_pass:
+            yield f".loop_pass = {n.loop_pass}"
         if n.api is not None:
             yield ".api:"
             yield f"  .compute_type = {quote(n.api.compute_type)}"
@@ -248,5 +250,13 @@ class _Printer:
         yield f".row_elements = {t.row_elements}"
         yield f".ub = {t.ub}"
         yield f".ub_limit = {t.ub_limit}"
+        if t.rounded:
+            yield ".rounded = 1"
+        if t.reduce_tiles:
+            yield ".reduce_tiles = 1"
+        if t.reduce_outer != 1:
+            yield f".reduce_outer = {t.reduce_outer}"
         for c in t.conditions:
-            yield f".condition = {c.value}, multiple_of: {c.multiple_of}"
+            low = "" if c.at_least is None else f", at_least: {c.at_least}"
+            high = "" if c.at_most is None else f", at_most: {c.at_most}"
+            yield f".condition = {c.value}, multiple_of: {c.multiple_of}{low}{high}"

@@ -21,7 +21,7 @@ from typing import Any, TypeVar, Union
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import Expr, ExprError
-from autofuse.implgraph.expr_parser import parse
+from autofuse.implgraph.expr_parser import ir_reader
 from autofuse.implgraph.fusion import Constant, FusionGraph
 from autofuse.implgraph.graph import HintGraph, ImplGraph
 
@@ -33,9 +33,6 @@ SCHEMAS: dict[str, type[FusionGraph] | type[HintGraph] | type[ImplGraph]] = {
     "autofuse.ir.hint/1": HintGraph,
     "autofuse.ir.impl/1": ImplGraph,
 }
-#: Longest expression that is read, in characters.
-MAX_EXPR = 1 << 16
-
 _G = TypeVar("_G", FusionGraph, HintGraph, ImplGraph)
 _JSON_TYPES = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
 
@@ -70,7 +67,8 @@ def _encode(value: Any) -> object:
 
 
 def _constant(c: Constant) -> dict[str, object]:
-    return {"value": _attr(c.value), "dtype": _encode(c.dtype)}
+    out = {"value": _attr(c.value), "dtype": _encode(c.dtype)}
+    return out if c.expr is None else out | {"expr": str(c.expr)}
 
 
 def _attr(value: Any) -> object:
@@ -152,6 +150,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.errors: list[Diagnostic] = []
+        self.expressions = ir_reader()
 
     def guard(self, kind: Any, value: object, at: str) -> Any:
         """Decode an item; its finding is noted, so that the items beside it are read too."""
@@ -202,7 +201,7 @@ class _Reader:
     def expression(self, value: Any, at: str) -> Expr:
         text = self.expect(str, value, at)
         try:
-            return parse(text, allow_ratio=True, max_length=MAX_EXPR)
+            return self.expressions.read(text)
         except ExprError as err:
             message = f"{err} (column {max(err.position, 0) + 1} of {text[:80]!r})"
             raise _BadValueError("AF1108", message, at) from None

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.dtypes import BY_NAME
 from autofuse.implgraph.expr import ZERO
+from autofuse.implgraph.expr_parser import ir_reader
 from autofuse.implgraph.fusion import Symbol
 from autofuse.implgraph.graph import (
     AllocType,
@@ -79,6 +80,7 @@ class _GraphParser:
         self.sections: dict[str, list[Line]] = {}
         self.symbols: list[Symbol] = []
         self.known: set[str] = set()
+        self.reader = ir_reader(self.known.__contains__)
         self.axes: list[Axis] = []
         self.ids: dict[str, int] = {}
         self.last_line = 1
@@ -198,7 +200,7 @@ class _GraphParser:
 
     def read_axis(self, line: Line) -> None:
         name, number = self.axis_head(line)
-        size = line.expression(self.known.__contains__)
+        size = line.expression(self.reader)
         line.expect(",")
         kind = line.enum(AxisType)
         origin: tuple[int, ...] = ()
@@ -339,16 +341,18 @@ class _GraphParser:
         if kind is not None:
             return line.enum(kind)
         if key == "offset":
-            return line.expression(self.known.__contains__)
+            return line.expression(self.reader)
         return line.integer()
 
     def plain_value(self, line: Line, key: str, start: int) -> Any:
         if key in (".axis", ".y.axis", ".y.vectorized_axis"):
             return self.axis_list(line)
         if key in (".y.repeats", ".y.strides", ".y.vectorized_strides"):
-            return tuple(line.listing(lambda: line.expression(self.known.__contains__)))
+            return tuple(line.listing(lambda: line.expression(self.reader)))
         if key == ".loop_axis":
             return self.axis_or_nil(line)
+        if key == ".loop_pass":
+            return line.integer()
         if key == ".y.dtype":
             at = line.i
             name = line.word("a dtype")
@@ -356,7 +360,7 @@ class _GraphParser:
                 raise line.fail(f"unknown dtype {name!r}; known: {', '.join(BY_NAME)}", at)
             return BY_NAME[name]
         if key == ".y.offset":
-            return line.expression(self.known.__contains__)
+            return line.expression(self.reader)
         if key == ".origin":
             return line.word("a string")
         if key == ".attrs":
@@ -373,7 +377,7 @@ class _GraphParser:
     def tmp_buffer(self, line: Line) -> TmpBuffer:
         number = line.integer()
         line.expect(":")
-        return TmpBuffer(number, line.expression(self.known.__contains__))
+        return TmpBuffer(number, line.expression(self.reader))
 
     # ImplGraph ------------------------------------------------------------------------------------
     def read_impl(self, nodes: tuple[Node, ...]) -> ImplGraph:
@@ -386,7 +390,7 @@ class _GraphParser:
             self.guard(lambda x: buffers.append(self.buffer(x)), line)
         conditions: list[Condition] = []
         tiling = self.read_table(
-            "Tiling", lambda x, key: self.tiling_value(x, key, conditions), _TILING, ()
+            "Tiling", lambda x, key: self.tiling_value(x, key, conditions), _TILING, _REDUCTION
         )
         self.finish()
         return ImplGraph(
@@ -447,12 +451,22 @@ class _GraphParser:
             return line.word("a symbol")
         if key in ("granule", "ub_limit"):
             return line.integer()
+        if key in ("rounded", "reduce_tiles"):
+            return line.flag()
         if key == "tile_max" and line.accept_word("nil"):
             return None
-        e = line.expression(self.known.__contains__)
+        e = line.expression(self.reader)
         if key == "condition":
             line.field("multiple_of")
-            conditions.append(Condition(e, line.integer()))
+            multiple = line.integer()
+            ends: dict[str, int] = {}
+            while line.accept(","):
+                end = line.word("at_least or at_most")
+                if end not in ("at_least", "at_most") or end in ends:
+                    raise line.fail(f"expected at_least or at_most, each once, found {end}")
+                line.expect(":")
+                ends[end] = line.integer()
+            conditions.append(Condition(e, multiple, ends.get("at_least"), ends.get("at_most")))
         return e
 
     def buffer(self, line: Line) -> BufferPlan:
@@ -461,7 +475,7 @@ class _GraphParser:
         number = line.integer()
         line.expect(")")
         line.expect(":")
-        nbytes = line.expression(self.known.__contains__)
+        nbytes = line.expression(self.reader)
         line.expect(",")
         position = line.enum(Position)
         line.field("depth")
@@ -489,6 +503,7 @@ _TILING = (
     "ub",
     "ub_limit",
 )
+_REDUCTION = ("rounded", "reduce_tiles", "reduce_outer")
 
 
 def _build_node(r: _RawNode) -> Node:
@@ -542,6 +557,7 @@ def _build_node(r: _RawNode) -> Node:
         api,
         v.get(".tmp_buffers", ()),
         v.get(".origin", ""),
+        v.get(".loop_pass", 0),
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
@@ -27,6 +26,8 @@ from autofuse.implgraph.graph import (
     Position,
 )
 from autofuse.implgraph.ops import OpDef, OpError, find
+from autofuse.implgraph.verify_groups import CHECKS as GROUP_CHECKS
+from autofuse.implgraph.verify_groups import Finding
 
 __all__ = ["CHECKS", "QUEUE_BUFFERS", "QUEUE_BUFFERS_PER_POSITION", "Finding", "check", "verify"]
 
@@ -35,23 +36,16 @@ QUEUE_BUFFERS = 64
 QUEUE_BUFFERS_PER_POSITION = 8
 
 #: Nodes without a result of their own in UB.
-_STRUCTURAL = frozenset({"Data", "Output", "Scalar", "Store"})
-_COPIES = frozenset({"Load", "Store", "Output"})
+_STRUCTURAL = frozenset({"Data", "Output", "Scalar", "Store", "Workspace"})
+_COPIES = frozenset({"Load", "Store", "Output", "Workspace"})
+#: Nodes whose result is in GM and can be loaded.
+_MEMORY = ("Data", "Output", "Workspace")
 _SPLIT = {
     AxisType.TILE_OUT: AxisType.TILE_IN,
     AxisType.BLOCK_OUT: AxisType.BLOCK_IN,
 }
 
 Graph: TypeAlias = HintGraph | ImplGraph
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A broken invariant: what, and at which node or axis."""
-
-    message: str
-    node: str = ""
-    axis: str = ""
 
 
 # references -----------------------------------------------------------------------------------
@@ -184,7 +178,7 @@ def axes_derive(g: Graph) -> Iterator[Finding]:
 
     ORIGINAL: no origin.  MERGED: the product of the origins.  TILE_OUT and BLOCK_OUT: one origin,
     and ``CeilDiv(origin, inner)`` for the size of the one TILE_IN or BLOCK_IN axis of the same
-    origin, whose size is a symbol.
+    origin, whose size is a symbol, or a number.
     """
     for a in g.axes:
         if a.type is AxisType.ORIGINAL:
@@ -197,8 +191,12 @@ def axes_derive(g: Graph) -> Iterator[Finding]:
         elif len(a.origin) != 1:
             yield Finding(f"{a.name} is {a.type.value} with {len(a.origin)} origins", axis=a.name)
         elif a.type in _SPLIT.values():
-            if len(a.size.symbols()) != 1 or str(a.size) not in a.size.symbols():
-                yield Finding(f"the size {a.size} of {a.name} is not a symbol", axis=a.name)
+            symbols = a.size.symbols()
+            single = len(symbols) == 1 and str(a.size) in symbols
+            if not single and (a.size.as_int() or 0) < 1:
+                yield Finding(
+                    f"the size {a.size} of {a.name} is neither a symbol nor a number", axis=a.name
+                )
         else:
             yield from _split_size(g, a)
 
@@ -343,7 +341,7 @@ def calls_take_dtypes(g: Graph) -> Iterator[Finding]:
     if not isinstance(g, ImplGraph):
         return
     nodes = g.by_name()
-    without = ("data", "output", "scalar", "load", "store", "broadcast", "view")
+    without = ("data", "output", "scalar", "load", "store", "broadcast", "view", "workspace")
     for n in g.nodes:
         row = find(n.op)
         if row is None or n.op == "Cast" or (not row.calls and row.compute_type in without):
@@ -378,15 +376,15 @@ def loads_and_stores_connect(g: Graph) -> Iterator[Finding]:
         if n.op in ("Load", "Store") and len(n.inputs) != 1:
             yield Finding(f"{n.op} has {len(n.inputs)} inputs, not 1", n.name)
         if isinstance(g, HintGraph):
-            if n.op == "Load" and any(nodes[i].op not in ("Data", "Output") for i in n.inputs):
+            if n.op == "Load" and any(nodes[i].op not in _MEMORY for i in n.inputs):
                 yield Finding("Load reads what is not in GM", n.name)
             continue
-        in_gm = n.op in ("Data", "Output", "Store")
+        in_gm = n.op in (*_MEMORY, "Store")
         if n.y.mem is not None and (n.y.mem.hardware is Hardware.GM) != in_gm:
             yield Finding(f"the result of {n.op} is in {n.y.mem.hardware.value}", n.name)
         for i in n.inputs:
             mem = nodes[i].y.mem
-            if mem is None or n.op == "Output":
+            if mem is None or n.op in ("Output", "Workspace"):
                 continue
             want = Hardware.GM if n.op == "Load" else Hardware.UB
             # A tensor of one element may be read from GM as a scalar.
@@ -418,13 +416,18 @@ def tensors_have_one_place(g: Graph) -> Iterator[Finding]:
 
 
 def tensor_ids_are_unique(g: Graph) -> Iterator[Finding]:
-    """No two tensors have one ``tensor_id``; an Output is the tensor that its Store writes."""
+    """No two tensors have one ``tensor_id``; an Output or Workspace is the tensor that its Stores write."""
     ids: dict[int, str] = {}
+    sinks = {i: n for n in g.nodes if n.op in ("Output", "Workspace") for i in n.inputs}
     for n in g.nodes:
-        if n.y.mem is not None and n.op != "Output":
-            other = ids.setdefault(n.y.mem.tensor_id, n.name)
-            if other != n.name:
-                yield Finding(f"tensor_id {n.y.mem.tensor_id} belongs to {other} too", n.name)
+        if n.y.mem is None or (n.op in ("Output", "Workspace") and n.inputs):
+            continue
+        sink = sinks.get(n.name)
+        # Several Stores may write pieces of one Output.
+        name = n.name if sink is None else f"{sink.op} {sink.attrs.get('index')}"
+        other = ids.setdefault(n.y.mem.tensor_id, name)
+        if other != name:
+            yield Finding(f"tensor_id {n.y.mem.tensor_id} belongs to {other} too", n.name)
 
 
 def plan_lists_tensors(g: Graph) -> Iterator[Finding]:
@@ -556,6 +559,7 @@ CHECKS: tuple[Callable[[Graph], Iterator[Finding]], ...] = (
     queues_are_within_limits,
     ub_is_the_sum_of_buffers,
     buffers_are_not_shared_in_time,
+    *GROUP_CHECKS,
 )
 
 

@@ -14,6 +14,7 @@ operands (2025 on).  What the format leaves to the reader, and what is decided h
   is such a token too.  A token among the graph's outputs becomes the in-out output itself: it gets
   no second buffer.  Without ``fake_output`` the output is a tensor of its own that holds ``ret``,
   and the in-out output comes after the listed ones.
+* ``PadAkg`` adds ``head`` and ``tail`` elements around every dimension, ``UnPadAkg`` takes ``tail`` away.
 * ``process``, ``parallel_fusion``, ``buffer_stitch`` and unknown attributes are hints to other
   compilers: ignored.
 """
@@ -27,7 +28,14 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.frontends.akg_model import TYPE_IDS, Desc, Info, Op
+from autofuse.frontends.akg_attributes import (
+    cast_agrees,
+    dimensions,
+    known_attrs,
+    padding,
+    tile_is_broadcast,
+)
+from autofuse.frontends.akg_model import Desc, Info, Op
 from autofuse.frontends.akg_symbols import Sizes
 from autofuse.frontends.builder import GraphBuilder, check_counts, shape_text
 from autofuse.frontends.json_positions import Document, Findings, quote
@@ -43,7 +51,7 @@ __all__ = ["read_akg"]
 _RESHAPES = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
 _ASSIGNS = frozenset({"Assign", "InplaceAssign"})
 # Read here, although the registry has no op of that name.
-_OWN = _RESHAPES | _ASSIGNS | {"Tile", "ZerosLike"}
+_OWN = _RESHAPES | _ASSIGNS | {"Tile", "ZerosLike", "PadAkg", "UnPadAkg"}
 
 Value: TypeAlias = "Tensor | Constant"
 Shape: TypeAlias = tuple[Expr, ...]
@@ -402,6 +410,11 @@ class _Reader:
             if shape is None:
                 return None
             attrs = {"shape": shape}
+        if row.name in ("Pad", "Slice") and len(operands) == 1:
+            frame = padding(op, row.name, operands[0], pointer, self.findings)
+            if frame is None:
+                return None
+            attrs = frame
         node = f"{op.name.lower()}_{index}"
         result = self.builder.infer(
             row, operands, attrs, pointer, node=node, operand_pointers=[p for _, p in used]
@@ -444,69 +457,21 @@ class _Reader:
         if op.name == "ZerosLike":
             return ops.lookup("Broadcast"), {}, 0
         if op.name == "Tile":
-            ok = wanted is not None and self.tile_is_broadcast(op, descs, pointer)
+            ok = wanted is not None and tile_is_broadcast(op, descs, pointer, self.findings)
             return (ops.lookup("Broadcast") if ok else None), {}, 1
+        if op.name in ("PadAkg", "UnPadAkg"):
+            return ops.lookup("Pad" if op.name == "PadAkg" else "Slice"), {}, 1
         row = ops.lookup(op.name)
         if row.name == "Broadcast":
             return row, {}, 1
+        if row.compute_type == "reduce" or row.name == "Transpose":
+            own = dimensions(op, row, descs, pointer, self.findings)
+            return (None if own is None else row), own or {}, 1
         if row.name == "Cast":
-            ok = d is not None and self.cast_agrees(op, descs, d, pointer)
+            ok = d is not None and cast_agrees(op, descs, d, pointer, self.findings)
             return (row if ok else None), ({} if d is None else {"dtype": d.name}), 1
-        attrs = self.known_attrs(row, op)
+        attrs = known_attrs(row, op)
         return row, attrs, None
-
-    def known_attrs(self, row: ops.OpDef, op: Op) -> dict[str, AttrValue]:
-        """The attributes that the row has; files carry many more."""
-        given = op.attrs()
-        out: dict[str, AttrValue] = {}
-        for a in row.attrs:
-            value = given.get(a.name)
-            if value is None:
-                continue
-            if a.kind == "ints":
-                value = tuple(value) if isinstance(value, list) else (value,)
-            elif a.kind == "shape" and isinstance(value, list):
-                value = tuple(const(v) for v in value if isinstance(v, int))
-            out[a.name] = value
-        return out
-
-    def cast_agrees(self, op: Op, descs: list[tuple[Desc, str]], d: DType, pointer: str) -> bool:
-        """The target is said up to three times: attribute, operand, description of the output."""
-        said: Any = next((op.attrs()[k] for k in ("dst_type", "DstT") if k in op.attrs()), None)
-        if len(descs) > 1 and descs[1][0].inline:
-            said = descs[1][0].value
-        if isinstance(said, int):
-            said = TYPE_IDS.get(said, f"type number {said}")
-        try:
-            agrees = said is None or dtype(str(said)) == d
-        except KeyError:
-            agrees = False
-        if not agrees:
-            text = f"the Cast is to {said}, but its output is described as {d}"
-            self.findings.add("AF1207", text, f"{pointer}/output_desc/0/data_type")
-        return agrees
-
-    def tile_is_broadcast(self, op: Op, descs: list[tuple[Desc, str]], pointer: str) -> bool:
-        """A Tile that repeats only dimensions of size 1 is a broadcast; no other is supported."""
-        given = op.attrs().get("multiples")
-        if given is None and len(descs) > 1 and descs[1][0].inline:
-            given = descs[1][0].value
-        times = given if isinstance(given, list) else [given]
-        if not descs or not all(isinstance(n, int) for n in times):
-            self.findings.add(
-                "AF1205", "Tile needs the attribute 'multiples', a list of integers", pointer
-            )
-            return False
-        shape = [1] * (len(times) - len(descs[0][0].shape)) + descs[0][0].shape
-        times = [1] * (len(shape) - len(times)) + times
-        if any(n != 1 and s != 1 for n, s in zip(times, shape, strict=True)):
-            have = shape_text(descs[0][0].shape)
-            text = f"Tile of {have} by {shape_text(times)} repeats data: not supported"
-            self.findings.add(
-                "AF1201", text, f"{pointer}/name", hint="only dimensions of size 1 can be repeated"
-            )
-            return False
-        return True
 
     def target_shape(
         self, op: Op, kind: str, operand: Value, wanted: Sequence[Expr | None], pointer: str

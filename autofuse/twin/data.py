@@ -159,8 +159,13 @@ def positive_inputs(graph: FusionGraph) -> frozenset[str]:
         tensors = [x for x in node.inputs if isinstance(x, str)]
         if not tensors or any(graph.tensors[t].dtype.kind != "f" for t in tensors):
             continue
-        if set(node.outputs) & need and _try(node, "positive") and not _try(node, "anything"):
+        moves = lookup(node.op).compute_type not in ("elewise", "composite")
+        if set(node.outputs) & need and (
+            moves or (_try(node, "positive") and not _try(node, "anything"))
+        ):
             need.update(tensors)
+        if moves:
+            continue
         first = node.inputs[0]
         if isinstance(first, str) and not _defined_below_zero(node):
             need.add(first)

@@ -12,7 +12,8 @@ reference is evaluated once more), and then its own rounding error:
     error(y) = sum_i |f(.., x_i - e_i, ..) - f(..)|  +  max(ulp, 1/2) ulp(y)
 
 An op with ``ulp <= 1/2`` is correctly rounded on every machine, so where its result is exact it
-adds nothing; copies, comparisons and sums of small integers therefore must agree exactly.  Random
+adds nothing; copies, comparisons and sums of small integers therefore must agree exactly.
+Reductions and what is composed of them have bounds of their own: :mod:`autofuse.twin.reductions`.  Random
 perturbation (Monte Carlo arithmetic) was not taken: two independent errors of opposite sign cancel
 in a sample of a few runs, and an element where that happens gets a bound of zero.
 
@@ -25,21 +26,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 
 from autofuse.implgraph.dtypes import DType, numpy_dtype
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Operand
 from autofuse.implgraph.infer import operand_dtypes
 from autofuse.implgraph.ops import ANY, OpDef, lookup
+from autofuse.twin.reductions import composed, moved, reduced
+from autofuse.twin.rounding import (
+    Array,
+    Value,
+    difference,
+    largest,
+    own_error,
+    round_result,
+    round_to,
+    ulp_of,
+    widen,
+)
 
 __all__ = ["SAFETY", "Reference", "evaluate", "largest", "round_to", "shape_of", "ulp_of"]
 
-Array: TypeAlias = npt.NDArray[Any]
+#: Ops that put elements elsewhere, and index tensors.
+_MOVES = ("transpose", "slice", "concat", "pad", "gather", "iota")
 
 #: The tolerance is this many times the error bound: the bound is of first order, and sums ignore
 #: rounding of the sum.
@@ -62,17 +74,6 @@ class Reference:
     ill_conditioned: int = 0
 
 
-@dataclass(slots=True)
-class _Value:
-    """A tensor under evaluation: ``data`` in float64, int64, uint64 or bool, and its ``error``.
-
-    For bool, ``error`` is a mask of elements that may flip.
-    """
-
-    data: Array
-    error: Array | None = None
-
-
 def shape_of(shape: Sequence[Expr], symbols: Mapping[str, int]) -> tuple[int, ...]:
     """A symbolic shape as numbers."""
     return tuple(s.evaluate(symbols) for s in shape)
@@ -91,7 +92,7 @@ def evaluate(
     Returns:
         A reference per output name (``GraphOutput.name``).
     """
-    values = {name: _Value(_widen(np.asarray(inputs[name]))) for name in graph.inputs}
+    values = {name: Value(widen(np.asarray(inputs[name]))) for name in graph.inputs}
     last = _last_uses(graph)
     with np.errstate(all="ignore"):
         for i, node in enumerate(graph.nodes):
@@ -112,7 +113,7 @@ def _last_uses(graph: FusionGraph) -> dict[str, int]:
     return last
 
 
-def _finish(v: _Value, dtype: DType) -> Reference:
+def _finish(v: Value, dtype: DType) -> Reference:
     value = v.data.astype(numpy_dtype(dtype), order="C")
     if v.error is None:
         return Reference(value, None)
@@ -130,8 +131,8 @@ def _finish(v: _Value, dtype: DType) -> Reference:
 
 
 def _apply(
-    node: FusionNode, graph: FusionGraph, values: Mapping[str, _Value], symbols: Mapping[str, int]
-) -> _Value:
+    node: FusionNode, graph: FusionGraph, values: Mapping[str, Value], symbols: Mapping[str, int]
+) -> Value:
     row = lookup(node.op)
     if row.reference is None:
         raise NotImplementedError(f"{row.name} has no reference")
@@ -140,6 +141,13 @@ def _apply(
     operands = _operands(node.inputs, graph, values)
     if row.compute_type in ("broadcast", "view"):
         return _move(operands[0], shape, row.compute_type)
+    attrs = _numbers(node.attrs, symbols)
+    if row.compute_type in _MOVES:
+        return moved(row, attrs, operands, tensor.dtype)
+    if row.compute_type in ("reduce", "scan"):
+        return reduced(row, attrs, operands[0], tensor.dtype)
+    if row.compute_type == "composite":
+        return composed(row, attrs, operands[0], tensor.dtype)
     # A sum of many operands is made left to right, rounding each time.
     if row.arity[1] == ANY and len(operands) > 2:
         total = operands[0]
@@ -153,9 +161,19 @@ def _apply(
     return result
 
 
+def _numbers(attrs: Mapping[str, Any], symbols: Mapping[str, int]) -> dict[str, Any]:
+    """Attributes with the values of the symbols."""
+    return {
+        k: tuple(x.evaluate(symbols) if isinstance(x, Expr) else x for x in v)
+        if isinstance(v, tuple)
+        else v
+        for k, v in attrs.items()
+    }
+
+
 def _operands(
-    names: Sequence[Operand], graph: FusionGraph, values: Mapping[str, _Value]
-) -> list[_Value]:
+    names: Sequence[Operand], graph: FusionGraph, values: Mapping[str, Value]
+) -> list[Value]:
     dtypes = operand_dtypes([o if isinstance(o, Constant) else graph.tensors[o] for o in names])
     return [
         _constant(o, d) if isinstance(o, Constant) else values[o]
@@ -163,27 +181,27 @@ def _operands(
     ]
 
 
-def _constant(c: Constant, dtype: DType) -> _Value:
+def _constant(c: Constant, dtype: DType) -> Value:
     """A constant in its neighbour's dtype; computing in a wider type may keep more digits."""
-    wide = _widen(np.asarray(c.value))
+    wide = widen(np.asarray(c.value))
     if dtype.kind == "f":
         wide = wide.astype(np.float64)
         data = round_to(wide, dtype)
         error = np.asarray(np.abs(data - wide))
-        return _Value(data, error if error > 0 else None)
-    return _Value(_widen(wide.astype(numpy_dtype(dtype))))
+        return Value(data, error if error > 0 else None)
+    return Value(widen(wide.astype(numpy_dtype(dtype))))
 
 
-def _move(x: _Value, shape: tuple[int, ...], how: str) -> _Value:
+def _move(x: Value, shape: tuple[int, ...], how: str) -> Value:
     def move(a: Array) -> Array:
         return np.broadcast_to(a, shape) if how == "broadcast" else a.reshape(shape)
 
-    return _Value(move(x.data), None if x.error is None else move(x.error))
+    return Value(move(x.data), None if x.error is None else move(x.error))
 
 
 def _compute(
-    row: OpDef, attrs: Mapping[str, Any], operands: Sequence[_Value], dtype: DType
-) -> _Value:
+    row: OpDef, attrs: Mapping[str, Any], operands: Sequence[Value], dtype: DType
+) -> Value:
     assert row.reference is not None
     plain = [o.data for o in operands]
 
@@ -192,14 +210,16 @@ def _compute(
         return row.reference(xs, attrs)
 
     exact = f(plain)
-    data = _round(exact, dtype)
+    data = round_result(exact, dtype)
     if dtype.kind == "b":
-        return _Value(data, _flips(f, operands, data))
+        return Value(data, _flips(f, operands, data))
     error = _propagated(f, operands, exact, both=row.ulp == 0 or dtype.kind != "f")
     if dtype.kind == "f" and row.ulp > 0:
-        own = _own_error(exact, data, row.ulp, dtype)
+        own = own_error(exact, data, row.ulp, dtype)
+        if row.absolute:
+            own = _add(np.full(data.shape, row.absolute), own)
         error = own if error is None else _add(error, own)
-    return _Value(data, error)
+    return Value(data, error)
 
 
 def _add(a: Array, b: Array | None) -> Array:
@@ -211,7 +231,7 @@ def _add(a: Array, b: Array | None) -> Array:
     return np.asarray(a + b)
 
 
-def _moved(x: _Value, sign: int) -> Array:
+def _moved(x: Value, sign: int) -> Array:
     """The operand with every element moved by its bound: towards zero (-1) or away from it (+1)."""
     assert x.error is not None
     if x.data.dtype == np.bool_:
@@ -223,7 +243,7 @@ def _moved(x: _Value, sign: int) -> Array:
     return np.asarray(x.data + step if sign > 0 else x.data - step)
 
 
-def _propagated(f: Any, operands: Sequence[_Value], exact: Array, *, both: bool) -> Array | None:
+def _propagated(f: Any, operands: Sequence[Value], exact: Array, *, both: bool) -> Array | None:
     """Sum over the operands of the change of the result when one operand moves by its bound."""
     total: Array | None = None
     xs = [o.data for o in operands]
@@ -233,26 +253,14 @@ def _propagated(f: Any, operands: Sequence[_Value], exact: Array, *, both: bool)
         change: Array | None = None
         for sign in (-1, 1) if both and o.data.dtype != np.bool_ else (-1,):
             other = f([*xs[:i], _moved(o, sign), *xs[i + 1 :]])
-            c = _difference(other, exact)
+            c = difference(other, exact)
             change = c if change is None else np.maximum(change, c)
         assert change is not None
         total = change if total is None else _add(total, change)
     return total
 
 
-def _difference(a: Array, b: Array) -> Array:
-    """|a - b|; equal infinities and two NaN differ by 0, a NaN differs from a number by inf."""
-    if a.dtype.kind in "iub":
-        return np.abs(a.astype(np.float64) - b.astype(np.float64))
-    d = np.asarray(a - b)
-    d = np.asarray(np.abs(d))
-    odd = np.isnan(d)
-    if odd.any():
-        d[odd] = np.where((np.isnan(a) & np.isnan(b)) | (a == b), 0.0, np.inf)[odd]
-    return d
-
-
-def _flips(f: Any, operands: Sequence[_Value], data: Array) -> Array | None:
+def _flips(f: Any, operands: Sequence[Value], data: Array) -> Array | None:
     """Elements of a bool result that a change of the operands within their bounds can flip."""
     inexact = [o for o in operands if o.error is not None]
     if not inexact:
@@ -275,92 +283,3 @@ def _flips(f: Any, operands: Sequence[_Value], data: Array) -> Array | None:
         if len(inexact) > 1:
             out |= f(moved) != data
     return out
-
-
-# rounding -------------------------------------------------------------------------------------
-
-# Digits of the significand, smallest normal number, largest number.
-_FLOAT = {
-    "float32": (24, 2.0**-126, (2 - 2.0**-23) * 2.0**127),
-    "float16": (11, 2.0**-14, 65504.0),
-    "bfloat16": (8, 2.0**-126, (2 - 2.0**-7) * 2.0**127),
-}
-
-
-def largest(dtype: DType) -> float:
-    """The largest finite number of a float dtype."""
-    return _FLOAT[dtype.name][2]
-
-
-def ulp_of(value: Array, dtype: DType) -> Array:
-    """Distance of neighbouring numbers of a float dtype at each value, or up to twice that."""
-    digits, normal, _ = _FLOAT[dtype.name]
-    return np.asarray(np.maximum(np.abs(value), normal) * 2.0 ** (1 - digits))
-
-
-def _own_error(exact: Array, data: Array, ulp: float, dtype: DType) -> Array | None:
-    """Error that the op itself may make: ``ulp`` units, or nothing where it must be exact."""
-    digits, normal, _ = _FLOAT[dtype.name]
-    size = np.abs(data)
-    own = np.asarray(np.maximum(size, normal))
-    own *= max(ulp, 0.5) * 2.0 ** (1 - digits)
-    own[np.isinf(size)] = 0.0
-    if ulp <= 0.5:
-        # Correctly rounded: an exact result, an infinity from infinities and a NaN carry no error.
-        same = exact == data
-        if same.all():
-            return None
-        own[same] = 0.0
-    else:
-        # Approximations may give zero in place of a subnormal number.
-        own[size < normal] += normal
-    own[np.isnan(data)] = 0.0
-    return own
-
-
-def _widen(x: Array) -> Array:
-    """float64, int64 (uint64 where it is needed) or bool with the same values."""
-    if x.dtype == np.bool_ or x.dtype == np.uint64:
-        return x
-    if x.dtype.kind in "iu":
-        return x.astype(np.int64)
-    return x.astype(np.float64)
-
-
-def round_to(x: Array, dtype: DType) -> Array:
-    """A float64 array rounded to a float dtype, ties to even, as float64.
-
-    bfloat16 is rounded through float32, as the chip does when it computes in float32 and casts.
-    """
-    if dtype.name == "bfloat16":
-        return x.astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
-    return x.astype(numpy_dtype(dtype)).astype(np.float64)
-
-
-def _round(x: Array, dtype: DType) -> Array:
-    """The result of a reference in the declared dtype, widened again.
-
-    A float becomes an integer as on the chip: out of range saturates, NaN becomes 0.  Integers
-    wrap.
-    """
-    if dtype.kind == "f":
-        return round_to(x.astype(np.float64, copy=False), dtype)
-    if dtype.kind == "b":
-        return np.asarray(x.astype(np.bool_, copy=False))
-    if x.dtype.kind == "f":
-        return _saturate(x, dtype)
-    wide = np.uint64 if dtype.name == "uint64" else np.int64
-    return np.asarray(x.astype(numpy_dtype(dtype)).astype(wide, copy=False))
-
-
-def _saturate(x: Array, dtype: DType) -> Array:
-    limits = np.iinfo(numpy_dtype(dtype))
-    wide = np.uint64 if dtype.name == "uint64" else np.int64
-    inside = np.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)
-    # The limits of 64-bit types are not float64 numbers; compare with the next power of two.
-    high, low = float(limits.max), float(limits.min)
-    top, bottom = x >= high, x <= low
-    out = np.where(top | bottom, 0.0, inside).astype(wide)
-    out[top] = limits.max
-    out[bottom] = limits.min
-    return np.asarray(out)

@@ -31,6 +31,9 @@ LOGICAL = ("LogicalAnd", "LogicalOr")
 #: Steps of a graph, the frequent ones several times.
 KINDS = ("unary", "unary", "binary", "binary", "binary", "binary", "compare", "select", "logical")
 KINDS += ("cast", "cast", "broadcast", "reshape", "addn", "truth")
+#: Further steps, where ``Options.moves`` allows them.
+MOVES = ("reduce", "reduce", "reduce", "transpose", "slice", "concat", "pad", "iota", "composed")
+REDUCE = ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd")
 #: Codes with which a legal graph may be refused.
 REFUSALS = frozenset({"AF2101", "AF2102", "AF3001", "AF3002", "AF3003", "AF3004"})
 
@@ -49,6 +52,7 @@ class Options:
     strides: bool = True
     inout: bool = True
     zero: bool = True
+    moves: bool = False
 
 
 @dataclass
@@ -199,9 +203,11 @@ class GraphMaker:
     def step(self) -> None:
         """Try to add one op."""
         rng = self.rng
-        kind = rng.choice(KINDS)
+        kind = rng.choice(KINDS + 2 * MOVES if self.options.moves else KINDS)
         any_of = self.named()
-        if kind == "unary":
+        if kind in MOVES:
+            self.move(kind, rng.choice(any_of))
+        elif kind == "unary":
             floats = self.named(kinds="f") or any_of
             op = rng.choice(EASY_UNARY) if self.chance(60) else rng.choice(UNARY)
             self.add(op, [rng.choice(floats)])
@@ -244,6 +250,71 @@ class GraphMaker:
         else:
             a = rng.choice(self.named(kinds="fiu") or any_of)
             self.add("AddN", [a, *(self.operand(a) for _ in range(rng.randint(0, 4)))])
+
+    def move(self, kind: str, x: str) -> None:
+        """A reduction, or an op that puts elements elsewhere."""
+        rng, t = self.rng, self.tensors[x]
+        shape = _shape(t)
+        rank = len(shape)
+        if rank == 0:
+            return
+        if kind == "reduce":
+            self.reduction(x, rank)
+        elif kind == "composed":
+            op = rng.choice(("Softmax", "LogSoftmax", "ArgMax", "ArgMin"))
+            self.add(op, [x], {"axis": rng.randrange(rank)})
+        elif kind == "transpose":
+            perm = list(range(rank))
+            rng.shuffle(perm)
+            self.add("Transpose", [x], {"perm": tuple(perm)})
+        elif kind == "iota":
+            dtype = rng.choice(("float32", "int32"))
+            attrs = {"shape": t.shape, "axis": rng.randrange(rank), "dtype": dtype}
+            self.add("Iota", [], attrs)
+        elif kind == "pad":
+            low, high = (tuple(const(rng.choice((0, 0, 1, 3))) for _ in shape) for _ in range(2))
+            self.add("Pad", [x], {"low": low, "high": high, "value": rng.choice((0.0, 1.0))})
+        elif kind == "slice" and 0 not in shape:
+            self.slice(x, shape)
+        elif kind == "concat":
+            axis = rng.randrange(rank)
+            found = [
+                n
+                for n in self.named(t.dtype)
+                if _shape(self.tensors[n])[:axis] == shape[:axis]
+                and _shape(self.tensors[n])[axis + 1 :] == shape[axis + 1 :]
+                and len(_shape(self.tensors[n])) == rank
+            ]
+            more = [rng.choice(found) for _ in range(rng.randint(1, 2))]
+            self.add("Concat", [x, *more], {"axis": axis})
+
+    def reduction(self, x: str, rank: int) -> None:
+        """A reduction; half of them are brought back to what was reduced."""
+        axes = tuple(self.rng.sample(range(rank), self.rng.randint(1, rank)))
+        if self.tensors[x].dtype.kind == "b":
+            op = self.rng.choice(("ReduceAny", "ReduceAll"))
+        else:
+            op = self.rng.choice(REDUCE if self.chance(40) else REDUCE[:3])
+        keep = self.chance(50)
+        y = self.add(op, [x], {"axes": axes, "keepdims": keep})
+        if y and keep:
+            self.add(self.rng.choice(("Sub", "Add", "Maximum")), [x, y])
+
+    def slice(self, x: str, shape: Shape) -> None:
+        """A regular part."""
+        starts, sizes, steps = [], [], []
+        for n in shape:
+            step = self.rng.choice((1, 1, 1, 2, 3, -1))
+            whole = self.chance(40)
+            count = n if whole else self.rng.randint(1, -(-n // abs(step)))
+            step = 1 if whole else step
+            reach = (count - 1) * abs(step)
+            first = self.rng.randint(0, n - 1 - reach)
+            starts.append(const(first + reach if step < 0 else first))
+            sizes.append(const(count))
+            steps.append(step)
+        attrs = {"starts": tuple(starts), "shape": tuple(sizes), "steps": tuple(steps)}
+        self.add("Slice", [x], attrs)
 
     # graph ------------------------------------------------------------------------------------
     def graph(self, name: str = "g") -> FusionGraph:

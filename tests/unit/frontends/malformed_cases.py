@@ -429,7 +429,7 @@ CASES: list[Case] = [
     ),
     (
         "unknown_field_hides_nothing",
-        one_node(op="Softmax", inputs=["x"], axis=1),
+        one_node(op="Einsum", inputs=["x"], axis=1),
         [("AF1102", "/nodes/0/axis"), ("AF1201", "/nodes/0/op")],
     ),
     (
@@ -481,13 +481,13 @@ CASES: list[Case] = [
     # AKG
     (
         "akg_unsupported",
-        akg(op("ReduceSum", [X], Y, axis=[0]), op("ReduceSum", [X], desc("y2"))),
+        akg(op("Conv2D", [X], Y, axis=[0]), op("Conv2D", [X], desc("y2"))),
         [("AF1201", "/op_desc/0/name")],
     ),
     (
         "akg_two_unsupported",
         akg(
-            op("ReduceSum", [X], Y, axis=[0]),
+            op("MatMul", [X], Y, axis=[0]),
             op("Conv2D", [Y], desc("q")),
             op("Add", [desc("q"), Z], desc("w")),
         ),

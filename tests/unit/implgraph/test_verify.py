@@ -76,7 +76,40 @@ def test_check_raises_all_findings(abs_hint: HintGraph):
     assert "the dtype is int8; Abs of float32 is float32" in str(err.value)
 
 
+def with_new(g: Any, *new: Node, at: int = 2) -> Any:
+    return replace(g, nodes=(*g.nodes[:at], *new, *g.nodes[at:]))
+
+
+def with_reductions(g: HintGraph, *repeats: tuple[object, object]) -> HintGraph:
+    """Reductions of the loaded tensor; stride 0 where the result does not vary."""
+    y = g.node("gather_0").y
+    for k, r in enumerate(repeats):
+        steps = tuple(const(0) if x == 1 else s for x, s in zip(r, y.strides, strict=True))
+        made = replace(y, repeats=tuple(r), strides=steps)
+        g = with_new(g, Node(f"sum_{k}", "ReduceSum", ("gather_0",), made, axis=(0, 1)))
+    return g
+
+
+def with_scalar(g: HintGraph, **attrs: Any) -> HintGraph:
+    y = replace(g.node("gather_0").y, repeats=(const(1),) * 2, strides=(const(0),) * 2)
+    return with_new(g, Node("scalar_0", "Scalar", (), y, attrs, axis=(0, 1)))
+
+
+def with_line(g: HintGraph) -> HintGraph:
+    attrs = {"start": 0, "step": 1}
+    return with_new(g, Node("iota_0", "Iota", (), g.node("gather_0").y, attrs, axis=(0, 1)))
+
+
+def with_workspace(g: HintGraph, writer: str) -> HintGraph:
+    """A workspace that is read in the group that writes it."""
+    y = TensorView(dtype("float32"), (), (), ())
+    g = with_new(g, Node("Workspace_0", "Workspace", (writer,), y, {"index": 0}), at=4)
+    load = replace(g.node("gather_0"), name="gather_1", inputs=("Workspace_0",))
+    return with_new(g, load, at=5)
+
+
 Q, V = const(4), sym("z0z1t_size")
+ONE = const(1)
 
 #: (invariant, change of the graph before scheduling that breaks it)
 HINT_CASES = [
@@ -107,6 +140,15 @@ HINT_CASES = [
     ("vectorized_axes_are_inside", lambda g: with_node(g, "abs_0", loop_axis=0)),
     ("ops_are_known", lambda g: with_node(g, "abs_0", op="Abz")),
     ("ops_are_known", lambda g: with_node(g, "abs_0", inputs=("gather_0", "gather_0"))),
+    ("reductions_share_axes", lambda g: with_reductions(g, (sym("s0"), const(200)))),
+    ("reductions_share_axes", lambda g: with_reductions(g, (sym("s0"), ONE), (ONE, const(200)))),
+    ("lines_are_straight", with_line),
+    ("scalars_have_a_value", with_scalar),
+    ("scalars_have_a_value", lambda g: with_scalar(g, value=1, expr="s0")),
+    ("scalars_have_a_value", lambda g: with_scalar(g, expr="s0 +")),
+    ("scalars_have_a_value", lambda g: with_scalar(g, expr="s1")),
+    ("workspaces_are_written_first", lambda g: with_workspace(g, "store")),
+    ("workspaces_are_written_first", lambda g: with_workspace(g, "abs_0")),
     ("dtypes_fit_rows", lambda g: with_y(g, "abs_0", dtype=dtype("float16"))),
     ("dtypes_fit_rows", lambda g: with_node(g, "abs_0", op="LogicalNot")),
     ("loads_and_stores_connect", lambda g: with_node(g, "abs_0", op="Load")),

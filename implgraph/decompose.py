@@ -1,0 +1,322 @@
+"""Writes out the ops that are compositions of others: a FusionGraph to a FusionGraph of ops that lowering knows.
+
+* Mean is a sum divided by the count; Any and All are the largest and smallest of 0 and 1.
+* ArgMax selects the indices of the largest elements, and takes the smallest of these.
+* Softmax subtracts the largest element first.  All of this is computed in float32.
+* A sum or product of float16 or bfloat16 is made in float32 and rounded once; the largest of a narrow type that the
+  vector unit has no instruction for is found in a wider one, which is exact.  Sums of int8, uint8 and 64-bit integers
+  stay as they are: no chip computes them, and a Cast to int32 or float32 is the user's choice to make.
+* A reduction of no elements is its neutral element; one along dimensions of size 1 is a Reshape; of two of a kind
+  without anything between them becomes one.
+* Pad is a concatenation with tensors of equal elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from autofuse.implgraph.dtypes import BY_NAME, DType
+from autofuse.implgraph.expr import ONE, ZERO, Expr, const, product
+from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Operand, Tensor
+from autofuse.implgraph.infer import infer_node
+from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.reduce_rows import REDUCES, neutral, reduced_axes
+
+__all__ = ["decompose"]
+
+F32, I32 = BY_NAME["float32"], BY_NAME["int32"]
+HALVES = ("float16", "bfloat16")
+#: Types in which the largest element is found in another one, exactly.
+WIDER = {"bfloat16": "float32", "int8": "float16", "uint8": "float16"}
+
+
+def decompose(graph: FusionGraph) -> FusionGraph:
+    """The graph without compositions; the graph itself if there are none.  Names of outputs stay."""
+    if not any(n.op in _RULES for n in graph.nodes):
+        return graph
+    made = _Rewriter(graph)
+    for n in graph.nodes:
+        rule = _RULES.get(n.op)
+        if rule is None:
+            made.keep(n)
+        else:
+            made.finish(n, rule(made, n))
+    return replace(graph, nodes=tuple(made.nodes), tensors=made.tensors)
+
+
+class _Rewriter:
+    """The new graph under construction."""
+
+    def __init__(self, graph: FusionGraph) -> None:
+        self.graph = graph
+        self.tensors: dict[str, Tensor] = dict(graph.tensors)
+        self.nodes: list[FusionNode] = []
+        self.node: FusionNode = graph.nodes[0]
+        self.makers: dict[str, FusionNode] = {}
+        self.uses: dict[str, int] = {}
+        for n in graph.nodes:
+            for x in n.inputs:
+                if isinstance(x, str):
+                    self.uses[x] = self.uses.get(x, 0) + 1
+        for o in graph.outputs:
+            self.uses[o.tensor] = self.uses.get(o.tensor, 0) + 1
+        self._taken = {n.name for n in graph.nodes} | set(graph.tensors)
+
+    def keep(self, n: FusionNode) -> None:
+        """A node as it is."""
+        self.nodes.append(n)
+        self.makers.update(dict.fromkeys(n.outputs, n))
+
+    def finish(self, n: FusionNode, last: FusionNode) -> None:
+        """``last`` gives the result of ``n``."""
+        self.keep(replace(last, name=n.name, outputs=n.outputs))
+
+    def last(self, op: str, inputs: Sequence[Operand], **attrs: Any) -> FusionNode:
+        """The node that gives the result."""
+        return FusionNode("", op, tuple(inputs), (), attrs, self.node.origin)
+
+    def emit(self, op: str, inputs: Sequence[Operand], **attrs: Any) -> str:
+        """A node with a new result."""
+        operands = [self.tensors[x] if isinstance(x, str) else x for x in inputs]
+        dtype, shape = infer_node(lookup(op), operands, attrs)
+        name = self._fresh(f"{self.node.name}_{op.lower()}")
+        self.tensors[name] = Tensor(name, dtype, shape, origin=self.node.origin)
+        self.keep(FusionNode(name, op, tuple(inputs), (name,), attrs, self.node.origin))
+        return name
+
+    def _fresh(self, name: str) -> str:
+        new, k = name, 1
+        while new in self._taken:
+            k += 1
+            new = f"{name}_{k}"
+        self._taken.add(new)
+        return new
+
+    def cast(self, x: str, to: DType) -> str:
+        """``x`` in another dtype."""
+        return x if self.tensors[x].dtype == to else self.emit("Cast", [x], dtype=to.name)
+
+    def source(self, n: FusionNode) -> tuple[str, Tensor]:
+        """The operand of a node with one."""
+        self.node = n
+        x = n.inputs[0]
+        if isinstance(x, Constant):  # a constant has no dimensions
+            x = self.emit("Broadcast", [x], shape=())
+        return x, self.tensors[x]
+
+    def result(self, n: FusionNode) -> Tensor:
+        """The tensor that a node gives."""
+        return self.tensors[n.outputs[0]]
+
+
+def _attrs(n: FusionNode) -> Mapping[str, Any]:
+    return n.attrs
+
+
+def _value(dtype: DType, value: float | int) -> Constant:
+    held = float(value) if dtype.kind == "f" else bool(value) if dtype.kind == "b" else int(value)
+    return Constant(held, dtype)
+
+
+def _size(dtype: DType, size: Expr) -> Constant:
+    return _value(dtype, size.value) if size.is_const else Constant(0, dtype, size)
+
+
+# reductions -----------------------------------------------------------------------------------
+
+
+def _reduce(r: _Rewriter, n: FusionNode) -> FusionNode:
+    x, t = r.source(n)
+    axes = reduced_axes(_attrs(n).get("axes", ()), len(t.shape))
+    x, axes = _chained(r, n.op, x, axes)
+    return _reduction(r, n.op, x, axes, r.result(n))
+
+
+def _reduction(r: _Rewriter, op: str, x: str, axes: tuple[int, ...], result: Tensor) -> FusionNode:
+    """A reduction of one of the four kinds; ``result`` has its shape and dtype."""
+    t = r.tensors[x]
+    dtype = t.dtype
+    if product(result.shape) != 0 and any(t.shape[a] == 0 for a in axes):
+        return r.last("Broadcast", [_value(dtype, neutral(op, dtype))], shape=result.shape)
+    if all(t.shape[a] == 1 for a in axes):
+        return r.last("Reshape", [x], shape=result.shape)
+    wide = dtype
+    if op in ("ReduceSum", "ReduceProd") and dtype.name in HALVES:
+        wide = F32
+    elif op in ("ReduceMax", "ReduceMin") and dtype.name in WIDER:
+        wide = BY_NAME[WIDER[dtype.name]]
+    x = r.cast(x, wide)
+    kept = tuple(ONE if d in axes else s for d, s in enumerate(t.shape))
+    attrs = {"axes": axes, "keepdims": kept == result.shape}
+    gone = tuple(s for d, s in enumerate(t.shape) if d not in axes)
+    if wide == dtype and result.shape in (kept, gone):
+        return r.last(op, [x], **attrs)
+    total = r.emit(op, [x], **attrs)
+    if result.shape not in (kept, gone):  # of two reductions in one, only one kept its dimensions
+        total = r.emit("Reshape", [total], shape=result.shape)
+    return r.last("Cast", [total], dtype=dtype.name)
+
+
+def _chained(r: _Rewriter, op: str, x: str, axes: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    """A reduction of a reduction of the same kind, which nothing else uses, is one over all their axes."""
+    inner = r.makers.get(x)
+    while inner is not None and inner.op == op and r.uses.get(x, 0) == 1:
+        source = inner.inputs[0]
+        assert isinstance(source, str)
+        rank = len(r.tensors[source].shape)
+        gone = reduced_axes(_attrs(inner).get("axes", ()), rank)
+        kept = [a for a in range(rank) if a not in gone]
+        same = len(r.tensors[x].shape) == rank
+        axes = tuple(sorted({*(a if same else kept[a] for a in axes), *gone}))
+        r.nodes.remove(inner)
+        x, inner = source, r.makers.get(source)
+    return x, axes
+
+
+def _mean(r: _Rewriter, n: FusionNode) -> FusionNode:
+    x, t = r.source(n)
+    axes = reduced_axes(_attrs(n).get("axes", ()), len(t.shape))
+    count = product(t.shape[a] for a in axes)
+    wide = F32 if t.dtype.name in HALVES else t.dtype
+    total = _total(r, "ReduceSum", r.cast(x, wide), axes, bool(_attrs(n).get("keepdims", False)))
+    operands: list[Operand] = [total, _size(wide, count)]
+    if wide == t.dtype:
+        return r.last("Div", operands)
+    return r.last("Cast", [r.emit("Div", operands)], dtype=t.dtype.name)
+
+
+def _total(r: _Rewriter, op: str, x: str, axes: Sequence[int], keepdims: bool) -> str:
+    """A reduction as a step in between."""
+    row = lookup(op)
+    attrs = {"axes": tuple(axes), "keepdims": keepdims}
+    t = r.tensors[x]
+    nothing = any(t.shape[a] == 0 for a in axes)
+    rule = lookup("ReduceSum") if nothing else row
+    dtype, shape = infer_node(rule, [t], attrs)
+    last = _reduction(r, op, x, tuple(axes), Tensor("", dtype, shape))
+    return r.emit(last.op, last.inputs, **last.attrs)
+
+
+def _truth(r: _Rewriter, n: FusionNode) -> FusionNode:
+    x, t = r.source(n)
+    axes = reduced_axes(_attrs(n).get("axes", ()), len(t.shape))
+    op = "ReduceMax" if n.op == "ReduceAny" else "ReduceMin"
+    half = BY_NAME["float16"]
+    edge = _total(r, op, r.cast(x, half), axes, bool(_attrs(n).get("keepdims", False)))
+    return r.last("Greater", [edge, _value(half, 0)])
+
+
+def _arg(r: _Rewriter, n: FusionNode) -> FusionNode:
+    x, t = r.source(n)
+    axis = int(_attrs(n)["axis"]) % len(t.shape)
+    x = r.cast(x, BY_NAME[WIDER.get(t.dtype.name, t.dtype.name)])
+    op = "ReduceMax" if n.op == "ArgMax" else "ReduceMin"
+    best = _total(r, op, x, (axis,), True)
+    found = r.emit("Equal", [x, best])
+    if t.dtype.kind == "f":
+        found = r.emit("LogicalOr", [found, r.emit("NotEqual", [x, x])])
+    shape = tuple(s if d == axis else ONE for d, s in enumerate(t.shape))
+    index = r.emit("Iota", [], shape=shape, axis=axis, dtype="int32")
+    place = r.emit("Select", [found, index, _value(I32, (1 << 31) - 1)])
+    keep = bool(_attrs(n).get("keepdims", False))
+    wanted = r.result(n)
+    if wanted.dtype == I32:
+        return _reduction(r, "ReduceMin", place, (axis,), wanted)
+    return r.last("Cast", [_total(r, "ReduceMin", place, (axis,), keep)], dtype=wanted.dtype.name)
+
+
+def _softmax(r: _Rewriter, n: FusionNode) -> FusionNode:
+    x, t = r.source(n)
+    if product(t.shape) == 0:
+        return r.last("Identity", [x])
+    axis = int(_attrs(n)["axis"]) % len(t.shape)
+    wide = F32 if t.dtype.name in HALVES else t.dtype
+    x = r.cast(x, wide)
+    shifted = r.emit("Sub", [x, _total(r, "ReduceMax", x, (axis,), True)])
+    e = r.emit("Exp", [shifted])
+    total = _total(r, "ReduceSum", e, (axis,), True)
+    if n.op == "Softmax":
+        op, pair = "Div", (e, total)
+    else:
+        op, pair = "Sub", (shifted, r.emit("Ln", [total]))
+    if wide == t.dtype:
+        return r.last(op, pair)
+    return r.last("Cast", [r.emit(op, pair)], dtype=t.dtype.name)
+
+
+# moves ----------------------------------------------------------------------------------------
+
+
+def _pad(r: _Rewriter, n: FusionNode) -> FusionNode:
+    x, t = r.source(n)
+    attrs = _attrs(n)
+    value = _value(t.dtype, attrs.get("value", 0.0))
+    low, high = attrs["low"], attrs["high"]
+    last: FusionNode | None = None
+    # From the innermost dimension outwards: the frame of an outer one is then whole rows.
+    for d in reversed(range(len(t.shape))):
+        if low[d] == ZERO and high[d] == ZERO:
+            continue
+        if last is not None:
+            x = r.emit(last.op, last.inputs, **last.attrs)
+        shape = r.tensors[x].shape
+        pieces: list[Operand] = [x]
+        for size, at in ((low[d], 0), (high[d], 2)):
+            if size != ZERO:
+                frame = (*shape[:d], size, *shape[d + 1 :])
+                pieces.insert(at, r.emit("Broadcast", [value], shape=frame))
+        last = r.last("Concat", pieces, axis=d)
+    return last if last is not None else r.last("Identity", [x])
+
+
+def _transpose(r: _Rewriter, n: FusionNode) -> FusionNode:
+    """A transposition that moves only dimensions of 1 is a Reshape."""
+    x, t = r.source(n)
+    perm = [p % len(t.shape) for p in _attrs(n)["perm"]]
+    moved = [p for p in perm if t.shape[p] != 1]
+    if moved == sorted(moved):
+        return r.last("Reshape", [x], shape=r.result(n).shape)
+    return r.last("Transpose", [x], perm=tuple(perm))
+
+
+def _slice(r: _Rewriter, n: FusionNode) -> FusionNode:
+    """A Slice of everything is a copy."""
+    x, t = r.source(n)
+    attrs = _attrs(n)
+    steps = attrs.get("steps") or (1,) * len(t.shape)
+    shape = r.result(n).shape
+    if shape == t.shape and all(
+        a == ZERO and (s == 1 or size == const(1))
+        for a, s, size in zip(attrs["starts"], steps, shape, strict=True)
+    ):
+        return r.last("Identity", [x])
+    return r.last("Slice", [x], **{**attrs, "steps": tuple(steps)})
+
+
+def _concat(r: _Rewriter, n: FusionNode) -> FusionNode:
+    """Pieces without elements are left out."""
+    r.node = n
+    rank = len(r.result(n).shape)
+    axis = int(_attrs(n)["axis"]) % rank
+    pieces = [x for x in n.inputs if isinstance(x, str) and r.tensors[x].shape[axis] != 0]
+    if len(pieces) < 2:
+        return r.last("Identity", pieces or n.inputs[:1])
+    return r.last("Concat", pieces, axis=axis)
+
+
+_RULES: Mapping[str, Callable[[_Rewriter, FusionNode], FusionNode]] = {
+    **dict.fromkeys(REDUCES, _reduce),
+    "ReduceMean": _mean,
+    "ReduceAny": _truth,
+    "ReduceAll": _truth,
+    "ArgMax": _arg,
+    "ArgMin": _arg,
+    "Softmax": _softmax,
+    "LogSoftmax": _softmax,
+    "Pad": _pad,
+    "Transpose": _transpose,
+    "Slice": _slice,
+    "Concat": _concat,
+}

@@ -1,0 +1,254 @@
+"""Which outputs of a graph are computed together: groups with one iteration space each, and their order.
+
+An output starts a group with its own dimensions.  Outputs that the group's axes reach join it.  Where a group's tensors
+do not fit its axes, or its reductions run over different axes, the graph is cut: the tensor at that place is written
+to a workspace by another group and read back.  An output that concatenates tensors becomes one group per piece.
+Groups recompute what they share, except for reductions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from autofuse.diagnostics import AutofuseError, Where
+from autofuse.implgraph.expr import ZERO, Expr
+from autofuse.implgraph.group import Group, Result, grown, settle
+from autofuse.implgraph.iteration_space import Axes, IterationSpace
+from autofuse.implgraph.merging import merged
+from autofuse.implgraph.normalise import REDUCE, Program
+from autofuse.implgraph.walk import BlockedError, Start, StraddleError, sizes_of
+
+__all__ = ["partition"]
+
+#: Most pieces of one output.
+MAX_PIECES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Elements ``offset`` to ``offset + count`` of a dimension of ``size``."""
+
+    size: Expr
+    offset: Expr
+    count: Expr
+
+
+def partition(program: Program) -> list[Group]:
+    """The groups of a graph in the order in which they run.
+
+    Raises:
+        AutofuseError: AF2101, the shapes have no common iteration space, and cutting does not help; AF2102, an output
+            does not fit the input that it overwrites.
+    """
+    cuts: list[int] = []
+    for _ in range(4 * len(program.steps) + 4):
+        plan = _Plan(program, cuts)
+        cut = plan.make()
+        if cut is None:
+            return plan.ordered
+        cuts.append(cut)
+    raise RuntimeError(f"cutting {program.graph.name} does not end")
+
+
+def _results(program: Program, cuts: Sequence[int]) -> list[Result]:
+    graph = program.graph
+    out: list[Result] = []
+    for k, o in enumerate(graph.outputs):
+        memory, inout = None, -1
+        if o.inout is not None:
+            inout = graph.inputs.index(o.inout)
+            t = graph.tensors[o.inout]
+            count = program.count(t.shape)
+            if count != program.count(graph.tensors[o.tensor].shape):
+                raise AutofuseError.of(
+                    "AF2102",
+                    f"output {o.name} overwrites {o.inout}, which has another number of elements",
+                    where=Where(pointer=f"/outputs/{k}"),
+                    hint="write to a new tensor",
+                )
+            memory = t if count != 0 else None
+        shape = graph.tensors[o.tensor].shape
+        where = f"/outputs/{k}"
+        out.append(Result(program.index[o.tensor], shape, k, -1, memory, inout, where))
+    for w, cut in enumerate(cuts):
+        step = program.steps[cut]
+        out.append(Result(cut, step.tensor.shape, workspace=w, origin=step.origin))
+    return out
+
+
+class _Plan:
+    """One attempt, with some tensors cut."""
+
+    def __init__(self, program: Program, cuts: Sequence[int]) -> None:
+        self.program = program
+        self.cuts = frozenset(cuts)
+        self.results = _results(program, cuts)
+        self.levels = self._levels()
+        self.ordered: list[Group] = []
+
+    def _levels(self) -> list[int]:
+        """For every result how many workspaces one after the other it needs at most."""
+        steps = self.program.steps
+        make = [0] * len(steps)
+        use = [0] * len(steps)
+        for t, step in enumerate(steps):
+            make[t] = max((use[u.tensor] for u in step.uses if u.constant is None), default=0)
+            use[t] = make[t] + (t in self.cuts)
+        return [make[r.tensor] for r in self.results]
+
+    def make(self) -> int | None:
+        """Form all groups; or the tensor that has to be cut first."""
+        classes: dict[tuple[int, int], list[int]] = {}
+        for r, result in enumerate(self.results):
+            key = (self.program.find(result.tensor), self.levels[r])
+            classes.setdefault(key, []).append(r)
+        found: list[Group] = []
+        try:
+            for members in classes.values():
+                found += self._class_groups(members)
+        except BlockedError as e:
+            if e.tensor in self.cuts:
+                raise self._no_space(e) from None
+            return e.tensor
+        cut = self._shared_reduction(found)
+        if cut is None:
+            found = merged(found)
+            cut = self._unsafe_write(found)
+        return cut if cut is not None else self._order(found)
+
+    def _no_space(self, e: BlockedError) -> AutofuseError:
+        step = self.program.steps[e.tensor]
+        if e.reason is None:
+            text = f"the pieces of {step.tensor.name} cannot be told apart for all values of the symbols"
+        else:
+            text = f"dimensions {_text(e.reason.want)} do not line up with {_text(e.reason.have)}"
+        return AutofuseError.of("AF2101", text, where=Where(pointer=step.origin))
+
+    # groups -----------------------------------------------------------------------------------
+
+    def _class_groups(self, members: Sequence[int]) -> Iterator[Group]:
+        """Groups of results that are linked and need as many workspaces."""
+        left = [self.results[r] for r in members]
+        while left:
+            made = self._first(left.pop(0))
+            if len(made) == 1 and not made[0].part:
+                whole, left = grown(made[0], left)
+                made = [whole]
+            yield from made
+
+    def _first(self, result: Result) -> list[Group]:
+        """The group of one result; several where it has pieces."""
+        own = self.program.steps[result.tensor].tensor.shape
+        count = self.program.count(result.shape)
+        shapes = [(count,)] if count == 0 else [result.shape, own, (count,)]
+        failures: list[BlockedError] = []
+        for shape in dict.fromkeys(tuple(sizes_of(s)) for s in shapes):
+            made = self._pieces(result, shape, failures)
+            if made:
+                return made
+        raise failures[0]
+
+    def _pieces(
+        self, result: Result, shape: Sequence[Expr], failures: list[BlockedError]
+    ) -> list[Group]:
+        """The groups with ``shape`` as the first axes; none, with an entry in ``failures``, if these do not do."""
+        try:
+            return self._split(result, shape)
+        except BlockedError as e:
+            failures.append(e)
+            return []
+
+    def _split(self, result: Result, shape: Sequence[Expr]) -> list[Group]:
+        done: list[Group] = []
+        todo = [[_Piece(s, ZERO, s) for s in shape]]
+        while todo:
+            pieces = todo.pop()
+            space = IterationSpace([p.count for p in pieces if p.count != 1])
+            roots = iter(space.roots)
+            bases: list[Axes] = [() if p.count == 1 else (next(roots),) for p in pieces]
+            axes: Axes = ()
+            for p, base in zip(pieces, bases, strict=True):
+                axes += space.window(p.size, p.offset, 1, base)
+            start = Start(
+                0, result.tensor, axes, result.origin, tuple(size for size, _ in result.runs)
+            )
+            try:
+                walk = settle(self.program, space, [start], self.cuts)
+            except StraddleError as e:
+                todo += self._cut_piece(e, space, pieces, bases)
+                if len(todo) + len(done) > MAX_PIECES:
+                    raise BlockedError(e.tensor) from None
+                continue
+            done.append(Group(self.program, [result], space, [start], walk, self.cuts, True))
+        if len(done) == 1:
+            done[0].part = False
+        return done
+
+    def _cut_piece(
+        self, e: StraddleError, space: IterationSpace, pieces: list[_Piece], bases: list[Axes]
+    ) -> list[list[_Piece]]:
+        """The two parts of a piece, the second one first."""
+        for d, (p, base) in enumerate(zip(pieces, bases, strict=True)):
+            if base and space.resolve(base) == space.resolve(e.base):
+                parts = (
+                    _Piece(p.size, p.offset + e.at, p.count - e.at),
+                    _Piece(p.size, p.offset, e.at),
+                )
+                return [[*pieces[:d], q, *pieces[d + 1 :]] for q in parts if q.count != 0]
+        raise BlockedError(e.tensor)
+
+    # cuts -------------------------------------------------------------------------------------
+
+    def _shared_reduction(self, found: Sequence[Group]) -> int | None:
+        """A reduction that two groups would compute."""
+        seen: dict[int, int] = {}
+        for n, g in enumerate(found):
+            for inst in g.insts:
+                whole = inst.kind == REDUCE and not g.space.has_windows(inst.axes)
+                if whole and seen.setdefault(inst.tensor, n) != n and inst.tensor not in self.cuts:
+                    return inst.tensor
+        return None
+
+    def _unsafe_write(self, found: Sequence[Group]) -> int | None:
+        """An input that a group overwrites, but does not read element by element where it writes."""
+        for g in found:
+            for result, start in zip(g.results, g.starts, strict=True):
+                for index, inst in g.walk.loads() if result.inout >= 0 else ():
+                    if index == result.inout and inst.axes != g.space.resolve(start.axes):
+                        return inst.tensor
+        return None
+
+    def _order(self, found: Sequence[Group]) -> int | None:
+        """Put the groups in an order; or an input that has to be copied to have one."""
+        writers: dict[int, list[int]] = {}
+        makers: dict[int, list[int]] = {}
+        for n, g in enumerate(found):
+            for r in g.results:
+                if r.inout >= 0:
+                    writers.setdefault(r.inout, []).append(n)
+                if r.workspace >= 0:
+                    makers.setdefault(r.tensor, []).append(n)
+        # before[n]: groups that must run before group n, and the input for whose sake.
+        before: list[dict[int, int]] = [{} for _ in found]
+        for n, g in enumerate(found):
+            for t in g.walk.reloads():
+                before[n].update(dict.fromkeys(makers[t], -1))
+            for index, inst in g.walk.loads():
+                for w in writers.get(index, ()):
+                    if w != n:
+                        before[w][n] = inst.tensor
+        order: list[int] = []
+        left = list(range(len(found)))
+        while left:
+            ready = next((n for n in left if not before[n].keys() & set(left)), None)
+            if ready is None:
+                return next(t for n in left for m, t in before[n].items() if m in left and t >= 0)
+            order.append(ready)
+            left.remove(ready)
+        self.ordered = [found[n] for n in order]
+        return None
+
+
+def _text(shape: Sequence[Expr]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"

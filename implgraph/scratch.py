@@ -1,0 +1,34 @@
+"""Scratch space of the device functions of ``autofuse_reduce.h``, in bytes."""
+
+from __future__ import annotations
+
+from autofuse.implgraph.dtypes import DType
+from autofuse.implgraph.expr import CeilDiv, Expr, Min, align_up, const
+
+__all__ = ["TRANSPOSE_BYTES", "reduce_inner_bytes", "reduce_outer_bytes"]
+
+BLOCK, VECTOR = 32, 256
+#: Of ``TransposeRows``: what lies outside of the result of a call on 16 rows goes there.
+TRANSPOSE_BYTES = 512
+
+
+def reduce_inner_bytes(op: str, dtype: DType, outer: Expr, n: Expr, pitch: Expr) -> Expr:
+    """Of ``ReduceInner`` over ``outer`` rows that are ``pitch`` elements apart: every row folded to 256 bytes or less.
+
+    The last step of what the chip cannot reduce along a row (products, integers) takes 32 bytes more for every row.
+    """
+    row = pitch * dtype.itemsize
+    short = n.is_const and n.value * dtype.itemsize <= VECTOR
+    if short and op != "ReduceProd" and dtype.kind == "f":
+        return const(BLOCK)  # the chip reduces such a row in one call
+    nbytes = outer * Min(row, CeilDiv(row, 8 * VECTOR) * VECTOR)
+    if op == "ReduceProd" or dtype.kind != "f":
+        nbytes = nbytes + align_up(outer, 16) * BLOCK
+    return nbytes
+
+
+def reduce_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr) -> Expr:
+    """Of ``ReduceOuter``: every eight rows of a column are folded to one."""
+    if n.is_const and n.value <= 8:
+        return const(BLOCK)
+    return outer * CeilDiv(n, 8) * inner * dtype.itemsize

@@ -1,0 +1,79 @@
+"""Lowering of random graphs with reductions, transposes, slices, concatenations and pads keeps what they mean."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from autofuse.implgraph.canonicalise import canonicalise
+from autofuse.implgraph.dimensions import bind, check_shapes, symbolize
+from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.graph import HintGraph
+from autofuse.implgraph.group_order import group_order_hazards
+from autofuse.implgraph.interpret import interpret
+from autofuse.implgraph.lowering import lower
+from autofuse.implgraph.verify import verify
+from autofuse.twin.data import random_inputs
+from autofuse.twin.oracle import Reference, evaluate
+
+MAKER = runpy.run_path(str(Path(__file__).with_name("graph_strategies.py")), run_name="strategies")
+OPTIONS = {"max_elements": 600, "max_ops": 9, "max_inputs": 4, "strides": False, "inout": False}
+
+
+def memory(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).ravel()
+
+
+def agree(got: np.ndarray, want: Reference) -> np.ndarray:
+    """Where a result is as close to the reference as its tolerance demands."""
+    have = np.asarray(got).reshape(want.value.shape)
+    tolerance = np.zeros(have.shape) if want.tolerance is None else want.tolerance
+    a, b = have.astype(np.float64), want.value.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(a - b) <= tolerance
+    return near | (have == want.value) | (np.isnan(a) & np.isnan(b)) | np.isinf(tolerance)
+
+
+def check(graph: FusionGraph, hint: HintGraph, seed: int, env: dict[str, int]) -> None:
+    assert verify(hint) == []
+    assert all(a < b for a, b in group_order_hazards(hint))
+    inputs = random_inputs(graph, {}, seed)
+    want = evaluate(graph, inputs, {})
+    with np.errstate(all="ignore"):
+        got = interpret(hint, [memory(inputs[n]) for n in graph.inputs], env)
+    for output, value in zip(graph.outputs, got, strict=True):
+        assert agree(value, want[output.name]).all(), output
+
+
+@st.composite
+def graphs(draw: st.DrawFn, dtypes: tuple[str, ...]) -> FusionGraph:
+    rng = draw(st.randoms(use_true_random=False))
+    options: Any = MAKER["Options"](**OPTIONS, moves=True, dtypes=dtypes)
+    graph: FusionGraph = MAKER["random_graph"](rng, "g", options)
+    return graph
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graphs(("float32", "float16", "bfloat16", "int32", "bool")), st.integers(0, 99))
+def test_meaning_survives(graph, seed):
+    hint = lower(graph)
+    check(graph, hint, seed, {})
+    canonical = canonicalise(hint)
+    check(graph, canonical, seed, {})
+    assert canonicalise(canonical) == canonical
+    assert lower(graph) == hint
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graphs(("float32", "int32")), st.integers(1, 4))
+def test_symbols_keep_the_meaning(graph, limit):
+    symbolic = symbolize(graph, limit)
+    check_shapes(symbolic)
+    env = {s.name: s.hint or 0 for s in symbolic.symbols}
+    assert bind(symbolic, env) == graph
+    check(graph, canonicalise(lower(symbolic)), 0, env)
