@@ -10,8 +10,10 @@ from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.provenance import banner
 from autofuse.codegen.render import render
+from autofuse.implgraph.bit_rows import WORDS
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.result import ScheduleResult, tiling_keys
 from autofuse.targets import TargetSpec
 
@@ -29,6 +31,8 @@ class _KernelView:
     functions: tuple[str, ...]
     head: tuple[str, ...]
     dispatch: tuple[str, ...]
+    reduces: bool
+    words: bool
 
 
 def parameter_names(graph: FusionGraph) -> tuple[str, ...]:
@@ -62,6 +66,8 @@ def kernel_file(
         functions,
         tuple(head),
         _dispatch(tiling_keys(results), tensors, synced, entry),
+        any(n.op in REDUCES or n.op == "UbTranspose" for i in impls.values() for n in i.nodes),
+        any(n.op in WORDS for i in impls.values() for n in i.nodes),
     )
     return render("kernel.cpp.jinja", view)
 

@@ -38,6 +38,7 @@ from autofuse.codegen.kernel_ir import (
     ReturnIfEmpty,
     ScalarRead,
     ScalarVar,
+    SizeValue,
     Stmt,
     Sync,
 )
@@ -57,7 +58,8 @@ def emit_function(fn: KernelFn) -> str:
     params += ["GM_ADDR workspace", "const AutofuseTilingData& t"]
     lines = [f"// {text}" for text in fn.title]
     lines += wrap_call(f"inline __aicore__ void {fn.name}", params, " {")
-    lines += [f"{INDENT}(void){name};" for name in (*fn.unused, "workspace")]
+    used = any(isinstance(s, GlobalDecl) and s.param == "workspace" for s in fn.body)
+    lines += [f"{INDENT}(void){name};" for name in (*fn.unused, *(() if used else ("workspace",)))]
     for s in fn.body:
         lines += [INDENT + line for line in emit_stmt(s)]
     lines.append("}")
@@ -129,6 +131,10 @@ def _arg(a: Arg) -> str:
         return scalar_text(a.value, a.dtype)
     if isinstance(a, ScalarVar):
         return a.name
+    if isinstance(a, SizeValue):
+        text = to_cpp(a.value)
+        wide = "float" if a.dtype.kind == "f" and a.dtype.name != "float32" else ""
+        return f"static_cast<{a.dtype.cpp}>({f'static_cast<{wide}>({text})' if wide else text})"
     assert isinstance(a, EnumArg)
     return a.text
 
@@ -187,6 +193,10 @@ def _for(s: For) -> list[str]:
     return [head, *body, "}"]
 
 
+def _address(s: GlobalDecl) -> str:
+    return s.param if s.offset == 0 else f"({s.param} + {to_cpp(s.offset, atomic=True)})"
+
+
 def _queue(s: QueueDecl) -> list[str]:
     if s.copy:
         return [f"TQueBind<TPosition::VECIN, TPosition::VECOUT, {s.depth}> {s.name};"]
@@ -219,7 +229,7 @@ _EMIT: dict[type, _Emitter] = {
     ReturnIfEmpty: lambda s: [f"if ({s.value} <= 0) {{", f"{INDENT}return;", "}"],
     GlobalDecl: lambda s: [
         f"GlobalTensor<{s.dtype.cpp}> {s.name};",
-        f"{s.name}.SetGlobalBuffer((__gm__ {s.dtype.cpp}*){s.param});",
+        f"{s.name}.SetGlobalBuffer((__gm__ {s.dtype.cpp}*){_address(s)});",
     ],
     PipeDecl: lambda s: [f"TPipe {s.name};"],
     QueueDecl: _queue,

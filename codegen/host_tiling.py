@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from autofuse.codegen.abi import (
@@ -20,10 +20,12 @@ from autofuse.codegen.expr_cpp import check_identifier, int_literal, to_cpp
 from autofuse.codegen.provenance import banner
 from autofuse.codegen.render import render
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import ZERO, Expr, const, product
+from autofuse.implgraph.expr import ONE, ZERO, Expr, Max, const, product
 from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import ImplGraph, Node
+from autofuse.implgraph.graph import Condition, ImplGraph, Node
 from autofuse.schedule.result import ScheduleResult, tiling_keys
+from autofuse.schedule.transposition import ROW_BYTES, moves_rows
+from autofuse.schedule.workspace import workspace_bytes
 from autofuse.targets import TargetSpec
 
 __all__ = ["condition_text", "moved_bytes", "render_tiling"]
@@ -40,6 +42,7 @@ class _Template:
     row_elements: str
     ub_limit: str
     head: str
+    looped: bool
     conditions: str
     ub: str
     bytes: str
@@ -83,7 +86,7 @@ class _TilingView:
     key_count: int
     machine: str
     errors: tuple[_Error, ...]
-    workspace_size: int
+    workspace_size: str
     is_static: str
 
 
@@ -116,23 +119,42 @@ def render_tiling(
         key_count=key,
         machine=f"{target.aiv_cores}, {target.ub_usable}, {_rate(target)}",
         errors=tuple(_errors(graph, results, templates)),
-        workspace_size=0,
+        workspace_size=workspace_text(graph, results),
         is_static="false" if graph.symbols else "true",
     )
     return render("tiling.cpp.jinja", view)
 
 
+def workspace_text(graph: FusionGraph, results: Iterable[ScheduleResult]) -> str:
+    """Bytes of workspace as C++, in the members of ``data``; empty for none."""
+    sizes = [workspace_bytes(r.hint) for r in results]
+    most = Max(*sizes) if len(sizes) > 1 else sizes[0]
+    return "" if most == 0 else to_cpp(most, symbol_expr_names(graph, "data"))
+
+
 def condition_text(impl: ImplGraph) -> tuple[str, ...]:
     """The run-time conditions of a template in words."""
-    return tuple(f"{c.value} is a multiple of {c.multiple_of}" for c in impl.tiling.conditions)
+    return tuple(c.text() for c in impl.tiling.conditions)
 
 
-def moved_bytes(impl: ImplGraph) -> Expr:
-    """Bytes that loads and stores move per tile, in the tile symbol and the graph's symbols."""
+def moved_bytes(impl: ImplGraph, loop_head: int = 0) -> Expr:
+    """Bytes that loads and stores move per tile, in the tile symbol and the graph's symbols.
+
+    ``loop_head``: what every iteration of a reduce loop costs beside its bytes, in bytes.
+    """
+    looped = [n for n in impl.nodes if n.loop_axis is not None and n.loop_axis == impl.r_axis]
+    once = _bytes_of(impl, [n for n in impl.nodes if n not in looped])
+    if not looped:
+        return once
+    return once + (_bytes_of(impl, looped) + loop_head) * impl.tiling.reduce_steps
+
+
+def _bytes_of(impl: ImplGraph, nodes: Iterable[Node]) -> Expr:
     known = {s.name for s in impl.symbols} | {impl.tiling.tile_size}
     by_name = impl.by_name()
+    by_rows = moves_rows(impl)
     total = ZERO
-    for node in impl.nodes:
+    for node in nodes:
         if node.op not in ("Load", "Store"):
             continue
         view = node.y
@@ -143,16 +165,21 @@ def moved_bytes(impl: ImplGraph) -> Expr:
         if not elements.symbols() <= known:
             elements = tile_symbol(impl) * impl.tiling.row_elements
         total = total + elements * node.y.dtype.itemsize
+        if by_rows:
+            single = view.vectorized_strides[-1:] not in ((), (ONE,))
+            axes = view.vectorized_axis if single else view.vectorized_axis[:-1]
+            total = total + product(repeats.get(a, impl.axes[a].size) for a in axes) * ROW_BYTES
     return total
 
 
 def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpec) -> _Template:
     spec = impl.tiling
     names = symbol_expr_names(graph, "s") | {spec.tile_size: "t"}
-    moved = moved_bytes(impl)
+    looped = [n for n in impl.nodes if n.loop_axis is not None and n.loop_axis == impl.r_axis]
+    moved = moved_bytes(impl, _head(looped, target) * _rate(target))
     ranges = graph.symbol_ranges() | {spec.tile_size: (1, max(spec.granule, 1))}
-    checked = [spec.extent, spec.outer, spec.extent * spec.outer, spec.row_elements]
-    checked += [spec.ub, moved, *(c.value for c in spec.conditions)]
+    checked = [spec.longest, spec.outer, spec.longest * spec.outer, spec.row_elements]
+    checked += [spec.reduce_outer, spec.ub, moved, *(c.value for c in spec.conditions)]
     checked += [spec.tile_max] if spec.tile_max is not None else []
     for e in checked:
         if not e.symbols() <= names.keys():
@@ -164,18 +191,15 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
     return _Template(
         index=index,
         function=check_identifier(impl.name),
-        extent=to_cpp(spec.extent, names),
+        extent=to_cpp(spec.longest, names),
         outer=to_cpp(spec.outer, names),
         granule=int_literal(spec.granule),
         tile_max="autofuse::kUnlimited" if spec.tile_max is None else to_cpp(spec.tile_max, names),
         row_elements=to_cpp(spec.row_elements, names),
         ub_limit=int_literal(spec.ub_limit),
-        head=int_literal(_head(impl.nodes, target)),
-        conditions=" && ".join(
-            f"autofuse::Mod({to_cpp(c.value, names)}, {int_literal(c.multiple_of)}) == 0"
-            for c in spec.conditions
-        )
-        or "true",
+        head=int_literal(_head((n for n in impl.nodes if n not in looped), target)),
+        looped=spec.reduce_tiles,
+        conditions=" && ".join(_condition(c, names) for c in spec.conditions) or "true",
         ub=to_cpp(spec.ub, names),
         bytes=to_cpp(moved, names),
         guard=" && ".join(f"autofuse::ProductFits({g})" for g in guards),
@@ -183,6 +207,15 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
         tile_size=check_identifier(spec.tile_size),
         block_size=check_identifier(spec.block_size),
     )
+
+
+def _condition(c: Condition, names: Mapping[str, str]) -> str:
+    value = to_cpp(c.value, names, atomic=True)
+    parts = [f"{value} >= {int_literal(c.at_least)}"] if c.at_least is not None else []
+    parts += [f"{value} <= {int_literal(c.at_most)}"] if c.at_most is not None else []
+    if c.multiple_of != 1:
+        parts.append(f"autofuse::Mod({to_cpp(c.value, names)}, {int_literal(c.multiple_of)}) == 0")
+    return " && ".join(parts)
 
 
 def _head(nodes: Iterable[Node], target: TargetSpec) -> int:

@@ -6,13 +6,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from autofuse.codegen.kernel_ir import Arg, Call, Count, EnumArg, LocalArg, Number, ScalarVar
+from autofuse.codegen.kernel_ir import (
+    Arg,
+    Call,
+    Count,
+    EnumArg,
+    LocalArg,
+    Number,
+    ScalarVar,
+    SizeValue,
+)
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import CeilDiv, Expr, align_up
 from autofuse.implgraph.graph import Node
 from autofuse.implgraph.ops import Call as CallRow
 
-__all__ = ["STYLES", "CallSite"]
+__all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar", "phases"]
+
+#: What a call takes as a scalar operand.
+Scalar: TypeAlias = "Number | ScalarVar | SizeValue"
 
 #: Elements per mask word group: a mask buffer is sized in steps of 256 elements, 16 words of 16 bits.
 MASK_STEP, MASK_WORDS = 256, 16
@@ -31,7 +43,7 @@ class CallSite:
     row: CallRow
     dst: str
     tensors: Mapping[int, tuple[str, DType]]
-    scalars: Mapping[int, Number | ScalarVar]
+    scalars: Mapping[int, Scalar]
     count: Expr
     tmp: str | None
 
@@ -81,7 +93,29 @@ def _binary(s: CallSite) -> Call:
 
 
 def _scalar(s: CallSite) -> Call:
-    return s.made(s.result(), s.local(0), s.scalars[1], _count(s))
+    return s.made(s.result(), s.local(0), _viewed(s, s.scalars[1]), _count(s))
+
+
+def _viewed(s: CallSite, scalar: Scalar) -> Scalar:
+    """A constant in the type that the tensors are reinterpreted to: the same bits."""
+    view = s.view(s.tensors[0][1])
+    if view is None or view.kind != "i" or not isinstance(scalar, Number):
+        return scalar
+    half = 1 << (view.bits - 1)
+    return Number((int(scalar.value) + half) % (2 * half) - half, view)
+
+
+def _units(s: CallSite) -> Count:
+    """16-bit units of the result."""
+    return Count(s.count * (s.node.y.dtype.itemsize // 2))
+
+
+def _bits_1(s: CallSite) -> Call:
+    return s.made(s.result(), s.local(0), _units(s))
+
+
+def _bits_2(s: CallSite) -> Call:
+    return s.made(s.result(), s.local(0), s.local(1), _units(s))
 
 
 def _cast(s: CallSite) -> Call:
@@ -117,10 +151,21 @@ def _duplicate(s: CallSite) -> Call:
     return s.made(s.result(), s.scalars[0], Count(s.count))
 
 
+def _iota(s: CallSite) -> Call:
+    return s.made(s.result(), s.scalars[0], s.scalars[1], Count(s.count))
+
+
 def _ub_copy(s: CallSite) -> Call:
     """DataCopy moves whole 32-byte units; the buffers are sized in such units."""
     step = 32 // s.node.y.dtype.itemsize
     return s.made(s.result(), s.local(0), Count(align_up(s.count, step)))
+
+
+def _reinterpret(s: CallSite) -> Call:
+    """A copy between two types of one width; the count as that of a copy."""
+    step = 32 // s.node.y.dtype.itemsize
+    source = LocalArg(s.tensors[0][0], s.node.y.dtype)
+    return s.made(s.result(), source, Count(align_up(s.count, step)))
 
 
 def _advanced_unary(s: CallSite) -> Call:
@@ -144,7 +189,11 @@ STYLES: Mapping[str, Style] = {
     "compare_scalar": _compare_scalar,
     "select": _select,
     "duplicate": _duplicate,
+    "iota": _iota,
     "ub_copy": _ub_copy,
+    "reinterpret": _reinterpret,
+    "bits_1": _bits_1,
+    "bits_2": _bits_2,
     "advanced_unary": _advanced_unary,
     "advanced_binary": _advanced_binary,
 }
@@ -156,3 +205,11 @@ SCALAR_INPUTS: Mapping[str, frozenset[int]] = {
     "select": frozenset({2}),
     "duplicate": frozenset({0}),
 }
+
+
+def phases(s: Call) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """What a call reads and writes, in parts between which it has a barrier of the vector pipe itself."""
+    if s.api != "autofuse::BroadcastInner":
+        return ((s.reads, s.writes),)
+    dst, tmp = s.writes
+    return ((s.reads, (tmp,)), ((tmp,), (dst,)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.expr import ZERO, Expr
 from autofuse.implgraph.graph import Position
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "ReturnIfEmpty",
     "ScalarRead",
     "ScalarVar",
+    "SizeValue",
     "Stmt",
     "Sync",
 ]
@@ -86,7 +87,15 @@ class EnumArg:
     text: str
 
 
-Arg: TypeAlias = LocalArg | Count | Number | ScalarVar | EnumArg
+@dataclass(frozen=True, slots=True)
+class SizeValue:
+    """A scalar of ``dtype`` that is known when the kernel runs: a size, or an index."""
+
+    value: Expr
+    dtype: DType
+
+
+Arg: TypeAlias = LocalArg | Count | Number | ScalarVar | EnumArg | SizeValue
 
 
 # statements -----------------------------------------------------------------------------------
@@ -121,11 +130,12 @@ class ReturnIfEmpty:
 
 @dataclass(frozen=True, slots=True)
 class GlobalDecl:
-    """A GlobalTensor over the kernel's parameter ``param``."""
+    """A GlobalTensor over the kernel's parameter ``param``, from its byte ``offset`` on."""
 
     name: str
     dtype: DType
     param: str
+    offset: Expr = ZERO
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,11 @@ from autofuse.codegen.abi import (
 )
 from autofuse.codegen.host_tiling import condition_text
 from autofuse.codegen.provenance import graph_digest
-from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.expr import Expr, Max
 from autofuse.implgraph.fusion import FusionGraph, Tensor
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.schedule.result import ScheduleResult, tiling_keys
+from autofuse.schedule.workspace import workspace_bytes
 from autofuse.targets import TargetSpec
 
 __all__ = ["SCHEMA", "metadata_text"]
@@ -63,7 +64,7 @@ def metadata_text(
         "symbols": [
             {"name": s.name, "min": s.min, "max": s.max, "hint": s.hint} for s in graph.symbols
         ],
-        "workspace": {"bytes": 0},
+        "workspace": {"bytes": _size(Max(*(workspace_bytes(r.hint) for r in results)))},
         "functions": _functions(graph),
         "tilingData": [
             {"name": f.name, "type": f.ctype, "default": f.default, "meaning": f.meaning}

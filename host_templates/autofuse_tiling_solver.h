@@ -6,7 +6,8 @@
 // - candidates are the largest such t, and those t with which every core gets k, k+1, k+2, k+3, 2k or 4k tiles;
 //   tiles of less than 4 KiB (4 bytes per element) are not tried unless nothing larger is legal;
 // - the candidate of the smallest cost is taken: cost = k * (head + bytes/rate) + bytes/rate, where the last term is
-//   the tile at the start and at the end that has nothing to overlap with.
+//   the tile at the start and at the end that has nothing to overlap with;
+// - where the tiled axis is reduced, the tiles of the axis belong to one core: the largest of about equal length.
 // A group takes the template of the smallest cost, the kernel the result whose groups cost least in sum; of equals the
 // first is taken.  The cost knows the DMA commands and their bytes only: it compares templates of one group well
 // enough, it is no prediction of time.
@@ -48,6 +49,7 @@ struct TileAxis {
     int64_t row_elements;  // elements per step of the axis
     int64_t ub_limit;      // bytes
     int64_t head;          // cycles per tile that do not depend on t
+    bool looped;           // one core goes through all tiles of the axis, in a loop that the bytes count in
     bool conditions;       // the conditions of the template hold
 };
 
@@ -115,7 +117,7 @@ template <typename Bytes>
 Tile Spread(const TileAxis& axis, const Machine& machine, int64_t size, const Bytes& bytes)
 {
     Tile tile;
-    const int64_t tiles = axis.outer * CeilDiv(axis.extent, size);
+    const int64_t tiles = axis.looped ? axis.outer : axis.outer * CeilDiv(axis.extent, size);
     const int64_t work = bytes(size) / machine.rate;
     tile.size = size;
     tile.per_core = Max(CeilDiv(tiles, machine.cores), 1);
@@ -134,6 +136,12 @@ bool SolveTile(const TileAxis& axis, const Machine& machine, const Ub& ub, const
     }
     *best = Spread(axis, machine, largest, bytes);
     if (axis.extent <= axis.granule || axis.outer <= 0) {
+        return true;
+    }
+    if (axis.looped) {
+        // As many iterations as the largest tile takes, of about one length.
+        const int64_t even = RoundTile(axis, CeilDiv(axis.extent, CeilDiv(axis.extent, largest)));
+        *best = Spread(axis, machine, Min(even, largest), bytes);
         return true;
     }
     const int64_t rows_of_4k = CeilDiv(1024, Max(axis.row_elements, 1));

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, const, product
@@ -10,13 +10,11 @@ from autofuse.implgraph.graph import Node, TensorView
 from autofuse.schedule.layout import BLOCK, Layout
 from autofuse.schedule.rejection import TemplateRejectedError
 
-__all__ = ["broadcast_steps"]
+__all__ = ["broadcast_runs", "broadcast_steps"]
 
 
-def broadcast_steps(node: Node, source: Node, layout: Layout) -> list[Node]:
-    """One node per run of new axes, innermost run first; none if UB already holds the result."""
-    have = set(source.y.vectorized_axis)
-    want = node.y.vectorized_axis
+def broadcast_runs(want: Sequence[int], have: Collection[int]) -> list[list[int]]:
+    """Runs of neighbouring axes that are new, innermost run first."""
     runs: list[list[int]] = []
     for i, a in enumerate(want):
         if a in have:
@@ -25,9 +23,16 @@ def broadcast_steps(node: Node, source: Node, layout: Layout) -> list[Node]:
             runs[-1].append(a)
         else:
             runs.append([a])
+    return runs[::-1]
+
+
+def broadcast_steps(node: Node, source: Node, layout: Layout) -> list[Node]:
+    """One node per run of new axes, innermost run first; none if UB already holds the result."""
+    have = set(source.y.vectorized_axis)
+    runs = broadcast_runs(node.y.vectorized_axis, have)
     steps: list[Node] = []
     name = source.name
-    for k, run in enumerate(reversed(runs)):
+    for k, run in enumerate(runs):
         have |= set(run)
         last_step = k == len(runs) - 1
         # Repeats of a partial step: those of the target along the axes reached so far.
@@ -56,8 +61,7 @@ def _check_rows(node: Node, y: TensorView, run: Sequence[int], layout: Layout) -
     row = (inner if inner != 1 else mid) * y.dtype.itemsize
     if inner == 1 and outer == 1:
         return
-    padded_last = layout.pitch != layout.split.sizes[layout.split.vector[-1]]
-    if axes[-1] == layout.split.vector[-1] and (padded_last or _aligned(row)):
+    if axes[-1] in layout.pitches or (axes[-1] == layout.split.vector[-1] and _aligned(row)):
         return
     if axes[-1] == layout.split.vector[-1] and len(layout.split.vector) > 1:
         return  # the condition on the row length of the unpadded variant covers it

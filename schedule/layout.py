@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from autofuse.implgraph.expr import Expr, product
+from autofuse.implgraph.expr import ONE, Expr, product
 from autofuse.implgraph.graph import TensorView
 from autofuse.schedule.tiling_axes import Split
 
@@ -16,16 +17,18 @@ BLOCK = 32
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Extents of the vectorised axes in UB; ``pitch`` is that of the innermost one, a padded row."""
+    """Extents of the vectorised axes in UB; ``pitches`` are those of padded ones, where rows start at 32 bytes."""
 
     split: Split
-    pitch: Expr
+    pitches: Mapping[int, Expr] = field(default_factory=dict)
 
     def extent(self, axis: int) -> Expr:
         """Elements reserved along the axis."""
-        if axis == self.split.vector[-1] and len(self.split.vector) > 1:
-            return self.pitch
-        return self.split.sizes[axis]
+        return self.pitches.get(axis, self.split.sizes[axis])
+
+    def padded(self, axis: int) -> bool:
+        """Whether elements of padding may follow those of the axis."""
+        return self.extent(axis) != self.split.sizes[axis]
 
     def present(self, y: TensorView) -> tuple[int, ...]:
         """Vectorised axes along which the tensor varies."""
@@ -40,4 +43,5 @@ class Layout:
 
     def elements(self, y: TensorView) -> Expr:
         """Elements that the tensor takes in UB for a whole tile."""
-        return product(self.extent(a) for a in y.vectorized_axis)
+        axes = y.vectorized_axis
+        return self.extent(axes[0]) * y.vectorized_strides[0] if axes else ONE

@@ -1,9 +1,10 @@
 """Memory plan of a template, in bytes: queues for what crosses pipes, TBufs for the rest.
 
-Every tensor gets a live range over the execution order.  Loads live in VECIN queues, stored results in VECOUT queues,
-a load that goes straight to a store in a TQueBind; everything else, and all that is made before the loop, in TBufs that
-are used again as soon as their tensor is dead.  A result takes over the buffer of an operand that dies with it where
-the call allows that.
+Every tensor gets a live range over the execution order; one that is made before a loop and used in it lives to the end
+of the loop.  An accumulator has the buffer of its initial value.  Loads live in VECIN queues, stored results in VECOUT
+queues, a load that goes straight to a store in a TQueBind; everything else, and all that is made before the loop, in
+TBufs that are used again as soon as their tensor is dead.  A result takes over the buffer of an operand that dies with
+it where the call allows that.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from autofuse.implgraph.graph import (
     TmpBuffer,
 )
 from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.placement import Placed
+from autofuse.schedule.reduce_steps import reduce_tmp
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.targets import TargetSpec
 
@@ -50,6 +53,8 @@ class _Slot:
 
     id: int
     nbytes: Expr
+    #: The loop in which its last tensor was made.
+    loop: tuple[int | None, int] = (None, 0)
     free_at: int = -1
     tensors: list[str] = field(default_factory=list)
     group: int = 0
@@ -99,13 +104,23 @@ class _Planner:
 
     def _index(self) -> None:
         self.nodes = [*self.placed.hoisted, *self.looped]
-        self.position = {n.name: i for i, n in enumerate(self.nodes)}
-        end = len(self.nodes)
+        self.position = {n.name: 2 * i for i, n in enumerate(self.nodes)}
+        end = 2 * len(self.nodes)
+        ends: dict[tuple[int | None, int], int] = {}
+        loop = {n.name: (n.loop_axis, n.loop_pass) for n in self.nodes}
+        for n in self.nodes:
+            ends[loop[n.name]] = self.position[n.name] + 1
         self.last = dict(self.position)
-        for i, n in enumerate(self.nodes):
+        for n in self.nodes:
             for x in n.inputs:
                 if x in self.last:
-                    self.last[x] = i
+                    # What is made outside of a loop is needed in every iteration.
+                    outside = loop[x] != loop[n.name] and self.position[x] < self.position[n.name]
+                    inner = outside and n.loop_axis != self.placed.split.block_in
+                    use = ends[loop[n.name]] if inner else self.position[n.name]
+                    self.last[x] = max(self.last[x], use)
+            if n.attrs.get("joins"):
+                self.last[n.name] = ends[loop[n.name]]
         for n in self.placed.hoisted:
             self.last[n.name] = end
         self.stored = {x for n in self.looped if n.op == "Store" for x in n.inputs}
@@ -168,11 +183,16 @@ class _Planner:
             return align_up(call.tmp(elements, n.y.dtype), BLOCK)
         if n.op == "Broadcast":
             return self._broadcast_tmp(n)
+        if n.op in REDUCES:
+            return align_up(reduce_tmp(n, self._source(n), self.layout), BLOCK)
         return None
+
+    def _source(self, n: Node) -> Node:
+        return next(m for m in self.nodes if m.name == n.inputs[0])
 
     def _broadcast_tmp(self, n: Node) -> Expr | None:
         """A broadcast along the innermost axis first spreads every element to a 32-byte block (Brcb, 8 at a time)."""
-        source = next(m for m in self.nodes if m.name == n.inputs[0])
+        source = self._source(n)
         if source.y.vectorized_axis and n.y.vectorized_axis[-1] in source.y.vectorized_axis:
             return None
         return align_up(self.layout.elements(source.y), 8) * BLOCK
@@ -184,12 +204,13 @@ class _Planner:
         vecout: list[_Slot] = []
         copies: list[_Slot] = []
         bufs: list[_Slot] = []
-        for i, n in enumerate(self.nodes):
+        for number, n in enumerate(self.nodes):
+            i = self.position[n.name]
             self._assign_tmp(n, i, bufs)
             if n.op == "Store":
                 continue
             name, nbytes, until = n.name, self._nbytes(n), self.last[n.name]
-            hoisted = i < len(self.placed.hoisted)
+            hoisted = number < len(self.placed.hoisted)
             if hoisted:
                 position = Position.VECIN if n.op == "Load" else Position.VECCALC
                 slot = _Slot(len(bufs), nbytes, group=1 if n.op == "Load" else 0)
@@ -197,17 +218,21 @@ class _Planner:
                 slot.hold(name, nbytes, until)
                 self._keep(n, slot, position, None)
             elif n in self.straight:
-                slot = self._queue_slot(copies, self.copy_slots, nbytes, i, "stored loads")
+                slot = self._queue_slot(copies, self.copy_slots, nbytes, n, "stored loads")
                 slot.hold(name, nbytes, until)
                 self._keep(n, slot, Position.VECOUT, 2)
             elif n.op == "Load":
-                slot = self._queue_slot(vecin, self.room, nbytes, i, "loads")
+                slot = self._queue_slot(vecin, self.room, nbytes, n, "loads")
                 slot.hold(name, nbytes, until)
                 self._keep(n, slot, Position.VECIN, 0)
             elif name in self.stored:
-                slot = self._queue_slot(vecout, self.room, nbytes, i, "results to be stored")
+                slot = self._queue_slot(vecout, self.room, nbytes, n, "results to be stored")
                 slot.hold(name, nbytes, until)
                 self._keep(n, slot, Position.VECOUT, 1)
+            elif n.attrs.get("joins"):
+                slot = next(s for s in bufs if s.id == self.mem[n.inputs[0]][2])
+                slot.hold(name, nbytes, until)
+                self._keep(n, slot, Position.VECCALC, None)
             else:
                 slot = self._takeover(n, i, nbytes, bufs) or _free_slot(bufs, nbytes, i)
                 slot.hold(name, nbytes, until)
@@ -223,14 +248,17 @@ class _Planner:
             self.mem[n.name] = (mem, Queue(slot.id, self.buf_num, self.buf_num), None)
         slot.group = queue if queue is not None else slot.group
 
-    def _queue_slot(
-        self, slots: list[_Slot], room: int, nbytes: Expr, now: int, what: str
-    ) -> _Slot:
-        """A queue of its own while there is room; then the free one that fits best."""
-        if len(slots) < room:
-            slots.append(_Slot(len(slots), nbytes))
-            return slots[-1]
+    def _queue_slot(self, slots: list[_Slot], room: int, nbytes: Expr, n: Node, what: str) -> _Slot:
+        """A queue of its own while there is room, or that of another loop; then the free one that fits best."""
+        now, loop = self.position[n.name], (n.loop_axis, n.loop_pass)
         free = [s for s in slots if s.free_at < now]
+        other = next((s for s in free if s.loop != loop and s.nbytes == nbytes), None)
+        if other is not None:
+            other.loop = loop
+            return other
+        if len(slots) < room:
+            slots.append(_Slot(len(slots), nbytes, loop))
+            return slots[-1]
         if not free:
             raise TemplateRejectedError(
                 f"more than {room} {what} are alive at once with {self.buf_num} buffer(s) each; the chip has "

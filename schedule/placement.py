@@ -15,15 +15,23 @@ from autofuse.implgraph.expr import CeilDiv, Expr, align_up, const
 from autofuse.implgraph.graph import Api, Node
 from autofuse.implgraph.ops import lookup
 from autofuse.schedule.broadcast import broadcast_steps
+from autofuse.schedule.ends import is_sink, is_source
 from autofuse.schedule.layout import BLOCK, Layout
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.tiling_axes import Choice, GroupInput, Split, split_axes
+from autofuse.schedule.transposition import (
+    by_elements,
+    copied_by_elements,
+    is_relaid,
+    transposed_load,
+    transposed_store,
+)
 
-__all__ = ["Placed", "alignment", "place"]
+__all__ = ["MAX_RESIDENT", "Placed", "alignment", "buffer_bytes", "check_blocks", "place"]
 
 GRANULE = 256
 MAX_RESIDENT = 16
-STRUCTURAL = ("Data", "Output", "Scalar")
+STRUCTURAL = ("Data", "Output", "Scalar", "Workspace")
 
 
 def alignment(nodes: Sequence[Node], last: int) -> int:
@@ -77,11 +85,7 @@ def place(g: GroupInput, choice: Choice) -> Placed:
 
 def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
     split = split_axes(g, choice.position)
-    last = g.order[-1]
-    pitch = split.sizes[split.vector[-1]]
-    if choice.padded and split.inner:
-        pitch = align_up(pitch, alignment(g.nodes, last))
-    layout = Layout(split, pitch)
+    layout = Layout(split, _pitches(g, choice, split))
     stored = {i for n in g.nodes if n.op == "Store" for i in n.inputs}
     moving = {split.tiled, *split.outer}
     uniform_group = all(not n.y.varies() for n in g.nodes if n.op == "Store")
@@ -93,16 +97,18 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
     outputs: list[Node] = []
     for n in g.nodes:
         inputs = tuple(alias.get(i, i) for i in n.inputs)
-        if n.op in ("Data", "Scalar"):
+        if n.op == "Scalar" or is_source(n):
             structural.append(n)
             fixed.add(n.name)
             continue
-        if n.op == "Output":
+        if is_sink(n):
             outputs.append(replace(n, inputs=inputs))
             continue
         varies = set(n.y.varies()) & moving
         still = hoist and not uniform_group and n.op != "Store" and n.name not in stored
-        still = still and (not varies if n.op == "Load" else all(i in fixed for i in inputs))
+        still = still and (
+            not varies if n.op in ("Load", "Iota") else all(i in fixed for i in inputs)
+        )
         node = replace(
             n,
             inputs=inputs,
@@ -111,9 +117,16 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
             loop_axis=None if still else split.block_in,
             api=_api(n),
         )
-        if n.op in ("Load", "Store"):
-            _check_blocks(node, layout)
         made = [node]
+        if n.op == "Load":
+            users = [m for m in g.nodes if n.name in m.inputs]
+            single = copied_by_elements(n, users, layout)
+            made = [by_elements(node)] if single else transposed_load(node, layout)
+        elif n.op == "Store":
+            source = next(m for m in (*hoisted, *looped) if m.name == inputs[0])
+            made = transposed_store(node, source, layout)
+        if n.op in ("Load", "Store"):
+            check_blocks(made[0 if n.op == "Load" else -1], layout)
         if n.op == "Broadcast":
             source = next(m for m in (*hoisted, *looped) if m.name == inputs[0])
             made = broadcast_steps(node, source, layout)
@@ -129,17 +142,31 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
     return Placed(split, layout, tuple(structural), tuple(hoisted), tuple(looped), tuple(outputs))
 
 
-def _check_blocks(n: Node, layout: Layout) -> None:
-    """A DMA block is a run of neighbours in GM, and starts at a 32-byte address in UB."""
+def _pitches(g: GroupInput, choice: Choice, split: Split) -> dict[int, Expr]:
+    """The padded axes: the innermost one, or with ``all_padded`` the innermost one of every tensor with several."""
+    if not choice.padded or not split.inner:
+        return {}
+    axes = {g.order[-1]}
+    if choice.all_padded:
+        inside = (split.tiled, *split.inner)
+        for n in g.nodes:
+            if n.op not in STRUCTURAL:
+                present = [a for a in inside if a in n.y.varies()]
+                axes |= {present[-1]} if len(present) > 1 else set()
+    axes.discard(split.tiled)
+    return {a: align_up(split.sizes[a], alignment(g.nodes, a)) for a in axes}
+
+
+def check_blocks(n: Node, layout: Layout) -> None:
+    """Raises TemplateRejectedError unless a DMA command can move the tile of a Load or Store.
+
+    A DMA block is a run of neighbours in GM, and starts at a 32-byte address in UB.
+    """
     y, axes = n.y, n.y.vectorized_axis
-    if not axes:
+    if not axes or is_relaid(n, layout.split.vector):
         return
     gm = dict(zip(y.axis, y.strides, strict=True))
-    if gm[axes[-1]] != 1:
-        raise TemplateRejectedError(
-            f"the elements of {n.name} along the innermost axis of a tile are {gm[axes[-1]]} elements apart in GM"
-        )
-    if axes[-1] == layout.split.vector[-1]:
+    if axes[-1] == layout.split.vector[-1] or axes[-1] in layout.pitches:
         return  # rows along the last axis are padded, or a multiple of 32 bytes, or one run in GM
     for i, (a, b) in enumerate(pairwise(axes)):
         size, (above, below) = layout.split.sizes[b], y.vectorized_strides[i : i + 2]

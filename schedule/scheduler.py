@@ -5,11 +5,12 @@ Every template that is dropped leaves its reason in ``ScheduleResult.rejected``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import FloorDiv, const, product
+from autofuse.implgraph.expr import bounds, const, product
 from autofuse.implgraph.graph import (
     AllocType,
     BufferPlan,
@@ -23,15 +24,25 @@ from autofuse.implgraph.graph import (
     TilingSpec,
 )
 from autofuse.implgraph.lowering import group_order_hazards, groups
+from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.legalize import legalize
 from autofuse.schedule.memory import MemoryPlan, buffer_title, plan_memory
 from autofuse.schedule.placement import Placed, alignment, place
 from autofuse.schedule.rank import modelled_cycles, smallest_tile
+from autofuse.schedule.reduction import place_reduction
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.result import Group, Rejected, ScheduleResult
-from autofuse.schedule.templates import general, row
+from autofuse.schedule.templates import general, reduce, row, transpose
 from autofuse.schedule.tiling_axes import Choice, GroupInput
+from autofuse.schedule.transposition import (
+    copy_limits,
+    is_relaid,
+    moves_rows,
+    rows_within,
+    smaller,
+)
+from autofuse.schedule.workspace import place_workspaces
 from autofuse.targets import TargetSpec
 
 __all__ = ["schedule"]
@@ -59,15 +70,41 @@ def schedule(hint: HintGraph, target: TargetSpec) -> tuple[ScheduleResult, ...]:
     rejected: list[Rejected] = []
     out: list[Group] = []
     inputs = sum(1 for _ in hint.ops("Data"))
-    next_tensor = inputs + sum(1 for _ in hint.ops("Output"))
+    outputs = 1 + max((int(str(n.attrs["index"])) for n in hint.ops("Output")), default=-1)
+    spaces = place_workspaces(hint)
+    next_tensor = inputs + outputs + len(spaces)
     for index, nodes in enumerate(parts):
-        legal = legalize(_with_ends(nodes, hint), hint, target)
+        legal = legalize(_with_ends(nodes, hint, spaces), hint, target)
         order = next(n.y.axis for n in legal if n.op == "Store")
-        g = GroupInput(hint.name, 0, index, hint.symbols, hint.axes, order, legal, target, inputs)
+        g = GroupInput(
+            hint.name,
+            0,
+            index,
+            hint.symbols,
+            hint.axes,
+            order,
+            legal,
+            target,
+            inputs,
+            _reduced_axes(legal, order),
+            outputs,
+        )
         impls, dropped = _schedule_group(g, keep, next_tensor)
         rejected += dropped
         out.append(Group(index, impls, sync_before=index in late))
     return (ScheduleResult(0, hint, tuple(out), tuple(rejected)),)
+
+
+def _reduced_axes(nodes: Sequence[Node], order: Sequence[int]) -> tuple[int, ...]:
+    """The axes that the reductions of a group reduce, in order."""
+    named = {n.name: n for n in nodes}
+    gone = {
+        a
+        for n in nodes
+        if n.op in REDUCES
+        for a in set(named[n.inputs[0]].y.varies()) - set(n.y.varies())
+    }
+    return tuple(a for a in order if a in gone)
 
 
 def _templates_per_group(hint: HintGraph, count: int) -> int:
@@ -78,12 +115,25 @@ def _templates_per_group(hint: HintGraph, count: int) -> int:
     return keep
 
 
-def _with_ends(nodes: Sequence[Node], hint: HintGraph) -> list[Node]:
-    """The group's nodes between the Data nodes that feed it and the Output nodes that it feeds."""
+def _with_ends(nodes: Sequence[Node], hint: HintGraph, spaces: Sequence[Node]) -> list[Node]:
+    """The group's nodes between the Data nodes that feed it and the Output nodes that it feeds.
+
+    A Workspace that it reads has no inputs here: what writes it is in another group.
+    """
     inside = {n.name for n in nodes}
     used = {i for n in nodes for i in n.inputs}
     data = [n for n in hint.ops("Data") if n.name in used and n.name not in inside]
     outputs = [n for n in hint.ops("Output") if set(n.inputs) & inside and n.name not in inside]
+    pieces = Counter(n.attrs["index"] for n in hint.ops("Output"))
+    outputs = [
+        n if pieces[n.attrs["index"]] == 1 else replace(n, attrs={**n.attrs, "piece": True})
+        for n in outputs
+    ]
+    data += [replace(n, inputs=()) for n in spaces if n.name in used]
+    for n in spaces:
+        stores = tuple(i for i in n.inputs if i in inside)
+        attrs = {**n.attrs, "piece": True} if len(n.inputs) > 1 else n.attrs
+        outputs += [replace(n, inputs=stores, attrs=attrs)] if stores else []
     return [*data, *nodes, *outputs]
 
 
@@ -91,20 +141,24 @@ def _schedule_group(
     g: GroupInput, keep: int, next_tensor: int
 ) -> tuple[tuple[ImplGraph, ...], list[Rejected]]:
     rejected: list[Rejected] = []
-    built: list[tuple[float, int, ImplGraph]] = []
-    tries: list[tuple[GroupInput, Choice]] = [(g, c) for c in general.choices(g) + row.choices(g)]
-    packed = row.packed_choice(g)
-    if packed is not None:
-        tries.append(packed)
+    made: list[tuple[int, ImplGraph]] = []
+    tries = _tries(g)
     for number, (group, choice) in enumerate(tries):
         try:
             impl = _realise(group, choice, next_tensor)
         except TemplateRejectedError as why:
             rejected.append(Rejected(g.group, _title(group, choice), str(why), why.code))
             continue
-        built.append((modelled_cycles(impl, g.target), number, impl))
-    if not built:
+        if any(impl.name == other.name for _, other in made):
+            # Ids of axes are those of one template: another one may have the same for other axes.
+            tiled = next(a.name for a in impl.axes if a.id == impl.tiling.tile_axis)
+            parts = (impl.suffix, f"by_{tiled}")
+            impl = replace(impl, suffix="_".join(p for p in parts if p))
+        made.append((number, impl))
+    if not made:
         raise _nothing_fits(g, rejected)
+    by_rows = any(moves_rows(impl) for _, impl in made)
+    built = [(modelled_cycles(i, g.target, by_rows=by_rows), number, i) for number, i in made]
     built.sort(key=lambda b: b[:2])
     chosen = _select(built, keep, bool(g.symbols))
     best = built[0][0]
@@ -119,8 +173,19 @@ def _schedule_group(
                 )
             )
     # The general template first: it is the one that is legal for every size.
-    ordered = sorted(chosen, key=lambda i: (i.template != "general", bool(i.suffix)))
+    always = _always_legal(built)
+    ordered = sorted(chosen, key=lambda i: (i is not always, bool(i.suffix)))
     return tuple(ordered), rejected
+
+
+def _tries(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
+    """What the template families propose."""
+    if g.reduced:
+        return reduce.choices(g) + transpose.reduce_choices(g)
+    tries = [(g, c) for c in general.choices(g) + row.choices(g)]
+    packed = row.packed_choice(g)
+    tries += [] if packed is None else [packed]
+    return tries + transpose.choices(g)
 
 
 def _select(
@@ -128,15 +193,24 @@ def _select(
 ) -> list[ImplGraph]:
     """The best ``keep`` templates; with symbols the one that is always legal stays among them."""
     chosen = [impl for _, _, impl in built[:keep]]
-    if symbolic and not any(_always_legal(i) for i in chosen):
-        always = next((impl for _, _, impl in built if _always_legal(impl)), None)
-        if always is not None:
-            chosen[-1] = always
+    always = _always_legal(built)
+    if symbolic and always is not None and not any(i is always for i in chosen):
+        chosen[-1] = always
     return chosen
 
 
-def _always_legal(impl: ImplGraph) -> bool:
-    return impl.template == "general" and not impl.suffix
+def _always_legal(built: Sequence[tuple[float, int, ImplGraph]]) -> ImplGraph | None:
+    """The template that is legal for every size."""
+    for _, _, impl in built:
+        if impl.template == "general" and not impl.suffix:
+            return impl
+        if (
+            impl.template == reduce.LOOP
+            and not impl.tiling.conditions
+            and impl.tiling.row_elements == 1
+        ):
+            return impl
+    return None
 
 
 def _title(g: GroupInput, c: Choice) -> str:
@@ -150,7 +224,7 @@ def _realise(g: GroupInput, choice: Choice, next_tensor: int) -> ImplGraph:
     Raises:
         TemplateRejectedError: with the reason.
     """
-    placed = place(g, choice)
+    placed = place_reduction(g, choice) if g.reduced else place(g, choice)
     if not g.target.has_datacopypad:
         _check_block_copies(g, placed)
     try:
@@ -191,28 +265,36 @@ def _assemble(
 ) -> ImplGraph:
     split = placed.split
     nodes = _number_tensors(g, placed, plan, next_tensor)
-    conditions: list[Condition] = []
     last = g.size(g.order[-1])
-    align = alignment(g.nodes, g.order[-1])
     packed = choice.y_axis is not None
+    conditions = _conditions(g, placed)
+    more, longest = copy_limits(g, (*placed.hoisted, *placed.looped), split)
+    conditions += [c for c in more if c not in conditions]
+    _check_known(more)
     if split.inner and not choice.padded and not packed and not last.is_const:
-        conditions.append(Condition(last, align))
+        conditions.append(Condition(last, alignment(g.nodes, g.order[-1])))
     middle = product(placed.layout.split.sizes[a] for a in split.inner[:-1])
     rows_limited = bool(split.inner) and not packed
-    tile_max = FloorDiv(g.target.dma_block_count_max, middle) if rows_limited else None
-    row_elements = product(placed.layout.extent(a) for a in split.inner)
+    tile_max = rows_within(g.target.dma_block_count_max, middle) if rows_limited else None
+    tile_max = smaller(tile_max, longest)
+    row_elements = product(placed.layout.extent(a) for a in split.vector if a != split.tile_in)
+    rounded = split.tile_in in placed.layout.pitches
+    y_axis = choice.y_axis if choice.y_axis is not None else split.tiled
     tiling = TilingSpec(
         tile_axis=split.tiled,
         tile_size=str(split.t),
         block_size=str(split.b),
         extent=split.sizes[split.tiled],
         outer=product(split.sizes[a] for a in split.outer),
-        granule=1 if split.inner else _granule(g),
+        granule=_granule(g, placed),
         tile_max=tile_max,
         row_elements=row_elements,
         ub=plan.ub,
         ub_limit=g.target.ub_usable,
         conditions=tuple(conditions),
+        rounded=rounded,
+        reduce_tiles=split.tile_reduced,
+        reduce_outer=product(split.sizes[a] for a in split.summed),
     )
     return ImplGraph(
         graph=g.graph,
@@ -220,7 +302,8 @@ def _assemble(
         group=g.group,
         template=choice.template,
         suffix=choice.suffix,
-        y_axis=choice.y_axis if choice.y_axis is not None else split.tiled,
+        y_axis=split.outer[-1] if split.tile_reduced else y_axis,
+        r_axis=split.reduce_loop,
         symbols=g.symbols,
         axes=split.axes,
         nodes=nodes,
@@ -229,9 +312,56 @@ def _assemble(
     )
 
 
-def _granule(g: GroupInput) -> int:
-    """Elements of the narrowest tensor in 256 bytes: tiles then start at 256-byte distances in GM."""
-    return 8 * alignment(g.nodes, g.order[-1])
+def _conditions(g: GroupInput, placed: Placed) -> list[Condition]:
+    """What must hold at run time for a tile with reduced axes inside: none is empty, rows fit one DMA command.
+
+    Raises:
+        TemplateRejectedError: a size that is known breaks a condition.
+    """
+    split, out = placed.split, list[Condition]()
+    if not g.reduced:
+        return out
+    ranges = {s.name: (s.min, s.max) for s in g.symbols}
+    out += [
+        Condition(split.sizes[a], at_least=1)
+        for a in split.vector
+        if a in g.reduced and bounds(split.sizes[a], ranges)[0] < 1
+    ]
+    most = g.target.dma_block_count_max
+    for n in (*placed.hoisted, *placed.looped):
+        rows = n.y.vectorized_axis[:-1]
+        if n.op not in ("Load", "Store") or split.tile_in in rows:
+            continue
+        count = product(split.sizes[a] for a in rows)
+        if bounds(count, ranges)[1] > most:
+            out.append(Condition(count, at_most=most))
+    _check_known(out)
+    return list(dict.fromkeys(out))
+
+
+def _check_known(conditions: Sequence[Condition]) -> None:
+    """Raises TemplateRejectedError if a size that is known breaks a condition."""
+    for c in conditions:
+        if c.value.is_const and not c.holds({}):
+            raise TemplateRejectedError(f"it does not hold that {c.text()}")
+
+
+def _granule(g: GroupInput, placed: Placed) -> int:
+    """What tiles are multiples of.
+
+    Rows along the tiled axis that start at 32-byte addresses in UB are multiples of that.  With the innermost axis
+    tiled it is 256 bytes of the narrowest tensor: tiles then start at such distances in GM.
+    """
+    split = placed.split
+    rows = [
+        n
+        for n in placed.looped
+        if n.op in ("Load", "Store") and n.y.vectorized_axis[-1:] == (split.tile_in,)
+    ]
+    moved = bool(split.inner) and any(is_relaid(n, split.vector) for n in rows)
+    if split.tile_in in placed.layout.pitches or moved:
+        return alignment(g.nodes, split.tiled)
+    return 1 if split.inner else 8 * alignment(g.nodes, g.order[-1])
 
 
 def _number_tensors(
@@ -241,25 +371,27 @@ def _number_tensors(
     out: list[Node] = []
     number = next_tensor
     for n in placed.structural:
-        if n.op == "Data":
-            mem = Mem(int(str(n.attrs["index"])), AllocType.GLOBAL, Hardware.GM, Position.GM)
-            out.append(replace(n, y=replace(n.y, mem=mem)))
+        if n.op in ("Data", "Workspace"):
+            out.append(replace(n, y=replace(n.y, mem=_gm(g, n))))
         else:
             out.append(n)
-    outs = {o.inputs[0]: o for o in placed.outputs}
+    outs = {i: o for o in placed.outputs for i in o.inputs}
     for n in plan.nodes:
         if n.op == "Store":
-            index = int(str(outs[n.name].attrs["index"]))
-            mem = Mem(g.inputs + index, AllocType.GLOBAL, Hardware.GM, Position.GM)
-            out.append(replace(n, y=replace(n.y, mem=mem)))
+            out.append(replace(n, y=replace(n.y, mem=_gm(g, outs[n.name]))))
             continue
         assert n.y.mem is not None
         out.append(replace(n, y=replace(n.y, mem=replace(n.y.mem, tensor_id=number))))
         number += 1
-    for o in placed.outputs:
-        mem = Mem(g.inputs + int(str(o.attrs["index"])), AllocType.GLOBAL, Hardware.GM, Position.GM)
-        out.append(replace(o, y=replace(o.y, mem=mem)))
+    out += [replace(o, y=replace(o.y, mem=_gm(g, o))) for o in placed.outputs]
     return tuple(out)
+
+
+def _gm(g: GroupInput, n: Node) -> Mem:
+    """The memory of a Data, Output or Workspace node: inputs first, then outputs, then workspaces."""
+    first = {"Data": 0, "Output": g.inputs, "Workspace": g.inputs + g.outputs}[n.op]
+    number = first + int(str(n.attrs["index"]))
+    return Mem(number, AllocType.GLOBAL, Hardware.GM, Position.GM)
 
 
 def _check_budget(impl: ImplGraph) -> None:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, Ratio, product, sym
 from autofuse.implgraph.fusion import Symbol
 from autofuse.implgraph.graph import Axis, AxisType, Node, TensorView
 from autofuse.targets import TargetSpec
 
-__all__ = ["Choice", "GroupInput", "Split", "split_axes", "unmerge"]
+__all__ = [
+    "Choice",
+    "GroupInput",
+    "Split",
+    "reordered",
+    "split_axes",
+    "unmerge",
+    "with_tiles",
+    "with_unit_axis",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +32,8 @@ class GroupInput:
         order: ids of the iteration space, outermost first.
         nodes: legal nodes in execution order, with the Data and Output nodes they touch.
         inputs: number of inputs of the kernel; tensor ids of the outputs follow them.
+        reduced: ids of the axes that the group's reductions reduce.
+        outputs: number of outputs of the kernel; tensor ids of workspaces follow theirs.
     """
 
     graph: str
@@ -33,6 +45,8 @@ class GroupInput:
     nodes: tuple[Node, ...]
     target: TargetSpec
     inputs: int
+    reduced: tuple[int, ...] = ()
+    outputs: int = 0
 
     def size(self, axis: int) -> Expr:
         """Size of the axis with this id."""
@@ -48,6 +62,8 @@ class Choice:
         padded: rows along the innermost axis start at 32-byte addresses in UB although their length is no multiple.
         buf_num: 2 for double buffering, 1 when UB is tight.
         y_axis: the axis id in the function's name; None: the tiled axis.
+        all_load: reduced axes outside the tiled one lie inside the tile as well, so that there is no reduce loop.
+        all_padded: with ``padded``, the innermost axis of every tensor with several of them is padded.
     """
 
     template: str
@@ -56,11 +72,21 @@ class Choice:
     padded: bool
     buf_num: int = 2
     y_axis: int | None = None
+    all_load: bool = False
+    all_padded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The axes of a schedule; see ``architecture.md`` for the names."""
+    """The axes of a schedule; see ``architecture.md`` for the names.
+
+    Attributes:
+        outer: axes whose indices the cores share, with that of the tiles, unless ``tile_reduced``.
+        summed: reduced axes of the reduce loop, with that of the tiles if ``tile_reduced``.
+        above: reduced axes outside the tiled one that lie inside the tile.
+        inner: axes inside the tiled one.
+        reduce_loop: the axis of the reduce loop; None where there is none.
+    """
 
     axes: tuple[Axis, ...]
     outer: tuple[int, ...]
@@ -73,11 +99,25 @@ class Split:
     t: Expr
     b: Expr
     sizes: dict[int, Expr] = field(default_factory=dict)
+    above: tuple[int, ...] = ()
+    summed: tuple[int, ...] = ()
+    tile_reduced: bool = False
+    reduce_loop: int | None = None
 
     @property
     def vector(self) -> tuple[int, ...]:
         """Axes inside one API call."""
-        return (self.tile_in, *self.inner)
+        return (*self.above, self.tile_in, *self.inner)
+
+    @property
+    def blocked(self) -> frozenset[int]:
+        """Axes of the group along which the tiles of the cores lie."""
+        return frozenset(self.outer if self.tile_reduced else (*self.outer, self.tiled))
+
+    @property
+    def looped(self) -> frozenset[int]:
+        """Axes of the group that the reduce loop goes through."""
+        return frozenset((*self.summed, self.tiled) if self.tile_reduced else self.summed)
 
     def view(self, y: TensorView) -> TensorView:
         """``y`` on the split axes."""
@@ -85,10 +125,11 @@ class Split:
         stride = dict(zip(y.axis, y.strides, strict=True))
         s, varies = stride[self.tiled], repeat[self.tiled] != 1
         tile = [(self.tile_in, self.t if varies else ONE, s if varies else ZERO)]
+        count = CeilDiv(self.sizes[self.tiled], self.t)
+        tiles = (self.tile_out, count if varies else ONE, s * self.t if varies else ZERO)
         if self.outer:
-            count = CeilDiv(self.sizes[self.tiled], self.t)
             head = [(a, repeat[a], stride[a]) for a in self.outer]
-            head.append((self.tile_out, count if varies else ONE, s * self.t if varies else ZERO))
+            head += [] if self.tile_reduced else [tiles]
         else:
             both = self.b * self.t
             blocks = Ratio(self.sizes[self.tiled], both)
@@ -96,7 +137,10 @@ class Split:
                 (self.block_out, blocks if varies else ONE, s * both if varies else ZERO),
                 (self.block_in, self.b if varies else ONE, s * self.t if varies else ZERO),
             ]
-        rows = [*head, *tile, *((a, repeat[a], stride[a]) for a in self.inner)]
+        head += [(a, repeat[a], stride[a]) for a in self.summed]
+        head += [tiles] if self.tile_reduced else []
+        above = [(a, repeat[a], stride[a]) for a in self.above]
+        rows = [*head, *above, *tile, *((a, repeat[a], stride[a]) for a in self.inner)]
         return replace(
             y,
             axis=tuple(r[0] for r in rows),
@@ -105,10 +149,18 @@ class Split:
         )
 
 
-def split_axes(g: GroupInput, position: int) -> Split:
-    """Tile-split the axis at ``position``; block-split the tiles, merged with all axes outside."""
+def split_axes(g: GroupInput, position: int, *, all_load: bool = False) -> Split:
+    """Tile-split the axis at ``position``; block-split the tiles, merged with the axes outside that are kept.
+
+    Reduced axes outside are those of the reduce loop, or inside the tile with ``all_load``.  If the tiled axis is
+    reduced, there must be an axis outside that is kept; its tiles belong to the reduce loop.
+    """
     tiled = next(a for a in g.axes if a.id == g.order[position])
-    outer, inner = g.order[:position], g.order[position + 1 :]
+    before, inner = g.order[:position], g.order[position + 1 :]
+    outer = tuple(a for a in before if a not in g.reduced)
+    reduced = tuple(a for a in before if a in g.reduced)
+    above, summed = (reduced, ()) if all_load else ((), reduced)
+    tile_reduced = tiled.id in g.reduced
     named = {a.id: a for a in g.axes}
     fresh = len(g.axes)
     t = sym(f"{tiled.name}t_size")
@@ -121,13 +173,17 @@ def split_axes(g: GroupInput, position: int) -> Split:
 
     tile_out = add(f"{tiled.name}T", CeilDiv(tiled.size, t), AxisType.TILE_OUT, (tiled.id,))
     tile_in = add(f"{tiled.name}t", t, AxisType.TILE_IN, (tiled.id,))
-    loop = tile_out
-    if outer:
-        parts = [named[a] for a in outer] + [tile_out]
-        name = "".join(p.name for p in parts)
-        loop = add(
-            name, product(p.size for p in parts), AxisType.MERGED, tuple(p.id for p in parts)
-        )
+
+    def merged(parts: list[Axis]) -> Axis:
+        if len(parts) == 1:
+            return parts[0]
+        name, size = "".join(p.name for p in parts), product(p.size for p in parts)
+        return add(name, size, AxisType.MERGED, tuple(p.id for p in parts))
+
+    tiles = [tile_out]
+    loop = merged([named[a] for a in outer] + ([] if tile_reduced else tiles))
+    sums = [named[a] for a in summed] + (tiles if tile_reduced else [])
+    reduce_loop = merged(sums).id if sums else None
     b = sym(f"{loop.name}b_size")
     block_out = add(f"{loop.name}B", CeilDiv(loop.size, b), AxisType.BLOCK_OUT, (loop.id,))
     block_in = add(f"{loop.name}b", b, AxisType.BLOCK_IN, (loop.id,))
@@ -143,7 +199,77 @@ def split_axes(g: GroupInput, position: int) -> Split:
         t,
         b,
         {a.id: a.size for a in (*g.axes, *made)},
+        above,
+        summed,
+        tile_reduced,
+        reduce_loop,
     )
+
+
+def with_unit_axis(g: GroupInput) -> GroupInput:
+    """The group with an axis of size 1 outside all others: what the cores share where everything else is reduced."""
+    name = "unit"
+    while any(a.name == name for a in g.axes):
+        name += "_"
+    unit = Axis(len(g.axes), name, ONE)
+
+    def view(y: TensorView) -> TensorView:
+        if y.axis != g.order:
+            return y
+        axis = (unit.id, *y.axis)
+        return replace(y, axis=axis, repeats=(ONE, *y.repeats), strides=(ZERO, *y.strides))
+
+    nodes = tuple(replace(n, y=view(n.y)) for n in g.nodes)
+    return replace(g, axes=(*g.axes, unit), order=(unit.id, *g.order), nodes=nodes)
+
+
+def reordered(g: GroupInput, order: Sequence[int]) -> GroupInput:
+    """The group with its axes in another order."""
+    place = [g.order.index(a) for a in order]
+
+    def view(y: TensorView) -> TensorView:
+        if y.axis != g.order:
+            return y
+        return replace(
+            y,
+            axis=tuple(order),
+            repeats=tuple(y.repeats[p] for p in place),
+            strides=tuple(y.strides[p] for p in place),
+        )
+
+    nodes = tuple(replace(n, y=view(n.y)) for n in g.nodes)
+    return replace(g, order=tuple(order), nodes=nodes)
+
+
+def with_tiles(g: GroupInput, axis: int, length: int) -> GroupInput:
+    """The group with an axis that is kept split into tiles of a constant length, whose number is the outermost axis.
+
+    The last tile has the rest of the axis: loops and copies go to its end only.
+    """
+    old = next(a for a in g.axes if a.id == axis)
+    count = CeilDiv(old.size, length)
+    tiles = Axis(len(g.axes), f"{old.name}T", count, AxisType.TILE_OUT, (axis,), align=1)
+    inside = Axis(tiles.id + 1, f"{old.name}t", Expr.of(length), AxisType.TILE_IN, (axis,), align=1)
+    place = g.order.index(axis)
+
+    def split(values: tuple[Any, ...], outer: Any, inner: Any) -> tuple[Any, ...]:
+        return (outer, *values[:place], inner, *values[place + 1 :])
+
+    def view(y: TensorView) -> TensorView:
+        if y.axis != g.order:
+            return y
+        varies, stride = y.repeats[place] != 1, y.strides[place]
+        repeats = (count, inside.size) if varies else (ONE, ONE)
+        return replace(
+            y,
+            axis=split(y.axis, tiles.id, inside.id),
+            repeats=split(y.repeats, *repeats),
+            strides=split(y.strides, stride * length, stride),
+        )
+
+    nodes = tuple(replace(n, y=view(n.y)) for n in g.nodes)
+    order = split(g.order, tiles.id, inside.id)
+    return replace(g, axes=(*g.axes, tiles, inside), order=order, nodes=nodes)
 
 
 def unmerge(g: GroupInput) -> GroupInput | None:

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from autofuse.codegen.kernel_ir import KernelFn
 from autofuse.codegen.passes.barriers import InsertBarriers
 from autofuse.codegen.passes.name_copies import NameCopies
+from autofuse.codegen.passes.syncs import InsertSyncs
 from autofuse.codegen.passes.unused import RemoveUnused
 
 __all__ = ["PIPELINE", "run_passes"]
 
 #: What runs between lowering and emission, in order.
 PIPELINE: tuple[Callable[[KernelFn], KernelFn], ...] = (
+    InsertSyncs(),
     InsertBarriers(),
     NameCopies(),
     RemoveUnused(),

@@ -1,7 +1,8 @@
 """Barriers of the vector pipe.
 
 Two vector calls may overlap in time unless a ``PipeBarrier<PIPE_V>`` stands between them.  One is inserted before a
-call that touches bytes which an earlier call, since the last barrier, wrote (or read, if this one writes them).
+call that touches bytes which an earlier call, since the last barrier, wrote (or read, if this one writes them).  Where
+the scalar unit has waited for the vector pipe (V_S), all earlier calls are over before it issues another one.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from autofuse.codegen.kernel_ir import Alloc, Barrier, Call, For, GetBuf, KernelFn, Stmt
+from autofuse.codegen.intrinsics import phases
+from autofuse.codegen.kernel_ir import Alloc, Barrier, Call, For, GetBuf, KernelFn, Stmt, Sync
 
 __all__ = ["InsertBarriers"]
+
+
+_BARRIERS = (Barrier("PIPE_V"), Barrier("PIPE_ALL"))
 
 
 @dataclass(slots=True)
@@ -20,6 +25,9 @@ class _Pending:
 
     reads: set[str] = field(default_factory=set)
     writes: set[str] = field(default_factory=set)
+
+    def copy(self) -> _Pending:
+        return _Pending(set(self.reads), set(self.writes))
 
     def conflicts(self, reads: Iterable[str], writes: Iterable[str]) -> bool:
         return bool(self.writes & set(reads)) or bool((self.writes | self.reads) & set(writes))
@@ -41,48 +49,56 @@ class InsertBarriers:
         return replace(fn, body=self._block(fn.body, _Pending(), bufs))
 
     def _block(
-        self,
-        body: tuple[Stmt, ...],
-        pending: _Pending,
-        bufs: dict[str, str],
-        *,
-        insert: bool = True,
+        self, body: tuple[Stmt, ...], pending: _Pending, bufs: dict[str, str]
     ) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         for s in body:
-            if isinstance(s, Alloc) and insert:
+            if isinstance(s, Alloc):
                 # A fresh buffer: the queue's own event has seen off whatever used it before.
                 pending.reads.discard(s.local)
                 pending.writes.discard(s.local)
-            if isinstance(s, For) and not insert:
-                self._block(s.body, pending, bufs, insert=False)
+            elif (isinstance(s, Sync) and s.event == "V_S") or s in _BARRIERS:
+                pending.clear()
             elif isinstance(s, For):
-                every = _Pending()
-                self._block(s.body, every, bufs, insert=False)
-                if pending.conflicts(every.reads, every.writes):
+                fresh = _Pending()
+                alone, behind = (self._loop(s.body, p, bufs) for p in (fresh, pending.copy()))
+                if _count(behind) > _count(alone):
                     # Before the loop, where it runs once.
                     out.append(Barrier("PIPE_V"))
                     pending.clear()
                 s = replace(s, body=self._loop(s.body, pending, bufs))
-            if isinstance(s, Call):
-                reads = [bufs.get(x, x) for x in s.reads]
-                writes = [bufs.get(x, x) for x in s.writes]
-                if insert and pending.conflicts(reads, writes):
-                    out.append(Barrier("PIPE_V"))
-                    pending.clear()
-                pending.reads.update(reads)
-                pending.writes.update(writes)
+            elif isinstance(s, Call) and self._call(s, pending, bufs):
+                out.append(Barrier("PIPE_V"))
             out.append(s)
         return tuple(out)
+
+    def _call(self, s: Call, pending: _Pending, bufs: dict[str, str]) -> bool:
+        """Whether a barrier has to stand before the call; ``pending`` is what it leaves."""
+        needed = False
+        for number, (read, written) in enumerate(phases(s)):
+            reads = [bufs.get(x, x) for x in read]
+            writes = [bufs.get(x, x) for x in written]
+            if number:
+                pending.clear()
+            elif pending.conflicts(reads, writes):
+                needed = True
+                pending.clear()
+            pending.reads.update(reads)
+            pending.writes.update(writes)
+        return needed
 
     def _loop(
         self, body: tuple[Stmt, ...], pending: _Pending, bufs: dict[str, str]
     ) -> tuple[Stmt, ...]:
         """The body with barriers that hold in every iteration: its start expects all that its end may leave."""
         while True:
-            start = _Pending(set(pending.reads), set(pending.writes))
+            start = pending.copy()
             out = self._block(body, pending, bufs)
-            if pending.reads <= start.reads and pending.writes <= start.writes:
-                return out
             pending.reads |= start.reads
             pending.writes |= start.writes
+            if pending == start:
+                return out
+
+
+def _count(body: Iterable[Stmt]) -> int:
+    return sum(_count(s.body) if isinstance(s, For) else isinstance(s, Barrier) for s in body)

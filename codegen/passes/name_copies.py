@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from autofuse.codegen.kernel_ir import (
+    Alloc,
     Comment,
     CopyIn,
     CopyOut,
@@ -57,7 +58,7 @@ class _Names:
 
 @dataclass(frozen=True)
 class NameCopies:
-    """Copies inside further loops keep their offsets, which change with the loop."""
+    """Copies in loops over the rows of one tensor keep their offsets, which change with the row."""
 
     name: str = "name-copies"
 
@@ -69,9 +70,17 @@ class NameCopies:
         body: list[Stmt] = []
         for s in _named(fn.body, _Names(count=counters)):
             if isinstance(s, For):
-                s = replace(s, body=_named(s.body, _Names(count=counters)))
+                inside = _named(s.body, _Names(count=counters))
+                s = replace(s, body=tuple(_in_reduce_loop(x, counters) for x in inside))
             body.append(s)
         return replace(fn, body=tuple(body))
+
+
+def _in_reduce_loop(s: Stmt, counters: dict[str, int]) -> Stmt:
+    """The same for a loop inside that over the tiles, if it goes through tiles itself."""
+    if isinstance(s, For) and any(isinstance(x, Alloc) for x in s.body):
+        return replace(s, body=_named(s.body, _Names(count=counters)))
+    return s
 
 
 def _copies(body: tuple[Stmt, ...]) -> list[CopyIn | CopyOut]:

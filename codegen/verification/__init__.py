@@ -21,6 +21,10 @@ from autofuse.codegen.verification.cover import (
     stores_cover_their_output,
     tensors_are_their_parameters,
 )
+from autofuse.codegen.verification.groups import (
+    cores_meet_between_groups,
+    outputs_have_one_writer,
+)
 from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.codegen.verification.order import (
     barriers_and_events,
@@ -28,6 +32,7 @@ from autofuse.codegen.verification.order import (
     event_ids_suffice,
     queue_protocol,
 )
+from autofuse.codegen.verification.pieces import pieces_cover_their_output
 from autofuse.codegen.verification.ranges import (
     buffers_equal_the_plan,
     calls_cover_the_tile,
@@ -45,7 +50,14 @@ from autofuse.implgraph.graph import ImplGraph
 from autofuse.schedule.result import ScheduleResult
 from autofuse.targets import TargetSpec
 
-__all__ = ["CHECKS", "check_kernel", "check_schedule", "verify_kernel", "verify_schedule"]
+__all__ = [
+    "CHECKS",
+    "GROUP_CHECKS",
+    "check_kernel",
+    "check_schedule",
+    "verify_kernel",
+    "verify_schedule",
+]
 
 #: Every check, in the order in which findings are reported.
 CHECKS: tuple[Callable[[Kernel], Iterator[Finding]], ...] = (
@@ -68,6 +80,13 @@ CHECKS: tuple[Callable[[Kernel], Iterator[Finding]], ...] = (
     in_place_regions_agree,
     divisors_are_positive,
     integers_do_not_overflow,
+)
+
+#: Every check of the groups of a kernel, before those of its functions.
+GROUP_CHECKS: tuple[Callable[[FusionGraph, ScheduleResult], Iterator[Finding]], ...] = (
+    outputs_have_one_writer,
+    pieces_cover_their_output,
+    cores_meet_between_groups,
 )
 
 
@@ -106,11 +125,12 @@ def check_kernel(
 def verify_schedule(
     graph: FusionGraph, results: Iterable[ScheduleResult], target: TargetSpec
 ) -> list[Diagnostic]:
-    """All findings on the functions of a kernel, and on who writes which output."""
+    """All findings on the functions of a kernel, and on what its groups do to each other."""
     tensors = parameter_names(graph)
     found: list[Diagnostic] = []
     for r in results:
-        found += _outputs(graph, r)
+        for check in GROUP_CHECKS:
+            found += [_between(graph, check.__name__, f) for f in check(graph, r)]
         for impl in (i for g in r.groups for i in g.impls):
             found += verify_kernel(
                 run_passes(lower_kernel(impl, tensors, target)), impl, graph, target
@@ -131,23 +151,9 @@ def check_schedule(
         raise AutofuseError(errors)
 
 
-def _outputs(graph: FusionGraph, r: ScheduleResult) -> Iterator[Diagnostic]:
-    """Every output is written by one group, whichever templates are chosen."""
-    writers = [0] * len(graph.outputs)
-    for g in r.groups:
-        sets = {_written(i) for i in g.impls}
-        if len(sets) != 1:
-            yield Diagnostic("AF4001", f"the templates of group {g.index} write different outputs")
-        for index in set().union(*sets):
-            writers[index] += 1
-    for index, count in enumerate(writers):
-        if count != 1:
-            name = graph.outputs[index].name
-            yield Diagnostic("AF4001", f"output {name} is written by {count} groups, not by 1")
-
-
-def _written(impl: ImplGraph) -> frozenset[int]:
-    return frozenset(int(str(n.attrs["index"])) for n in impl.nodes if n.op == "Output")
+def _between(graph: FusionGraph, check: str, f: Finding) -> Diagnostic:
+    notes = (f"kernel {graph.name}", f"check {check}")
+    return Diagnostic("AF4001", f.message, Where(node=f.node), notes=notes)
 
 
 def _diagnostic(fn: KernelFn, check: str, f: Finding) -> Diagnostic:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from autofuse.codegen.kernel_ir import CopyIn, CopyOut, GlobalDecl
+from autofuse.codegen.lower import size_of
 from autofuse.codegen.verification.model import (
     Finding,
     Item,
@@ -23,9 +24,9 @@ from autofuse.codegen.verification.model import (
     at_loads,
     node_of_copy,
 )
-from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, const, product, sym
+from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, const, product
 from autofuse.implgraph.fusion import Tensor
-from autofuse.implgraph.graph import Axis, Node
+from autofuse.implgraph.graph import Axis, AxisType, Node
 
 __all__ = [
     "copies_move_their_region",
@@ -44,6 +45,9 @@ def cores_share_the_tiles(kernel: Kernel) -> Iterator[Finding]:
     yield from kernel.problems
     if kernel.loops != 1:
         yield Finding(f"there are {kernel.loops} loops over tiles")
+    wanted = {n.loop_pass for n in kernel.impl.nodes if kernel.place_of(n)[1] is not None}
+    if wanted != set(range(kernel.passes)):
+        yield Finding(f"there are {kernel.passes} reduce loops, not {len(wanted)}")
     if not kernel.loop_guard:
         yield Finding("no return for cores without tiles stands before the loop")
     rows = kernel.spec.row_elements
@@ -81,12 +85,7 @@ def _of_node(kernel: Kernel, n: Node) -> tuple[Expr, list[_Dim]]:
     y = n.y
     size = n.y.dtype.itemsize
     stride = dict(zip(y.axis, y.strides, strict=True))
-    start = y.offset
-    for a, s in stride.items():
-        if a == kernel.block_in.id:
-            start = start + s * sym("%k")
-        elif a != kernel.block_out.id and a not in y.vectorized_axis:
-            start = start + s * kernel.index.get(a, ZERO)
+    start = kernel.start_of(n)
     dims = [
         _Dim(kernel.extent(a), stride[a] * size, ub * size)
         for a, ub in zip(y.vectorized_axis, y.vectorized_strides, strict=True)
@@ -128,8 +127,8 @@ def copies_move_their_region(kernel: Kernel) -> Iterator[Finding]:
         if n.name in done:
             yield Finding(f"{n.name} is copied twice", n.name)
         done.add(n.name)
-        if (n.loop_axis is not None) != item.inside:
-            yield Finding(f"the copy runs {'in' if item.inside else 'before'} the loop", n.name)
+        if kernel.place_of(n) != item.place:
+            yield Finding("the copy runs in other loops than the node", n.name)
         start, want = _of_node(kernel, n)
         gm, ub, have = _of_copy(kernel, item)
         yield from kernel.same(gm, start, "GM offset", n.name, item)
@@ -160,9 +159,15 @@ def _unlike(kernel: Kernel, want: list[_Dim], have: list[_Dim], n: Node) -> Iter
 # tensors --------------------------------------------------------------------------------------
 def _param(kernel: Kernel, gm: str) -> str:
     for item in kernel.items:
-        if isinstance(item.stmt, GlobalDecl) and item.stmt.name == gm:
-            return item.stmt.param
+        s = item.stmt
+        if isinstance(s, GlobalDecl) and s.name == gm:
+            return _memory(s)
     return ""
+
+
+def _memory(s: GlobalDecl) -> str:
+    """A parameter, or a part of the workspace."""
+    return f"workspace + {s.offset}" if s.param == "workspace" else s.param
 
 
 def _inputs(kernel: Kernel) -> int:
@@ -171,19 +176,29 @@ def _inputs(kernel: Kernel) -> int:
 
 
 def _output(kernel: Kernel, n: Node) -> Node:
-    return next(o for o in kernel.impl.nodes if o.op == "Output" and n.name in o.inputs)
+    ends = (o for o in kernel.impl.nodes if o.op in ("Output", "Workspace"))
+    return next(o for o in ends if n.name in o.inputs)
+
+
+def _end(kernel: Kernel, n: Node) -> Node:
+    """The Data, Output or Workspace node of a Load or Store."""
+    return kernel.nodes[n.inputs[0]] if n.op == "Load" else _output(kernel, n)
 
 
 def _tensor(kernel: Kernel, n: Node) -> str:
     """The parameter that a Load reads or a Store writes."""
-    if n.op == "Load":
-        return kernel.fn.tensors[int(str(kernel.nodes[n.inputs[0]].attrs["index"]))]
-    return kernel.fn.tensors[_inputs(kernel) + int(str(_output(kernel, n).attrs["index"]))]
+    end = _end(kernel, n)
+    if end.op == "Workspace":
+        return f"workspace + {size_of(end.attrs['offset'])}"
+    first = 0 if n.op == "Load" else _inputs(kernel)
+    return kernel.fn.tensors[first + int(str(end.attrs["index"]))]
 
 
 def _declared(kernel: Kernel, n: Node) -> Tensor | None:
     """The tensor of the graph behind that parameter."""
-    graph = kernel.graph
+    graph, end = kernel.graph, _end(kernel, n)
+    if end.op == "Workspace":
+        return Tensor(end.name, end.y.dtype, (size_of(end.attrs["size"]),))
     if graph is None:
         return None
     if n.op == "Load":
@@ -197,7 +212,7 @@ def _declared(kernel: Kernel, n: Node) -> Tensor | None:
 
 
 def tensors_are_their_parameters(kernel: Kernel) -> Iterator[Finding]:
-    """Every GlobalTensor has the element type of its parameter."""
+    """Every GlobalTensor has the element type of its parameter, and begins where that or its workspace does."""
     dtypes = {}
     for n in kernel.impl.nodes:
         if n.op in ("Load", "Store"):
@@ -205,7 +220,9 @@ def tensors_are_their_parameters(kernel: Kernel) -> Iterator[Finding]:
     for item in kernel.items:
         s = item.stmt
         if isinstance(s, GlobalDecl):
-            dtype, name = dtypes.get(s.param, (s.dtype, ""))
+            dtype, name = dtypes.get(_memory(s), (s.dtype, ""))
+            if s.offset != 0 and (s.param != "workspace" or _memory(s) not in dtypes):
+                yield Finding(f"{s.name} begins at byte {s.offset} of {s.param}", name)
             if dtype.itemsize != s.dtype.itemsize:
                 yield Finding(f"{s.name} is declared as {s.dtype}, its tensor is {dtype}", name)
         elif isinstance(s, CopyIn | CopyOut) and not _param(kernel, s.gm):
@@ -217,11 +234,14 @@ def _whole(kernel: Kernel, n: Node) -> list[tuple[Expr, Expr]]:
     y = n.y
     rows: list[tuple[Expr, Expr]] = []
     stride = dict(zip(y.axis, y.strides, strict=True))
+    repeat = dict(zip(y.axis, y.repeats, strict=True))
     for a in y.axis:
         axis: Axis = kernel.axes[a]
-        if a == kernel.tile_in.id:
-            rows.append((kernel.spec.extent, stride[a]))
-        elif a not in (kernel.tile_out.id, kernel.block_out.id, kernel.block_in.id):
+        if repeat[a] == 1 and stride[a] == ZERO:
+            continue
+        if axis.type is AxisType.TILE_IN:
+            rows.append((kernel.axes[axis.origin[0]].size, stride[a]))
+        elif axis.type not in (AxisType.TILE_OUT, AxisType.BLOCK_OUT, AxisType.BLOCK_IN):
             rows.append((axis.size, stride[a]))
     return rows
 
@@ -239,6 +259,9 @@ def _split_is_sound(kernel: Kernel, n: Node) -> Iterator[Finding]:
             yield from kernel.same(
                 stride[axis], want, f"stride along {kernel.axes[axis].name}", n.name
             )
+    for tiles, inside in kernel.impl.cut_axes():
+        if stride.get(tiles.id, ZERO) != stride.get(inside.id, ZERO) * inside.size:
+            yield Finding(f"the stride along {tiles.name} is not that of its tiles", n.name)
     varies = n.y.vectorized_axis
     if step != ZERO and kernel.tile_in.id not in varies:
         yield Finding(f"{n.name} varies along the tile, which is not vectorised", n.name)
@@ -250,8 +273,12 @@ def stores_cover_their_output(kernel: Kernel) -> Iterator[Finding]:
         if n.op != "Store":
             continue
         yield from _split_is_sound(kernel, n)
+        yield from _is_written_once(kernel, n)
         declared = _declared(kernel, n)
-        if declared is not None and declared.strides is not None:
+        end = _end(kernel, n)
+        if end.attrs.get("piece"):
+            yield from _is_apart(kernel, n)
+        elif declared is not None and declared.strides is not None:
             yield from _covers_view(kernel, n, declared)
         else:
             yield from _covers_whole(kernel, n, declared)
@@ -265,13 +292,27 @@ def stores_cover_their_output(kernel: Kernel) -> Iterator[Finding]:
                 )
 
 
+def _is_written_once(kernel: Kernel, n: Node) -> Iterator[Finding]:
+    """A Store varies along every axis of the loops around it: no two iterations write the same elements."""
+    repeat = dict(zip(n.y.axis, n.y.repeats, strict=True))
+    loops = [*kernel.blocked, *(kernel.looped if kernel.place_of(n)[1] is not None else ())]
+    for axis in loops:
+        tiles = axis.id == kernel.tile_out.id
+        a, size = (kernel.tile_in.id, kernel.spec.extent) if tiles else (axis.id, axis.size)
+        if repeat.get(a, ONE) == 1 and size != 1:
+            yield Finding(f"{n.name} is written again for every index of {axis.name}", n.name)
+
+
 def _covers_whole(kernel: Kernel, n: Node, declared: Tensor | None) -> Iterator[Finding]:
     """Every element of a contiguous output: mixed radix over the axes, as many as there are elements."""
     yield from kernel.same(n.y.offset, ZERO, "offset of an output", n.name)
     inside = ONE
-    for size, stride in reversed(_whole(kernel, n)):
-        if size == 1:
-            continue
+    left = [row for row in reversed(_whole(kernel, n)) if row[0] != 1]
+    while left:
+        # The split axes are not in the order of the output: the next one is that whose stride fits.
+        fits = (row for row in left if kernel.prover.equal(row[1], inside))
+        size, stride = row = next(fits, left[0])
+        left.remove(row)
         yield from kernel.same(
             stride, inside, "stride of an output: the product of the sizes inside", n.name
         )
@@ -281,6 +322,16 @@ def _covers_whole(kernel: Kernel, n: Node, declared: Tensor | None) -> Iterator[
         yield from kernel.same(
             inside, elements, "elements of an output, written and declared", n.name
         )
+
+
+def _is_apart(kernel: Kernel, n: Node) -> Iterator[Finding]:
+    """A piece of an output: no two indices of the iteration space are one element."""
+    rows = [row for row in _whole(kernel, n) if row[0] != 1]
+    sample = {s.name: max(s.min, 64) for s in kernel.impl.symbols}
+    span = ONE
+    for size, stride in sorted(rows, key=lambda row: row[1].evaluate(sample)):
+        yield from kernel.at_least(stride, span, "stride of a piece without overlaps", n.name)
+        span = span + (size - 1) * stride
 
 
 def _covers_view(kernel: Kernel, n: Node, declared: Tensor) -> Iterator[Finding]:

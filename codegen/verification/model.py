@@ -7,6 +7,10 @@ A template means this, with E the length of the tiled axis, t that of a tile, O 
     k in mixed radix over (outer axes ..., CeilDiv(E, t))  ->  indices of the outer axes, tile index j
     elements of the tile: [j*t, j*t + a)   with  a = Min(t, E - j*t)
 
+With a reduce loop (axes S, and the tiled one if that is reduced, when T = O) every k is done in *passes*, each a loop::
+
+    step  q in [0, Q)   in mixed radix over (S ..., CeilDiv(E, t) if the tiled axis is reduced)  ->  indices, as above
+
 ``(c, i) -> k`` is one to one onto [0, T), for every k lies in exactly one of the blocks [c*b, c*b + b) and none beyond
 T is run; ``k -> indices`` is one to one as the digits of a number are; the tiles of one row of the axis are neighbours,
 not empty, and end at E.  So every element of the iteration space belongs to one element of one tile of one core.
@@ -20,7 +24,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autofuse.codegen.kernel_ir import (
     BlockIndex,
@@ -36,8 +40,10 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
 )
 from autofuse.codegen.verification.prover import Bound, Fact, Prover
+from autofuse.codegen.verification.samples import legal_tiles, small_sizes
 from autofuse.implgraph.expr import (
     ONE,
+    ZERO,
     CeilDiv,
     Expr,
     ExprError,
@@ -45,6 +51,7 @@ from autofuse.implgraph.expr import (
     Func,
     Min,
     Mod,
+    divide_exact,
     sym,
 )
 from autofuse.implgraph.fusion import FusionGraph
@@ -63,7 +70,7 @@ __all__ = [
 
 #: Cores that a launch may have.
 MAX_CORES = 65535
-K, J, A = "%k", "%j", "%a"
+K, J, A, Q = "%k", "%j", "%a", "%q"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,7 @@ class Item:
     Attributes:
         rows: loops around it inside the main loop: variable and extent.
         inside: in the loop over tiles.
+        number: of the reduce loop that the statement is in; None outside of them.
         values: expressions of the statement in the order of its fields.
     """
 
@@ -94,6 +102,12 @@ class Item:
     rows: tuple[tuple[str, Expr], ...] = ()
     values: tuple[Expr, ...] = ()
     block: DmaBlock | None = None
+    number: int | None = None
+
+    @property
+    def place(self) -> tuple[bool, int | None]:
+        """The loops around the statement."""
+        return self.inside, self.number
 
 
 @dataclass
@@ -108,31 +122,45 @@ class Kernel:
     nbytes: dict[str, Expr] = field(default_factory=dict)
     problems: list[Finding] = field(default_factory=list)
     loops: int = 0
+    passes: int = 0
 
     def __post_init__(self) -> None:
         spec = self.impl.tiling
         self.spec = spec
         self.nodes = self.impl.by_name()
-        self.locals = {f"{n.name}_local": n for n in self.impl.nodes}
+        #: Accumulators, by name; each has the tensor of its initial value.
+        self.joins = {n.name: n for n in self.impl.nodes if n.attrs.get("joins")}
+        self.locals = {f"{n.name}_local": n for n in self.impl.nodes if n.name not in self.joins}
         self.t, self.b = sym(spec.tile_size), sym(spec.block_size)
         self.axes = {a.id: a for a in self.impl.axes}
-        self.tile_in, self.tile_out = self._axis(AxisType.TILE_IN), self._axis(AxisType.TILE_OUT)
+        self.tile_in = self.impl.tile(AxisType.TILE_IN)
+        self.tile_out = self.impl.tile(AxisType.TILE_OUT)
+        #: Axes in tiles of a constant length that end with a shorter one: tiles by what is inside.
+        self.cut = {
+            inside.id: tiles
+            for tiles, inside in self.impl.cut_axes()
+            if divide_exact(self.axes[inside.origin[0]].size, inside.size) is None
+        }
         self.block_out = self._axis(AxisType.BLOCK_OUT)
         self.block_in = self._axis(AxisType.BLOCK_IN)
         loop = self.axes[self.block_out.origin[0]]
-        parts = [self.axes[i] for i in loop.origin] if loop.type is AxisType.MERGED else [loop]
+        parts = self._parts(loop)
+        self.blocked = parts
         self.outer = [a for a in parts if a.id != self.tile_out.id]
+        self.reduce_loop = None if self.impl.r_axis is None else self.axes[self.impl.r_axis]
+        self.looped = self._parts(self.reduce_loop)
+        self.outer += [a for a in self.looped if a.id != self.tile_out.id]
         self.per_axis = CeilDiv(spec.extent, self.t)
-        self.tiles = self.per_axis * spec.outer
+        self.tiles = spec.tiles
         #: No core has a tile, whatever the symbols are: nothing is moved, and nothing has to hold.
-        self.empty = spec.extent * spec.outer * spec.row_elements == 0
+        self.empty = (
+            ONE if spec.reduce_tiles else spec.extent
+        ) * spec.outer * spec.row_elements == 0
         self.core = sym("%c")
         self.step = sym("%i")
         self.row_guard = self.loop_guard = False
         #: Index of every axis outside the vector call.
-        self.index: dict[int, Expr] = {self.tile_out.id: sym(J if self.outer else K)}
-        self.index |= {a.id: sym(f"%{a.name}") for a in self.outer}
-        self.tile_index = self.index[self.tile_out.id]
+        self.index: dict[int, Expr] = {}
         self._define()
         self._env: dict[str, Expr] = {}
         self._blocks: dict[str, DmaBlock] = {}
@@ -144,11 +172,17 @@ class Kernel:
         self._few: tuple[dict[str, int], ...] | None = None
         self.prover = Prover(
             self._facts(),
-            {c.value: c.multiple_of for c in spec.conditions},
+            {c.value: c.multiple_of for c in spec.conditions if c.multiple_of != 1},
             self._assumed(),
             self._examples,
         )
-        self._resolve(self.fn.body, False, ())
+        self._resolve(self.fn.body, Item(self.fn.body[0], False))
+
+    def _parts(self, loop: Axis | None) -> list[Axis]:
+        """The axes that a loop axis was merged from, or itself."""
+        if loop is None:
+            return []
+        return [self.axes[i] for i in loop.origin] if loop.type is AxisType.MERGED else [loop]
 
     def _axis(self, kind: AxisType) -> Axis:
         return next(a for a in self.impl.axes if a.type is kind)
@@ -160,22 +194,31 @@ class Kernel:
         first = self.core * self.b
         self.loop_size = Min(self.b, self.tiles - first)
         self.meaning: dict[Expr, Expr] = {first + self.step: k}
-        rest = k
-        if self.outer:
-            parts = [(self.tile_out.id, self.per_axis)]
-            parts += [(a.id, a.size) for a in reversed(self.outer)]
-            for number, (axis, size) in enumerate(parts):
-                last = number == len(parts) - 1
-                digit = rest if last else Mod(rest, size)
-                if not digit.is_const and digit not in self.meaning:
-                    self.meaning[digit] = self.index[axis]
-                elif digit.is_const:
-                    self.index[axis] = digit
-                else:
-                    self.index[axis] = self.meaning[digit]
-                rest = FloorDiv(rest, size)
+        self._digits(k, self.blocked)
+        self._digits(sym(Q), self.looped)
         self.tile_index = self.index[self.tile_out.id]
         self.meaning[Min(self.t, self.spec.extent - self.tile_index * self.t)] = sym(A)
+        for a, tiles in self.cut.items():
+            self.meaning[Min(self.axes[a].size, self._rest(a, tiles))] = self.extent(a)
+
+    def _rest(self, inside: int, tiles: Axis) -> Expr:
+        """Elements of an axis that is cut from the first one of a tile on."""
+        whole = self.axes[tiles.origin[0]].size
+        return whole - self.index[tiles.id] * self.axes[inside].size
+
+    def _digits(self, number: Expr, parts: list[Axis]) -> None:
+        """The indices of the axes that one loop goes through."""
+        rest = number
+        for place, axis in enumerate(reversed(parts)):
+            last = place == len(parts) - 1
+            digit = rest if last else Mod(rest, axis.size)
+            name = sym(J if axis.id == self.tile_out.id else f"%{axis.name}")
+            if len(parts) == 1 or digit.is_const:
+                self.index[axis.id] = digit
+            else:
+                self.index[axis.id] = self.meaning.setdefault(digit, name)
+            if not last:
+                rest = FloorDiv(rest, axis.size)
 
     def _guards(self) -> None:
         """Which of the returns for nothing to do stand before the loop."""
@@ -204,19 +247,19 @@ class Kernel:
 
     def _let(self, s: Let, inside: bool) -> Expr:
         name = str(s.value)
-        if name.startswith("t.") and s.value == sym(name):
-            self._env[s.name] = sym(name[2:])
-        else:
-            self._env[s.name] = self.value(s.value)
-        return self._env[s.name]
+        field = name.startswith("t.") and s.value == sym(name)
+        meant = sym(name[2:]) if field else self.value(s.value)
+        if self._env.get(s.name, meant) != meant:  # a variable of an earlier loop
+            self._cache = {e: v for e, v in self._cache.items() if s.name not in e.symbols()}
+        self._env[s.name] = meant
+        return meant
 
-    def _resolve(
-        self, body: Iterable[Stmt], inside: bool, rows: tuple[tuple[str, Expr], ...]
-    ) -> None:
-        blocks = self._blocks
+    def _resolve(self, body: Iterable[Stmt], at: Item) -> None:
+        """The statements of a block; ``at`` has the loops around it."""
+        blocks, inside = self._blocks, at.inside
         for s in body:
             if isinstance(s, For):
-                self._loop(s, inside, rows)
+                self._loop(s, at)
                 continue
             values: tuple[Expr, ...] = ()
             block = None
@@ -242,17 +285,26 @@ class Kernel:
                 parts = (stated.count, stated.length, stated.gm_gap, stated.ub_gap)
                 count, length, gm_gap, ub_gap = map(self.value, parts)
                 block = DmaBlock(count, length, gm_gap, ub_gap)
-            self.items.append(Item(s, inside, rows, values, block))
+            self.items.append(Item(s, inside, at.rows, values, block, at.number))
 
-    def _loop(self, s: For, inside: bool, rows: tuple[tuple[str, Expr], ...]) -> None:
-        extent = self.value(s.extent)
-        if not inside and s.var == self.block_in.name:
+    def _loop(self, s: For, at: Item) -> None:
+        extent, rows = self.value(s.extent), at.rows
+        if not at.inside and s.var == self.block_in.name:
             self.loops += 1
             self._env[s.var] = self.step
             if extent != self.loop_size:
                 text = f"the loop runs {s.extent} times, which is not {self.loop_size}"
                 self.problems.append(Finding(text))
-            self._resolve(s.body, True, ())
+            self._resolve(s.body, replace(at, inside=True))
+            return
+        reduces = self.reduce_loop is not None and s.var == self.reduce_loop.name
+        if at.inside and at.number is None and not rows and reduces:
+            self._env[s.var] = sym(Q)
+            if extent != self.spec.reduce_steps:
+                text = f"a reduce loop runs {s.extent} times, which is not {self.spec.reduce_steps}"
+                self.problems.append(Finding(text))
+            self._resolve(s.body, replace(at, number=self.passes))
+            self.passes += 1
             return
         var = f"%{len(rows)}row{len(self.items)}"
         rank = 60 + len(rows)
@@ -260,25 +312,30 @@ class Kernel:
         self.prover.ranges[var] = (0, 1 << 62)
         self._env[s.var] = sym(var)
         self._cache = {e: v for e, v in self._cache.items() if s.var not in e.symbols()}
-        self._resolve(s.body, inside, (*rows, (var, extent)))
+        self._resolve(s.body, replace(at, rows=(*rows, (var, extent))))
 
     # facts ------------------------------------------------------------------------------------
     def _facts(self) -> dict[str, Fact]:
         """Facts that hold in the loop and behind the returns for nothing to do."""
         spec, facts = self.spec, {}
         one: set[str] = set()
+        # Where the tiled axis is reduced, it may be empty; then nothing that has its indices runs.
         for e in (spec.extent, spec.outer) if self.loop_guard else ():
             one |= _factors(e)
         one |= _factors(spec.row_elements) if self.row_guard else set()
+        for c in spec.conditions:
+            one |= _factors(c.value) if c.at_least is not None and c.at_least > 0 else set()
         for s in self.impl.symbols:
             facts[s.name] = Fact(max(s.min, 1) if s.name in one else s.min, max(s.max, 1))
         uppers: list[Bound] = []
-        uppers.append((ONE, spec.extent))
+        uppers.append((ONE, spec.longest))
         if spec.tile_max is not None:
             uppers.insert(0, (ONE, spec.tile_max))
         multiple = 1
-        length = spec.extent.as_int()
-        if length is not None:
+        length = spec.longest.as_int()
+        if spec.rounded:
+            multiple = spec.granule
+        elif length is not None:
             # A tile is a multiple of the granule, or the whole axis; so is what a tail leaves of it.
             whole = length <= spec.granule
             multiple = max(length, 1) if whole else math.gcd(length, spec.granule)
@@ -304,25 +361,61 @@ class Kernel:
                 upper=((ONE, a.size - 1),),
                 rank=30 + n,
             )
+        self._facts_of_cut_axes(facts)
+        if self.reduce_loop is not None:
+            facts[Q] = Fact(0, upper=((ONE, spec.reduce_steps - 1),), rank=26)
+            if len(self.looped) == 1 and self.looped[0].id != self.tile_out.id:
+                size = self.looped[0].size
+                facts[Q] = Fact(0, _top(size.as_int()), upper=((ONE, size - 1),), rank=26)
+        for number, parts in ((K, self.blocked), (Q, self.looped)):
+            if len(parts) == 1 and parts[0].id != self.tile_out.id:
+                facts[number] = replace(facts[number], rank=30)
         # E - j*t >= 1: no tile is empty.
         tile = ((self.t, spec.extent - 1), (ONE, self.per_axis - 1))
-        name = J if self.outer else K
-        facts[name] = Fact(0, upper=tile, rank=40)
+        if str(self.tile_index) in (J, K, Q):
+            facts[str(self.tile_index)] = Fact(0, upper=tile, rank=40)
+        own = spec.extent.as_int()
+        tail = multiple if not spec.rounded else math.gcd(own, multiple) if own else 1
         facts[A] = Fact(
             1,
-            facts[spec.tile_size].high,
+            min(facts[spec.tile_size].high, own if own else 1 << 62),
             upper=((ONE, self.t), (ONE, spec.extent - self.tile_index * self.t)),
             rank=50,
-            multiple=multiple,
+            multiple=tail,
         )
         return facts
+
+    def _facts_of_cut_axes(self, facts: dict[str, Fact]) -> None:
+        """No tile of a constant length is empty, and the last one ends with its axis."""
+        for inside, tiles in self.cut.items():
+            length, whole = self.axes[inside].size, self.axes[tiles.origin[0]].size
+            number = str(self.index[tiles.id])
+            if number in facts:
+                start = (length, whole - 1)
+                facts[number] = replace(facts[number], upper=(start, *facts[number].upper))
+            facts[str(self.extent(inside))] = Fact(
+                1,
+                min(length.value, whole.as_int() or length.value),
+                upper=((ONE, length), (ONE, self._rest(inside, tiles))),
+                rank=51,
+                multiple=math.gcd(length.value, whole.as_int() or 1),
+            )
 
     def _assumed(self) -> list[Expr]:
         """``t <= FloorDiv(most, rows)`` means ``t*rows <= most``, and with ``t >= 1`` ``rows <= most``."""
         out = []
-        for a in self.spec.tile_max.atoms() if self.spec.tile_max is not None else ():
-            if isinstance(a, Func) and a.name == "FloorDiv" and str(a) == str(self.spec.tile_max):
-                out += [a.args[0] - a.args[1], a.args[0] - a.args[1] * self.t]
+        for c in self.spec.conditions:
+            out += [c.value - c.at_least] if c.at_least is not None else []
+            out += [c.at_most - c.value] if c.at_most is not None else []
+        limits = [self.spec.tile_max] if self.spec.tile_max is not None else []
+        for limit in limits:
+            for a in limit.atoms():
+                if not isinstance(a, Func) or str(a) != str(limit):
+                    continue
+                if a.name == "Min":
+                    limits += a.args
+                elif a.name == "FloorDiv":
+                    out += [a.args[0] - a.args[1], a.args[0] - a.args[1] * self.t]
         return out
 
     def _examples(self) -> tuple[dict[str, int], ...]:
@@ -350,10 +443,15 @@ class Kernel:
                         continue
                     env = {**base, self.spec.block_size: per_core, K: k}
                     env |= {"%c": k // per_core, "%i": k % per_core}
-                    for text, name in self.meaning.items():
-                        if name != sym(K):
-                            env[str(name)] = text.evaluate(env)
-                    yield env
+                    steps = self.spec.reduce_steps.evaluate(env)
+                    if steps < 1:
+                        continue
+                    for q in sorted({0, steps - 1}):
+                        at = {**env, Q: q}
+                        for text, name in self.meaning.items():
+                            if name != sym(K):
+                                at[str(name)] = text.evaluate(at)
+                        yield at
 
     def refute(self, e: Expr, rows: tuple[tuple[str, Expr], ...] = ()) -> dict[str, int] | None:
         """Values for which ``e`` is negative."""
@@ -407,13 +505,57 @@ class Kernel:
         values = self.refute(-(e - FloorDiv(e, n) * n))
         yield Finding(f"{what}: {e} is a multiple of {n}", node, values is not None, values)
 
-    # helpers ----------------------------------------------------------------------------------
+    # small parts ----------------------------------------------------------------------------------
+    def turn(self, repeats: int = 2) -> Iterator[Item]:
+        """One iteration of the loop over tiles as it runs, the reduce loops ``repeats`` times."""
+        inside = [i for i in self.items if i.inside]
+        for number, run in itertools.groupby(inside, key=lambda i: i.number):
+            members = list(run)
+            for _ in range(1 if number is None else repeats):
+                yield from members
+
+    def place_of(self, n: Node) -> tuple[bool, int | None]:
+        """The loops in which a node has to be: those of its statements' ``Item.place``."""
+        if n.loop_axis is None:
+            return False, None
+        return True, n.loop_pass if n.loop_axis == self.impl.r_axis else None
+
+    def maker(self, item: Item, local: str) -> Node | None:
+        """The node whose result a statement at this place writes to ``local``."""
+        found = self.locals.get(local)
+        for n in self.joins.values() if item.number is not None else ():
+            if found is not None and n.inputs[0] == found.name:
+                return n
+        return found
+
+    def local_of(self, name: str) -> str:
+        """The tensor in UB that holds the result of a node."""
+        n = self.joins.get(name)
+        return f"{n.inputs[0] if n is not None else name}_local"
+
+    def start_of(self, n: Node) -> Expr:
+        """GM offset, in elements, of the first element of a node's tensor in this tile."""
+        start = n.y.offset
+        for a, s in zip(n.y.axis, n.y.strides, strict=True):
+            if a == self.block_in.id:
+                start = start + s * sym(K)
+            elif a != self.block_out.id and a not in n.y.vectorized_axis:
+                start = start + s * self.index.get(a, ZERO)
+        return start
+
+    def is_whole(self, n: Node) -> bool:
+        """Whether a node is made for a tile of full length: before the loops, or for all tiles of a reduce loop."""
+        whole = self.spec.reduce_tiles and n.loop_axis == self.block_in.id
+        return n.loop_axis is None or whole
+
     def buffer_of(self, local: str) -> str:
         """The queue or TBuf whose memory the tensor ``local`` is in; empty if it has none."""
         return self._buffers.get(local, "")
 
     def extent(self, axis: int) -> Expr:
         """Iterations of a vectorised axis in this tile."""
+        if axis in self.cut:
+            return sym(f"{A}{self.axes[axis].name}")
         return sym(A) if axis == self.tile_in.id else self.axes[axis].size
 
 
@@ -453,63 +595,6 @@ def _factors(e: Expr) -> set[str]:
     return out
 
 
-# legal values ---------------------------------------------------------------------------------
-_SIZES = (1, 2, 3, 5, 8, 17, 64, 129, 0, 1000)
-
-
-def small_sizes(impl: ImplGraph) -> Iterator[dict[str, int]]:
-    """Some values of the graph's symbols within their ranges and the template's conditions."""
-    names = [s.name for s in impl.symbols]
-    choices: list[list[int]] = []
-    step = max((c.multiple_of for c in impl.tiling.conditions), default=1)
-    for s in impl.symbols:
-        own = [v for v in _SIZES if s.min <= v <= s.max] or [s.min]
-        own += [step * v for v in (1, 2, 3) if step > 1 and s.min <= step * v <= s.max]
-        choices.append(list(dict.fromkeys(own)))
-    for values in _mixed(choices):
-        env = dict(zip(names, values, strict=True))
-        if all(c.value.evaluate(env) % c.multiple_of == 0 for c in impl.tiling.conditions):
-            yield env
-
-
-def _mixed(choices: list[list[int]]) -> Iterator[tuple[int, ...]]:
-    """Some of the product: every value of every list, in changing company."""
-    if not choices:
-        yield ()
-        return
-    seen = set()
-    for shift in range(8):
-        for i in range(max(map(len, choices))):
-            row = tuple(c[(i + shift * n) % len(c)] for n, c in enumerate(choices))
-            if row not in seen:
-                seen.add(row)
-                yield row
-
-
-def legal_tiles(impl: ImplGraph, sizes: Mapping[str, int], most: int = 6) -> list[int]:
-    """Tile lengths that the host may choose for these sizes: ends of the range, and some that leave short tails."""
-    spec = impl.tiling
-    extent = spec.extent.evaluate(sizes)
-    if not extent * spec.outer.evaluate(sizes) * spec.row_elements.evaluate(sizes):
-        return []
-    top = min(extent, spec.tile_max.evaluate(sizes) if spec.tile_max is not None else extent)
-
-    def fits(t: int) -> bool:
-        return spec.ub.evaluate({**sizes, spec.tile_size: t}) <= spec.ub_limit
-
-    if extent <= spec.granule:
-        whole = max(extent, 1)
-        ok = spec.tile_max is None or whole <= spec.tile_max.evaluate(sizes)
-        return [whole] if ok and fits(whole) else []
-    count = top // spec.granule
-    wanted = {1, 2, 3, 7, count // 3, count // 2, count - 1, count}
-    tiles = [n * spec.granule for n in sorted(wanted) if 1 <= n <= count]
-    if top == extent:
-        tiles.append(extent)
-    tiles = [t for t in dict.fromkeys(tiles) if fits(t)]
-    return tiles if len(tiles) <= most else [*tiles[: most - 2], *tiles[-2:]]
-
-
 def at_loads(kernel: Kernel) -> Iterator[tuple[Item, CopyIn | CopyOut, DmaBlock]]:
     """All copies with their descriptors."""
     for item in kernel.items:
@@ -520,9 +605,9 @@ def at_loads(kernel: Kernel) -> Iterator[tuple[Item, CopyIn | CopyOut, DmaBlock]
 
 def node_of_copy(kernel: Kernel, s: CopyIn | CopyOut) -> list[Node]:
     """The Load of a copy, or the Stores that take its tensor to its parameter."""
-    made = kernel.locals.get(s.local)
-    if made is None:
-        return []
     if isinstance(s, CopyIn):
-        return [made] if made.op == "Load" else []
-    return [n for n in kernel.impl.nodes if n.op == "Store" and n.inputs[0] == made.name]
+        made = kernel.locals.get(s.local)
+        return [made] if made is not None and made.op == "Load" else []
+    return [
+        n for n in kernel.impl.nodes if n.op == "Store" and kernel.local_of(n.inputs[0]) == s.local
+    ]

@@ -2,9 +2,10 @@
 
 The statements are walked as they run, the loop over tiles twice, so that the second iteration meets what the first one
 left.  Time is a vector clock: every pipe (MTE2, V, MTE3, and the scalar unit S, which issues to the others) counts its
-instructions, and knows up to which instruction of every other pipe it has waited.  A queue hands knowledge from the
-writing pipe to the reading one at EnQue/DeQue and back at FreeTensor/AllocTensor; a Sync hands it over at once; the
-vector pipe may run its own calls at the same time unless a barrier stands between them.
+instructions, and knows which instructions of every pipe are done before its next one starts, because it has waited for
+them, or the scalar unit has.  A queue hands knowledge from the writing pipe to the reading one at EnQue/DeQue and back
+at FreeTensor/AllocTensor; a Sync hands it over at once; the vector pipe may run its own calls at the same time unless a
+barrier stands between them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from autofuse.codegen.intrinsics import phases
 from autofuse.codegen.kernel_ir import (
     Alloc,
     Barrier,
@@ -32,7 +34,7 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
     Sync,
 )
-from autofuse.codegen.verification.model import Finding, Kernel
+from autofuse.codegen.verification.model import Finding, Item, Kernel
 from autofuse.implgraph.graph import Position
 from autofuse.implgraph.ops import lookup
 
@@ -63,10 +65,9 @@ def queue_protocol(kernel: Kernel) -> Iterator[Finding]:
     for item in items:
         if not item.inside:
             walk.step(item.stmt)
-    for _ in range(2):
-        for item in items:
-            if item.inside:
-                walk.step(item.stmt)
+    for repeats in (2, 2, 0):
+        for item in kernel.turn(repeats):
+            walk.step(item.stmt)
         walk.finish("an iteration")
     yield from walk.found.values()
 
@@ -176,8 +177,10 @@ class _Protocol:
             return
         decl = self.queues[life.queue]
         out = decl.copy or decl.position is Position.VECOUT
-        # Before EnQue the pipe that makes a result may read it again; other pipes have to wait for DeQue.
-        early = life.state == "allocated" and out and pipe == "V" and not decl.copy and life.written
+        # Before EnQue the pipe that makes a result may read it again, and the scalar unit once it is made; other pipes
+        # have to wait for DeQue.
+        own = life.state == "allocated" and pipe in ("V", "S")
+        early = own and out and not decl.copy and life.written
         if life.state != "dequeued" and not early:
             self.say(f"{local} is read while it is {life.state}", local)
 
@@ -238,10 +241,9 @@ def buffers_hold_their_tensors(kernel: Kernel) -> Iterator[Finding]:
     for item in kernel.items:
         if not item.inside:
             step(item.stmt)
-    for _ in range(2):
-        for item in kernel.items:
-            if item.inside:
-                step(item.stmt)
+    for repeats in (2, 2, 0):
+        for item in kernel.turn(repeats):
+            step(item.stmt)
     yield from found.values()
 
 
@@ -249,9 +251,10 @@ def _shared(kernel: Kernel, s: Call, buf_of: dict[str, str]) -> Iterator[str]:
     """Operands of one call in one TBuf: the result over an operand, where the call allows it."""
     place = {x: buf_of.get(x, x) for x in (*s.reads, *s.writes)}
     node = kernel.locals.get(s.writes[0])
+    join = any(kernel.local_of(x) == s.writes[0] and s.writes[0] in s.reads for x in kernel.joins)
     row = lookup(node.op).calls.get(kernel.target.arch) if node is not None else None
     for x in s.reads:
-        if place[x] == place[s.writes[0]] and not (row is not None and row.inplace):
+        if place[x] == place[s.writes[0]] and not join and not (row is not None and row.inplace):
             yield f"{s.api} writes {s.writes[0]} over its operand {x}"
         for tmp in s.writes[1:]:
             if place[tmp] == place[x]:
@@ -303,8 +306,10 @@ class _Time:
     def over(self, pipe: str, other: tuple[str, int]) -> bool:
         """Whether an instruction that ``pipe`` is given now starts after ``other`` is done."""
         p, n = other
-        if p == pipe:
-            return p != "V" or n <= self.barrier
+        if p == "S":
+            return True  # a scalar read is over before anything else is issued
+        if p == pipe and (p != "V" or n <= self.barrier):
+            return True
         return n <= self.known[pipe][p]
 
 
@@ -317,9 +322,9 @@ def barriers_and_events(kernel: Kernel) -> Iterator[Finding]:
     for turn in range(2):
         walk.loads.clear()
         walk.stores.clear()
-        for item in kernel.items:
-            if item.inside:
-                walk.step(item.stmt)
+        for item in kernel.turn():
+            walk.enter(item)
+            walk.step(item.stmt)
         del turn
     yield from walk.found.values()
 
@@ -335,6 +340,13 @@ class _Waits:
         self.freed: dict[str, list[_Clock]] = {}
         self.loads: dict[str, int] = {}
         self.stores: set[str] = set()
+        #: Those of them that are stored by the iteration of a reduce loop that runs.
+        self.own: set[str] = set()
+        self.number: int | None = None
+        firsts: dict[int | None, Item] = {}
+        for item in kernel.items:
+            firsts.setdefault(item.number, item)
+        self.firsts = {number: item for number, item in firsts.items() if number is not None}
         self.found: dict[str, Finding] = {}
         self.params: dict[str, str] = {}
         self.overwrites = _in_place(kernel)
@@ -343,10 +355,22 @@ class _Waits:
     def say(self, text: str, local: str) -> None:
         self.found.setdefault(text, Finding(text, local.removesuffix("_local")))
 
+    def enter(self, item: Item) -> None:
+        """The next statement: every iteration of a reduce loop has a tile of its own."""
+        if item.number != self.number:
+            self.own.clear()
+        elif item.number is not None and self.firsts[item.number] is item:
+            self.stores -= self.own
+            self.own.clear()
+        self.number = item.number
+
     def step(self, s: Stmt) -> None:
         time = self.time
         if isinstance(s, Call):
-            self._access("V", s.reads, s.writes, s.api)
+            for number, (reads, writes) in enumerate(phases(s)):
+                if number:
+                    time.barrier = time.count["V"]
+                self._access("V", reads, writes, s.api)
         elif isinstance(s, CopyIn):
             self._access("MTE2", (), (s.local,), "the load")
             param = self.params.get(s.gm, s.gm)
@@ -367,6 +391,9 @@ class _Waits:
         elif isinstance(s, QueueDecl):
             self.queues[s.name] = s
             self.enqueued[s.name], self.freed[s.name] = [], []
+        elif isinstance(s, InitBuffer) and s.name in self.queues:
+            # Buffers that nobody has had yet come first: the second of two is taken without waiting for the first.
+            self.freed[s.name] = [{}] * s.buf_num
         elif isinstance(s, GetBuf):
             self.place[s.local] = s.buf
         elif isinstance(s, GlobalDecl):
@@ -419,6 +446,8 @@ class _Waits:
     def _in_place_store(self, s: CopyOut) -> None:
         mine = self.params.get(s.gm, s.gm)
         for data in self.overwrites.get(mine, ()):
+            if data not in self.stores:
+                self.own.add(data)
             self.stores.add(data)
             load = self.loads.get(data)
             if load is not None and not self.time.over("MTE3", ("MTE2", load)):

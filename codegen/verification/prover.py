@@ -141,12 +141,22 @@ class Prover:
 
     def monotone(self, e: Expr, name: str) -> bool:
         """Whether ``e`` never falls while the symbol ``name`` grows."""
+        # A factor of several terms, as in (s - 3)*t, is asked for as a whole.
+        factors: dict[tuple[tuple[Atom, int], ...], Expr] = {}
         for monomial, c in e.terms:
-            if not any(name in _symbols(a) for a, _ in monomial):
+            moving = tuple((a, p) for a, p in monomial if name in _symbols(a))
+            if not moving:
                 continue
-            if c < 0 or not all(self._grows(a, name) and self._atom_nonneg(a) for a, _ in monomial):
-                return False
-        return True
+            rest = const(c)
+            for a, p in monomial:
+                for _ in range(0 if name in _symbols(a) else p):
+                    rest = rest * self._normal_atom(a)
+            factors[moving] = factors.get(moving, ZERO) + rest
+        return all(
+            self.nonneg(factor)
+            and all(self._grows(a, name) and self._is_nonneg(a) for a, _ in moving)
+            for moving, factor in factors.items()
+        )
 
     def _grows(self, a: Atom, name: str) -> bool:
         if isinstance(a, Sym) or name not in _symbols(a):
@@ -248,6 +258,13 @@ class Prover:
             return True
         check = any if a.name == "Max" else all
         return check(self._plain(x) for x in a.args)
+
+    def _is_nonneg(self, a: Atom) -> bool:
+        """The same, with a search for the operands of a function."""
+        if self._atom_nonneg(a) or isinstance(a, Sym) or a.name == "Ratio":
+            return self._atom_nonneg(a)
+        check = any if a.name == "Max" else all
+        return check(self.nonneg(x) for x in a.args)
 
     def _rank(self, a: Atom) -> int:
         if isinstance(a, Sym):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from autofuse.codegen.kernel_ir import (
     Call,
@@ -13,10 +14,24 @@ from autofuse.codegen.kernel_ir import (
     GetBuf,
     InitBuffer,
     LocalArg,
+    Number,
     ScalarRead,
     ScalarVar,
+    SizeValue,
 )
+from autofuse.codegen.lower import size_of
 from autofuse.codegen.verification.model import MAX_CORES, Finding, Item, Kernel, at_loads
+from autofuse.codegen.verification.reductions import (
+    is_reduction,
+    reduces_as_its_node,
+    reduction_covers,
+    reduction_fits,
+)
+from autofuse.codegen.verification.transpositions import (
+    is_transposition,
+    transposition_covers,
+    transposition_fits,
+)
 from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import (
     ONE,
@@ -104,10 +119,13 @@ def needed(kernel: Kernel, n: Node) -> Expr:
     y = n.y
     if not y.vectorized_axis:
         return ONE
-    inside = n.loop_axis is not None
-    axis = y.vectorized_axis[0]
-    size = kernel.extent(axis) if inside or axis != kernel.tile_in.id else kernel.t
-    return size * y.vectorized_strides[0]
+    return _extent(kernel, n, y.vectorized_axis[0]) * y.vectorized_strides[0]
+
+
+def _extent(kernel: Kernel, n: Node, axis: int) -> Expr:
+    """Iterations of a vectorised axis where ``n`` runs: of this tile, or of a whole one."""
+    whole = kernel.is_whole(n) and axis == kernel.tile_in.id
+    return kernel.t if whole else kernel.extent(axis)
 
 
 def _bytes(elements: Expr, dtype: DType) -> Expr:
@@ -122,7 +140,7 @@ def _calls(kernel: Kernel) -> Iterator[tuple[Item, Call, Node, list[Expr]]]:
     for item in kernel.items:
         s = item.stmt
         if isinstance(s, Call):
-            node = kernel.locals.get(s.writes[0])
+            node = kernel.maker(item, s.writes[0])
             if node is not None:
                 yield item, s, node, [kernel.value(a.value) for a in s.args if isinstance(a, Count)]
 
@@ -137,25 +155,45 @@ def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
     seen = set()
     for item, s, n, _ in _calls(kernel):
         seen.add(n.name)
-        want = [f"{n.name}_local"]
+        want = [kernel.local_of(n.name)]
         scalars = {a.name for a in s.args if isinstance(a, ScalarVar)}
         for x in n.inputs:
             scalar = kernel.nodes[x].op == "Scalar" or f"{x}_scalar" in scalars
-            want += [] if scalar else [f"{x}_local"]
+            want += [] if scalar else [kernel.local_of(x)]
         want += [f"{n.name}_tmp"] * len(n.tmp_buffers)
         have = [a.local for a in s.args if isinstance(a, LocalArg)]
         if have != want:
             yield Finding(f"{s.api} gets ({', '.join(have)}), its node ({', '.join(want)})", n.name)
-        if (n.loop_axis is not None) != item.inside:
-            yield Finding(f"{s.api} runs {'in' if item.inside else 'before'} the loop", n.name)
+        if kernel.place_of(n) != item.place:
+            yield Finding(f"{s.api} runs in other loops than its node", n.name)
         row = _row(kernel, n)
-        if n.op != "Broadcast" and (row is None or row.api != s.api):
+        own = reduces_as_its_node(s, n) if is_reduction(s) else row is not None and row.api == s.api
+        if n.op != "Broadcast" and not own:
             yield Finding(f"{n.op} is done by {s.api}", n.name)
+        if not _same_constants(kernel, s, n):
+            yield Finding(f"{s.api} gets another constant than {n.op}", n.name)
         if (set(s.writes), set(s.reads)) != _touched(n, s, have):
             yield Finding(f"{s.api} states other reads and writes than its operands", n.name)
     for n in kernel.impl.nodes:
         if n.api is not None and n.api.unit == "Vector" and n.name not in seen:
             yield Finding(f"no call makes {n.name}", n.name)
+
+
+def _same_constants(kernel: Kernel, s: Call, n: Node) -> bool:
+    """The constants of a call are those of its node; those of integers as bits."""
+    scalars = [kernel.nodes[x] for x in n.inputs if kernel.nodes[x].op == "Scalar"]
+    want = [x.attrs.get("value") for x in scalars if not x.attrs.get("expr")]
+    have = [a for a in s.args if isinstance(a, Number)]
+    if len(want) != len(have):
+        return False
+    for value, a in zip(want, have, strict=True):
+        assert isinstance(value, int | float)
+        if a.dtype.kind in "iu":
+            if (int(value) - int(a.value)) % (1 << a.dtype.bits):
+                return False
+        elif float(value).hex() != float(a.value).hex():  # NaN and the sign of 0 count
+            return False
+    return True
 
 
 def _touched(n: Node, s: Call, have: list[str]) -> tuple[set[str], set[str]]:
@@ -167,8 +205,19 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
     """The count of a call is that of its result in this tile, or that rounded up as the call asks for."""
     for _item, s, n, counts in _calls(kernel):
         want = needed(kernel, n)
+        if n.op == "Iota":
+            yield from _line_starts(kernel, s, n)
         if s.api in _COPIES:
             yield from _broadcast_covers(kernel, s, n, counts)
+            continue
+        if is_reduction(s):
+            source = kernel.nodes[n.inputs[0]]
+            sizes = [_extent(kernel, n, a) for a in source.y.vectorized_axis]
+            elements = (want, needed(kernel, source))
+            yield from reduction_covers(kernel, s, n, counts, sizes, elements)
+            continue
+        if is_transposition(s):
+            yield from transposition_covers(kernel, s, n, counts, partial(_extent, kernel, n))
             continue
         if len(counts) != 1:
             yield Finding(f"{s.api} has {len(counts)} counts", n.name)
@@ -181,6 +230,8 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
                 align_up(want, 8 * BLOCK), counts[0] * 16, f"bits of {s.api}, rounded", n.name
             )
             continue
+        if row is not None and row.style.startswith("bits_"):
+            want = want * (n.y.dtype.itemsize // 2)  # 16 bits at a time
         unit = row.granule if row is not None and row.granule else 0
         unit = BLOCK if s.api == "DataCopy" else unit
         if not unit:
@@ -190,6 +241,14 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
         yield from kernel.same(
             counts[0], rounded, f"elements of {s.api}, in steps of {unit} bytes", n.name
         )
+
+
+def _line_starts(kernel: Kernel, s: Call, n: Node) -> Iterator[Finding]:
+    """The first number of an Iota is that of the tile's first index."""
+    have = [kernel.value(a.value) for a in s.args if isinstance(a, SizeValue)]
+    start, step = (size_of(n.attrs.get(k, d)) for k, d in (("start", 0), ("step", 1)))
+    for value, wanted in zip(have, (start + step * kernel.start_of(n), step), strict=True):
+        yield from kernel.same(value, wanted, f"number of {s.api}", n.name)
 
 
 def _broadcast_covers(kernel: Kernel, s: Call, n: Node, counts: list[Expr]) -> Iterator[Finding]:
@@ -235,6 +294,12 @@ def calls_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
     for _item, s, n, counts in _calls(kernel):
         if s.api in _COPIES:
             yield from _broadcast_fits(kernel, s, n, counts)
+            continue
+        if is_reduction(s):
+            yield from reduction_fits(kernel, s, n, counts)
+            continue
+        if is_transposition(s):
+            yield from transposition_fits(kernel, s, n, counts)
             continue
         if len(counts) != 1:
             continue
@@ -395,6 +460,7 @@ def integers_do_not_overflow(kernel: Kernel) -> Iterator[Finding]:
     space = [
         spec.extent,
         spec.outer,
+        spec.reduce_outer,
         *(kernel.axes[a.id].size for a in kernel.impl.axes if a.id in _inner(kernel)),
     ]
     whole = product(space)
@@ -443,7 +509,10 @@ def _largest(kernel: Kernel, e: Expr) -> Expr:
     """A sum of products of sizes that is at least ``|e|`` part by part."""
     out = ZERO
     t, tile = kernel.spec.tile_size, str(kernel.tile_index)
-    extent = kernel.spec.extent
+    # A rounded tile is shorter than the axis and one granule together.
+    extent = kernel.spec.extent * (kernel.spec.granule if kernel.spec.rounded else 1)
+    tiles = kernel.spec.outer * (ONE if kernel.spec.reduce_tiles else extent)
+    steps = kernel.spec.reduce_outer * (extent if kernel.spec.reduce_tiles else ONE)
     for monomial, c in e.terms:
         term, powers = const(abs(c)), {}
         for a, p in monomial:
@@ -453,6 +522,11 @@ def _largest(kernel: Kernel, e: Expr) -> Expr:
                 whole = divisor.as_int() or 1
                 low = arg[0] if a.name in ("CeilDiv", "FloorDiv", "Mod") else None
                 value = low if low is not None else sum(arg[1:], arg[0])
+                value = (
+                    min(arg, key=lambda x: sum(abs(c) for _, c in x.terms))
+                    if a.name == "Min"
+                    else value
+                )
                 # CeilDiv(x, n) <= x, for x is at least 1 in the loop; constants keep their quotient.
                 value = CeilDiv(value, whole) if value.is_const else value
                 for _ in range(p):
@@ -466,12 +540,10 @@ def _largest(kernel: Kernel, e: Expr) -> Expr:
         while powers.get("%c", 0) and powers.get(kernel.spec.block_size, 0):
             powers["%c"] -= 1
             powers[kernel.spec.block_size] -= 1
-            term = term * (extent * kernel.spec.outer + MAX_CORES)
-        upper = {"%k": extent * kernel.spec.outer, t: extent, "%a": extent, tile: extent}
-        upper |= {
-            kernel.spec.block_size: extent * kernel.spec.outer,
-            "%i": extent * kernel.spec.outer,
-        }
+            term = term * (tiles + MAX_CORES)
+        upper = {"%k": tiles, kernel.spec.block_size: tiles, "%i": tiles, "%q": steps}
+        upper |= {t: extent, "%a": extent, tile: extent}
+        upper |= {str(kernel.extent(a)): kernel.axes[a].size for a in kernel.cut}
         upper |= {f"%{a.name}": a.size for a in kernel.outer}
         for name, p in powers.items():
             for _ in range(p):

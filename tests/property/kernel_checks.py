@@ -90,6 +90,11 @@ class _Machine:
             for t in (*self.locals.values(), *self.bufs.values()):
                 if first in t.seen_by:
                     t.seen_by.add(then)
+                    # The scalar unit issues: what it has seen done, no pipe has to wait for again.
+                    t.seen_by |= {"V", "MTE2", "MTE3"} if then == "S" else set()
+            if s.event == "V_S":
+                self.reads.clear()
+                self.writes.clear()
         elif isinstance(s, Barrier):
             if s.pipe == "PIPE_V":
                 self.reads.clear()
@@ -148,6 +153,14 @@ class _Machine:
             self.say(f"{name} is stored without EnQue and DeQue")
 
     def call(self, s: Call) -> None:
+        if s.api == "autofuse::BroadcastInner":
+            # Source to scratch space, a barrier, scratch space to result.
+            result, scratch = s.writes
+            self.call(Call("Brcb", s.args, (scratch,), s.reads))
+            self.reads.clear()
+            self.writes.clear()
+            self.call(Call("Copy", s.args, (result,), (scratch,)))
+            return
         reads = [id(self.locals[x]) for x in s.reads if x in self.locals]
         writes = [id(self.locals[x]) for x in s.writes if x in self.locals]
         if set(self.writes) & {*reads, *writes} or set(self.reads) & set(writes):

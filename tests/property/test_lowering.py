@@ -235,7 +235,7 @@ def check_invariants(hint) -> None:
     for n in hint.nodes:
         assert all(position[i] < position[n.name] for i in n.inputs)
         assert len(n.y.axis) == len(n.y.repeats) == len(n.y.strides)
-        if n.op not in ("Data", "Output"):
+        if n.op not in ("Data", "Output", "Workspace"):
             assert n.axis == n.y.axis != ()
             assert all(by_name[i].axis in ((), n.axis) for i in n.inputs)
         if n.op == "Store":

@@ -204,6 +204,9 @@ def meaning(kernel: Kernel, env: Mapping[str, int]) -> Iterable[Any]:
     """The definitions of the variables, and the ranges of loops: nothing that the prover derived."""
     core, step, tiles = z3.Int("%c"), z3.Int("%i"), term(kernel.tiles, env)
     yield from (core >= 0, step >= 0, step < term(kernel.loop_size, env))
+    if kernel.reduce_loop is not None:
+        iteration = z3.Int("%q")
+        yield from (iteration >= 0, iteration < term(kernel.spec.reduce_steps, env))
     for text, name in kernel.meaning.items():
         yield z3.Int(str(name)) == term(text, env)
     yield tiles >= 1

@@ -27,6 +27,7 @@ from autofuse.codegen.kernel_ir import (
     Sync,
 )
 from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.passes import run_passes
 from autofuse.frontends import parse_graph
 from autofuse.implgraph.canonicalise import canonicalise
 from autofuse.implgraph.lowering import lower
@@ -178,7 +179,7 @@ def test_mixed_dtypes_pad_rows_differently_in_ub():
 
 
 def test_resident_data_are_awaited_once_before_the_loop(rows):
-    fn = rows["0_row"]
+    fn = run_passes(rows["0_row"])
     before = fn.body[: fn.body.index(loop_of(fn))]
     kinds = [type(s) for s in before]
     assert kinds.count(Sync) == 1
@@ -189,7 +190,7 @@ def test_resident_data_are_awaited_once_before_the_loop(rows):
 def test_run_time_scalar_is_read_once_behind_its_load():
     inputs = {"x": ("float32", [4096]), "s": ("float32", [1])}
     nodes = [("a", "Mul", ["x", "s"]), ("y", "Add", ["a", "s"])]
-    fn = kernels(inputs, nodes, ["y"])["0_general"]
+    fn = run_passes(kernels(inputs, nodes, ["y"])["0_general"])
     (read,) = every(fn, ScalarRead)
     before = fn.body[: fn.body.index(loop_of(fn))]
     assert read in before
@@ -199,7 +200,7 @@ def test_run_time_scalar_is_read_once_behind_its_load():
 
 def test_value_per_row_is_read_in_the_loop_behind_a_sync():
     inputs = {"x": ("float32", [64, 4000]), "s": ("float32", [64, 1])}
-    fn = kernels(inputs, [("y", "Mul", ["x", "s"])], ["y"])["0_general"]
+    fn = run_passes(kernels(inputs, [("y", "Mul", ["x", "s"])], ["y"])["0_general"])
     body = loop_of(fn).body
     reads = [i for i, s in enumerate(body) if isinstance(s, ScalarRead)]
     for i in reads:

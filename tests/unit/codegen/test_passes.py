@@ -1,6 +1,8 @@
-"""Passes over KernelIR: barriers, names, unused definitions."""
+"""Passes over KernelIR: syncs, barriers, names, unused definitions."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
@@ -8,6 +10,8 @@ from autofuse.codegen.kernel_ir import (
     Alloc,
     Barrier,
     Call,
+    CopyIn,
+    DeQue,
     DmaBlock,
     For,
     GetBuf,
@@ -15,10 +19,13 @@ from autofuse.codegen.kernel_ir import (
     Let,
     LocalArg,
     ReturnIfEmpty,
+    ScalarRead,
     Stmt,
+    Sync,
 )
 from autofuse.codegen.passes import PIPELINE, run_passes
 from autofuse.codegen.passes.barriers import InsertBarriers
+from autofuse.codegen.passes.syncs import InsertSyncs
 from autofuse.codegen.passes.unused import RemoveUnused
 from autofuse.implgraph.dtypes import BY_NAME
 from autofuse.implgraph.expr import ONE, ZERO, const, sym
@@ -74,10 +81,13 @@ def test_names_of_one_buffer_are_the_same_bytes():
 
 
 def test_barrier_for_what_stands_before_a_loop_runs_once():
-    loop = For("i", TWICE, (call("b", "a"),))
-    assert barriers(call("a", "x"), loop) == "a|[|b]"
     loop = For("i", TWICE, (Alloc("b", "que0", F32), call("b", "a")))
     assert barriers(call("a", "x"), loop) == "a|[b]"
+
+
+def test_barrier_in_a_loop_serves_for_what_stands_before_it():
+    loop = For("i", TWICE, (call("b", "a"),))
+    assert barriers(call("a", "x"), loop) == "a[|b]"
 
 
 def test_loop_that_touches_nothing_from_before_needs_no_barrier_before_it():
@@ -110,6 +120,27 @@ def test_what_follows_a_loop_is_kept_apart_from_it():
     assert barriers(For("i", TWICE, (call("a", "x"),)), call("b", "a")) == "[|a]|b"
 
 
+def test_what_precedes_a_loop_is_kept_apart_from_what_follows_it():
+    """The loop may run not once."""
+    loop = For("i", TWICE, (Alloc("c", "que0", F32), call("c", "y")))
+    assert barriers(call("a", "x"), loop, call("b", "a")) == "a[c]|b"
+
+
+def test_scalar_unit_that_waited_for_the_vector_pipe_orders_all_calls():
+    assert barriers(call("a", "x"), Sync("V_S"), call("b", "a")) == "ab"
+    assert barriers(call("a", "x"), Sync("MTE2_S"), call("b", "a")) == "a|b"
+
+
+def test_barrier_inside_a_call_serves_for_its_result():
+    def spread(dst: str, src: str) -> Call:
+        return Call("autofuse::BroadcastInner", (), (dst, "tmp"), (src,))
+
+    assert barriers(call("a", "x"), call("b", "a"), spread("x", "y")) == "a|bx"
+    assert barriers(call("a", "x"), spread("b", "a")) == "a|b"
+    assert barriers(spread("b", "y"), call("y", "x"), call("c", "b")) == "by|c"
+    assert barriers(spread("b", "y"), spread("c", "y")) == "b|c"
+
+
 def test_a_fresh_queue_buffer_has_no_past():
     body = (Alloc("a", "que0", F32), call("a", "x"))
     assert barriers(For("i", TWICE, body)) == "[a]"
@@ -132,8 +163,6 @@ def test_unused_sizes_go_and_chains_of_them_too():
 
 
 def test_sizes_used_in_a_loop_stay():
-    from autofuse.codegen.kernel_ir import CopyIn
-
     copy = CopyIn("x", ZERO, "gm", sym("a") * sym("i"), F32, DmaBlock(ONE, ONE, ZERO, ZERO))
     body = (
         Let("a", const(4)),
@@ -150,3 +179,72 @@ def test_passes_are_named_and_change_nothing_the_second_time():
     loop = For("i", TWICE, (call("a", "x"), call("b", "a")))
     once = run_passes(fn(Let("n", const(1)), loop))
     assert RemoveUnused()(once) == once
+
+
+# syncs ----------------------------------------------------------------------------------------
+BLOCK = DmaBlock(ONE, ONE, ZERO, ZERO)
+
+
+def load(x: str) -> CopyIn:
+    return CopyIn(x, ZERO, "gm", ZERO, F32, BLOCK)
+
+
+def read(x: str) -> ScalarRead:
+    return ScalarRead(f"{x}_scalar", x, F32)
+
+
+def syncs(*body: Stmt) -> str:
+    """Loads as <, calls by destination, scalar reads as !, syncs by their event."""
+
+    def text(body: tuple[Stmt, ...]) -> Iterator[str]:
+        for s in body:
+            if isinstance(s, For):
+                yield f"[{' '.join(text(s.body))}]"
+            elif isinstance(s, Sync):
+                yield s.event
+            elif isinstance(s, Call):
+                yield s.writes[0]
+            elif isinstance(s, CopyIn | ScalarRead):
+                yield f"{s.local}{'<' if isinstance(s, CopyIn) else '!'}"
+
+    return " ".join(text(InsertSyncs()(fn(*body)).body))
+
+
+def test_one_sync_serves_all_loads_before_it():
+    body = (load("a"), load("b"), call("c", "a"), call("d", "b"))
+    assert syncs(*body) == "a< b< MTE2_V c d"
+
+
+def test_scalar_is_read_behind_the_pipe_that_made_it():
+    assert syncs(load("a"), read("a")) == "a< MTE2_S a!"
+    assert syncs(call("c", "x"), read("c")) == "c V_S c!"
+
+
+def test_no_sync_for_a_pipe_without_a_use():
+    assert syncs(load("a"), read("a"), For("i", TWICE, (call("c", "x"),))) == "a< MTE2_S a! [c]"
+
+
+def test_scalar_unit_has_seen_what_the_vector_pipe_had_waited_for():
+    body = (load("a"), load("b"), call("c", "a"), read("c"), read("b"))
+    assert syncs(*body) == "a< b< MTE2_V c V_S c! b!"
+
+
+def test_second_sync_only_for_what_was_made_since_the_first():
+    body = (call("a", "x"), call("b", "x"), read("b"), read("a"), call("c", "x"), read("a"))
+    assert syncs(*body) == "a b V_S b! a! c a!"
+    assert syncs(call("a", "x"), read("a"), call("a", "x"), read("a")) == "a V_S a! a V_S a!"
+
+
+def test_sync_for_what_precedes_a_loop_stands_before_it():
+    loop = For("i", TWICE, (call("c", "a"),))
+    assert syncs(load("a"), loop) == "a< MTE2_V [c]"
+
+
+def test_value_of_every_iteration_is_awaited_in_it():
+    loop = For("i", TWICE, (call("c", "x"), read("c"), call("d", "x")))
+    assert syncs(loop) == "[c V_S c! d]"
+
+
+def test_queue_hands_a_load_to_the_vector_pipe():
+    body = (load("a"), DeQue("a", "que0", F32), call("c", "a"))
+    assert syncs(For("i", TWICE, body)) == "[a< c]"

@@ -6,6 +6,7 @@ from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.canonicalise import canonicalise
 from autofuse.implgraph.lowering import lower
 from autofuse.implgraph.verify import verify
+from autofuse.schedule import scheduler
 from autofuse.schedule.result import tiling_keys
 from autofuse.schedule.scheduler import MAX_KEYS, MAX_STATIC, schedule
 
@@ -105,15 +106,35 @@ def test_too_many_tensors_alive_is_an_error_with_every_reason(make, target):
     assert found.hint
 
 
-def test_strided_column_is_refused_with_the_distance(make, target):
-    graph = make({"x": ("float32", [64, 1], [7, 1], 0)}, [("y", "Exp", ["x"])], ["y"])
+def test_strided_column_of_64_bits_is_refused_where_it_is_computed_with(make, target):
+    graph = make(
+        {"x": ("int64", [64, 1], [7, 1], 0)}, [("y", "Cast", ["x"], {"dtype": "float32"})], ["y"]
+    )
     with pytest.raises(AutofuseError) as caught:
         schedule(canonicalise(lower(graph)), target)
     assert caught.value.diagnostics[0].code == "AF3002"
-    assert "7 elements apart" in caught.value.diagnostics[0].notes[0]
+    assert "no call of the chip transposes 64-bit" in caught.value.diagnostics[0].notes[0]
 
 
 def test_strided_column_beside_long_rows_is_one_value_per_row(impls):
     inputs = {"x": ("float32", [64, 1], [7, 1], 0), "y": ("float32", [64, 100])}
     found = impls(inputs, [("z", "Add", ["x", "y"])], ["z"])
-    assert {i.template for i in found} == {"general"}
+    general = next(i for i in found if i.template == "general")
+    assert not any(n.op == "UbTranspose" for n in general.nodes)
+    # Rows of several values each: the column is gathered from elements that have 32 bytes each.
+    row = next(i for i in found if i.template == "row")
+    load = next(n for n in row.nodes if n.name == "gather_0_rows" or n.name.endswith("_rows"))
+    assert [str(s) for s in load.y.vectorized_strides] == ["8"]
+
+
+def test_templates_of_a_group_have_names_of_their_own(impls, monkeypatch):
+    monkeypatch.setattr(scheduler, "MAX_SYMBOLIC", 8)
+    shape = ["s0", 15, 16, "s3"]
+    nodes = [
+        ("t", "Transpose", ["x"], {"perm": (0, 2, 1, 3)}),
+        ("u", "Add", ["t", "z"]),
+        ("v", "ReduceSum", ["u"], {"axes": (2, 3, 0), "keepdims": False}),
+    ]
+    inputs = {"x": ("float16", ["s0", 16, 15, "s3"]), "z": ("float16", shape)}
+    found = impls(inputs, nodes, ["u", "v"], s0=(1, 40, None), s3=(0, 300, None))
+    assert len({i.name for i in found}) == len(found)

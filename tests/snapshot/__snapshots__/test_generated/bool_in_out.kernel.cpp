@@ -48,7 +48,6 @@ inline __aicore__ void bool_in_out_0_general_0_nil_0_nil(
   LocalTensor<half> selectmask_local = buf1.Get<half>();
   // from: duplicate: Duplicate (/outputs/0)
   Duplicate(duplicate_local[0], static_cast<half>(1.0f), z0t_size);
-  PipeBarrier<PIPE_V>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(640 - z0T * z0t_size, z0t_size);

@@ -111,13 +111,13 @@ inline __aicore__ void broadcast_leading_0_row_0_nil_0_nil(
   const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * b), 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
   DataCopyPad(gather_1_local[0], Data_1_gm[0], block0, autofuse::NoPad<float>());
+  // from: broadcast_0: Broadcast (/nodes/0)
   {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
     SetFlag<HardEvent::MTE2_V>(id);
     WaitFlag<HardEvent::MTE2_V>(id);
     // The id stays taken: other pipes may not have reached the wait yet.
   }
-  // from: broadcast_0: Broadcast (/nodes/0)
   autofuse::BroadcastOuter(broadcast_0_local[0], gather_1_local[0], 1, z0t_size, b);
   PipeBarrier<PIPE_V>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
@@ -182,13 +182,13 @@ inline __aicore__ void broadcast_leading_0_row_0_nil_0_nil_unaligned(
   const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * b), 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
   DataCopyPad(gather_1_local[0], Data_1_gm[0], block0, autofuse::NoPad<float>());
+  // from: broadcast_0: Broadcast (/nodes/0)
   {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
     SetFlag<HardEvent::MTE2_V>(id);
     WaitFlag<HardEvent::MTE2_V>(id);
     // The id stays taken: other pipes may not have reached the wait yet.
   }
-  // from: broadcast_0: Broadcast (/nodes/0)
   autofuse::BroadcastOuter(
       broadcast_0_local[0],
       gather_1_local[0],

@@ -63,7 +63,6 @@ inline __aicore__ void broadcast_trailing_0_general_0_nil_1_nil(
     que1.EnQue<float>(gather_1_local);
     gather_1_local = que1.DeQue<float>();
     // from: broadcast_0: Broadcast (/nodes/0)
-    PipeBarrier<PIPE_V>();
     autofuse::BroadcastInner(
         broadcast_0_local[0],
         gather_1_local[0],
@@ -140,7 +139,6 @@ inline __aicore__ void broadcast_trailing_0_row_0_nil_0_nil(
     que1.EnQue<float>(gather_1_local);
     gather_1_local = que1.DeQue<float>();
     // from: broadcast_0: Broadcast (/nodes/0)
-    PipeBarrier<PIPE_V>();
     autofuse::BroadcastInner(
         broadcast_0_local[0],
         gather_1_local[0],

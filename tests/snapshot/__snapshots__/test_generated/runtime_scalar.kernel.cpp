@@ -44,12 +44,6 @@ inline __aicore__ void runtime_scalar_0_general_0_nil_0_nil(
   // from: gather_1: Load (/inputs/1)
   DataCopyPad(gather_1_local[0], Data_1_gm[0], block0, autofuse::NoPad<float>());
   {
-    const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
-    SetFlag<HardEvent::MTE2_V>(id);
-    WaitFlag<HardEvent::MTE2_V>(id);
-    // The id stays taken: other pipes may not have reached the wait yet.
-  }
-  {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_S>();
     SetFlag<HardEvent::MTE2_S>(id);
     WaitFlag<HardEvent::MTE2_S>(id);

@@ -108,13 +108,13 @@ inline __aicore__ void symbolic_rows_0_row_0_nil_0_nil(
   const DataCopyExtParams block0{1, 160, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
   DataCopyPad(gather_1_local[0], Data_1_gm[0], block0, autofuse::NoPad<float>());
+  // from: broadcast_0: Broadcast (/nodes/0)
   {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
     SetFlag<HardEvent::MTE2_V>(id);
     WaitFlag<HardEvent::MTE2_V>(id);
     // The id stays taken: other pipes may not have reached the wait yet.
   }
-  // from: broadcast_0: Broadcast (/nodes/0)
   autofuse::BroadcastOuter(broadcast_0_local[0], gather_1_local[0], 1, z0t_size, 40);
   PipeBarrier<PIPE_V>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {

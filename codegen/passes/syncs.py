@@ -1,0 +1,159 @@
+"""Syncs for tensors that no queue hands over: those loaded or computed before the loop, and operands read as scalars.
+
+A sync is inserted before the first statement that needs it, and before the loop where that is inside one, for a sync
+in a loop takes an event id each time.  One sync serves all that was issued before it.  What the scalar unit has waited
+for on the vector pipe (V_S) includes the loads for which the vector pipe has waited itself; and as the scalar unit
+issues the instructions of all pipes, none of them has to wait again for what the scalar unit has seen done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from autofuse.codegen.kernel_ir import (
+    Call,
+    CopyIn,
+    DeQue,
+    For,
+    GetBuf,
+    KernelFn,
+    ScalarRead,
+    Stmt,
+    Sync,
+)
+
+__all__ = ["InsertSyncs"]
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Tensors in UB, by their buffer, whose bytes somebody has not waited for.
+
+    Attributes:
+        bufs: the buffer of a tensor that is in a TBuf.
+        vector: loaded; the vector pipe has not waited for the copy.
+        scalar: loaded; the scalar unit has not.
+        made: computed; the scalar unit has not waited for the vector pipe.
+    """
+
+    bufs: Mapping[str, str]
+    vector: set[str] = field(default_factory=set)
+    scalar: set[str] = field(default_factory=set)
+    made: set[str] = field(default_factory=set)
+
+    def copy(self) -> _Pending:
+        return self.without(frozenset())
+
+    def without(self, places: Iterable[str]) -> _Pending:
+        return _Pending(
+            self.bufs,
+            self.vector.difference(places),
+            self.scalar.difference(places),
+            self.made.difference(places),
+        )
+
+    def join(self, other: _Pending) -> None:
+        self.vector |= other.vector
+        self.scalar |= other.scalar
+        self.made |= other.made
+
+    def places(self, *tensors: str) -> set[str]:
+        return {self.bufs.get(x, x) for x in tensors}
+
+    def need(self, s: Stmt) -> str:
+        """The event that the statement has to wait for; empty if there is none."""
+        if isinstance(s, Call) and self.vector & self.places(*s.reads, *s.writes):
+            return "MTE2_V"
+        if isinstance(s, ScalarRead):
+            place = self.places(s.local)
+            return "V_S" if self.made & place else "MTE2_S" if self.scalar & place else ""
+        return ""
+
+    def wait(self, event: str) -> None:
+        """After a sync."""
+        if event == "MTE2_V":
+            self.vector.clear()
+        elif event == "MTE2_S":
+            self.scalar.clear()
+            self.vector.clear()
+        elif event == "V_S":
+            self.made.clear()
+            self.scalar &= self.vector
+
+    def step(self, s: Stmt) -> None:
+        """After a statement."""
+        if isinstance(s, CopyIn):
+            self.vector |= self.places(s.local)
+            self.scalar |= self.places(s.local)
+            self.made -= self.places(s.local)
+        elif isinstance(s, DeQue):
+            self.vector -= self.places(s.local)
+        elif isinstance(s, Call):
+            self.made |= self.places(*s.writes)
+            self.scalar -= self.places(*s.writes)
+        elif isinstance(s, Sync):
+            self.wait(s.event)
+
+
+@dataclass(frozen=True)
+class InsertSyncs:
+    """Inserts a flag set on one pipe and awaited on another wherever bytes pass between them without a queue."""
+
+    name: str = "insert-syncs"
+
+    def __call__(self, fn: KernelFn) -> KernelFn:
+        """The function with syncs."""
+        bufs = {s.local: s.buf for s in fn.body if isinstance(s, GetBuf)}
+        return replace(fn, body=self._block(fn.body, _Pending(bufs)))
+
+    def _block(self, body: tuple[Stmt, ...], pending: _Pending) -> tuple[Stmt, ...]:
+        out: list[Stmt] = []
+        for s in body:
+            if isinstance(s, For):
+                for event in _before_loop(s, pending):
+                    out.append(Sync(event))
+                    pending.wait(event)
+                out.append(replace(s, body=self._loop(s.body, pending)))
+                continue
+            event = pending.need(s)
+            if event:
+                out.append(Sync(event))
+                pending.wait(event)
+            pending.step(s)
+            out.append(s)
+        return tuple(out)
+
+    def _loop(self, body: tuple[Stmt, ...], pending: _Pending) -> tuple[Stmt, ...]:
+        """The body with syncs that hold in every iteration: its start expects all that its end may leave."""
+        while True:
+            start = pending.copy()
+            out = self._block(body, pending)
+            pending.join(start)
+            if pending == start:
+                return out
+
+
+def _before_loop(loop: For, pending: _Pending) -> Iterator[str]:
+    """Syncs that a statement of the loop needs for what was loaded or computed before the loop."""
+    inside = list(_statements(loop.body))
+    own = {x for s in inside for x in pending.places(*_written(s))}
+    outside = pending.without(own)
+    for s in inside:
+        event = outside.need(s)
+        if event:
+            yield event
+            outside.wait(event)
+
+
+def _written(s: Stmt) -> tuple[str, ...]:
+    if isinstance(s, Call):
+        return s.writes
+    return (s.local,) if isinstance(s, CopyIn) else ()
+
+
+def _statements(body: Iterable[Stmt]) -> Iterator[Stmt]:
+    for s in body:
+        yield s
+        if isinstance(s, For):
+            yield from _statements(s.body)

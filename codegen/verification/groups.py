@@ -1,0 +1,111 @@
+"""Checks between the groups of a kernel: who writes an output, and whether the cores meet where groups share memory.
+
+Groups run one after another on every core, but a core that is done with one starts the next while others are still at
+it, and each group shares its tiles among the cores in its own way.  So where a group writes GM that another one reads
+or writes, all cores have to meet in between (SyncAll before a group): for inputs that are overwritten in place, and for
+workspace alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autofuse.codegen.verification.model import Finding
+from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.graph import Hardware, ImplGraph
+from autofuse.schedule.result import Group, ScheduleResult
+
+__all__ = ["cores_meet_between_groups", "outputs_have_one_writer"]
+
+
+def outputs_have_one_writer(graph: FusionGraph, r: ScheduleResult) -> Iterator[Finding]:
+    """Every output is written by one Store, or every piece of it is, whichever templates are chosen."""
+    writers = [0] * len(graph.outputs)
+    pieces = [0] * len(graph.outputs)
+    for o in r.hint.ops("Output"):
+        pieces[int(str(o.attrs["index"]))] += 1
+    for g in r.groups:
+        sets = {_outputs(i) for i in g.impls}
+        if len(sets) != 1:
+            yield Finding(f"the templates of group {g.index} write different outputs")
+        for index, count in Counter(next(iter(sets), ())).items():
+            writers[index] += count
+    for index, (count, wanted) in enumerate(zip(writers, pieces, strict=True)):
+        if count != wanted or not count:
+            name = graph.outputs[index].name
+            yield Finding(f"output {name} is written by {count} Stores, not by {max(wanted, 1)}")
+
+
+def _outputs(impl: ImplGraph) -> tuple[int, ...]:
+    return tuple(sorted(int(str(n.attrs["index"])) for n in impl.nodes if n.op == "Output"))
+
+
+# ----------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """Tensors in GM that a group reads and writes, with a node for each."""
+
+    reads: dict[int, str]
+    writes: dict[int, str]
+
+
+def cores_meet_between_groups(graph: FusionGraph, r: ScheduleResult) -> Iterator[Finding]:
+    """Between two groups of which one writes GM that the other one touches stands a SyncAll."""
+    first_output, touched = len(graph.inputs), [_touched(g) for g in r.groups]
+    counts = Counter(int(str(o.attrs["index"])) for o in r.hint.ops("Output"))
+    # No two pieces of an output, or of a workspace, overlap: a check of its own.
+    pieces = {first_output + index for index, count in counts.items() if count > 1}
+    pieces |= {
+        first_output + len(graph.outputs) + int(str(w.attrs["index"]))
+        for w in r.hint.ops("Workspace")
+        if len(w.inputs) > 1
+    }
+    for late, group in enumerate(r.groups):
+        for early in reversed(range(late)):
+            if any(g.sync_before for g in r.groups[early + 1 : late + 1]):
+                break
+            before, after = touched[early], touched[late]
+            for first, what, second, then in (
+                (before.writes, "writes", after.reads, "reads"),
+                (before.reads, "reads", after.writes, "overwrites"),
+                (before.writes, "writes", after.writes, "overwrites"),
+            ):
+                both_write = first is before.writes and second is after.writes
+                for tensor in sorted(first.keys() & second.keys()):
+                    if both_write and tensor in pieces:
+                        continue
+                    yield Finding(
+                        f"group {r.groups[early].index} {what} in {first[tensor]} what group "
+                        f"{group.index} {then} in {second[tensor]}, and the cores do not meet in between",
+                        second[tensor],
+                    )
+
+
+def _touched(group: Group) -> _Touched:
+    """Of all templates together; an output that overwrites an input is that input."""
+    out = _Touched({}, {})
+    for impl in group.impls:
+        nodes = impl.by_name()
+        same = {
+            _memory(impl, o.name): int(str(o.attrs["inout"]))
+            for o in impl.nodes
+            if o.op == "Output" and int(str(o.attrs.get("inout", -1))) >= 0
+        }
+        for n in impl.nodes:
+            if n.op == "Load":
+                tensor = _memory(impl, nodes[n.inputs[0]].name)
+                out.reads.setdefault(same.get(tensor, tensor), n.name)
+            elif n.op == "Store":
+                tensor = _memory(impl, n.name)
+                out.writes.setdefault(same.get(tensor, tensor), n.name)
+    return out
+
+
+def _memory(impl: ImplGraph, name: str) -> int:
+    """The number of the tensor in GM that a node stands for: inputs and outputs of the kernel, or workspace."""
+    mem = impl.by_name()[name].y.mem
+    assert mem is not None, name
+    assert mem.hardware is Hardware.GM, name
+    return mem.tensor_id

@@ -1,0 +1,64 @@
+"""Some legal sizes and tile lengths of a template, to refute obligations with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from autofuse.implgraph.graph import ImplGraph
+
+__all__ = ["legal_tiles", "small_sizes"]
+
+_SIZES = (1, 2, 3, 5, 8, 17, 64, 129, 0, 1000)
+
+
+def small_sizes(impl: ImplGraph) -> Iterator[dict[str, int]]:
+    """Some values of the graph's symbols within their ranges and the template's conditions."""
+    names = [s.name for s in impl.symbols]
+    choices: list[list[int]] = []
+    step = max((c.multiple_of for c in impl.tiling.conditions), default=1)
+    for s in impl.symbols:
+        own = [v for v in _SIZES if s.min <= v <= s.max] or [s.min]
+        own += [step * v for v in (1, 2, 3) if step > 1 and s.min <= step * v <= s.max]
+        choices.append(list(dict.fromkeys(own)))
+    for values in _mixed(choices):
+        env = dict(zip(names, values, strict=True))
+        if all(c.holds(env) for c in impl.tiling.conditions):
+            yield env
+
+
+def _mixed(choices: list[list[int]]) -> Iterator[tuple[int, ...]]:
+    """Some of the product: every value of every list, in changing company."""
+    if not choices:
+        yield ()
+        return
+    seen = set()
+    for shift in range(8):
+        for i in range(max(map(len, choices))):
+            row = tuple(c[(i + shift * n) % len(c)] for n, c in enumerate(choices))
+            if row not in seen:
+                seen.add(row)
+                yield row
+
+
+def legal_tiles(impl: ImplGraph, sizes: Mapping[str, int], most: int = 6) -> list[int]:
+    """Tile lengths that the host may choose for these sizes: ends of the range, and some that leave short tails."""
+    spec = impl.tiling
+    extent = spec.longest.evaluate(sizes)
+    if not extent * spec.outer.evaluate(sizes) * spec.row_elements.evaluate(sizes):
+        return []
+    top = min(extent, spec.tile_max.evaluate(sizes) if spec.tile_max is not None else extent)
+
+    def fits(t: int) -> bool:
+        return spec.ub.evaluate({**sizes, spec.tile_size: t}) <= spec.ub_limit
+
+    if extent <= spec.granule:
+        whole = max(extent, 1)
+        ok = spec.tile_max is None or whole <= spec.tile_max.evaluate(sizes)
+        return [whole] if ok and fits(whole) else []
+    count = top // spec.granule
+    wanted = {1, 2, 3, 7, 32, count // 3, count // 2, count - 1, count}
+    tiles = [n * spec.granule for n in sorted(wanted) if 1 <= n <= count]
+    if top == extent:
+        tiles.append(extent)
+    tiles = [t for t in dict.fromkeys(tiles) if fits(t)]
+    return tiles if len(tiles) <= most else [*tiles[: most - 2], *tiles[-2:]]

@@ -1,0 +1,17 @@
+"""Ends of a group: what stands for GM that it reads, or writes."""
+
+from __future__ import annotations
+
+from autofuse.implgraph.graph import Node
+
+__all__ = ["is_sink", "is_source"]
+
+
+def is_source(n: Node) -> bool:
+    """Whether the node is GM that Loads read: an input, or a workspace that another group writes."""
+    return n.op == "Data" or (n.op == "Workspace" and not n.inputs)
+
+
+def is_sink(n: Node) -> bool:
+    """Whether the node is GM that Stores write."""
+    return n.op == "Output" or (n.op == "Workspace" and bool(n.inputs))

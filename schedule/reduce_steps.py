@@ -1,0 +1,102 @@
+"""Reductions in UB: one step per run of neighbouring axes.
+
+Every step is [o, r] -> [o] or [o, r, i] -> [o, i].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, product
+from autofuse.implgraph.graph import Node
+from autofuse.implgraph.scratch import reduce_inner_bytes, reduce_outer_bytes
+from autofuse.schedule.layout import BLOCK, Layout
+from autofuse.schedule.rejection import TemplateRejectedError
+
+__all__ = ["reduce_extents", "reduce_runs", "reduce_steps", "reduce_tmp"]
+
+
+def reduce_runs(
+    axes: Sequence[int], gone: Collection[int], dense: Collection[int]
+) -> list[tuple[int, ...]]:
+    """Runs of the axes in ``gone``: the one that ends the axes, then the others, outermost first.
+
+    So a run in the middle has as few axes before it as can be.  Neighbours make one run where the inner one is in
+    ``dense``: no padding can stand between its elements.
+    """
+    runs: list[tuple[int, ...]] = []
+    for i in reversed(range(len(axes))):
+        if axes[i] not in gone:
+            continue
+        if runs and axes[i + 1] == runs[-1][0] and runs[-1][0] in dense:
+            runs[-1] = (axes[i], *runs[-1])
+        else:
+            runs.append((axes[i],))
+    ends = 1 if runs and runs[0][-1] == axes[-1] else 0
+    return [*runs[:ends], *reversed(runs[ends:])]
+
+
+def reduce_steps(
+    node: Node, source: Node, layout: Layout, gone: Collection[int], dense: Collection[int]
+) -> list[Node]:
+    """One node per run; none if the source does not vary along the axes ``gone`` in UB.
+
+    The view of ``node`` is that of its result, ``source`` is in UB.
+
+    Raises:
+        TemplateRejectedError: padding stands between the rows of a step.
+    """
+    runs = reduce_runs(source.y.vectorized_axis, gone, dense)
+    steps: list[Node] = []
+    left = set(source.y.vectorized_axis)
+    before = source
+    views = dict(
+        zip(source.y.axis, zip(source.y.repeats, source.y.strides, strict=True), strict=True)
+    )
+    for k, run in enumerate(runs):
+        left -= set(run)
+        last = k == len(runs) - 1
+        _check_rows(node, before, run, layout)
+        y = node.y
+        if not last:
+            # A partial step varies along all that the source does, apart from what is reduced by now.
+            keep = [views[a] if a not in gone or a in left else (ONE, ZERO) for a in y.axis]
+            y = replace(y, repeats=tuple(r for r, _ in keep), strides=tuple(s for _, s in keep))
+        made = replace(
+            node,
+            name=node.name if last else f"{node.name}_step{k}",
+            inputs=(before.name,),
+            y=layout.vectorize(y),
+        )
+        steps.append(made)
+        before = made
+    return steps
+
+
+def _check_rows(node: Node, source: Node, run: Sequence[int], layout: Layout) -> None:
+    """[o, r, i] with several o has no padding behind r: the call takes rows that lie side by side."""
+    axes = source.y.vectorized_axis
+    at = axes.index(run[0])
+    if at and run[-1] != axes[-1] and any(layout.padded(a) for a in run):
+        raise TemplateRejectedError(
+            f"{node.name} would reduce rows with padding between {layout.extent(run[0])} of them"
+        )
+
+
+def reduce_extents(step: Node, source: Node, layout: Layout) -> tuple[Expr, Expr, Expr]:
+    """``(outer, n, inner)`` of a step in UB, for a whole tile and with padding; ``inner`` is 1 for the innermost."""
+    axes, left = source.y.vectorized_axis, set(step.y.vectorized_axis)
+    run = [i for i, a in enumerate(axes) if a not in left]
+    sizes = [layout.extent(a) for a in axes]
+    first, after = run[0], run[-1] + 1
+    return product(sizes[:first]), product(sizes[first:after]), product(sizes[after:])
+
+
+def reduce_tmp(step: Node, source: Node, layout: Layout) -> Expr:
+    """Bytes of scratch space that the step takes."""
+    outer, n, inner = reduce_extents(step, source, layout)
+    if source.y.vectorized_axis[-1] in step.y.vectorized_axis:
+        return reduce_outer_bytes(step.y.dtype, outer, n, inner)
+    pitch = align_up(n, BLOCK // step.y.dtype.itemsize)
+    return reduce_inner_bytes(step.op, step.y.dtype, outer, n, pitch)

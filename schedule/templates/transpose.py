@@ -1,0 +1,105 @@
+"""*transpose*: groups whose tensors are contiguous in GM along different axes.
+
+All these axes lie inside the tile, so that every copy moves rows of neighbours; what is transposed is so in UB
+(``schedule/transposition.py``).  The host solves for the tile of one axis; the other ones of these, where they are
+long, are cut into tiles of a constant length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autofuse.schedule.templates import reduce
+from autofuse.schedule.tiling_axes import Choice, GroupInput, reordered, with_tiles
+from autofuse.schedule.transposition import contiguous_axis
+
+__all__ = ["NAME", "choices", "contiguous_axes", "reduce_choices"]
+
+NAME = "transpose"
+#: Elements of a constant tile for a pair of axes, the larger ones first; three or more take the smallest unit.
+LENGTHS = (128, 64, 32)
+#: Axes around the contiguous ones that may be in the tile as well.
+AROUND = 2
+
+
+def contiguous_axes(g: GroupInput) -> tuple[int, ...]:
+    """The axes along which the Loads and Stores of several axes are contiguous in GM, in order.
+
+    Empty if each is contiguous along its innermost axis: then nothing has to be transposed.
+    """
+    found: set[int] = set()
+    apart = False
+    for n in g.nodes:
+        axes = [a for a in g.order if a in n.y.varies()]
+        if n.op not in ("Load", "Store") or len(axes) < 2:
+            continue
+        k = contiguous_axis(n.y, reversed(axes))
+        if k is not None:
+            found.add(k)
+            apart = apart or k != axes[-1]
+    return tuple(a for a in g.order if a in found) if apart else ()
+
+
+def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
+    """Each of the contiguous axes as the innermost one, tiles of several lengths."""
+    inside = contiguous_axes(g)
+    if len(inside) < 2:
+        return []
+    out: list[tuple[GroupInput, Choice]] = []
+    for last in reversed(inside):
+        others = [a for a in inside if a != last]
+        around = [a for a in g.order if a not in inside]
+        group = reordered(g, (*around, *others, last))
+        for position in range(len(around), max(-1, len(around) - 1 - AROUND), -1):
+            made: set[tuple[int, ...]] = set()
+            for length in LENGTHS if len(inside) < 3 else (32,):
+                cut = [
+                    a for a in (*others, last)[position == len(around) :] if _is_long(g, a, length)
+                ]
+                if tuple(cut) in made and not cut:
+                    continue
+                made.add(tuple(cut))
+                out.append(_choice(group, position, cut, length))
+    return out
+
+
+def reduce_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
+    """For a group with reductions: the same axes inside the tile, of which those that are kept may be cut."""
+    inside = contiguous_axes(g)
+    kept = [a for a in inside if a not in g.reduced]
+    if len(inside) < 2 or not kept:
+        return []
+    out: list[tuple[GroupInput, Choice]] = []
+    last = kept[-1]
+    others = [a for a in inside if a != last]
+    around = [a for a in g.order if a not in inside]
+    for length in LENGTHS[1:]:
+        cut = [a for a in kept if a != others[0] and _is_long(g, a, length)]
+        if not cut:
+            continue
+        group = reordered(g, (*around, *others, last))
+        for a in cut:
+            group = with_tiles(group, a, length)
+        place = group.order.index(others[0])
+        out += [
+            (h, replace(c, suffix=f"{c.suffix}cut_{length}", all_padded=True))
+            for h, c in reduce.choices(group)
+            if c.position - (len(h.order) - len(group.order)) == place
+        ]
+    return out
+
+
+def _is_long(g: GroupInput, axis: int, length: int) -> bool:
+    size = g.size(axis).as_int()
+    return size is None or size > length + length // 2
+
+
+def _choice(g: GroupInput, position: int, cut: list[int], length: int) -> tuple[GroupInput, Choice]:
+    """The axes in ``cut`` in tiles of ``length``, the axis at ``position`` in those of the host."""
+    name = next(a.name for a in g.axes if a.id == g.order[-1])
+    tiled = g.order[position]
+    for a in cut:
+        g = with_tiles(g, a, length)
+    suffix = f"{name}_{length}" if cut else name
+    position = g.order.index(tiled)
+    return g, Choice(NAME, suffix, position, padded=True, all_padded=True)

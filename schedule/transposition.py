@@ -1,0 +1,251 @@
+"""Transpositions in UB: copies whose innermost axis in the tile is not the one whose elements are neighbours in GM.
+
+The tile of such a Load or Store has a layout of its own in UB.  If one of its axes is contiguous in GM, the DMA moves
+rows along that axis: ``[a, b, k]`` for a tile ``[a, k, b]``, rows at 32-byte addresses.  If none is, every element has
+32 bytes to itself: the same, with a ``k`` of one element.  An ``UbTranspose`` node turns the one into the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from autofuse.implgraph.dtypes import BY_NAME, DType
+from autofuse.implgraph.expr import (
+    ONE,
+    CeilDiv,
+    Expr,
+    FloorDiv,
+    Max,
+    Min,
+    align_up,
+    bounds,
+    const,
+    product,
+)
+from autofuse.implgraph.graph import Api, Condition, ImplGraph, Node, TensorView
+from autofuse.schedule.layout import BLOCK, Layout
+from autofuse.schedule.rejection import TemplateRejectedError
+from autofuse.schedule.tiling_axes import GroupInput, Split
+
+__all__ = [
+    "ROW_BYTES",
+    "by_elements",
+    "contiguous_axis",
+    "copied_by_elements",
+    "copy_limits",
+    "copy_rows",
+    "is_relaid",
+    "moves_rows",
+    "rows_within",
+    "smaller",
+    "transpose_cycles",
+    "transposed_load",
+    "transposed_store",
+]
+
+#: Assumed: every row of a strided copy costs as much as so many bytes beside its own.
+ROW_BYTES = 32
+#: Assumed: bytes that a transposition in UB takes in per cycle.
+_RATE = 32.0
+
+_VECTOR = Api("Compute", "elewise", "Vector")
+_HALF = BY_NAME["float16"]
+
+
+def contiguous_axis(y: TensorView, axes: Iterable[int]) -> int | None:
+    """That of ``axes`` along which the elements of a Load or Store are neighbours in GM."""
+    strides = dict(zip(y.axis, y.strides, strict=True))
+    return next((a for a in axes if strides[a] == 1), None)
+
+
+def is_relaid(n: Node, vector: Sequence[int]) -> bool:
+    """Whether a Load or Store has another layout in UB than the vector calls of its group."""
+    y = n.y
+    here = tuple(a for a in vector if a in y.vectorized_axis)
+    return bool(here) and (y.vectorized_axis != here or y.vectorized_strides[-1] != 1)
+
+
+def copied_by_elements(n: Node, users: Sequence[Node], layout: Layout) -> bool:
+    """Whether a 64-bit tensor, which no call transposes, is moved element by element from a Load to its Stores."""
+    views = [m.y for m in (n, *users)]
+    if n.op != "Load" or n.y.dtype.bits != 64 or any(m.op != "Store" for m in users):
+        return False
+    present = layout.present(layout.split.view(n.y))
+    return bool(present) and any(
+        contiguous_axis(layout.split.view(y), present[-1:]) is None for y in views
+    )
+
+
+def by_elements(n: Node) -> Node:
+    """A Load or Store of which every element has 32 bytes of UB to itself."""
+    unit = BLOCK // n.y.dtype.itemsize
+    strides = tuple(s * unit for s in n.y.vectorized_strides)
+    return replace(n, y=replace(n.y, vectorized_strides=strides))
+
+
+def transposed_load(n: Node, layout: Layout) -> list[Node]:
+    """The Load in a layout that a DMA can write, and what turns its result into that of ``n``.
+
+    ``n`` alone where it is contiguous as it is.
+
+    Raises:
+        TemplateRejectedError: no call transposes the dtype, or rows would not start at 32-byte addresses.
+    """
+    raw = _raw_view(n, layout)
+    if raw is None:
+        return [n]
+    load = replace(n, name=f"{n.name}_rows", y=raw, axis=_nest(n, raw))
+    return [load, *_steps(n, load, n.name, n.y)]
+
+
+def transposed_store(n: Node, source: Node, layout: Layout) -> list[Node]:
+    """What brings ``source`` into a layout that a DMA can read, and the Store from there.
+
+    ``n`` alone where it is contiguous as it is.
+
+    Raises:
+        TemplateRejectedError: as for a Load.
+    """
+    if source.op == "Load" and is_relaid(source, layout.split.vector):
+        return [by_elements(n)]
+    raw = _raw_view(n, layout)
+    if raw is None:
+        return [n]
+    dense = replace(n, y=replace(n.y, dtype=source.y.dtype))
+    steps = _steps(dense, source, f"{n.name}_rows", raw)
+    return [*steps, replace(n, inputs=(steps[-1].name,), y=raw, axis=_nest(n, raw))]
+
+
+def _nest(n: Node, raw: TensorView) -> tuple[int, ...]:
+    """The axes around a copy, those of its tile in the order of UB."""
+    inside = set(raw.vectorized_axis)
+    return (*(a for a in n.axis if a not in inside), *raw.vectorized_axis)
+
+
+def _raw_view(n: Node, layout: Layout) -> TensorView | None:
+    """The view of a Load or Store with a layout in UB that a DMA can move; None if it has one.
+
+    Raises:
+        TemplateRejectedError: it cannot be transposed.
+    """
+    y, axes = n.y, n.y.vectorized_axis
+    k = contiguous_axis(y, reversed(axes))
+    if not axes or k == axes[-1]:
+        return None
+    unit = BLOCK // y.dtype.itemsize
+    if y.dtype.bits == 64:
+        raise TemplateRejectedError(
+            f"{n.name} is {y.dtype} and not contiguous in GM along the innermost axis of a tile: "
+            "no call of the chip transposes 64-bit elements in UB"
+        )
+    if k is None:
+        return by_elements(n).y
+    after = axes[axes.index(k) + 1 :]
+    row = product(layout.extent(a) for a in after) * y.dtype.itemsize
+    if CeilDiv(row, const(BLOCK)) * BLOCK != row and not _is_last(after[-1], layout):
+        raise TemplateRejectedError(
+            f"rows of {row} bytes of {n.name} would be transposed to addresses that are no multiples of {BLOCK}"
+        )
+    order = (*(a for a in axes if a != k), k)
+    sizes = [layout.extent(a) for a in order[:-1]] + [align_up(layout.extent(k), unit)]
+    strides = tuple(product(sizes[i + 1 :]) for i in range(len(order)))
+    return replace(y, vectorized_axis=order, vectorized_strides=strides)
+
+
+def _is_last(axis: int, layout: Layout) -> bool:
+    """Whether a condition on the length of rows, or their padding, covers this axis."""
+    return axis in layout.pitches or axis == layout.split.vector[-1]
+
+
+def _steps(like: Node, source: Node, name: str, y: TensorView) -> list[Node]:
+    """The transposition of ``source`` to the view ``y``; bytes go as halves, which hold each of them exactly."""
+    dtype = y.dtype
+
+    def step(op: str, name: str, x: Node, view: TensorView, to: DType, **attrs: str) -> Node:
+        view = replace(view, dtype=to, mem=None, que=None, buf=None)
+        nest = _nest(like, view)
+        return replace(
+            like, name=name, op=op, inputs=(x.name,), y=view, axis=nest, attrs=attrs, api=_VECTOR
+        )
+
+    if dtype.bits != 8:
+        return [step("UbTranspose", name, source, y, dtype)]
+    wide = step("Cast", f"{name}_half", source, source.y, _HALF, round="NONE")
+    moved = step("UbTranspose", f"{name}_moved", wide, y, _HALF)
+    return [wide, moved, step("Cast", name, moved, y, dtype, round="NONE")]
+
+
+def copy_limits(
+    g: GroupInput, nodes: Iterable[Node], split: Split
+) -> tuple[list[Condition], Expr | None]:
+    """What keeps the rows of transposed copies within one DMA command: conditions, and a longest tile or None."""
+    most = g.target.dma_block_count_max
+    ranges = {s.name: (s.min, s.max) for s in g.symbols}
+    conditions: list[Condition] = []
+    longest: Expr | None = None
+    for n in nodes:
+        if n.op not in ("Load", "Store") or not is_relaid(n, split.vector):
+            continue
+        y = n.y
+        rows = y.vectorized_axis if y.vectorized_strides[-1] != 1 else y.vectorized_axis[:-1]
+        count = product(split.sizes[a] for a in rows if a != split.tile_in)
+        if split.tile_in in rows:
+            longest = smaller(longest, rows_within(most, count))
+        elif bounds(count, ranges)[1] > most:
+            conditions.append(Condition(count, at_most=most))
+    return conditions, longest
+
+
+def rows_within(most: int, count: Expr) -> Expr:
+    """How often ``count`` rows are at most ``most``; a size like s0 - 3 may be 0, and is not divided by then."""
+    return FloorDiv(most, Max(count, 1) if any(c < 0 for _, c in count.terms) else count)
+
+
+def smaller(a: Expr | None, b: Expr | None) -> Expr | None:
+    """The smaller one of two limits, where both are known to be limits."""
+    if a is None or b is None or a == b:
+        return b if a is None else a
+    return Min(a, b)
+
+
+# costs ----------------------------------------------------------------------------------------
+def moves_rows(impl: ImplGraph) -> bool:
+    """Whether a copy has a layout of its own: then the rows of all copies count."""
+    single = (
+        n.y.vectorized_strides[-1] != 1
+        for n in impl.nodes
+        if n.op in ("Load", "Store") and n.y.vectorized_axis
+    )
+    return any(single) or any(n.op == "UbTranspose" for n in impl.nodes)
+
+
+def copy_rows(n: Node, impl: ImplGraph, at: Mapping[str, int]) -> tuple[int, int]:
+    """Rows that a Load or Store moves in a whole tile, and the DMA commands that do so.
+
+    ``at``: values of all symbols.
+    """
+    y = n.y
+    gm = dict(zip(y.axis, y.strides, strict=True))
+    dims: list[tuple[int, int, int]] = (
+        [] if y.vectorized_strides[-1:] in ((), (ONE,)) else [(1, 1, 1)]
+    )
+    for a, s in reversed(list(zip(y.vectorized_axis, y.vectorized_strides, strict=True))):
+        size, step, pitch = (e.evaluate(at) for e in (impl.axes[a].size, gm[a], s))
+        if dims and (step, pitch) == (dims[0][1] * dims[0][0], dims[0][2] * dims[0][0]):
+            dims[0] = (size * dims[0][0], *dims[0][1:])
+        else:
+            dims.insert(0, (size, step, pitch))
+    far = len(dims) > 1 and dims[-2][1] < dims[-1][0]  # backwards: every row is a command
+    sizes = [d[0] for d in dims]
+    return math.prod(sizes[:-1]), math.prod(sizes[: -1 if far else -2])
+
+
+def transpose_cycles(source: Node, impl: ImplGraph, at: Mapping[str, int]) -> float:
+    """Cycles of a transposition in UB of a whole tile of ``source``."""
+    y = source.y
+    if not y.vectorized_axis:
+        return 0.0
+    elements = impl.axes[y.vectorized_axis[0]].size * y.vectorized_strides[0]
+    return elements.evaluate(at) * y.dtype.itemsize / _RATE

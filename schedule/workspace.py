@@ -1,0 +1,36 @@
+"""Where the workspaces of a graph lie: temporaries in GM that one group writes and later ones read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autofuse.implgraph.expr import ZERO, Expr, align_up
+from autofuse.implgraph.expr_parser import parse
+from autofuse.implgraph.graph import HintGraph, Node
+
+__all__ = ["place_workspaces", "workspace_bytes"]
+
+#: Bytes: two workspaces share no cache line.
+_LINE = 512
+
+
+def place_workspaces(hint: HintGraph) -> tuple[Node, ...]:
+    """The Workspace nodes with the attribute ``offset``: the text of their first byte."""
+    out: list[Node] = []
+    end = ZERO
+    for n in hint.ops("Workspace"):
+        out.append(replace(n, attrs={**n.attrs, "offset": str(end)}))
+        end = end + _nbytes(n)
+    return tuple(out)
+
+
+def workspace_bytes(hint: HintGraph) -> Expr:
+    """Bytes that all workspaces take together."""
+    total = ZERO
+    for n in hint.ops("Workspace"):
+        total = total + _nbytes(n)
+    return total
+
+
+def _nbytes(n: Node) -> Expr:
+    return align_up(parse(str(n.attrs["size"])) * n.y.dtype.itemsize, _LINE)

@@ -1,0 +1,235 @@
+"""Shape storms on the twin: reductions, norms and data movement of any rank, size, dtype and axis.
+
+``benchmarks/storm.py`` runs the same for as long as one likes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from autofuse.twin.worker import WorkerPool
+
+
+def _beside(name: str) -> ModuleType:
+    """A module of this folder, which is not a package."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+storms = _beside("storm_strategies")
+pytestmark = pytest.mark.twin
+
+EXAMPLES = 4
+RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
+    with pytest.MonkeyPatch.context() as m:
+        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        with WorkerPool("autofuse.twin.verify:verify_job", workers=1) as made:
+            yield made
+
+
+def check(case: Any, pool: WorkerPool, *, refused: bool = False) -> None:
+    verdict = storms.run_case(case, pool)
+    text = json.dumps(case.to_json())
+    assert verdict.ok, f"{verdict.status} {verdict.reason}\n{verdict.text}\n{text}"
+    assert refused or verdict.status == "passed", f"{verdict.reason}\n{verdict.text}"
+
+
+@pytest.mark.parametrize("family", storms.FAMILIES)
+def test_storm(pool: WorkerPool, family: str) -> None:
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,  # the same graphs in every run; the benchmark looks for new ones
+        deadline=None,
+        database=None,
+        suppress_health_check=RELAXED,
+        phases=[Phase.generate],
+    )
+    @given(st.builds(storms.Random, st.integers(0, 1 << 62)))
+    def run(rng: Any) -> None:
+        check(storms.random_case(rng, family), pool, refused=True)
+
+    run()
+
+
+# documents ------------------------------------------------------------------------------------
+
+
+def case(
+    inputs: Sequence[tuple[str, Sequence[int | str]]],
+    nodes: Sequence[tuple[str, Sequence[Any], dict[str, Any]]],
+    bindings: Sequence[dict[str, int]] = ({},),
+    **least: int,
+) -> Any:
+    """Inputs are x0, x1, ..., results t0, t1, ...; the last result is the output.  ``least`` is for the symbols."""
+    document = {
+        "schema": "autofuse.graph/1",
+        "name": "storm",
+        "symbols": {n: {"min": low, "max": 1000, "hint": 64} for n, low in least.items()},
+        "inputs": [
+            {"name": f"x{i}", "dtype": d, "shape": list(s)} for i, (d, s) in enumerate(inputs)
+        ],
+        "nodes": [
+            {
+                "name": f"n{i}",
+                "op": op,
+                "inputs": [x if isinstance(x, str) else {"const": x} for x in xs],
+                "outputs": [f"t{i}"],
+                "attrs": attrs,
+            }
+            for i, (op, xs, attrs) in enumerate(nodes)
+        ],
+        "outputs": [f"t{len(nodes) - 1}"],
+    }
+    return storms.Case("storm", document, None, tuple(bindings))
+
+
+# every inner size from 1 to 40 ----------------------------------------------------------------
+
+INNER = [{"n": n} for n in range(1, 41)]
+#: Types that the chip has reductions for, and in which way here; of the others it has none.
+REDUCES = {
+    **dict.fromkeys(("float32", "float16", "bfloat16", "int32", "int16"), "ReduceSum"),
+    **dict.fromkeys(("int8", "uint8"), "ReduceMax"),
+    "bool": "ReduceAny",
+}
+BINARY = {"bool": "LogicalOr", "uint16": "Maximum", "uint32": "Maximum"}
+
+
+def inner(family: str, dtype: str) -> Any:
+    """A kernel with the inner size n; columns: n is the outer size."""
+    if family == "broadcast":
+        op = BINARY.get(dtype, "Add")
+        return case([(dtype, [7, "n"]), (dtype, ["n"])], [(op, ["x0", "x1"], {})], INNER, n=1)
+    if family == "rows":
+        return case([(dtype, [5, "n"])], [(REDUCES[dtype], ["x0"], {"axes": [1]})], INNER, n=1)
+    if family == "columns":
+        return case([(dtype, ["n", 5])], [(REDUCES[dtype], ["x0"], {"axes": [0]})], INNER, n=1)
+    if family == "concat":
+        x = (dtype, [3, "n"])
+        return case([x, x], [("Concat", ["x0", "x1"], {"axis": 1})], INNER, n=1)
+    attrs = {"starts": [1, 2], "shape": [3, "n"], "steps": [1, 1]}
+    return case([(dtype, [5, "n+3"])], [("Slice", ["x0"], attrs)], INNER, n=1)
+
+
+@pytest.mark.parametrize("dtype", storms.DTYPES)
+@pytest.mark.parametrize("family", ["broadcast", "rows", "columns", "concat", "slice"])
+def test_every_inner_size(pool: WorkerPool, family: str, dtype: str) -> None:
+    if family in ("rows", "columns") and dtype not in REDUCES:
+        pytest.skip("the chip has no reduction of this type")
+    check(inner(family, dtype), pool)
+
+
+# what storms have found -----------------------------------------------------------------------
+
+F = "float32"
+FOUND = {
+    # 4095 rows of a DMA command, divided by s0 - 3: AF9001, a division by zero.
+    "a size that may be 0": case(
+        [("int8", ["s", "r", 63])],
+        [
+            ("Mul", ["x0", 3], {}),
+            ("Slice", ["t0"], {"starts": [0, 3, 3], "shape": ["s", "r-3", 57], "steps": [1, 1, 1]}),
+        ],
+        [{"s": 2, "r": 111}, {"s": 5, "r": 3}],
+        s=0,
+        r=3,
+    ),
+    # AF4001: the bytes of a buffer, (2*s - 6)*t, were not seen to grow with t.
+    "a buffer of a difference": case(
+        [("float16", ["s", "r"])],
+        [
+            ("Slice", ["x0"], {"starts": [1, 3], "shape": ["s-1", "r-3"], "steps": [1, 1]}),
+            ("Add", ["t0", 0.5], {}),
+        ],
+        [{"s": 17, "r": 173}, {"s": 1, "r": 64}],
+        s=1,
+        r=3,
+    ),
+    # The reference said 0, the kernel 2147483647.
+    "the place of the largest of nothing": case(
+        [(F, ["s", 9])],
+        [("ArgMax", ["x0"], {"axis": 0})],
+        [{"s": 15}, {"s": 0}],
+        s=0,
+    ),
+    # AF4001: the frame spans the rows of both pieces.
+    "a frame around a concatenation": case(
+        [(F, [61, 1, 37]), (F, [61, 1, 37])],
+        [
+            ("Concat", ["x0", "x1"], {"axis": 1}),
+            ("Pad", ["t0"], {"low": [5, 1, 0], "high": [0, 1, 9], "value": 7.0}),
+        ],
+    ),
+    "a frame around a frame": case(
+        [("float16", [2, "s", 2])],
+        [
+            ("Pad", ["x0"], {"low": [0, 5, 1], "high": [5, 0, 0], "value": 0.0}),
+            ("Pad", ["t0"], {"low": [1, 0, 9], "high": [2, 2, 9], "value": 1.0}),
+        ],
+        [{"s": 31}, {"s": 0}],
+        s=0,
+    ),
+    # AF4001: pieces in another order than the axes of the tensor.
+    "pieces that were transposed": case(
+        [("int16", [3, 128])],
+        [
+            ("Transpose", ["x0"], {"perm": [1, 0]}),
+            ("Reshape", ["t0"], {"shape": [128, 3, 1]}),
+            ("Concat", ["t1", "t1"], {"axis": 2}),
+            ("Maximum", ["t2", 3], {}),
+        ],
+    ),
+    # AF2002: what uses a reduction of equal numbers ran before the loop that joins it.
+    "the place of the largest of equal numbers": case(
+        [("float16", [16, 25])],
+        [
+            ("Pad", ["x0"], {"low": [1, 0], "high": [5, 0], "value": 0.0}),
+            ("ArgMax", ["t0"], {"axis": 1, "dtype": "int32"}),
+        ],
+    ),
+    "equal numbers less their sum": case(
+        [(F, [16, 1])],
+        [
+            ("Broadcast", [2.0], {"shape": [16, 300]}),
+            ("ReduceSum", ["t0"], {"axes": [1], "keepdims": True}),
+            ("Sub", ["t0", "t1"], {}),
+            ("Add", ["t2", "x0"], {}),
+        ],
+    ),
+    # AF4001: two pieces of a workspace were taken for two writers of the same elements.
+    "a concatenation that is reduced and used again": case(
+        [("bfloat16", ["s", 74]), ("bfloat16", ["s", 74])],
+        [
+            ("Concat", ["x0", "x1"], {"axis": 1}),
+            ("ReduceMin", ["t0"], {"axes": [0], "keepdims": True}),
+            ("Add", ["t0", "t1"], {}),
+        ],
+        [{"s": 5}, {"s": 1}, {"s": 0}],
+        s=0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_storms_have_found(pool: WorkerPool, name: str) -> None:
+    check(FOUND[name], pool)

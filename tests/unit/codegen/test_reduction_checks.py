@@ -1,0 +1,53 @@
+"""Checks of the calls that reduce in UB: a call with any other extent than its own is a finding."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from autofuse.api import build
+from autofuse.codegen.verification import ranges, verify_schedule
+from autofuse.codegen.verification.reductions import reduction_covers, reduction_fits
+
+LOWERING = runpy.run_path(str(Path(__file__).parents[1] / "implgraph" / "lowering_checks.py"))
+CHANGES = {
+    "none": (0, 0, 0),
+    "a row more": (1, 0, 0),
+    "a row less": (-1, 0, 0),
+    "an element more": (0, 1, 0),
+    "an element less": (0, -1, 0),
+    "another pitch": (0, 0, 8),
+    "an unaligned pitch": (0, 0, 1),
+}
+
+
+@pytest.fixture(
+    scope="module", params=[((1000, 333), 1), ((1000, 64), 0), ((5, 70, 33), 1)], ids=str
+)
+def built(request):
+    shape, axis = request.param
+    nodes = [("y", "ReduceSum", ["x"], {"axes": (axis,), "keepdims": False})]
+    return build(LOWERING["graph"]({"x": shape}, nodes, ["y"]), verify_ir=False)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_extents(built, change, monkeypatch):
+    seen = []
+
+    def changed(counts):
+        seen.append(counts)
+        return [c + d for c, d in zip(counts, CHANGES[change], strict=True)]
+
+    def covers(kernel, s, n, counts, sizes, elements):
+        return reduction_covers(kernel, s, n, changed(counts), sizes, elements)
+
+    def fits(kernel, s, n, counts):
+        return reduction_fits(kernel, s, n, changed(counts))
+
+    monkeypatch.setattr(ranges, "reduction_covers", covers)
+    monkeypatch.setattr(ranges, "reduction_fits", fits)
+    found = verify_schedule(built.graph, built.schedule, built.target)
+    assert seen
+    assert bool(found) == (change != "none"), found
