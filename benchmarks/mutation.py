@@ -11,7 +11,8 @@ scheduler, and its outputs are compared with the reference.
 
 Killed: the twin has a finding, an output differs, or the process does not come back.  What the static verifier says
 is counted beside that.  Mutants that mean the same as the kernel are recognised by the rules of
-``mutation_rules.py``; the rest are survivors.  Exit status 0 if there are none.
+``mutation_rules.py``; the rest are survivors.  A rule that holds for a killed mutant is wrong.  Exit status 0 if there
+is neither.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import json
 import os
 import pickle
 import random
-import re
 import sys
 import tempfile
 import time
@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -37,43 +38,38 @@ import numpy as np
 
 from autofuse import api, knobs
 from autofuse.codegen.abi import tiling_fields
-from autofuse.codegen.device import parameter_names
-from autofuse.codegen.emit_cpp import emit_function
-from autofuse.codegen.kernel_ir import (
-    Barrier,
-    Call,
-    Comment,
-    CopyIn,
-    CopyOut,
-    DeQue,
-    EnQue,
-    For,
-    Free,
-    KernelFn,
-    ScalarRead,
-    Stmt,
-    Sync,
-)
-from autofuse.codegen.lower import lower_kernel
-from autofuse.codegen.passes import run_passes
-from autofuse.codegen.verification import verify_kernel
+from autofuse.codegen.verification import verify_kernel, verify_schedule
 from autofuse.codegen.verification.model import legal_tiles
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.dimensions import shrink
+from autofuse.implgraph.expr import const
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.ops import lookup
 from autofuse.schedule.result import tiling_keys
+from autofuse.twin.balanced import balanced_inputs
 from autofuse.twin.compare import compare
-from autofuse.twin.compile import compile_kernel
 from autofuse.twin.data import random_inputs
 from autofuse.twin.kernel import TwinKernel
-from autofuse.twin.mutation import CLASSES, mutants
 from autofuse.twin.native import Finding, KernelLibrary, Region, StatusError, Tiling
 from autofuse.twin.oracle import evaluate
 from autofuse.twin.sizes import shapes_for
 from autofuse.twin.worker import WorkerPool
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from mutation_kernels import (  # noqa: E402
+    KEY_BITS,
+    KINDS,
+    Candidate,
+    compiled,
+    impls_of,
+    sample,
+    without_sync,
+)
+from mutation_rules import Mutation, equivalent  # noqa: E402
+
 ROOT = HERE.parent
 CORPUS = ROOT.parent / "shared" / "corpus" / "akg"
 OWN = (
@@ -81,40 +77,17 @@ OWN = (
     *sorted((ROOT / "tests/snapshot/graphs").glob("*.json")),
 )
 MAX_ELEMENTS = 4096
-#: Bits of the tiling key below the number of the mutant.
-_KEY_BITS = 12
 _SCHEDULES = (0, 1, 2, 3, 4)
+#: Seeds of data for which comparisons are close (for an input of one element they take turns), and of other data.
+_BALANCED = range(16)
+_MORE = range(100, 104)
+#: Beside numbers around 1, such as are near the constants by which a division by zero is avoided.
+_SMALL = 2.0**-20
+#: Half of what numbers rise or fall by over a tensor, in other data: Exp of a part of it is 0.
+_SPREAD = 1000.0
 #: Launches after the twin's first finding in which an output may still show a difference.
 _PATIENCE = 16
-_LIMIT_S = 30.0
-_ENTRY = 'extern "C" __global__'
-
-#: Order of pipes, cores and buffers.
-SYNCHRONISATION = (
-    *("delete-pair", "early-pair", "delete-enque", "delete-deque", "delete-sync", "weaken-sync"),
-    *("delete-barrier", "weaken-barrier", "delete-syncall", "delete-free", "early-free"),
-)
-#: Where data go and how much of them.
-MEMORY = (
-    *("gm-offset", "ub-offset", "dma-length", "dma-count", "dma-gap", "call-count", "drop-tail"),
-    *("loop-extent", "shrink-buffer"),
-)
-#: What is computed.
-COMPUTATION = ("swap-operands", "delete-copy-in", "delete-copy-out", "delete-call")
-KINDS = (*SYNCHRONISATION, *MEMORY, *COMPUTATION)
-
-
-# mutants --------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A changed kernel: a changed template, or (``fn`` None) a dispatch without its ``sync``-th SyncAll."""
-
-    kind: str
-    text: str
-    impl: ImplGraph | None
-    original: KernelFn | None
-    fn: KernelFn | None
-    sync: int = -1
+_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +95,7 @@ class Row:
     """What became of a mutant.
 
     ``state``: killed, equivalent, survived, rejected (it does not compile) or unreached (no tiling that was tried takes
-    the template).
+    the template).  ``rule`` says why it is equivalent; for one that is killed, which rule is wrong.
     """
 
     kernel: str
@@ -136,142 +109,6 @@ class Row:
     static: bool | None = None
     static_checks: tuple[str, ...] = ()
     rule: str = ""
-
-
-def candidates(built: api.BuildResult) -> Iterator[Candidate]:
-    """All mutants of a kernel, by template."""
-    tensors = parameter_names(built.graph)
-    for impl in _impls(built):
-        fn = run_passes(lower_kernel(impl, tensors, built.target))
-        for m in mutants(fn, tuple(k for k in CLASSES if k in KINDS)):
-            yield Candidate(m.kind, m.text, impl, fn, m.fn)
-        for kind, text, body in _moves(fn.body):
-            yield Candidate(kind, text, impl, fn, replace(fn, body=body))
-    for i in range(_kernel_text(built).count("  SyncAll();\n")):
-        yield Candidate("delete-syncall", f"without SyncAll {i} of the entry", None, None, None, i)
-
-
-def _impls(built: api.BuildResult) -> list[ImplGraph]:
-    return list({i.name: i for r in built.schedule for g in r.groups for i in g.impls}.values())
-
-
-def _moves(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, ...]]]:
-    """Changes of more than one statement, and weaker forms of one: (class, text, changed body)."""
-    for i, s in enumerate(body):
-        if isinstance(s, For):
-            for kind, text, inner in _moves(s.body):
-                yield kind, text, (*body[:i], replace(s, body=inner), *body[i + 1 :])
-        elif isinstance(s, EnQue):
-            after = body[i + 1] if i + 1 < len(body) else None
-            if isinstance(after, DeQue) and after.local == s.local:
-                rest = (*body[:i], *body[i + 2 :])
-                yield "delete-pair", f"without EnQue and DeQue of {s.local}", rest
-                at = _before(body, i, s.local)
-                if at is not None:
-                    moved = (*body[:at], s, after, *body[at:i], *body[i + 2 :])
-                    yield "early-pair", f"EnQue and DeQue of {s.local} one call earlier", moved
-        elif isinstance(s, Free):
-            at = _before(body, i, s.local)
-            if at is not None:
-                moved = (*body[:at], s, *body[at:i], *body[i + 1 :])
-                yield "early-free", f"{s.local} is freed before its last use", moved
-        elif isinstance(s, Sync):
-            source, _, target = s.event.partition("_")
-            changed = (*body[:i], Sync(f"{target}_{source}"), *body[i + 1 :])
-            yield "weaken-sync", f"{target}_{source} for {s.event}", changed
-        elif isinstance(s, Barrier):
-            changed = (*body[:i], Barrier("PIPE_MTE2"), *body[i + 1 :])
-            yield "weaken-barrier", f"PIPE_MTE2 for the barrier {_place(body, i)}", changed
-
-
-def _before(body: tuple[Stmt, ...], i: int, local: str) -> int | None:
-    """Index of the last statement before ``i`` that touches the tensor."""
-    for k in range(i - 1, -1, -1):
-        if local in _touched(body[k]):
-            return k
-    return None
-
-
-def _touched(s: Stmt) -> tuple[str, ...]:
-    if isinstance(s, CopyIn | CopyOut | ScalarRead):
-        return (s.local,)
-    if isinstance(s, Call):
-        return (*s.writes, *s.reads)
-    if isinstance(s, For):
-        return tuple(x for inner in s.body for x in _touched(inner))
-    return ()
-
-
-def _place(body: tuple[Stmt, ...], i: int) -> str:
-    after = next((x for x in body[i + 1 :] if not isinstance(x, Comment)), None)
-    return f"before {after.api} to {after.writes[0]}" if isinstance(after, Call) else f"at {i}"
-
-
-def sample(built: api.BuildResult, kinds: Sequence[str], most: int, seed: int) -> list[Candidate]:
-    """At most ``most`` mutants of each class, in a fixed order."""
-    groups: dict[str, list[Candidate]] = {k: [] for k in kinds}
-    for c in candidates(built):
-        if c.kind in groups:
-            groups[c.kind].append(c)
-    out: list[Candidate] = []
-    for kind, found in groups.items():
-        rng = random.Random(f"{seed}:{built.name}:{kind}")
-        chosen = (
-            range(len(found)) if len(found) <= most else sorted(rng.sample(range(len(found)), most))
-        )
-        out += [found[i] for i in chosen]
-    return out
-
-
-# one library ----------------------------------------------------------------------------------
-def _kernel_text(built: api.BuildResult) -> str:
-    return built.files[_kernel_path(built)]
-
-
-def _kernel_path(built: api.BuildResult) -> str:
-    return f"device/{built.name}_kernel.cpp"
-
-
-def library_text(built: api.BuildResult, chosen: Sequence[Candidate]) -> str:
-    """The kernel file with every mutant; mutant ``k`` runs for tiling keys with ``k + 1`` in the upper bits."""
-    functions, entry = _kernel_text(built).split(_ENTRY)
-    head, brace, rest = entry.partition(") {\n")
-    task, newline, dispatch = rest.partition("\n")
-    assert "KERNEL_TASK_TYPE_DEFAULT" in task
-    body = dispatch[: dispatch.rindex("}")].replace(
-        "t.tiling_key ==", f"(t.tiling_key & {(1 << _KEY_BITS) - 1}u) =="
-    )
-    added, cases = [], []
-    for k, c in enumerate(chosen):
-        own = body
-        if c.fn is not None:
-            name = f"{c.fn.name}_m{k}"
-            added.append(emit_function(replace(c.fn, name=name)))
-            own = re.sub(rf"\b{c.fn.name}\(", f"{name}(", own)
-        else:
-            parts = own.split("  SyncAll();\n")
-            at = c.sync + 1
-            own = (
-                "  SyncAll();\n".join(parts[:at])
-                + "  SyncAll();\n".join(["", *parts[at:]])[len("  SyncAll();\n") :]
-            )
-        cases.append(f"  if (t.tiling_key >> {_KEY_BITS} == {k + 1}u) {{\n{own}  return;\n  }}\n")
-    return "".join(
-        (functions, "\n".join(added), "\n", _ENTRY, head, brace, task, newline, *cases, body, "}\n")
-    )
-
-
-def compiled(built: api.BuildResult, chosen: Sequence[Candidate]) -> list[tuple[Path | None, int]]:
-    """For every mutant the library that holds it and its number there; None if it does not compile."""
-    files = {**built.files, _kernel_path(built): library_text(built, chosen)}
-    try:
-        path = compile_kernel(files, built.name, opt="-O0", checked=True)
-    except AutofuseError:
-        if len(chosen) <= 1:
-            return [(None, 0)] * len(chosen)
-        half = len(chosen) // 2
-        return [*compiled(built, chosen[:half]), *compiled(built, chosen[half:])]
-    return [(path, k) for k in range(len(chosen))]
 
 
 #: Tiling key, limit on cores, and (unless 0) block_dim with values of the tiling data by their place.
@@ -296,7 +133,7 @@ class _Library:
     def tiling(self, symbols: Sequence[int], key: int | None = None, cores: int = 0) -> Tiling:
         t = self.inner.tiling(symbols, key, cores)
         data = bytearray(t.data)
-        data[:4] = (t.key | self.mutant << _KEY_BITS).to_bytes(4, "little")
+        data[:4] = (t.key | self.mutant << KEY_BITS).to_bytes(4, "little")
         block_dim, values = self.forced
         if block_dim:
             data[4:8] = block_dim.to_bytes(4, "little")
@@ -334,9 +171,64 @@ def _state(library: str, payload: str) -> _State:
     kernel.library = wrapped  # type: ignore[assignment]
     data = []
     for i, (symbols, ways) in enumerate(zip(sizes, variants, strict=True)):
-        inputs = random_inputs(graph, symbols, i)
-        data.append((symbols, inputs, evaluate(graph, inputs, symbols), ways))
+        close = (balanced_inputs(graph, symbols, seed) for seed in _BALANCED)
+        more = (random_inputs(graph, symbols, seed) for seed in _MORE)
+        exact = _exact_inputs(graph, symbols, i)
+        small = _small_inputs(graph, symbols, i)
+        given = (
+            random_inputs(graph, symbols, i),
+            *exact,
+            *_extremes(graph, symbols, i),
+            *close,
+            small,
+            *more,
+        )
+        chosen = [x for x in given if x is not None]
+        data += [(symbols, x, evaluate(graph, x, symbols), ways) for x in chosen]
     return _State(graph, kernel, wrapped, data)
+
+
+def _small_inputs(graph: FusionGraph, symbols: dict[str, int], seed: int) -> dict[str, Any]:
+    inputs = random_inputs(graph, symbols, seed)
+    for name, x in inputs.items():
+        if graph.tensors[name].dtype.name == "float32":
+            x *= np.float32(_SMALL)
+    return inputs
+
+
+def _exact_inputs(graph: FusionGraph, symbols: dict[str, int], seed: int) -> list[dict[str, Any]]:
+    """Small integers and quarters, of which sums are exact: one element less in a long sum shows."""
+    types = {lookup(n.op).compute_type for n in graph.nodes}
+    if "reduce" not in types or "gather" in types:
+        return []
+    inputs = random_inputs(graph, symbols, seed)
+    for name, x in inputs.items():
+        if x.dtype.kind == "i":
+            inputs[name] = (x % 7 + 1).astype(x.dtype)
+        elif x.dtype.kind == "f":
+            inputs[name] = (np.rint(x * 4) / 4).astype(x.dtype)
+    return [inputs]
+
+
+def _extremes(graph: FusionGraph, symbols: dict[str, int], seed: int) -> list[dict[str, Any]]:
+    """Inputs all below 0, all above, and falling or rising from row to row.
+
+    A maximum or minimum of many random numbers is far from 0 and nearly the same for every row; an accumulator that
+    starts with 0, or with what the row before left, would not show.
+    """
+    if not any(n.op.endswith(("ReduceMax", "ReduceMin", "Softmax")) for n in graph.nodes):
+        return []
+    out = []
+    for sign in (-1, 1):
+        inputs = random_inputs(graph, symbols, seed)
+        numbers = {n: x for n, x in inputs.items() if x.dtype.kind in "fi"}
+        out.append({**inputs, **{n: (sign * abs(x)).astype(x.dtype) for n, x in numbers.items()}})
+        falling = dict(inputs)
+        for n, x in numbers.items():
+            line = np.linspace(-sign, sign, x.size).reshape(x.shape)
+            falling[n] = (x + _SPREAD * line).astype(x.dtype)
+        out.append(falling)
+    return out
 
 
 def run_job(item: dict[str, Any]) -> dict[str, Any]:
@@ -385,13 +277,13 @@ def variants_of(built: api.BuildResult, sizes: Sequence[dict[str, int]]) -> list
         found: list[_Variant] = []
         for key, choice in enumerate(tiling_keys(built.schedule)):
             found += [(key, 0, 0, {}), (key, 1, 0, {}), (key, 2, 0, {})]
-            tiles = [legal_tiles(i, symbols) for i in choice]
+            tiles = [legal_tiles(i, symbols, most=8) for i in choice]
             for n in range(2 * max(map(len, tiles)) if all(tiles) else 0):
                 values: dict[str, int] = {}
                 block_dim = 1
                 for impl, legal in zip(choice, tiles, strict=True):
                     spec, tile = impl.tiling, legal[n % len(legal)]
-                    count = -(-spec.extent.evaluate(symbols) // tile) * spec.outer.evaluate(symbols)
+                    count = spec.tiles.evaluate({**symbols, spec.tile_size: tile})
                     per_core = _per_core(count, n, n // len(legal))
                     block_dim = max(block_dim, -(-count // per_core))
                     values |= {spec.tile_size: tile, spec.block_size: per_core}
@@ -424,8 +316,6 @@ def rows_of(
     Raises:
         AutofuseError: the kernel itself fails.
     """
-    import mutation_rules
-
     bindings = shapes_for(built.graph, sizes, 0, max_elements=MAX_ELEMENTS)
     parts = (built.graph, bindings, variants_of(built, bindings))
     kernel = base64.b64encode(pickle.dumps(parts)).decode()
@@ -445,13 +335,7 @@ def rows_of(
         if path is None:
             yield row
             continue
-        if c.fn is not None and c.impl is not None:
-            found = verify_kernel(c.fn, c.impl, built.graph, built.target)
-            errors = [d for d in found if d.severity == "error"]
-            checks = sorted(
-                {n.removeprefix("check ") for d in errors for n in d.notes if n[:6] == "check "}
-            )
-            row = replace(row, static=bool(errors), static_checks=tuple(checks))
+        row = _with_static(row, c, built)
         reach = [
             k
             for k, choice in enumerate(keys)
@@ -467,13 +351,40 @@ def rows_of(
             row = replace(row, codes=tuple(v["codes"]), differs=v["differs"])
         else:
             row = replace(row, lost=outcome.diagnostics[0].message)
+        if c.fn is not None and c.original is not None and c.impl is not None:
+            others = _cores_of_others(built, c.impl)
+            change = Mutation(c.kind, c.original, c.fn, c.impl, built.target, others)
+            row = replace(row, rule=equivalent(change))
         if row.codes or row.differs or row.lost:
             yield replace(row, state="killed")
-            continue
-        rule = ""
-        if c.fn is not None and c.original is not None and c.impl is not None:
-            rule = mutation_rules.equivalent(c.kind, c.original, c.fn, c.impl)
-        yield replace(row, state="equivalent" if rule else "survived", rule=rule)
+        else:
+            yield replace(row, state="equivalent" if row.rule else "survived")
+
+
+def _cores_of_others(built: api.BuildResult, impl: ImplGraph) -> int | None:
+    """Tiles that the other groups have at most; None if that depends on symbols."""
+    counts = [0]
+    for other in (i for r in built.schedule for g in r.groups for i in g.impls):
+        if (other.result, other.group) != (impl.result, impl.group):
+            spec = other.tiling
+            longest = spec.longest.as_int()
+            shortest = const(max(min(spec.granule, longest or 0), 1))
+            tiles = spec.tiles.substitute({spec.tile_size: shortest}).as_int()
+            if longest is None or tiles is None:
+                return None
+            counts.append(tiles)
+    return max(counts)
+
+
+def _with_static(row: Row, c: Candidate, built: api.BuildResult) -> Row:
+    """With what the static verifier says."""
+    if c.fn is not None and c.impl is not None:
+        found = verify_kernel(c.fn, c.impl, built.graph, built.target)
+    else:
+        found = verify_schedule(built.graph, without_sync(built, c.sync), built.target)
+    errors = [d for d in found if d.severity == "error"]
+    notes = {n.removeprefix("check ") for d in errors for n in d.notes if n.startswith("check ")}
+    return replace(row, static=bool(errors), static_checks=tuple(sorted(notes)))
 
 
 # graphs ---------------------------------------------------------------------------------------
@@ -496,13 +407,42 @@ def choose(folder: Path, count: int, seed: int) -> list[FusionGraph]:
         signature = (frozenset(ops.items()), frozenset(ranks.items()))
         if signature not in seen and len(graph.nodes) <= 40:
             seen.add(signature)
-            classes.setdefault(classes_of(graph, p), []).append(graph)
-    left = [classes[k] for k in sorted(classes)]
+            classes.setdefault((*classes_of(graph, p), *_reduced(graph)), []).append(graph)
+    keys = sorted(classes)
+    random.Random(seed).shuffle(keys)
+    left = [classes[k] for k in _various_first(keys)]
     while len(graphs) < count and any(left):
         for found in left:
             if found and len(graphs) < count:
                 graphs.append(found.pop(0))
     return graphs[:count]
+
+
+def _various_first(keys: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The same, those first that have what none before them has."""
+    out: list[tuple[str, ...]] = []
+    seen: set[str] = set()
+    rest = list(keys)
+    while rest:
+        best = max(rest, key=lambda k: len(set(k) - seen))
+        rest.remove(best)
+        out.append(best)
+        seen.update(best)
+    return out
+
+
+def _reduced(graph: FusionGraph) -> tuple[str, ...]:
+    """Which axes the reductions of a graph keep and reduce, such as ``ReduceSum RAR``."""
+    found = set()
+    for n in graph.nodes:
+        if lookup(n.op).compute_type == "reduce" and isinstance(n.inputs[0], str):
+            rank = len(graph.tensors[n.inputs[0]].shape)
+            axes = n.attrs.get("axes") or range(rank)
+            assert isinstance(axes, Iterable)
+            gone = {a % rank for a in axes}
+            kept = (key for key, _ in groupby("R" if i in gone else "A" for i in range(rank)))
+            found.add(f"{n.op} {''.join(kept)}")
+    return tuple(sorted(found))
 
 
 # report ---------------------------------------------------------------------------------------
@@ -560,12 +500,14 @@ def main(argv: list[str] | None = None) -> int:
     rows: list[Row] = []
     failed: dict[str, str] = {}
     families: Counter[str] = Counter()
+    synced = 0
     with tempfile.TemporaryDirectory(prefix="autofuse-mutation-") as cache, worker_pool() as pool:
         os.environ.update(environment(cache))
         for i, graph in enumerate(graphs):
             try:
                 built = api.build(shrink(graph, MAX_ELEMENTS))
-                families.update({family(x.name, built.name) for x in _impls(built)})
+                families.update({family(x) for x in impls_of(built)})
+                synced += any(g.sync_before for r in built.schedule for g in r.groups)
                 chosen = sample(built, args.kinds or KINDS, args.per_class, args.seed)
                 for row in rows_of(built, chosen, pool):
                     rows.append(row)
@@ -577,6 +519,7 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{i + 1} of {len(graphs)}: {graph.name}, {len(rows)} mutants", file=sys.stderr)
     found = table(rows)
     survivors = [r for r in rows if r.state == "survived"]
+    wrong = [r for r in rows if r.rule and r.state == "killed"]
     rules = Counter(r.rule for r in rows if r.rule)
     codes = Counter(c for r in rows for c in r.codes)
     seconds = time.perf_counter() - start
@@ -587,10 +530,12 @@ def main(argv: list[str] | None = None) -> int:
             "kernels": len(graphs),
             "failed": failed,
             "families": families,
+            "synced": synced,
             "seconds": seconds,
             "table": found,
             "codes": codes,
             "rules": rules,
+            "wrong_rules": Counter(r.rule for r in wrong),
             "rows": [asdict(r) for r in rows],
         }
         print(json.dumps(report, indent=1))
@@ -598,21 +543,24 @@ def main(argv: list[str] | None = None) -> int:
         if found:
             print_table(found)
         print(f"\n{len(graphs)} kernels, seed {args.seed}, {seconds:.0f} s")
-        print(f"templates: {dict(families)}\nfindings: {dict(codes.most_common())}")
+        print(f"kernels with template: {dict(families.most_common())}, with SyncAll: {synced}")
+        print(f"findings: {dict(codes.most_common())}")
         for state in ("rejected", "unreached"):
             print(f"{state}: {sum(r.state == state for r in rows)}")
         for rule, n in rules.most_common():
             print(f"equivalent: {n:4} {rule}")
         for r in survivors:
             print(f"SURVIVED {r.kernel} {r.function} {r.kind}: {r.text} (static: {r.static})")
+        for r in wrong:
+            print(f"WRONG RULE {r.rule}: {r.kernel} {r.function} {r.kind}: {r.text}")
         for name, message in failed.items():
             print(f"FAILED {name}: {message}")
-    return 1 if survivors or failed else 0
+    return 1 if survivors or wrong or failed else 0
 
 
-def family(impl: str, graph: str) -> str:
-    """``row`` of ``g_0_row_0_nil``."""
-    return impl.removeprefix(f"{graph}_").split("_")[1]
+def family(impl: ImplGraph) -> str:
+    """The template family with its variant, such as ``row_unaligned``."""
+    return f"{impl.template}_{impl.suffix}" if impl.suffix else impl.template
 
 
 def environment(cache: str) -> dict[str, str]:
@@ -633,5 +581,4 @@ def worker_pool() -> WorkerPool:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(HERE))
     sys.exit(main())

@@ -1,352 +1,401 @@
 """Mutants that mean the same as the kernel they come from: the only rules by which a survivor is excused.
 
-Each rule is an argument about one pattern and names the mutants it takes as narrowly as it can.  A mutant that the
-twin or a comparison kills is never looked at here.
+Each rule is an argument about one pattern and names the mutants it takes as narrowly as it can.  Rules are asked about
+every mutant; one that holds for a mutant which something kills is wrong, and ``mutation.py`` says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from mutation_change import (
+    Mutation,
+    actual_size,
+    axis_name,
+    calls_of,
+    change_of,
+    count_change,
+    has_one_tile,
+    one_step,
+    statements,
+    tile_lengths,
+)
+from mutation_order import (
+    barrier_inside,
+    before_a_read,
+    for_the_scalar_unit,
+    one_iteration,
+    ordered_by_another_pair,
+)
 
 from autofuse.codegen.kernel_ir import (
     Alloc,
-    Barrier,
     Call,
     CopyIn,
+    CopyOut,
     Count,
-    DeQue,
-    EnQue,
+    EnumArg,
     For,
     Free,
     GetBuf,
     InitBuffer,
     KernelFn,
     Let,
-    QueueDecl,
     ScalarRead,
     Stmt,
-    Sync,
 )
-from autofuse.implgraph.graph import AxisType, ImplGraph, Position
+from autofuse.codegen.verification.model import Kernel
+from autofuse.codegen.verification.ranges import calls_cover_the_tile, calls_fit_their_buffers
+from autofuse.implgraph.expr import ONE, ZERO, Expr, const, sym
+from autofuse.implgraph.graph import AxisType, ImplGraph
 
-__all__ = ["RULES", "equivalent"]
+__all__ = ["RULES", "Mutation", "equivalent"]
 
 _COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min", "And", "Or"})
-#: Calls that compute every element from the elements at its place.
+_EQUALITY = frozenset({EnumArg("CMPMODE::EQ"), EnumArg("CMPMODE::NE")})
+#: Calls that compute every element from the elements at its place, or from a scalar.
 _ELEMENTWISE = frozenset(
-    {"Abs", "Add", "Adds", "Cast", "Div", "Exp", "Ln", "Max", "Maxs", "Min", "Mins", "Mul", "Muls"}
-    | {"Reciprocal", "Relu", "Rsqrt", "Sqrt", "Sub"}
+    {"Abs", "Add", "Adds", "Cast", "Div", "Duplicate", "Exp", "Ln", "Max", "Maxs", "Min", "Mins"}
+    | {"Mul", "Muls", "Reciprocal", "Relu", "Rsqrt", "Sqrt", "Sub"}
 )
+#: Reductions that the chip has for a row of half or float.
+_WHOLE = tuple(f"autofuse::ReduceInner<autofuse::{op}Of>" for op in ("Sum", "Max", "Min"))
 
 
-def equivalent(kind: str, fn: KernelFn, mutant: KernelFn, impl: ImplGraph) -> str:
+def equivalent(m: Mutation) -> str:
     """The name of the rule that shows the mutant to mean the same; empty if there is none."""
     for name, (kinds, rule) in RULES.items():
-        if kind in kinds and rule(fn, mutant, impl):
+        if m.kind in kinds and rule(m):
             return name
     return ""
 
 
-def _commutes(fn: KernelFn, mutant: KernelFn, impl: ImplGraph) -> bool:
-    """The operands of a call that takes them in either order, bit for bit."""
-    del impl
-    old, new = _change(fn, mutant)
-    return isinstance(old, Call) and isinstance(new, Call) and old.api in _COMMUTATIVE
+# computation ----------------------------------------------------------------------------------
+def _commutes(m: Mutation) -> bool:
+    """The operands of a call that takes them in either order; a comparison does if it asks whether they are equal."""
+    old, new = change_of(m)
+    if not isinstance(old, Call) or not isinstance(new, Call):
+        return False
+    return old.api in _COMMUTATIVE or (old.api == "Compare" and not _EQUALITY.isdisjoint(old.args))
 
 
-def _spare_buffer(fn: KernelFn, mutant: KernelFn, impl: ImplGraph) -> bool:
+# order ----------------------------------------------------------------------------------------
+def _pitch_of_one_row(m: Mutation) -> bool:
+    """The distance of rows in ``ReduceInner``, where there is one row, whatever the tile.
+
+    The function goes to row ``r`` at ``r * pitch`` and has scratch space by the length of a row, not by the distance.
+    """
+    old, _, after = count_change(m)
+    if old is None or not old.api.startswith("autofuse::ReduceInner<"):
+        return False
+    new = change_of(m)[1]
+    assert isinstance(new, Call)
+    counts = [a.value for a in old.args if isinstance(a, Count)]
+    if [a.value for a in new.args if isinstance(a, Count)] != [*counts[:2], after]:
+        return False
+    if counts[0] == ONE and after == counts[2] + 32:
+        return True
+    lengths = tile_lengths(m.impl) if m.impl.tiling.longest.is_const else set()
+    places = (after.substitute({m.impl.tiling.tile_size: const(t)}).as_int() for t in lengths)
+    far = all(p is not None and p > 0 for p in places)
+    return counts[0] == ONE and bool(lengths) and far
+
+
+def _scratch_of_short_rows(m: Mutation) -> bool:
+    """Scratch space of ``ReduceInner`` where a row is at most 256 bytes, whatever the tile.
+
+    The chip reduces such a row of half or float to its sum, maximum or minimum in one instruction: nothing is folded.
+    """
+    old, new = change_of(m)
+    if not isinstance(old, InitBuffer) or not isinstance(new, InitBuffer) or new.buf_num:
+        return False
+    if any(not old.api.startswith(_WHOLE) for old in _scratched(m, old.name)):
+        return False
+    longest = m.impl.tiling.longest.as_int()
+    if longest is None or new.nbytes == ZERO:
+        return False
+    tile = dict.fromkeys((actual_size(m.impl), m.impl.tiling.tile_size), longest)
+    size = {s.local: s.dtype for s in statements(m.fn.body) if isinstance(s, Alloc | GetBuf)}
+    for call in _scratched(m, old.name):
+        n = [a.value for a in call.args if isinstance(a, Count)][1].substitute(tile).as_int()
+        dtype = size[call.writes[0]]
+        if n is None or dtype.kind != "f" or n * dtype.itemsize > 256:
+            return False
+    here = {s.local for s in statements(m.fn.body) if isinstance(s, GetBuf) and s.buf == old.name}
+    used = {x for c in calls_of(m.fn.body) for x in (*c.writes, *c.reads)} & here
+    return used <= {c.writes[1] for c in _scratched(m, old.name)}
+
+
+def _scratched(m: Mutation, buffer: str) -> list[Call]:
+    """The calls that have scratch space in a buffer."""
+    here = {s.local for s in statements(m.fn.body) if isinstance(s, GetBuf) and s.buf == buffer}
+    return [c for c in calls_of(m.fn.body) if not here.isdisjoint(c.writes[1:])]
+
+
+# lengths --------------------------------------------------------------------------------------
+def _behind_the_end(m: Mutation) -> bool:
+    """One element more, for which every operand has room in its buffer, whatever the tile.
+
+    A buffer holds one tensor at a time, from its start, so behind the end of a tensor are no data.  Calls compute the
+    elements of a tensor from elements of tensors, and copies to GM leave out what is behind the end: nobody sees it.
+    ``TransposeRows`` of one matrix makes a column more into a row behind the others.
+    ``BroadcastInner`` with a row more makes the others as before; with a longer row it does if there is one row.
+    """
+    old, before, after = count_change(m)
+    if old is None or after != before + 1:
+        return False
+    new = change_of(m)[1]
+    touched: tuple[str, ...] = (*old.reads, *old.writes)
+    if old.api == "autofuse::BroadcastInner":
+        rows, _ = (a.value for a in old.args if isinstance(a, Count))
+        if rows not in (before, ONE):
+            return False
+        # Of a row that is longer, the result alone; a row more has to fit as a whole.
+        touched = () if rows == before else old.writes[:1]
+    elif old.api == "autofuse::TransposeRows":
+        counts = [a.value for a in old.args if isinstance(a, Count)]
+        changed = (
+            [a.value for a in new.args if isinstance(a, Count)] if isinstance(new, Call) else []
+        )
+        if counts[0] != ONE or changed != [*counts[:2], after, *counts[3:]]:
+            return False
+        touched = ()
+    elif old.api not in _ELEMENTWISE:
+        return False
+    if touched and _end_in_their_last_block(m, touched, before):
+        return True
+    return not list(calls_fit_their_buffers(_kernel(m)))
+
+
+def _end_in_their_last_block(m: Mutation, tensors: tuple[str, ...], count: Expr) -> bool:
+    """All are one tile of fixed length, or one element, and have room for another one in their last 32 bytes."""
+    spec = m.impl.tiling
+    extent, longest = spec.extent.as_int(), spec.longest.as_int()
+    tile: dict[str, int] = {}
+    if extent is not None and longest is not None and has_one_tile(m.impl):
+        tile = {actual_size(m.impl): extent, spec.tile_size: longest}
+    n = count.substitute(tile).as_int()
+    if n is None:
+        return False
+    size = {
+        s.local: s.dtype.itemsize for s in statements(m.fn.body) if isinstance(s, Alloc | GetBuf)
+    }
+    return all(n * size[x] % 32 for x in tensors)
+
+
+def _bits_to_spare(m: Mutation) -> bool:
+    """A word less of a mask, where the words that are left have a bit for every element, whatever the tile."""
+    old, before, after = count_change(m)
+    if old is None or old.api not in ("And", "Or", "Not") or after != before - 1:
+        return False
+    made = next((n for n in m.impl.nodes if f"{n.name}_local" == old.writes[0]), None)
+    if made is None or made.y.dtype.kind != "m":
+        return False
+    return not list(calls_cover_the_tile(_kernel(m)))
+
+
+def _kernel(m: Mutation) -> Kernel:
+    return Kernel(m.mutant, m.impl, None, m.target)
+
+
+def _between_rows(m: Mutation) -> bool:
+    """One element less, where rows are padded and the last element is padding behind the last row.
+
+    The call computes whole rows, so the element that is left out is the last one of a row; the row of its result is
+    shorter than the distance to the next one.
+    """
+    old, before, after = count_change(m)
+    if old is None or old.api not in _ELEMENTWISE or after != before - 1:
+        return False
+    made = next((n for n in m.impl.nodes if f"{n.name}_local" == old.writes[0]), None)
+    if made is None or len(made.y.vectorized_axis) < 2 or made.y.vectorized_strides[-1] != 1:
+        return False
+    sizes = {a.id: a.size.as_int() for a in m.impl.axes}
+    row, pitch = sizes[made.y.vectorized_axis[-1]], made.y.vectorized_strides[-2].as_int()
+    outer = math.prod(sizes[a] or 0 for a in made.y.vectorized_axis[1:-1])
+    if row is None or pitch is None or row >= pitch or not outer:
+        return False
+    first = made.y.vectorized_axis[0]
+    lengths = [const(sizes[first] or 0)]
+    if first == m.impl.tile(AxisType.TILE_IN).id:
+        lengths = [sym(actual_size(m.impl)), sym(m.impl.tiling.tile_size)]
+    return before in [rows * outer * pitch for rows in lengths]
+
+
+def _no_short_tile(m: Mutation) -> bool:
+    """The length of the last tile, where it is never less than that of the others.
+
+    The tiled axis has a fixed size.  There is one tile and the length becomes what is left of the axis, or all tiles
+    divide the axis and the length becomes that of a tile.
+    """
+    old, new = change_of(m)
+    extent = m.impl.tiling.extent.as_int()
+    if not isinstance(old, Let) or not isinstance(new, Let) or extent is None:
+        return False
+    if old.name != actual_size(m.impl):
+        return False
+    if str(new.value) == m.impl.tiling.tile_size:
+        return all(extent % t == 0 for t in tile_lengths(m.impl))
+    return has_one_tile(m.impl)
+
+
+def _no_short_share(m: Mutation) -> bool:
+    """The tiles of the last core, where they are never fewer than those of the others.
+
+    The number of tiles is fixed.  Without the limit that a core takes, there is one tile.  Without the limit that
+    tiles are left, the number is a multiple of what a core takes, however much that is and however long the tiles, and
+    no core comes for the sake of another group; or there is one tile too many, which starts at the end of the axis and
+    has no work.
+    """
+    old, new = change_of(m)
+    spec = m.impl.tiling
+    extent, outer = spec.extent.as_int(), spec.outer.as_int()
+    if not isinstance(old, Let) or not isinstance(new, Let) or extent is None or outer is None:
+        return False
+    if old.name != f"{axis_name(m.impl, AxisType.BLOCK_IN)}_loop_size":
+        return False
+    counts = {
+        t: spec.tiles.substitute({spec.tile_size: const(t)}).as_int() or 0
+        for t in tile_lengths(m.impl)
+    }
+    if str(new.value) != spec.block_size:
+        return set(counts.values()) == {1}
+    if m.others is None:
+        return False
+    idle = outer == 1 and not spec.reduce_tiles and _idle_at_the_end(m.fn, m.impl)
+    for t, n in counts.items():
+        for share in range(1, n + 1):
+            more = max(-(-n // share), m.others) * share - n
+            if more and not (idle and more == 1 and extent % t == 0):
+                return False
+    return True
+
+
+def _no_work(m: Mutation) -> bool:
+    """An iteration more of the loop over tiles, where there is one tile: the next one starts at the end of the axis.
+
+    Its length is 0, for a tile is as long as the axis.
+    """
+    old, new = change_of(m)
+    if not isinstance(old, For) or not isinstance(new, For) or not calls_of(old.body):
+        return False
+    spec = m.impl.tiling
+    one = has_one_tile(m.impl) and spec.outer.as_int() == 1 and not spec.reduce_tiles
+    return one and new == replace(old, extent=old.extent + 1) and _idle_at_the_end(m.fn, m.impl)
+
+
+def _no_step(m: Mutation) -> bool:
+    """An iteration more of a reduce loop over one tile: the next one starts at the end of the axis, its length is 0.
+
+    Nothing is moved and nothing computed.  A row of half or float is reduced to its maximum or minimum by one
+    instruction, which is documented to do nothing without lanes; its result is as before, and joined once more.
+    """
+    old, new = change_of(m)
+    spec = m.impl.tiling
+    if not isinstance(old, For) or not isinstance(new, For) or not spec.reduce_tiles:
+        return False
+    if not has_one_tile(m.impl) or spec.reduce_outer.as_int() != 1:
+        return False
+    if new != replace(old, extent=old.extent + 1):
+        return False
+    dtypes = {s.local: s.dtype for s in statements(m.fn.body) if isinstance(s, Alloc | GetBuf)}
+    parts, rest = set(), []
+    for s in old.body:
+        if isinstance(s, Call) and s.api.startswith(_WHOLE[1:]) and s.args[3] == Count(ONE):
+            if s.args[4] != Count(sym(actual_size(m.impl))) or dtypes[s.writes[0]].kind != "f":
+                return False
+            parts.add(s.writes[0])
+        elif not (isinstance(s, Call) and s.api in ("Max", "Min") and parts & set(s.reads)):
+            rest.append(s)
+        elif s.writes[0] not in s.reads:
+            return False
+    return bool(parts) and _is_idle(tuple(rest), m.impl)
+
+
+def _idle_at_the_end(fn: KernelFn, impl: ImplGraph) -> bool:
+    """A tile of length 0 moves nothing and computes nothing.
+
+    Copies of blockLen 0 or blockCount 0 and calls of these functions on 0 elements are documented to do nothing; an
+    axis that a loop of copies runs over does not matter then.
+    """
+    loop = fn.body[-1]
+    assert isinstance(loop, For)
+    return _is_idle(loop.body, impl)
+
+
+def _is_idle(body: tuple[Stmt, ...], impl: ImplGraph) -> bool:
+    empty = {actual_size(impl): 0}
+    for s in statements(body):
+        if isinstance(s, ScalarRead):
+            return False
+        sizes: tuple[Expr, ...]
+        if isinstance(s, CopyIn | CopyOut):
+            sizes = (s.block.length, s.block.count)
+        elif isinstance(s, Call):
+            if s.api not in _ELEMENTWISE:
+                return False
+            sizes = tuple(a.value for a in s.args if isinstance(a, Count))
+        else:
+            continue
+        if not any(e.substitute(empty) == 0 for e in sizes):
+            return False
+    return True
+
+
+def _spare_buffer(m: Mutation) -> bool:
     """A queue keeps a buffer for each tensor that is out at one time.
 
     The second buffer of a queue only lets the next iteration begin earlier: every tensor is freed in the iteration
     that took it, so fewer buffers make AllocTensor wait and nothing else.
     """
-    del impl
-    old, new = _change(fn, mutant)
+    old, new = change_of(m)
     if not isinstance(old, InitBuffer) or not isinstance(new, InitBuffer):
         return False
     if new.nbytes != old.nbytes or new.buf_num != old.buf_num - 1:
         return False
-    most = 0
-    for block in _blocks(fn.body):
-        out: set[str] = set()
-        for s in block:
-            if isinstance(s, Alloc) and s.queue == old.name:
-                out.add(s.local)
-                most = max(most, len(out))
-            elif isinstance(s, Free) and s.queue == old.name:
-                out.discard(s.local)
-        if out:
-            return False
-    return 0 < most <= new.buf_num
+    most = _most_out(m.fn.body, old.name, 0)
+    return most is not None and 0 < most <= new.buf_num
 
 
-def _ordered_by_another_pair(fn: KernelFn, mutant: KernelFn, impl: ImplGraph) -> bool:
-    """EnQue and DeQue of a load, where those of a later load come before the first use.
-
-    Copies from GM start in order, and the flag of the later EnQue waits for all of them, so the vector pipe waits
-    for this copy too.  Both queues must be plain VECIN queues, and no call may stand between the two pairs.
-    """
-    del impl
-    plain = {
-        s.name
-        for s in fn.body
-        if isinstance(s, QueueDecl) and not s.copy and s.position is Position.VECIN
-    }
-    for before, after in zip(_blocks(fn.body), _blocks(mutant.body), strict=False):
-        if before == after:
-            continue
-        pairs = [s for s in before if isinstance(s, EnQue)]
-        # The pair that is gone, or not at its place any more.
-        for i, s in enumerate(before):
-            if not isinstance(s, EnQue) or s.queue not in plain or s not in pairs:
-                continue
-            if _without(before, s) != _without(after, s):
-                continue
-            for later in before[i + 2 :]:
-                if isinstance(later, Call | For | Free):
-                    return False
-                if isinstance(later, EnQue) and later.queue in plain:
-                    return True
-            return False
-    return False
-
-
-def _without(block: tuple[Stmt, ...], pair: EnQue) -> list[Stmt]:
-    return [
-        s
-        for s in block
-        if not (isinstance(s, EnQue | DeQue) and s.local == pair.local and s.queue == pair.queue)
-    ]
-
-
-def _barrier_inside(fn: KernelFn, mutant: KernelFn, impl: ImplGraph) -> bool:
-    """The barrier before ``autofuse::BroadcastInner``, which has one between its two parts.
-
-    The first part reads the source and writes the scratch space, the second writes the result.  If no call since the
-    last barrier touches the scratch space or writes the source, only the second part needs what came before to be
-    complete, and the inner barrier stands between them; it does so for everything that follows as well.
-    """
-    del impl
-    bufs = {s.local: s.buf for s in fn.body if isinstance(s, GetBuf)}
-    start = next((i for i, s in enumerate(fn.body) if isinstance(s, For)), len(fn.body))
-    old, new = list(fn.body[:start]), list(mutant.body[:start])
-    if old != new or start == len(fn.body):
-        return False
-    loop, changed = fn.body[start], mutant.body[start]
-    if not isinstance(loop, For) or not isinstance(changed, For):
-        return False
-    for i, s in enumerate(loop.body):
-        if not isinstance(s, Barrier) or _except_barriers(changed.body, i) != loop.body[i + 1 :]:
-            continue
-        call = next((x for x in loop.body[i + 1 :] if isinstance(x, Call)), None)
-        if call is None or call.api != "autofuse::BroadcastInner":
-            return False
-        _, tmp = call.writes
-        # What may have been issued since a barrier: this iteration, the one before, what precedes the loop.
-        before = [*old, *loop.body, *loop.body[:i]]
-        since: list[Call] = []
-        for x in before:
-            if isinstance(x, Barrier):
-                since.clear()
-            elif isinstance(x, Call):
-                since.append(x)
-        if not any(isinstance(x, Barrier) for x in loop.body[:i]):
-            since += [x for x in old if isinstance(x, Call)]
-        place = {bufs.get(x, x) for x in (tmp,)}
-        source = {bufs.get(x, x) for x in call.reads}
-        return not any(
-            place & {bufs.get(x, x) for x in (*c.reads, *c.writes)}
-            or source & {bufs.get(x, x) for x in c.writes}
-            for c in since
-        )
-    return False
-
-
-def _barrier_in_the_loop(fn: KernelFn, mutant: KernelFn, impl: ImplGraph) -> bool:
-    """The barrier right before the loop, where one in the loop comes before any call that needs it.
-
-    No call between the start of the loop and its first barrier touches what a call before the loop wrote, or writes
-    what one read; the first barrier of the loop then orders everything after it.
-    """
-    del impl
-    bufs = {s.local: s.buf for s in fn.body if isinstance(s, GetBuf)}
-    at = next((i for i, s in enumerate(fn.body) if isinstance(s, For) and _calls((s,))), 0)
-    if not at or not isinstance(fn.body[at - 1], Barrier):
-        return False
-    left = mutant.body
-    if len(left) == len(fn.body) and isinstance(left[at - 1], Barrier):
-        left = (*left[: at - 1], *left[at:])
-    loop = fn.body[at]
-    if left != (*fn.body[: at - 1], *fn.body[at:]) or not isinstance(loop, For):
-        return False
-    first = next((i for i, s in enumerate(loop.body) if isinstance(s, Barrier)), None)
-    if first is None:
-        return False
-    early, late = _calls(fn.body[: at - 1]), _calls(loop.body[:first])
-    written = {bufs.get(x, x) for c in early for x in c.writes}
-    read = {bufs.get(x, x) for c in early for x in c.reads}
-    return not any(
-        written & {bufs.get(x, x) for x in (*c.reads, *c.writes)}
-        or read & {bufs.get(x, x) for x in c.writes}
-        for c in late
-    )
-
-
-def _in_the_padding(fn: KernelFn, mutant: KernelFn, impl: ImplGraph) -> bool:
-    """One element more in a call on contiguous tensors, where all of them end inside their last 32 bytes.
-
-    The axis is one tile, so the count is fixed.  Every buffer is a multiple of 32 bytes, the element after the last
-    one is padding in each operand, and copies to GM leave it out.
-    """
-    old, new = _change(fn, mutant)
-    spec = impl.tiling
-    extent = spec.extent.as_int()
-    if not isinstance(old, Call) or not isinstance(new, Call) or old.api not in _ELEMENTWISE:
-        return False
-    if extent is None or extent > spec.granule or not _is_whole(fn, impl):
-        return False
-    counts = [(a.value, b.value) for a, b in _arguments(old, new)]
-    names = {a.type: a.name for a in impl.axes}
-    tile = {f"{names[AxisType.TILE_IN]}_actual_size": extent, spec.tile_size: extent}
-    dtypes = {
-        s.local: s.dtype.itemsize
-        for b in _blocks(fn.body)
-        for s in b
-        if isinstance(s, Alloc | GetBuf)
-    }
-    for before, after in counts:
-        n, more = before.substitute(tile).as_int(), after.substitute(tile).as_int()
-        if n is None or more is None or more != n + 1:
-            return False
-        sizes = [dtypes[x] for x in (*old.reads, *old.writes)]
-        if any(more * size > -(-n * size // 32) * 32 for size in sizes):
-            return False
-    return len(counts) == 1
-
-
-def _arguments(old: Call, new: Call) -> list[tuple[Count, Count]]:
-    return [
-        (a, b)
-        for a, b in zip(old.args, new.args, strict=True)
-        if isinstance(a, Count) and isinstance(b, Count) and a != b
-    ]
-
-
-def _is_whole(fn: KernelFn, impl: ImplGraph) -> bool:
-    """No tensor of the loop has more than the tiled axis in UB."""
-    del fn
-    return all(
-        n.y.vectorized_axis in ((), (next(a.id for a in impl.axes if a.type is AxisType.TILE_IN),))
-        for n in impl.nodes
-        if n.api is not None
-    )
-
-
-def _no_vector_call(fn: KernelFn, mutant: KernelFn, impl: ImplGraph) -> bool:
-    """The sync MTE2_V before the loop, where no vector call touches what was loaded there.
-
-    The scalar unit takes those tensors, behind a sync MTE2_S that the mutant still has.
-    """
-    del impl
-    start = next((i for i, s in enumerate(fn.body) if isinstance(s, For) and _calls((s,))), -1)
-    if start < 0:
-        return False
-    syncs = [s.event for s in fn.body[:start] if isinstance(s, Sync)]
-    left = [s.event for b in _blocks(mutant.body) for s in b if isinstance(s, Sync)]
-    every = [s.event for b in _blocks(fn.body) for s in b if isinstance(s, Sync)]
-    for event in left:
-        if event in every:
-            every.remove(event)
-    loaded = {s.local for b in _blocks(fn.body[:start]) for s in b if isinstance(s, CopyIn)}
-    touched = {x for c in _calls(fn.body) for x in (*c.reads, *c.writes)}
-    gone = every == ["MTE2_V"] and syncs.count("MTE2_V") == 1
-    if not gone or loaded & touched:
-        return False
-    waited = False
-    for s in fn.body[:start]:
-        if isinstance(s, CopyIn | For):
-            waited = False
-        elif isinstance(s, Sync) and s.event == "MTE2_S":
-            waited = True
-        elif isinstance(s, ScalarRead) and s.local in loaded and not waited:
-            return False
-    return waited
-
-
-def _calls(body: tuple[Stmt, ...]) -> list[Call]:
-    return [s for b in _blocks(body) for s in b if isinstance(s, Call)]
-
-
-def _except_barriers(body: tuple[Stmt, ...], i: int) -> tuple[Stmt, ...]:
-    """What follows place ``i``, at which a barrier of another pipe may stand in for the one that is gone."""
-    if i < len(body) and isinstance(body[i], Barrier):
-        return body[i + 1 :]
-    return body[i:]
-
-
-def _no_tail(fn: KernelFn, mutant: KernelFn, impl: ImplGraph) -> bool:
-    """The length of the last tile, or the tiles of the last core, where it is never less than that of the others.
-
-    The tiled axis has a fixed size.  For tiles: there is one, as long as the axis, or all tiles divide the axis and
-    the length becomes that of a tile.  For cores: the number of tiles is a multiple of what a core takes (the number
-    divided by the cores, rounded up), however many cores there are and however long the tiles.
-    """
-    old, new = _change(fn, mutant)
-    spec = impl.tiling
-    extent, outer = spec.extent.as_int(), spec.outer.as_int()
-    if not isinstance(old, Let) or not isinstance(new, Let) or extent is None:
-        return False
-    tiles = {extent, *range(spec.granule, extent + 1, spec.granule)}
-    names = {a.type: a.name for a in impl.axes}
-    if old.name == f"{names[AxisType.TILE_IN]}_actual_size":
-        full = str(new.value) == spec.tile_size
-        return tiles == {extent} or (full and all(extent % t == 0 for t in tiles))
-    if old.name == f"{names[AxisType.BLOCK_IN]}_loop_size" and outer is not None:
-        counts = {-(-extent // t) * outer for t in tiles}
-        shares = {(n, -(-n // cores)) for n in counts for cores in range(1, n + 1)}
-        if str(new.value) == spec.block_size:
-            return all(n % share == 0 for n, share in shares)
-        return counts == {1}
-    return False
-
-
-def _blocks(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
-    yield body
+def _most_out(body: tuple[Stmt, ...], queue: str, before: int) -> int | None:
+    """Most tensors of a queue that are out at one time, of which ``before`` from the start; None: some stay out."""
+    most, out = before, set[str]()
     for s in body:
         if isinstance(s, For):
-            yield from _blocks(s.body)
+            inside = _most_out(s.body, queue, before + len(out))
+            if inside is None:
+                return None
+            most = max(most, inside)
+        elif isinstance(s, Alloc) and s.queue == queue:
+            out.add(s.local)
+            most = max(most, before + len(out))
+        elif isinstance(s, Free) and s.queue == queue:
+            out.discard(s.local)
+    return None if out else most
 
 
-def _change(fn: KernelFn, mutant: KernelFn) -> tuple[Stmt | None, Stmt | None]:
-    """The one statement that was replaced, and by what; None if that is not what happened."""
-    pairs = list(_differences(fn.body, mutant.body))
-    return pairs[0] if len(pairs) == 1 else (None, None)
-
-
-def _differences(
-    a: tuple[Stmt, ...], b: tuple[Stmt, ...]
-) -> Iterator[tuple[Stmt | None, Stmt | None]]:
-    if len(a) != len(b):
-        yield None, None
-        return
-    for x, y in zip(a, b, strict=True):
-        if isinstance(x, For) and isinstance(y, For) and (x.var, x.extent) == (y.var, y.extent):
-            yield from _differences(x.body, y.body)
-        elif x != y:
-            yield x, y
-
-
+# ----------------------------------------------------------------------------------------------
+_Rule: TypeAlias = Callable[[Mutation], bool]
 #: Name of a rule -> the classes it is asked about, and the argument.
-RULES: dict[str, tuple[tuple[str, ...], Callable[[KernelFn, KernelFn, ImplGraph], bool]]] = {
+RULES: dict[str, tuple[tuple[str, ...], _Rule]] = {
     "commutative call": (("swap-operands",), _commutes),
+    "ordered by another pair": (("delete-pair", "early-pair"), ordered_by_another_pair),
+    "loop that runs once": (("delete-barrier", "weaken-barrier", "early-start"), one_iteration),
+    "reduce loop that runs once": (("late-start",), one_step),
+    "pitch of one row": (("reduce-shape",), _pitch_of_one_row),
+    "scratch space of short rows": (("halve-scratch", "shrink-buffer"), _scratch_of_short_rows),
+    "element behind the end": (("call-count",), _behind_the_end),
+    "bits to spare": (("call-count",), _bits_to_spare),
+    "element between rows": (("call-count",), _between_rows),
+    "no short tile": (("drop-tail",), _no_short_tile),
+    "no short share": (("drop-tail",), _no_short_share),
+    "tile without work": (("loop-extent",), _no_work),
+    "step without work": (("loop-extent", "reduce-loop"), _no_step),
+    "barrier inside a call": (("delete-barrier", "weaken-barrier"), barrier_inside),
+    "pair for the scalar unit": (("delete-pair", "early-pair"), for_the_scalar_unit),
+    "pair before a read": (("early-pair",), before_a_read),
     "spare buffer of a queue": (("shrink-buffer",), _spare_buffer),
-    "ordered by the pair of a later load": (
-        ("delete-pair", "early-pair"),
-        _ordered_by_another_pair,
-    ),
-    "barrier inside BroadcastInner": (("delete-barrier", "weaken-barrier"), _barrier_inside),
-    "no vector call on what was loaded": (("delete-sync", "weaken-sync"), _no_vector_call),
-    "barrier in the loop": (("delete-barrier", "weaken-barrier"), _barrier_in_the_loop),
-    "element in the padding": (("call-count",), _in_the_padding),
-    "no tail": (("drop-tail",), _no_tail),
 }

@@ -3,12 +3,12 @@
 :func:`mutants` yields every change of the classes in :data:`CLASSES`, one at a time.  A mutant is a function of the
 same form, so it can be verified statically, emitted, compiled and run.  The order depends on the function alone.
 
-Some mutants are equivalent: a barrier between calls that another barrier separates anyhow, say.  The classes of
-:data:`STRICT` are meant to have none in functions that code generation made.
+Few mutants of functions that code generation made are equivalent: no sync and no barrier is there for nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -27,16 +27,18 @@ from autofuse.codegen.kernel_ir import (
     EnQue,
     For,
     Free,
+    GlobalDecl,
     InitBuffer,
     KernelFn,
     Let,
     LocalArg,
+    Number,
     Stmt,
     Sync,
 )
 from autofuse.implgraph.expr import Expr, Func, const
 
-__all__ = ["CLASSES", "STRICT", "Mutant", "mutants"]
+__all__ = ["CLASSES", "Mutant", "mutants"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +165,46 @@ def _gap(b: DmaBlock, size: int) -> Iterator[tuple[str, DmaBlock]]:
         yield "UB gap +1", replace(b, ub_gap=b.ub_gap + 1)
 
 
+def _gm_base(s: Stmt) -> Iterator[tuple[str, Stmt | None]]:
+    """A parameter, or a piece of the workspace, starts elsewhere."""
+    if isinstance(s, GlobalDecl):
+        for by in (32, -32):
+            yield f"{s.name} {by:+d} bytes", replace(s, offset=s.offset + by)
+
+
 def _elements(s: Stmt) -> Iterator[tuple[str, Stmt | None]]:
+    if isinstance(s, Call) and not _reduces(s):
+        yield from _counts(s, ())
+
+
+def _reduced(s: Stmt) -> Iterator[tuple[str, Stmt | None]]:
+    """``outer`` and ``n`` by one; the pitch, or ``inner``, so that rows stay where a row may start."""
+    if isinstance(s, Call) and _reduces(s):
+        yield from _counts(s, (1, 1, 32))
+
+
+def _reduces(s: Call) -> bool:
+    return s.api.startswith(("autofuse::ReduceInner<", "autofuse::ReduceOuter<"))
+
+
+def _counts(s: Call, steps: tuple[int, ...]) -> Iterator[tuple[str, Stmt | None]]:
+    """Every count by its step, or by one."""
+    places = [(i, a) for i, a in enumerate(s.args) if isinstance(a, Count)]
+    for n, (i, a) in enumerate(places):
+        step = steps[n] if n < len(steps) else 1
+        for by in (step, -step):
+            args = (*s.args[:i], Count(a.value + by), *s.args[i + 1 :])
+            number = f" {n}" if len(places) > 1 else ""
+            yield f"{_short(s)}: count{number} {by:+d}", replace(s, args=args)
+
+
+def _constant(s: Stmt) -> Iterator[tuple[str, Stmt | None]]:
     if isinstance(s, Call):
         for i, a in enumerate(s.args):
-            if isinstance(a, Count):
-                for by in (1, -1):
-                    args = (*s.args[:i], Count(a.value + by), *s.args[i + 1 :])
-                    yield f"{_short(s)}: count {by:+d}", replace(s, args=args)
+            if isinstance(a, Number):
+                other = a.value + (-1 if a.value > 0 else 1) if math.isfinite(a.value) else 0
+                args = (*s.args[:i], Number(other, a.dtype), *s.args[i + 1 :])
+                yield f"{_short(s)}: {other} for {a.value}", replace(s, args=args)
 
 
 def _tail(s: Stmt) -> Iterator[tuple[str, Stmt | None]]:
@@ -225,16 +260,17 @@ CLASSES: dict[str, _Edit] = {
     "delete-copy-in": _delete(CopyIn),
     "delete-copy-out": _delete(CopyOut),
     "delete-call": _delete(Call),
+    "gm-base": _gm_base,
     "gm-offset": _gm_offset,
     "ub-offset": _ub_offset,
     "dma-length": _blocks(_length),
     "dma-count": _blocks(_count),
     "dma-gap": _blocks(_gap),
     "call-count": _elements,
+    "reduce-shape": _reduced,
     "drop-tail": _tail,
     "loop-extent": _loop,
     "shrink-buffer": _buffer,
     "swap-operands": _operands,
+    "change-constant": _constant,
 }
-#: Classes whose mutants are all wrong.
-STRICT: tuple[str, ...] = tuple(k for k in CLASSES if k not in ("delete-barrier", "delete-sync"))

@@ -1,0 +1,247 @@
+"""Rules about the order of pipes: pairs, flags and barriers whose work something else does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mutation_change import (
+    Mutation,
+    actual_size,
+    blocks_of,
+    calls_of,
+    dtypes_of,
+    one_step,
+    one_turn,
+    reads_of,
+    statements,
+    tile_lengths,
+    writes_of,
+)
+
+from autofuse.codegen.kernel_ir import (
+    Alloc,
+    Barrier,
+    Call,
+    Comment,
+    CopyIn,
+    CopyOut,
+    Count,
+    DeQue,
+    EnQue,
+    For,
+    Free,
+    KernelFn,
+    QueueDecl,
+    ScalarRead,
+    Stmt,
+    Sync,
+)
+from autofuse.codegen.passes.barriers import InsertBarriers
+from autofuse.implgraph.expr import Expr, const
+from autofuse.implgraph.graph import ImplGraph, Position
+
+__all__ = [
+    "barrier_inside",
+    "before_a_read",
+    "for_the_scalar_unit",
+    "one_iteration",
+    "ordered_by_another_pair",
+]
+
+_FOLDS = ("autofuse::ReduceInner<", "autofuse::ReduceOuter<")
+
+
+def ordered_by_another_pair(m: Mutation) -> bool:
+    """EnQue and DeQue of a tensor, where a pair of another queue between the same pipes does their work.
+
+    A pipe sets flags in order, each when all it was given before is done.  So if the other EnQue stands behind the
+    last write of this tensor, and the other DeQue before its first read, the reading pipe has waited for this tensor.
+    """
+    pipes = {s.name: (s.copy, s.position) for s in m.fn.body if isinstance(s, QueueDecl)}
+    for before, after in zip(blocks_of(m.fn.body), blocks_of(m.mutant.body), strict=False):
+        if before == after:
+            continue
+        for pair in [s for s in before if isinstance(s, EnQue)]:
+            if _without(before, pair) != _without(after, pair):
+                continue
+            written, read = _span(before, pair.local, pipes[pair.queue])
+            return any(
+                isinstance(s, EnQue)
+                and s != pair
+                and pipes[s.queue] == pipes[pair.queue]
+                and written < i
+                and _dequeued(before, i, s) < read
+                for i, s in enumerate(before)
+            )
+    return False
+
+
+def _without(block: tuple[Stmt, ...], pair: EnQue) -> list[Stmt]:
+    return [
+        s
+        for s in block
+        if not (isinstance(s, EnQue | DeQue) and s.local == pair.local and s.queue == pair.queue)
+    ]
+
+
+def _dequeued(block: tuple[Stmt, ...], i: int, pair: EnQue) -> int:
+    places = range(i, len(block))
+    of = DeQue(pair.local, pair.queue, pair.dtype)
+    return next((k for k in places if block[k] == of), len(block))
+
+
+def _span(block: tuple[Stmt, ...], local: str, queue: tuple[bool, Position]) -> tuple[int, int]:
+    """The places of the last write to a tensor, and of the first read on the other side of its queue."""
+    copy, position = queue
+    loaded = copy or position is Position.VECIN
+    stored = copy or position is Position.VECOUT
+    written, read = len(block), len(block)
+    for i, s in enumerate(block):
+        for x in statements((s,)):
+            if isinstance(x, CopyIn if loaded else Call) and local in writes_of(x):
+                written = i
+            elif isinstance(x, CopyOut if stored else Call | ScalarRead) and local in reads_of(x):
+                read = min(read, i)
+    return written, read
+
+
+def one_iteration(m: Mutation) -> bool:
+    """A barrier between the iterations of a loop that runs once: over the tiles of a core, or over what is reduced.
+
+    So is the initial value of an accumulator that is written before the loop over tiles.  Written without such loops,
+    the calls need no barrier that the mutant does not have.
+    """
+    tiles, steps = one_turn(m.impl), one_step(m)
+    if m.kind == "early-start":  # before the only iteration, or in it
+        return tiles
+    return (tiles or steps) and _needs_no_barrier(m, m.mutant, tiles, steps)
+
+
+def barrier_inside(m: Mutation) -> bool:
+    """A barrier beside a call of ours that has one inside, whatever the tile.
+
+    ``ReduceOuter`` of more than 8 rows, and ``ReduceInner`` of rows longer than 256 bytes, fold the source to scratch
+    space, and after a barrier that to the result.  ``TransposeRows`` that has something to leave out begins with one;
+    if it has nothing to leave out, it writes no scratch space.
+    Written that way, the calls need no barrier that the mutant does not have.
+    """
+    body = _opened(m, m.mutant.body)
+    if body == m.mutant.body:
+        return False
+    mutant = replace(m.mutant, body=body)
+    return _needs_no_barrier(m, mutant, one_turn(m.impl), one_step(m))
+
+
+def _opened(m: Mutation, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The block with the barriers inside of calls."""
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, For):
+            out.append(replace(s, body=_opened(m, s.body)))
+        elif isinstance(s, Call) and s.api.startswith(_FOLDS) and _folds(m, s):
+            out += [replace(s, writes=s.writes[1:]), Barrier("PIPE_V")]
+            out.append(replace(s, writes=s.writes[:1], reads=s.writes[1:]))
+        elif isinstance(s, Call) and s.api == "autofuse::TransposeRows" and _leaves_out(m, s):
+            out += [Barrier("PIPE_V"), s]
+        elif isinstance(s, Call) and s.api == "autofuse::TransposeRows" and _fits_whole(m, s):
+            out.append(replace(s, writes=s.writes[:1]))
+        else:
+            out.append(s)
+    return tuple(out)
+
+
+def _folds(m: Mutation, s: Call) -> bool:
+    n = [a.value for a in s.args if isinstance(a, Count)][1].as_int()
+    limit = 8 if "Outer" in s.api else 256 // dtypes_of(m)[s.writes[0]].itemsize
+    return n is not None and n > limit
+
+
+def _leaves_out(m: Mutation, s: Call) -> bool:
+    """The first 16 rows of 32 bytes that are transposed do not fit the result, however long the tile is."""
+    block = 32 // dtypes_of(m)[s.writes[0]].itemsize
+    _, _, cols, _, pitch = (a.value for a in s.args if isinstance(a, Count))
+    columns = _most(m.impl, cols)
+    places = _most(m.impl, pitch)
+    few = columns is not None and columns < block
+    return few or (block == 8 and places is not None and places <= block)
+
+
+def _fits_whole(m: Mutation, s: Call) -> bool:
+    """No 16 rows of 32 bytes that are transposed go beyond the result, however long the tile is."""
+    block = 32 // dtypes_of(m)[s.writes[0]].itemsize
+    _, _, cols, _, pitch = (a.value for a in s.args if isinstance(a, Count))
+    lengths = tile_lengths(m.impl) if m.impl.tiling.longest.is_const else set()
+    pitches = [pitch.substitute({m.impl.tiling.tile_size: const(t)}).as_int() for t in lengths]
+    whole = cols.as_int()
+    if whole is None or whole % block or not pitches:
+        return False
+    return all(p is not None and p % 16 == 0 for p in pitches)
+
+
+def _most(impl: ImplGraph, e: Expr) -> int | None:
+    """The largest value for any legal tile, of an axis of fixed size."""
+    lengths = tile_lengths(impl) if impl.tiling.longest.is_const else set()
+    found = []
+    for t in lengths:
+        sizes = {impl.tiling.tile_size: t, actual_size(impl): t}
+        sizes |= {f"{a.name}_actual_size": a.size.as_int() or 0 for _, a in impl.cut_axes()}
+        found.append(e.substitute(sizes).as_int())
+    return None if not found or None in found else max(n for n in found if n is not None)
+
+
+def _needs_no_barrier(m: Mutation, fn: KernelFn, tiles: bool, steps: bool) -> bool:
+    """Without the loops over tiles, and over what is reduced, every barrier that is needed is there."""
+    loop = next((s for s in fn.body if isinstance(s, For) and calls_of(s.body)), None)
+    if loop is None or fn.body[-1] != loop:
+        return False
+    inner: list[Stmt] = []
+    for s in loop.body:
+        inner += s.body if steps and isinstance(s, For) and calls_of(s.body) else [s]
+    ends = inner if tiles else [replace(loop, body=tuple(inner))]
+    once = replace(fn, body=(*fn.body[:-1], *ends))
+    return InsertBarriers()(once) == once
+
+
+def for_the_scalar_unit(m: Mutation) -> bool:
+    """EnQue and DeQue of a tensor that the scalar unit alone reads, behind a flag of its own for what was loaded."""
+    for before, after in zip(blocks_of(m.fn.body), blocks_of(m.mutant.body), strict=False):
+        for pair in [s for s in before if isinstance(s, EnQue)]:
+            if before == after or list(after) != _without(before, pair):
+                continue
+            everything = list(statements(m.fn.body))
+            users = [s for s in everything if pair.local in reads_of(s)]
+            loads = [k for k, s in enumerate(before) if pair.local in writes_of(s)]
+            return bool(users) and all(
+                isinstance(s, ScalarRead) and s in before and _flagged(before, loads, s)
+                for s in users
+            )
+    return False
+
+
+def _flagged(block: tuple[Stmt, ...], loads: list[int], read: ScalarRead) -> bool:
+    at = block.index(read)
+    return bool(loads) and max(loads) < at and Sync("MTE2_S") in block[max(loads) : at]
+
+
+def before_a_read(m: Mutation) -> bool:
+    """EnQue and DeQue of a tensor before a call that reads it, not only behind it.
+
+    The tensor is written by then.  That the buffer is not written again before the call is done is due to a barrier
+    of the vector pipe behind it.
+    """
+    for before, after in zip(blocks_of(m.fn.body), blocks_of(m.mutant.body), strict=False):
+        for i, s in enumerate(after):
+            if before == after or not isinstance(s, EnQue) or before[:i] != after[:i]:
+                continue
+            rest = list(after[i + 2 :])
+            if before[i] == s or [*before[:i], *rest] != _without(before, s):
+                continue
+            at = next(k for k, x in enumerate(before) if x == s)
+            skipped = before[i:at]
+            calls = [x for x in skipped if isinstance(x, Call)]
+            plain = all(isinstance(x, Call | Comment | Alloc | Free | Barrier) for x in skipped)
+            if not plain or any(s.local in x.writes for x in calls):
+                return False
+            last = max((k for k in range(i, at) if s.local in reads_of(before[k])), default=at)
+            return Barrier("PIPE_V") in before[last:]
+    return False
