@@ -7,6 +7,7 @@ from typing import Any
 
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.frontends.json_positions import Document, load, quote
+from autofuse.frontends.onnx import looks_like_onnx, read_onnx
 from autofuse.implgraph.fusion import FusionGraph
 
 __all__ = ["detect_format", "parse_graph", "read_graph"]
@@ -32,11 +33,13 @@ def read_graph(path: str | Path) -> FusionGraph:
 
 
 def parse_graph(text: str | bytes, *, path: str = "") -> FusionGraph:
-    """Read a graph from the text of a file; ``path`` is its name in messages.
+    """Read a graph from the text of a file, or the bytes of an ONNX model; ``path`` is its name in messages.
 
     Raises:
         AutofuseError: with all errors of the text at once.
     """
+    if isinstance(text, bytes) and looks_like_onnx(text, path):
+        return read_onnx(text, path)
     document = load(text, path)
     # Imported late: the readers load pydantic, which a message about bad JSON need not wait for.
     if _format_of(document) == "akg":
@@ -49,11 +52,13 @@ def parse_graph(text: str | bytes, *, path: str = "") -> FusionGraph:
 
 
 def detect_format(data: str | bytes) -> str:
-    """``native`` (schema autofuse.graph/1) or ``akg`` (MindSpore GraphKernel).
+    """``native`` (schema autofuse.graph/1), ``akg`` (MindSpore GraphKernel) or ``onnx``.
 
     Raises:
         AutofuseError: AF1002 if it is not JSON, AF1004 if it is neither.
     """
+    if isinstance(data, bytes) and looks_like_onnx(data):
+        return "onnx"
     return _format_of(load(data))
 
 

@@ -1,0 +1,26 @@
+"""Reader of ONNX models; needs the package ``onnx`` (the extra of the same name)."""
+
+from __future__ import annotations
+
+from autofuse.frontends.onnx.loading import looks_like_onnx, model_of
+from autofuse.implgraph.fusion import FusionGraph
+
+__all__ = ["looks_like_onnx", "read_onnx"]
+
+
+def read_onnx(data: bytes, path: str = "") -> FusionGraph:
+    """The graph of a model that is one fused kernel.
+
+    Initialisers with one value become constants of the kernel, others become inputs behind those of the model.
+
+    Raises:
+        AutofuseError: as ``reader.convert``; AF1204 if there is nothing to compute.
+    """
+    from autofuse.diagnostics import AutofuseError, Where
+    from autofuse.frontends.onnx.reader import convert
+
+    found = convert(model_of(data, path), path=path)
+    if found.graph is None:
+        text = "all outputs of the model are known without a kernel"
+        raise AutofuseError.of("AF1204", text, where=Where(path))
+    return found.graph

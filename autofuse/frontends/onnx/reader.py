@@ -1,0 +1,426 @@
+"""Reader of ONNX models: a model that is one fused kernel becomes a FusionGraph.
+
+An op is read by the first of these that knows it: its operands are all known and it is evaluated
+(``folding``); a converter (``elementwise``, ``movement``, ...); a row of the registry with the
+same name; the body that ONNX itself gives for the op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.frontends.builder import MAX_ELEMENTS
+from autofuse.frontends.json_positions import quote
+from autofuse.frontends.names import symbol_identifier
+from autofuse.frontends.onnx import (
+    bodies,
+    elementwise,
+    indexing,
+    movement,
+    norms,
+    reductions,
+    tables,
+)
+from autofuse.frontends.onnx.context import CONVERTERS, Node
+from autofuse.frontends.onnx.emit import Emitter
+from autofuse.frontends.onnx.folding import fold
+from autofuse.frontends.onnx.loading import check_model
+from autofuse.frontends.onnx.refused import REFUSED
+from autofuse.frontends.onnx.values import (
+    Array,
+    Foreign,
+    Known,
+    NeededError,
+    Shape,
+    Traced,
+    Value,
+    uniform_value,
+)
+from autofuse.implgraph import ops
+from autofuse.implgraph.dtypes import BY_NAME
+from autofuse.implgraph.expr import const, sym
+from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Symbol
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["OnnxGraph", "convert"]
+
+#: Modules that fill the table of converters.
+_MODULES = (elementwise, indexing, movement, norms, reductions)
+#: A symbol is at most 2 to this, and less where an input has so many that it could grow too large.
+_SIZE_BITS = 20
+#: Functions inside functions.
+_MAX_DEPTH = 16
+#: A known output of at most so many elements (a shape, a scalar) needs no kernel.
+_MAX_PLAIN = 16
+_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxGraph:
+    """A model that was read.
+
+    Attributes:
+        graph: the kernel, or None if all outputs are known without one.
+        inputs: parameter of the kernel -> input of the model.
+        constants: parameter of the kernel -> what has to be passed there: initialisers.
+        bound: inputs of the model whose elements the kernel was made for, such as the shape for a Reshape.
+        outputs: for each output of the model, the parameter of the kernel, or its elements.
+    """
+
+    graph: FusionGraph | None
+    inputs: Mapping[str, str]
+    constants: Mapping[str, Array]
+    bound: tuple[str, ...]
+    outputs: tuple[str | Array, ...]
+
+
+def convert(
+    model: onnx.ModelProto,
+    *,
+    path: str = "",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Array] | None = None,
+) -> OnnxGraph:
+    """Read a model.
+
+    Args:
+        model: the model.
+        path: name of its file for messages.
+        shapes: shapes of inputs, in place of what the model declares.
+        values: elements of inputs; they are used only where an op has to know them.
+
+    Raises:
+        AutofuseError: AF1201 for every op that no kernel can hold, or the first other error.
+    """
+    check_model(model, path)
+    _check_ops(model, path)
+    values = values or {}
+    bound: set[str] = set()
+    while True:
+        reader = _Reader(model, path, shapes or {}, {n: values[n] for n in bound})
+        try:
+            return reader.read()
+        except NeededError as e:
+            more = e.sources & values.keys() - bound
+            if not more:
+                raise reader.e.error(
+                    "AF1205",
+                    f"{e} must be known when the kernel is made",
+                    "make it an initialiser of the model"
+                    + (f"; it depends on {', '.join(sorted(e.sources))}" if e.sources else ""),
+                ) from None
+            bound |= more
+
+
+def _check_ops(model: onnx.ModelProto, path: str) -> None:
+    """All ops that are refused at once."""
+    own = {(f.domain, f.name) for f in model.functions}
+    found = [
+        Diagnostic(
+            "AF1201",
+            f"{n.op_type}: {REFUSED[n.op_type]}",
+            Where(path, f"/graph/node/{i}", node=n.name),
+        )
+        for i, n in enumerate(model.graph.node)
+        if n.op_type in REFUSED and (n.domain, n.op_type) not in own
+    ]
+    found += [
+        Diagnostic(
+            "AF1201",
+            f"{quote(n.op_type)}: the domain {quote(n.domain)} is not known",
+            Where(path, f"/graph/node/{i}", node=n.name),
+        )
+        for i, n in enumerate(model.graph.node)
+        if n.domain not in _DOMAINS and (n.domain, n.op_type) not in own
+    ]
+    if found:
+        raise AutofuseError(found)
+
+
+class _Reader:
+    """One attempt: with the elements of some inputs bound."""
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        path: str,
+        shapes: Mapping[str, Sequence[int]],
+        bound: Mapping[str, Array],
+    ) -> None:
+        self.model = model
+        self.path = path
+        self.shapes = shapes
+        self.bound = bound
+        self.e = Emitter(model.graph.name or "onnx_graph", path)
+        self.opsets = {_domain(o.domain): o.version for o in model.opset_import}
+        self.functions = {(_domain(f.domain), f.name): f for f in model.functions}
+        self.symbols: dict[str, str] = {}
+        self.largest = 1 << min([_SIZE_BITS, *(_bits_left(v) for v in model.graph.input)])
+        self.inputs: dict[str, Traced] = {}
+
+    def read(self) -> OnnxGraph:
+        graph = self.model.graph
+        values: dict[str, Value] = {}
+        for i, t in enumerate(graph.initializer):
+            self.e.pointer = f"/graph/initializer/{i}"
+            values[t.name] = Known(self.array(t), t.name)
+        for i, v in enumerate(graph.input):
+            self.e.pointer = f"/graph/input/{i}"
+            if v.name not in values:
+                values[v.name] = self.read_input(v)
+        self.run(graph.node, values, self.opsets, "/graph/node", 0)
+        self.e.node, self.e.op_type = "", ""
+        outputs = []
+        for i, v in enumerate(graph.output):
+            self.e.pointer = f"/graph/output/{i}"
+            if v.name not in values:
+                raise self.e.error("AF1107", f"the output {quote(v.name)} is not defined")
+            outputs.append((v.name, values[v.name]))
+        return self.finish(outputs)
+
+    def array(self, t: onnx.TensorProto) -> Array:
+        from onnx import numpy_helper
+
+        try:
+            found = np.asarray(numpy_helper.to_array(t))
+        except (ValueError, TypeError, KeyError) as e:
+            raise self.e.error(
+                "AF1104", f"the tensor {quote(t.name)} cannot be read: {e}"
+            ) from None
+        if found.dtype.kind in "OSU":
+            raise self.e.error("AF1203", "no kernel holds elements of type string")
+        return found
+
+    # inputs and outputs -----------------------------------------------------------------------
+
+    def read_input(self, v: onnx.ValueInfoProto) -> Value:
+        kind = v.type.WhichOneof("value") or "nothing"
+        sources = frozenset({v.name})
+        if v.name in self.bound:
+            return Known(np.asarray(self.bound[v.name]), v.name)
+        if kind != "tensor_type":
+            return Foreign(kind.removesuffix("_type"), (), sources)
+        name = tables.type_name(v.type.tensor_type.elem_type)
+        shape = self.input_shape(v)
+        dtype = BY_NAME.get(name)
+        if dtype is None:
+            return Foreign(name, shape, sources)
+        found = self.e.input(v.name, dtype, shape)
+        self.inputs[v.name] = found
+        return found
+
+    def input_shape(self, v: onnx.ValueInfoProto) -> Shape:
+        if v.name in self.shapes:
+            return tuple(const(int(n)) for n in self.shapes[v.name])
+        if not v.type.tensor_type.HasField("shape"):
+            raise self.e.error("AF1101", f"the input {quote(v.name)} has no shape")
+        out = []
+        for i, d in enumerate(v.type.tensor_type.shape.dim):
+            if d.HasField("dim_value"):
+                if d.dim_value < 0:
+                    raise self.e.error(
+                        "AF1109", f"dimension {i} of {quote(v.name)} is {d.dim_value}"
+                    )
+                out.append(const(d.dim_value))
+            else:
+                out.append(sym(self.symbol(d.dim_param or f"{v.name}_{i}")))
+        return tuple(out)
+
+    def symbol(self, name: str) -> str:
+        if name not in self.symbols:
+            ident = symbol_identifier(name, self.e.builder.taken)
+            self.symbols[name] = ident
+            self.e.builder.symbols[ident] = Symbol(ident, 1, self.largest)
+        return self.symbols[name]
+
+    def finish(self, outputs: Sequence[tuple[str, Value]]) -> OnnxGraph:
+        b = self.e.builder
+        found: list[str | Array] = []
+        graph_outputs: list[GraphOutput] = []
+        used = {t.tensor.name for t in self.inputs.values()} | set(self.e.parameters)
+        for name, v in outputs:
+            self.e.node = name
+            if isinstance(v, Known) and not self.worth_a_kernel(v):
+                found.append(self.e.numbers(v))
+                continue
+            t = self.e.traced(v)
+            o = b.output_name(t.tensor, "", used)
+            graph_outputs.append(GraphOutput(o, t.tensor.name))
+            found.append(o)
+        bound = tuple(n for n in self.bound)
+        if not graph_outputs:
+            return OnnxGraph(None, {}, {}, bound, tuple(found))
+        nodes, needed = _live(b.nodes, {o.tensor for o in graph_outputs})
+        inputs = {t.tensor.name: n for n, t in self.inputs.items() if t.tensor.name in needed}
+        constants = {n: a for n, a in self.e.parameters.items() if n in needed}
+        names = (*inputs, *constants)
+        tensors = {n: t for n, t in b.tensors.items() if n in needed}
+        shapes = [s for n in names for s in tensors[n].shape]
+        alive = {s for e in shapes for s in e.symbols()}
+        symbols = tuple(s for n, s in b.symbols.items() if n in alive)
+        graph = FusionGraph(b.name, symbols, names, tuple(nodes), tuple(graph_outputs), tensors)
+        return OnnxGraph(graph, inputs, constants, bound, tuple(found))
+
+    def worth_a_kernel(self, v: Known) -> bool:
+        """A large constant that a kernel can make: one value, or one that counts."""
+        if v.array.size <= _MAX_PLAIN or v.dtype is None or v.array.dtype == object:
+            return False
+        return uniform_value(v.array) is not None
+
+    # nodes ------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        values: dict[str, Value],
+        opsets: Mapping[str, int],
+        pointer: str,
+        depth: int,
+    ) -> None:
+        """Read nodes; ``values`` are the names of their scope."""
+        for i, node in enumerate(nodes):
+            if depth == 0:
+                self.e.pointer = f"{pointer}/{i}"
+            self.e.op_type = node.op_type
+            self.e.node = node.name or next((o for o in node.output if o), node.op_type)
+            inputs: list[Value | None] = []
+            for name in node.input:
+                if name and name not in values:
+                    text = f"the tensor {quote(name)} is not defined before it is used"
+                    raise self.e.error("AF1107", text)
+                inputs.append(values[name] if name else None)
+            results = self.results(node, inputs, opsets, depth)
+            for name, v in zip(node.output, results, strict=False):
+                if name in values:
+                    raise self.e.error("AF1106", f"the tensor {quote(name)} is defined twice")
+                if name:
+                    values[name] = v
+            missing = [n for n in node.output[len(results) :] if n]
+            if missing:
+                text = f"the result {quote(missing[0])} is not supported"
+                raise self.e.error("AF1202", text)
+
+    def results(
+        self,
+        node: onnx.NodeProto,
+        inputs: Sequence[Value | None],
+        opsets: Mapping[str, int],
+        depth: int,
+    ) -> Sequence[Value]:
+        domain = _domain(node.domain)
+        own = self.functions.get((domain, node.op_type))
+        if own is not None:
+            return self.call(own, node, inputs, depth)
+        if node.op_type in REFUSED:
+            raise self.e.error("AF1201", REFUSED[node.op_type])
+        opset = opsets.get(domain, self.opsets.get(domain, 1))
+        if not domain and (folded := fold(node, opset, inputs)) is not None:
+            return folded
+        schema = bodies.schema_of(node.op_type, domain, opset)
+        if schema is None:
+            raise self.e.error("AF1201", f"opset {opset} of ONNX has no op of this name")
+        # A node that breaks its schema must not reach the C++ code that makes function bodies.
+        if wrong := bodies.violation(node, {**opsets, domain: opset}):
+            raise self.e.error("AF1205", wrong)
+        attrs = {**bodies.default_attributes(schema), **self.attributes(node)}
+        used = max((i + 1 for i, o in enumerate(node.output) if o), default=0)
+        n = Node(node.op_type, schema.since_version, inputs, attrs, used, self.e)
+        found = CONVERTERS.get(node.op_type)
+        if found is not None:
+            try:
+                result = found(n)
+            except (
+                ValueError,
+                TypeError,
+                IndexError,
+                KeyError,
+                OverflowError,
+                ArithmeticError,
+            ) as e:
+                # Ranks and values that no schema rules out.
+                text = f"the operands and attributes do not fit: {type(e).__name__}: {e}"
+                raise self.e.error("AF1204", text) from e
+            return [result] if isinstance(result, Traced | Known | Foreign) else list(result)
+        if (direct := self.by_row(n, set(schema.attributes))) is not None:
+            return [direct]
+        body = bodies.body_of(node, schema, opset, inputs)
+        if body is None:
+            raise self.e.error("AF1201", "the op is not supported yet")
+        return self.call(body, node, inputs, depth)
+
+    def by_row(self, n: Node, names: set[str]) -> Value | None:
+        """The element-wise op of the registry with the same name and attributes, if there is one."""
+        row = ops.find(tables.ROW_NAMES.get(n.op_type, n.op_type))
+        if row is None or not row.user or row.compute_type != "elewise":
+            return None
+        ours = tables.ATTR_NAMES.get(n.op_type, {})
+        if {ours.get(a, a) for a in names} != row.attr_names():
+            return None
+        attrs = {ours.get(a, a): n.attrs[a] for a in names if a in n.attrs}
+        return self.e.op(row.name, *n.all(), **attrs)
+
+    def attributes(self, node: onnx.NodeProto) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for a in node.attribute:
+            if a.HasField("g") or a.graphs:
+                raise self.e.error("AF1201", "control flow")
+            if a.HasField("t"):
+                out[a.name] = self.array(a.t)
+            else:
+                out[a.name] = bodies.attribute_value(a)
+        return out
+
+    def call(
+        self,
+        function: onnx.FunctionProto,
+        node: onnx.NodeProto,
+        inputs: Sequence[Value | None],
+        depth: int,
+    ) -> Sequence[Value]:
+        """The body of a function with operands and attributes in place."""
+        if depth >= _MAX_DEPTH:
+            raise self.e.error("AF1003", f"functions call each other more than {_MAX_DEPTH} deep")
+        given = {a.name: a for a in function.attribute_proto} | {a.name: a for a in node.attribute}
+        operands = zip(function.input, inputs, strict=False)
+        values: dict[str, Value] = {name: v for name, v in operands if v is not None}
+        present = set(values)
+        opsets = {_domain(o.domain): o.version for o in function.opset_import}
+        label = self.e.node
+        body = [bodies.specialised(n, given, set(function.input) - present) for n in function.node]
+        self.run(body, values, opsets, "", depth + 1)
+        self.e.node, self.e.op_type = label, node.op_type
+        absent = [o for o in function.output if o not in values]
+        if absent and len(absent) == len(function.output):
+            raise self.e.error("AF1107", f"the body does not define {quote(absent[0])}")
+        return [values[o] for o in function.output if o in values]
+
+
+def _bits_left(v: onnx.ValueInfoProto) -> int:
+    """log2 of the size up to which all symbols of an input may grow together."""
+    dims = v.type.tensor_type.shape.dim
+    fixed = sum(max(d.dim_value, 1).bit_length() for d in dims if d.HasField("dim_value"))
+    count = sum(not d.HasField("dim_value") for d in dims)
+    return int(max((MAX_ELEMENTS.bit_length() - 2 - fixed) // max(count, 1), 0))
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+def _live(nodes: Sequence[Any], outputs: set[str]) -> tuple[list[Any], set[str]]:
+    """Nodes that an output depends on, and the tensors of these."""
+    needed = set(outputs)
+    kept = []
+    for node in reversed(nodes):
+        if needed.isdisjoint(node.outputs):
+            continue
+        kept.append(node)
+        needed.update(o for o in node.inputs if isinstance(o, str))
+    return kept[::-1], needed

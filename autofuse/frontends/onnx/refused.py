@@ -1,0 +1,29 @@
+"""Ops that no kernel of autofuse will hold, with the reason; the test suite's exclusions use the same words."""
+
+from __future__ import annotations
+
+__all__ = ["REFUSED"]
+
+_REASONS = {
+    "matrix multiplication or convolution: work of the cube unit": """
+        Attention CausalConvWithState Conv ConvInteger ConvTranspose DeformConv Det Einsum FlexAttention Gemm
+        LinearAttention MatMul MatMulInteger QLinearConv QLinearMatMul""",
+    "a sliding window: pooling": "AveragePool Col2Im GlobalLpPool LpPool MaxPool MaxRoiPool MaxUnpool RoiAlign",
+    "interpolation of images": "AffineGrid GridSample ImageDecoder Resize Upsample",
+    "a recurrent network": "GRU LSTM RNN",
+    "a Fourier transform or spectrum": "DFT MelWeightMatrix STFT",
+    "control flow": "If Loop Scan SequenceMap",
+    "sequences": """
+        ConcatFromSequence SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
+        SplitToSequence""",
+    "optional values": "Optional OptionalGetElement OptionalHasElement",
+    "strings": "LabelEncoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer",
+    "random numbers": "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
+    "the shape of the result depends on the data": "Compress NonMaxSuppression NonZero Unique",
+    "sorting": "TopK",
+    "scattered writes": "Scatter ScatterElements ScatterND TensorScatter",
+    "a decision tree": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
+}
+
+#: ONNX op -> why it is refused.
+REFUSED: dict[str, str] = {op: reason for reason, names in _REASONS.items() for op in names.split()}

@@ -1,0 +1,173 @@
+"""The backend class: a model in, a function on NumPy arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper
+from onnx.backend.base import Backend, BackendRep
+
+from autofuse import api
+from autofuse.diagnostics import AutofuseError
+from autofuse.frontends.onnx.reader import OnnxGraph, convert
+
+if TYPE_CHECKING:
+    from autofuse.twin.kernel import TwinKernel
+
+__all__ = ["AutofuseBackend", "PreparedModel"]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A kernel for inputs of certain shapes, and certain elements of those that are bound."""
+
+    found: OnnxGraph
+    kernel: TwinKernel | None
+
+    def __call__(self, given: Mapping[str, Array]) -> tuple[Array, ...]:
+        if self.kernel is None:
+            return tuple(np.array(o) for o in self.found.outputs)
+        arrays = {k: given[name] for k, name in self.found.inputs.items()}
+        run = self.kernel.run({**arrays, **self.found.constants})
+        return tuple(run.outputs[o] if isinstance(o, str) else o for o in self.found.outputs)
+
+
+class PreparedModel(BackendRep):
+    """A model that runs on the CPU twin.
+
+    A kernel is made at the first run with inputs of new shapes.  Where an op must know an operand to know the shape of
+    its result (the shape for Reshape, the axes of a reduction), the kernel is made for the elements given in that run.
+
+    Args:
+        model: the model.
+        target: the chip.
+        check: as for ``autofuse.load``.
+    """
+
+    def __init__(
+        self, model: onnx.ModelProto, *, target: str = api.DEFAULT_TARGET, check: str = "fast"
+    ) -> None:
+        self.model = model
+        self.target = target
+        self.check = check
+        held = {t.name for t in model.graph.initializer}
+        self.input_names = [v.name for v in model.graph.input if v.name not in held]
+        self._kernels: dict[Any, _Compiled] = {}
+
+    @property
+    def kernel_count(self) -> int:
+        """Number of kernels so far; a model whose outputs are all known has none."""
+        return sum(c.kernel is not None for c in self._kernels.values())
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Array, ...]:
+        """Outputs of the model.
+
+        Args:
+            inputs: arrays in the order of the model's inputs, or by name.
+            **kwargs: nothing; the interface demands them.
+
+        Raises:
+            AutofuseError: the model cannot be one kernel, or the inputs do not fit it.
+        """
+        given = self._by_name(inputs)
+        return self.compiled(given)(given)
+
+    def compiled(self, given: Mapping[str, Any]) -> _Compiled:
+        """The kernel for these inputs."""
+        arrays = {n: a for n, a in given.items() if isinstance(a, np.ndarray)}
+        shapes = {n: a.shape for n, a in arrays.items()}
+        for key, held in self._kernels.items():
+            bound = held.found.bound
+            if key == _key(shapes, arrays, bound):
+                return held
+        found = convert(self.model, shapes=shapes, values=arrays)
+        kernel = None
+        if found.graph is not None:
+            kernel = api.load(api.build(found.graph, target=self.target), check=self.check)
+        made = _Compiled(found, kernel)
+        self._kernels[_key(shapes, arrays, found.bound)] = made
+        return made
+
+    def _by_name(self, inputs: Any) -> dict[str, Any]:
+        if isinstance(inputs, Mapping):
+            return {n: _array(v) for n, v in inputs.items()}
+        given = (
+            [_array(v) for v in inputs] if isinstance(inputs, list | tuple) else [_array(inputs)]
+        )
+        if len(given) > len(self.input_names):
+            text = f"the model takes {len(self.input_names)} input(s), {len(given)} were given"
+            raise AutofuseError.of("AF5007", text)
+        return dict(zip(self.input_names, given, strict=False))
+
+
+def _array(value: Any) -> Any:
+    """A number of NumPy as a 0-d array; what is no array (a sequence, None) as it is."""
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def _key(
+    shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Array], bound: Sequence[str]
+) -> Any:
+    return (
+        tuple(sorted(shapes.items())),
+        tuple((n, arrays[n].dtype.str, arrays[n].tobytes()) for n in sorted(bound)),
+    )
+
+
+class AutofuseBackend(Backend):
+    """The interface of ``onnx.backend.base.Backend``; every device is the CPU twin."""
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """True for ``CPU``."""
+        return device.partition(":")[0] == "CPU"
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
+        """The model as a function; kernels are made when it runs, for the shapes of the inputs.
+
+        Args:
+            model: the model.
+            device: ``CPU``.
+            **kwargs: ``target`` and ``check``, see :class:`PreparedModel`.
+        """
+        chosen = {k: kwargs[k] for k in ("target", "check") if k in kwargs}
+        return PreparedModel(model, **chosen)
+
+    @classmethod
+    def run_model(
+        cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any
+    ) -> tuple[Array, ...]:
+        """Prepare and run once."""
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def run_node(
+        cls,
+        node: onnx.NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
+        **kwargs: Any,
+    ) -> tuple[Array, ...]:
+        """One node on arrays; ``opset_version`` chooses the operator set."""
+        names = [n for n in dict.fromkeys(node.input) if n]
+        given = dict(zip(names, inputs, strict=True)) if not isinstance(inputs, Mapping) else inputs
+        values = [
+            helper.make_tensor_value_info(
+                n, helper.np_dtype_to_tensor_dtype(np.asarray(given[n]).dtype), np.shape(given[n])
+            )
+            for n in names
+        ]
+        results = [onnx.ValueInfoProto(name=o) for o in node.output if o]
+        graph = helper.make_graph([node], "node", values, results)
+        version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, version)])
+        return cls.prepare(model, device, **kwargs).run({n: np.asarray(given[n]) for n in names})

@@ -1,0 +1,92 @@
+"""The backend class, and ONNX files on the command line."""
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+from onnx import TensorProto  # noqa: E402
+
+from autofuse.diagnostics import AutofuseError  # noqa: E402
+from autofuse.onnx_backend import AutofuseBackend  # noqa: E402
+
+MODELS = runpy.run_path(str(Path(__file__).with_name("models.py")))
+model, node, value = (MODELS[k] for k in ("model", "node", "value"))
+
+pytestmark = pytest.mark.twin
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "onnx_cache"))
+
+
+def test_a_model_runs_with_its_initialisers() -> None:
+    w = np.array([1, 4, 9], np.float32)
+    m = model(
+        [node("Mul", ["x", "w"], ["a"]), node("Relu", ["a"], ["y"])],
+        [value("x", ["n", 3])],
+        ["y"],
+        constants={"w": w},
+    )
+    prepared = AutofuseBackend.prepare(m)
+    for rows in (1, 5, 5):
+        x = np.linspace(-3, 3, rows * 3, dtype=np.float32).reshape(rows, 3)
+        (y,) = prepared.run([x])
+        np.testing.assert_array_equal(y, np.maximum(x * w, 0))
+    (y,) = AutofuseBackend.run_model(m, {"x": x})
+    np.testing.assert_array_equal(y, np.maximum(x * w, 0))
+
+
+def test_elements_of_shape_operands_are_those_of_the_run() -> None:
+    inputs = [value("x", [2, 6]), value("s", [None], TensorProto.INT64)]
+    m = model([node("Relu", ["x"], ["a"]), node("Reshape", ["a", "s"], ["y"])], inputs, ["y"])
+    prepared = AutofuseBackend.prepare(m)
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)
+    for shape in ([3, 4], [12], [4, -1]):
+        (y,) = prepared.run([x, np.array(shape)])
+        np.testing.assert_array_equal(y, np.maximum(x, 0).reshape(shape))
+
+
+def test_one_node() -> None:
+    x, y = np.float32([1, 2]), np.float32([[3], [4]])
+    (z,) = AutofuseBackend.run_node(node("Add", ["x", "y"], ["z"]), [x, y])
+    np.testing.assert_array_equal(z, x + y)
+
+
+def test_devices_and_arguments() -> None:
+    assert AutofuseBackend.supports_device("CPU")
+    assert not AutofuseBackend.supports_device("CUDA")
+    m = model([node("Relu", ["x"], ["y"])], [value("x", [4])], ["y"])
+    with pytest.raises(AutofuseError, match="AF5007"):
+        AutofuseBackend.prepare(m).run([np.zeros(4, np.float32)] * 2)
+
+
+def test_command_line(tmp_path: Path) -> None:
+    m = model(
+        [node("Sigmoid", ["x"], ["a"]), node("Mul", ["a", "x"], ["y"])],
+        [value("x", ["n", 5])],
+        ["y"],
+    )
+    (tmp_path / "m.onnx").write_bytes(m.SerializeToString())
+
+    def autofuse(*words: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "autofuse", *words, "--json"],
+            cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)["result"]
+
+    assert autofuse("build", "m.onnx")["name"] == "small"
+    np.save(tmp_path / "x.npy", np.ones((3, 5), np.float32))
+    assert autofuse("run", "m.onnx", "--input", "x=x.npy")["symbols"] == {"n": 3}
+    assert autofuse("verify", ".")["counts"]["passed"] == 1
