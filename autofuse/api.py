@@ -312,6 +312,7 @@ def reporting_bugs(graph: GraphLike, options: Mapping[str, object]) -> Iterator[
 
 def _source(graph: GraphLike) -> str:
     """The text to reproduce a failure from."""
+    from autofuse.frontends.onnx import looks_like_onnx
     from autofuse.implgraph.serialise import to_json
 
     try:
@@ -321,7 +322,10 @@ def _source(graph: GraphLike) -> str:
             return json.dumps(graph, indent=1)
         if isinstance(graph, str) and graph.lstrip()[:1] in ("{", "["):
             return graph
-        return Path(graph).read_text(encoding="utf-8", errors="replace")
+        data = Path(graph).read_bytes()
+        if looks_like_onnx(data, str(graph)):
+            return json.dumps(to_json(read(graph)), indent=1)
+        return data.decode("utf-8", errors="replace")
     except Exception as e:  # The failure to report may be the reason that this fails too.
         return f"the input cannot be shown: {e!r}\n"
 

@@ -41,7 +41,7 @@ def _examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-Graph = Annotated[Path, typer.Argument(metavar="GRAPH", help="The graph file (JSON).")]
+Graph = Annotated[Path, typer.Argument(metavar="GRAPH", help="The graph file (JSON or ONNX).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="The chip; see: autofuse targets.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random data.")]

@@ -20,14 +20,14 @@ from autofuse.twin.worker import WorkerPool
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["MAX_ELEMENTS", "STATES", "verify"]
+__all__ = ["MAX_ELEMENTS", "STATES", "UNSUPPORTED", "verify"]
 
 JOB = "autofuse.commands.jobs:verify_job"
 #: A graph with a larger tensor is shrunk before it runs.
 MAX_ELEMENTS = 1 << 20
 STATES = ("passed", "failed", "not supported yet")
-#: The op is not one of ours: the graph is beyond what autofuse does, not wrong.
-_UNSUPPORTED = "AF1201"
+#: The op is not one of ours, or not compiled yet: the graph is beyond what autofuse does, not wrong.
+UNSUPPORTED = frozenset({"AF1201", "AF2103"})
 _LIKE_SCHEMAS = ".schema.json"
 
 
@@ -87,7 +87,7 @@ def verify(
 
 
 def _graph_files(words: Sequence[Path]) -> Iterator[Path]:
-    """Files as they are; in folders every .json that may be a graph.
+    """Files as they are; in folders every .json that may be a graph, and every .onnx.
 
     Raises:
         AutofuseError: AF1001, a word names nothing, or a folder without graphs.
@@ -96,7 +96,11 @@ def _graph_files(words: Sequence[Path]) -> Iterator[Path]:
     for word in words:
         found = _graphs_in(word) if word.is_dir() else [word]
         if not found or not found[0].exists():
-            why = "no graph file (*.json) is in it" if found == [] else "there is no such file"
+            why = (
+                "no graph file (*.json, *.onnx) is in it"
+                if found == []
+                else "there is no such file"
+            )
             raise AutofuseError.of("AF1001", f"{word}: {why}", where=Where(path=str(word)))
         for p in found:
             if p not in seen:
@@ -105,7 +109,8 @@ def _graph_files(words: Sequence[Path]) -> Iterator[Path]:
 
 
 def _graphs_in(folder: Path) -> list[Path]:
-    return [p for p in sorted(folder.rglob("*.json")) if _may_be_graph(p, folder)]
+    found = (p for p in folder.rglob("*") if p.suffix in (".json", ".onnx"))
+    return [p for p in sorted(found) if _may_be_graph(p, folder)]
 
 
 def _may_be_graph(path: Path, root: Path) -> bool:
@@ -138,7 +143,7 @@ def _row(outcome: JobOutcome) -> dict[str, Any]:
             "shrunk": outcome.value["shrunk"],
             "outputs": _worst(report["cases"]),
         }
-    elif all(d.code == _UNSUPPORTED for d in outcome.diagnostics):
+    elif all(d.code in UNSUPPORTED for d in outcome.diagnostics):
         state = "not supported yet"
     errors = [d["code"] for d in diagnostics if d["severity"] == "error"]
     return {**row, "state": state, "codes": sorted(set(errors)), "diagnostics": diagnostics}

@@ -252,6 +252,15 @@ PYBIND11_MODULE(_twin, m) {
     m.attr("GM_COMPLETE") = static_cast<int>(AUTOFUSE_TWIN_GM_COMPLETE);
     m.attr("GM_SCRATCH") = static_cast<int>(AUTOFUSE_TWIN_GM_SCRATCH);
     m.def("version", [] { return std::string(autofuse_twin_version()); });
+    m.def(
+        "moved_bytes",
+        [] {
+            uint64_t loaded = 0;
+            uint64_t stored = 0;
+            autofuse_twin_moved_bytes(&loaded, &stored);
+            return std::pair<uint64_t, uint64_t>{loaded, stored};
+        },
+        "Bytes that the copies of this thread's last launch moved from GM and to GM.");
     py::class_<Kernel>(m, "Kernel")
         .def(py::init<const std::string&>(), py::arg("path"))
         .def_property_readonly("path", &Kernel::Path)

@@ -122,6 +122,7 @@ void Load(Core& core, const char* api, const UbView& dst, const GmView& src, con
             core.check->Fill(core, dst.addr + i * r.ub, r.bytes, true);
         }
     }
+    core.loaded += r.bytes * r.rows;
     uint8_t* d = dst.addr;
     const uint8_t* s = src.addr;
     NoteAhead(core, s, r.bytes, r.rows);
@@ -139,6 +140,7 @@ void Store(Core& core, const char* api, const GmView& dst, const UbView& src, co
         core.check->Gm(core, api, kPipeMte3, dst, r.bytes, r.gm, r.rows, true, core.atomic != 0);
         core.check->NeedDefined(core, "uninit-store", api, src, r.bytes, r.ub, r.rows, "are stored to GM");
     }
+    core.stored += r.bytes * r.rows;
     uint8_t* d = dst.addr;
     const uint8_t* s = src.addr;
     const int atomic = core.atomic;
@@ -369,6 +371,7 @@ void PadGmToUb(const UbView& dst, const GmView& src, uint32_t elem, const Ascend
             core.check->Fill(core, d + left, p.blockLen, true);
         }
     }
+    core.loaded += uint64_t{p.blockLen} * p.blockCount;
     NoteAhead(core, src.addr, p.blockLen, p.blockCount);
     Execute(core, kPipeMte2, rows);
 }

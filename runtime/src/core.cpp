@@ -318,6 +318,7 @@ void BeginCore(Core& core, Run* run, int64_t index) {
     core.index = index;
     core.dirty = 0;
     core.used = 0;
+    core.loaded = core.stored = 0;
     core.aborted = false;
     core.ahead = {};
     core.pipe = nullptr;

@@ -62,6 +62,7 @@ struct Run {
     std::mutex mutex;               // guards everything below
     std::vector<Finding> findings;
     std::vector<GmAccess> gm;
+    uint64_t loaded = 0, stored = 0;  // bytes that copies moved from and to GM
     bool aborted = false;           // some core did not come to its end
     uint32_t next = 0;              // first core not yet started
     uint32_t finished = 0;
@@ -129,6 +130,7 @@ struct Core {
     uint8_t* ub = nullptr;
     uint64_t dirty = kUbPhysical;  // bytes from the start that may differ from the poison
     uint64_t used = 0;
+    uint64_t loaded = 0, stored = 0;  // bytes that copies moved from and to GM
     bool aborted = false;
     Ahead ahead;
     void* pipe = nullptr;

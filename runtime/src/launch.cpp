@@ -23,6 +23,7 @@ constexpr uint32_t kMaxBlockDim = 65535;
 struct ThreadState {
     std::vector<Region> regions;
     std::vector<Finding> findings;
+    uint64_t loaded = 0, stored = 0;  // of the last launch
     uint64_t ub_size = kUbDefault;
     uint64_t tiling_key = 0;
     int threads = 0;
@@ -143,6 +144,8 @@ void RunCores(Run& run) {
         }
         RunOne(core, run, index);
         const std::lock_guard<std::mutex> lock(run.mutex);
+        run.loaded += core.loaded;
+        run.stored += core.stored;
         ++run.finished;
         CheckBroken(run);
         if (run.finished == run.block_dim) {
@@ -251,7 +254,14 @@ int64_t autofuse_twin_launch(uint32_t block_dim, void (*body)(void*), void* cont
                      [](const Finding& a, const Finding& b) { return a.core < b.core; });
     const int64_t rc = run.findings.empty() ? 0 : 1;
     state.findings = std::move(run.findings);
+    state.loaded = run.loaded;
+    state.stored = run.stored;
     return rc;
+}
+
+void autofuse_twin_moved_bytes(uint64_t* loaded, uint64_t* stored) {
+    *loaded = State().loaded;
+    *stored = State().stored;
 }
 
 void autofuse_twin_gm_clear(void) { State().regions.clear(); }

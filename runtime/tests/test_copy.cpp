@@ -35,6 +35,11 @@ void CountForms() {
         DataCopy(gy[32], u, DataCopyParams{2, 1, 0, 1});
         gy.SetValue(63, gx.GetValue(5));
     });
+    uint64_t loaded = 0;
+    uint64_t stored = 0;
+    autofuse_twin_moved_bytes(&loaded, &stored);
+    CHECK_EQ(loaded, uint64_t{64});
+    CHECK_EQ(stored, uint64_t{128});
     CHECK(y[7] == 0.0f && y[8] == 2.0f && y[23] == 17.0f && y[24] == 0.0f && y[63] == 6.0f);
     CHECK(y[32] == 2.0f && y[39] == 9.0f && y[40] == 0.0f && y[48] == 10.0f && y[55] == 17.0f && y[56] == 0.0f);
 }

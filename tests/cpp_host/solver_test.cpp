@@ -38,7 +38,7 @@ void CheckProblem(const autofuse::TileAxis& a, const autofuse::Machine& m, int64
     Check(tile.size <= a.tile_max, "tile_max exceeded", a, tile);
     Check(tile.size % a.granule == 0 || tile.size == autofuse::Max(a.extent, 1), "not on the granule", a, tile);
     Check(tile.size <= autofuse::Max(a.extent, 1), "tile longer than the axis", a, tile);
-    const int64_t tiles = a.outer * autofuse::CeilDiv(a.extent, tile.size);
+    const int64_t tiles = a.looped ? a.outer : a.outer * autofuse::CeilDiv(a.extent, tile.size);
     Check(tile.per_core >= 1 && tile.block_dim >= 1, "no work for the first core", a, tile);
     Check(tile.block_dim <= m.cores, "more cores than there are", a, tile);
     Check(autofuse::SaturatingMul(tile.per_core, tile.block_dim) >= tiles, "tiles left over", a, tile);
@@ -70,6 +70,7 @@ int main()
         a.row_elements = pick({1, 1, 1, 7, 200, 4096, 100000});
         a.ub_limit = pick({188160, 188160, 253696, 8192});
         a.head = pick({0, 39, 400, 1 << 21});
+        a.looped = random() % 4 == 0;
         a.conditions = true;
         const autofuse::Machine m = {pick({1, 2, 40, 48, 48, 65535}), pick({188160, 64, 100000}), pick({1, 17, 20})};
         CheckProblem(a, m, a.row_elements * pick({1, 2, 4, 16, 24}), pick({0, 0, 0, 8192}));

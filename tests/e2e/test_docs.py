@@ -76,3 +76,12 @@ def test_architecture_lists_the_floors_that_are_checked(repo: Path) -> None:
     assert shown
     listed = [re.findall(r"\w+", part) for part in shown[0].removesuffix("```").split(">")]
     assert [set(f) for f in floors if f != ["__main__"]] == [set(part) for part in listed]
+
+
+def test_the_readme_counts_the_ops(repo: Path) -> None:
+    """Ops that compile for the 910B, as the page of supported ops says."""
+    page = (repo / "docs" / "support.md").read_text(encoding="utf-8").split("\n## ")[1]
+    rows = [r.strip("| ").split(" | ") for r in page.splitlines() if r.startswith("| ")][2:]
+    there = [r[0] for r in rows if set(r[3:]) != {"-"}]
+    readme = (repo / "README.md").read_text(encoding="utf-8")
+    assert f"| {len(there)} ops " in readme

@@ -17,4 +17,6 @@ def test_the_page_tells_calls_from_detours() -> None:
     rows = {r.split(" | ")[0]: r.split(" | ") for r in support_page().split("## ")[1].splitlines()}
     assert rows["| Abs"][3:6] == ["call", "call", "wider"]
     assert rows["| Rsqrt"][3] == "calls"
-    assert rows["| Add"][6] == "-"
+    assert rows["| Add"][6] == "wider"
+    assert rows["| Add"][9] == "calls"
+    assert rows["| FloorDiv"][9] == "-"

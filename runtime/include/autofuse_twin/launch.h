@@ -42,6 +42,10 @@ void autofuse_twin_set_tiling_key(uint64_t key);
 uint64_t autofuse_twin_findings_json(char* buf, uint64_t n);
 uint64_t autofuse_twin_findings_count(void);
 void autofuse_twin_findings_clear(void);
+
+// Bytes that the copies of the last launch of this thread moved from GM and to GM, without the gaps between rows and
+// without what fills a row up to 32 bytes; scalar accesses are not counted.
+void autofuse_twin_moved_bytes(uint64_t* loaded, uint64_t* stored);
 const char* autofuse_twin_version(void);
 }
 

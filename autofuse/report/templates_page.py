@@ -1,0 +1,305 @@
+"""``docs/templates.md``: the template families, each with a small graph, a picture, and the loops of its kernel.
+
+``python -m autofuse.report.templates_page > docs/templates.md`` writes the page.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from autofuse.codegen.generate import generate
+from autofuse.implgraph.canonicalise import canonicalise
+from autofuse.implgraph.dtypes import BY_NAME
+from autofuse.implgraph.expr import const
+from autofuse.implgraph.fusion import AttrValue, FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.graph import ImplGraph, Node
+from autofuse.implgraph.infer import infer_node
+from autofuse.implgraph.lowering import lower
+from autofuse.implgraph.ops import lookup
+from autofuse.schedule.placement import STRUCTURAL
+from autofuse.schedule.result import ScheduleResult
+from autofuse.schedule.scheduler import schedule
+from autofuse.targets import load_target
+
+__all__ = ["FAMILIES", "Family", "loops", "nodes_by_loop", "templates_page"]
+
+_TARGET = "ascend910b1"
+
+_TEXT = """\
+# Templates
+
+Made by `python -m autofuse.report.templates_page` from the kernels of small graphs; do not edit.
+
+A template is one way to tile one group of operators; [architecture.md](architecture.md) says what a group is. A family
+proposes choices: the axis that is cut into tiles, and how rows lie in UB. Each choice becomes an ImplGraph and a device
+function, or is dropped with a reason that `autofuse build` prints.
+
+How one is chosen: of the ImplGraphs of a group, the two of the fewest modelled cycles are kept, and up to five where
+sizes are symbolic, among them the one that is legal for every size. A kernel has at most 16 combinations over all of
+its groups. The host function compares those whose conditions hold for the sizes of the call, by DMA commands and the
+bytes that they move, and picks tile lengths and cores as well.
+
+In the names, `T` counts tiles, `t` is the place in a tile, `B` is the core, `b` a step of one core: `z0Tb` counts the
+tiles of `z0` of one core. In the pictures, every box is a node of the ImplGraph. A double frame loads from GM or stores
+to it. In the loops, arguments that are no tensors are left out, and so are queues, barriers and flags.
+"""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A section of the page.
+
+    Attributes:
+        template: as in ``ImplGraph.template``.
+        suffix: how ``ImplGraph.suffix`` starts.
+        inputs: shapes of the float32 inputs ``x``, ``y``, ...
+        nodes: op, inputs and attributes; results are ``t0``, ``t1``, ...
+        text: when it is chosen, and its limits.
+    """
+
+    template: str
+    suffix: str
+    inputs: Sequence[Sequence[int]]
+    nodes: Sequence[tuple[str, Sequence[str], Mapping[str, AttrValue]]]
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Template and suffix."""
+        return f"{self.template}_{self.suffix}" if self.suffix else self.template
+
+
+FAMILIES: tuple[Family, ...] = (
+    Family(
+        "general",
+        "",
+        [(4096,), (4096,)],
+        [("Add", ["x", "y"], {}), ("Exp", ["t0"], {})],
+        """\
+The innermost axis is cut into tiles, after all axes that lie side by side in every tensor became one. In a tile, a
+tensor varies along that axis or is a single value.
+
+Chosen for element-wise groups, where the whole graph is one axis, and for long rows. Without reductions and
+transpositions it is legal for every size. Its weak spot is short rows: a tile ends at the end of a row.""",
+    ),
+    Family(
+        "general",
+        "unaligned",
+        [(300, 77)],
+        [("Exp", ["x"], {})],
+        """\
+Where all axes became one, a tile is a number of rows along the outermost of them, packed: what was said of `general`
+holds, with tiles that end where rows end.
+
+Chosen where the number of rows divides over the cores better than the number of elements does. Only for groups without
+broadcasts and reductions, since nothing in UB may have to find the start of a row.""",
+    ),
+    Family(
+        "row",
+        "",
+        [(4096, 64), (64,)],
+        [("Add", ["x", "y"], {})],
+        """\
+An outer axis is cut into tiles, the axes inside it are whole in UB. A broadcast along the tile is one call for many
+rows; what does not change from tile to tile is loaded and broadcast once per core, before the loop.
+
+Chosen for short rows with broadcasts. Rows must be a multiple of 32 bytes: checked at build time where sizes are
+known, else by the host. A tile has at most 4095 rows, and one of them must fit UB; with symbolic sizes, at most two
+axes lie inside.""",
+    ),
+    Family(
+        "row",
+        "unaligned",
+        [(4096, 77), (77,)],
+        [("Add", ["x", "y"], {})],
+        """\
+The same for any length of rows: DataCopyPad puts every row at an address that is a multiple of 32, and the calls go
+over the padding, which no result depends on.
+
+Not on chips without DataCopyPad (310P).""",
+    ),
+    Family(
+        "reduce_all",
+        "",
+        [(4096, 77)],
+        [("Softmax", ["x"], {"axis": -1})],
+        """\
+A kept axis is cut into tiles, and everything that is reduced lies inside: GM is read once, also where the result of a
+reduction meets the data again, as in softmax and the norms.
+
+Chosen wherever one step of the tiled axis fits UB with all that is reduced into it. A softmax of float32 holds
+rows of about 11,000 elements.""",
+    ),
+    Family(
+        "reduce",
+        "",
+        [(96, 20000)],
+        [("Softmax", ["x"], {"axis": -1})],
+        """\
+What is reduced is gone through in a loop, with an accumulator in UB that starts with the neutral value. Data that meet
+a result of the reduction are read again in a further loop, a pass.
+
+Chosen where rows do not fit UB. With the innermost axis tiled it is legal for every size. Two reductions of which the
+second needs the first one cost two passes, and storing the rows a third: softmax reads its input three times.""",
+    ),
+    Family(
+        "transpose",
+        "",
+        [(512, 768)],
+        [("Transpose", ["x"], {"perm": (1, 0)})],
+        """\
+The tensors are contiguous in GM along different axes. All of these axes lie in the tile, so that every DMA command
+moves rows of neighbours, and one tensor is transposed in UB. The host solves for the tile of one axis; others that are
+long have tiles of a constant length, 128, 64 or 32, which is part of the name.
+
+Tried for every group of which the copies are contiguous along different axes; with reductions it is `reduce` or
+`reduce_all` with such tiles, and names that end in `cut_64` or `cut_32`. Elements of 64 bits cannot be transposed
+in UB: there the other families copy with strides, as far as these may.""",
+    ),
+)
+
+_CUT = """\
+## More than one core for one result
+
+The cores share what is kept. A sum over all of a large tensor would run on one core, so `implgraph/split_reductions.py`
+makes two reductions of it where sizes are known: partial results of many parts, shared by the cores, go through a
+workspace, and a second group reduces them behind a SyncAll. The order is fixed. Each of the two groups has one of the
+templates above.
+
+The bytes that each family moves are counted in [verification.md](verification.md#traffic).
+"""
+
+
+def _graph(family: Family) -> FusionGraph:
+    f32 = BY_NAME["float32"]
+    names = ("x", "y", "z")[: len(family.inputs)]
+    tensors = {
+        n: Tensor(n, f32, tuple(const(s) for s in shape))
+        for n, shape in zip(names, family.inputs, strict=True)
+    }
+    nodes = []
+    for i, (op, inputs, attrs) in enumerate(family.nodes):
+        dtype, shape = infer_node(lookup(op), [tensors[x] for x in inputs], attrs)
+        tensors[f"t{i}"] = Tensor(f"t{i}", dtype, shape)
+        nodes.append(FusionNode(op.lower(), op, tuple(inputs), (f"t{i}",), attrs))
+    last = f"t{len(nodes) - 1}"
+    return FusionGraph("g", (), names, tuple(nodes), (GraphOutput("out", last),), tensors)
+
+
+def _example(family: Family) -> tuple[ImplGraph, str]:
+    """The template of a family, and the text of the kernel that it is in.
+
+    Raises:
+        ValueError: its graph has no such template.
+    """
+    graph = _graph(family)
+    target = load_target(_TARGET)
+    results: tuple[ScheduleResult, ...] = schedule(canonicalise(lower(graph)), target)
+    for impl in (i for r in results for g in r.groups for i in g.impls):
+        if impl.template == family.template and _fits(impl.suffix, family):
+            return impl, generate(graph, results, target)["device/g_kernel.cpp"]
+    raise ValueError(f"{family.name} is not among the templates of its graph")
+
+
+def _fits(suffix: str, family: Family) -> bool:
+    return suffix == family.suffix or family.template == "transpose"
+
+
+# the picture -----------------------------------------------------------------------------------
+
+
+def nodes_by_loop(impl: ImplGraph) -> str:
+    """A Mermaid picture: nodes that touch UB, in the loops that they run in."""
+    names = {a.id: a.name for a in impl.axes}
+    shown = [n for n in impl.nodes if n.op not in STRUCTURAL]
+    ids = {n.name: f"n{i}" for i, n in enumerate(shown)}
+
+    def boxes(loop: int | None, number: int = 0) -> list[str]:
+        return [
+            f"  {ids[n.name]}{_box(n)}"
+            for n in shown
+            if (n.loop_axis, n.loop_pass) == (loop, number)
+        ]
+
+    def frame(title: str, inside: Sequence[str]) -> list[str]:
+        name = re.sub(r"\W+", "_", title)
+        return [f'  subgraph {name} ["{title}"]', *(f"  {line}" for line in inside), "  end"]
+
+    once = boxes(None)
+    out = ["flowchart LR", *(frame("once per core", once) if once else [])]
+    (block,) = {n.loop_axis for n in shown} - {None, impl.r_axis}
+    inside = boxes(block)
+    for number in sorted({n.loop_pass for n in shown if n.loop_axis == impl.r_axis is not None}):
+        title = f"loop {names[impl.r_axis or 0]}, pass {number}"
+        inside += frame(title, boxes(impl.r_axis, number))
+    out += frame(f"loop {names[block or 0]}", inside)
+    out += [f"  {ids[i]} --> {ids[n.name]}" for n in shown for i in n.inputs if i in ids]
+    return "\n".join(out)
+
+
+def _box(n: Node) -> str:
+    return f'[["{n.op}"]]' if n.op in ("Load", "Store") else f'["{n.op}"]'
+
+
+# the loops -------------------------------------------------------------------------------------
+
+_LOOP = re.compile(r"\s*for \(int64_t (\w+) = 0; \w+ < (\w+); \w+\+\+\) \{")
+_CALL = re.compile(r"(?:autofuse::)?([A-Z]\w+(?:<[\w:]+>)?)\((.*)\)", re.S)
+_TENSOR = re.compile(r"\b(\w+?)(?:_local)?\[")
+
+
+def loops(kernel: str, function: str) -> str:
+    """The loops of a device function with the copies and vector calls in them, without what is around."""
+    body = kernel[kernel.index(f"void {function}(") :]
+    body = body[: body.index("\n}\n")]
+    start = body.index("TPipe tpipe;")
+    return "\n".join(_statements(body[start:].splitlines()))
+
+
+def _statements(lines: Sequence[str]) -> Iterator[str]:
+    braces: list[bool] = []  # open ones; True: those of a loop
+    text = ""
+    for line in lines:
+        loop = _LOOP.match(line)
+        indent = "  " * sum(braces)
+        if loop:
+            yield f"{indent}for {loop[1]} < {loop[2]}:"
+            braces.append(True)
+        elif line.strip() == "}":
+            braces.pop()
+        elif line.endswith("{"):
+            braces.append(False)
+        elif not line.lstrip().startswith("//"):
+            text += line.strip()
+            if text.endswith(";"):
+                yield from (f"{indent}{s}" for s in _call(text.removesuffix(";")))
+                text = ""
+
+
+def _call(text: str) -> Iterator[str]:
+    """A call on tensors in short."""
+    found = _CALL.fullmatch(text)
+    tensors = list(dict.fromkeys(_TENSOR.findall(found[2]))) if found else []
+    if found and tensors:
+        name = found[1].replace("autofuse::", "")
+        yield f"{name}({', '.join(tensors)})"
+
+
+def templates_page() -> str:
+    """The whole page."""
+    parts = [_TEXT]
+    for family in FAMILIES:
+        impl, kernel = _example(family)
+        shapes = ", ".join("x".join(map(str, s)) for s in family.inputs)
+        ops = ", ".join(op for op, *_ in family.nodes)
+        parts.append(f"## `{family.name}`\n\n{family.text}\n\nExample: {ops} on {shapes}.\n")
+        parts.append(f"```mermaid\n{nodes_by_loop(impl)}\n```\n")
+        parts.append(f"```text\n{loops(kernel, impl.name)}\n```\n")
+    return "\n".join([*parts, _CUT])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(templates_page())

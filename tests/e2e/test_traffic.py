@@ -1,0 +1,67 @@
+"""Kernels move no byte twice that they can keep: what the DMA moves, counted by the twin."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import traffic  # noqa: E402
+
+pytestmark = pytest.mark.twin
+
+CASES = {c.name: c for c in traffic.cases()}
+#: Nothing is read or written twice.
+ONCE = (
+    "element-wise 4096 x 1024",
+    "broadcast of a column 4096 x 1024",
+    "reduce AR 4096 x 1024",
+    "reduce ARA 64 x 64 x 512",
+    "softmax 4096 x 1024",
+    "softmax 96 x 6424",
+    "concat 4096 x 1024",
+    "pad 4096 x 1024",
+    "slice 4096 x 1024",
+    "transpose 4096 x 1024",
+    "element-wise 4099 x 1021",
+    "concat 4099 x 1021",
+    "add to a transpose 4099 x 1021",
+    "softmax 4099 x 1021",
+)
+#: Every core reads the rows that all of them need.
+NEARLY = ("broadcast of a row 4096 x 1024", "layer norm 4096 x 1024", "rms norm 4099 x 1021")
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_every_byte_once(name: str) -> None:
+    found = traffic.measure(CASES[name])
+    assert (found.loaded, found.stored) == (found.inputs, found.outputs), found.templates
+
+
+@pytest.mark.parametrize("name", NEARLY)
+def test_hardly_a_byte_twice(name: str) -> None:
+    found = traffic.measure(CASES[name])
+    assert found.stored == found.outputs
+    assert 1 <= found.ratio <= 1.02, found.templates
+
+
+def test_a_row_that_does_not_fit_is_read_three_times() -> None:
+    found = traffic.measure(CASES["softmax 96 x 20000"])
+    assert found.templates == "reduce"
+    assert (found.loaded, found.stored) == (3 * found.inputs, found.outputs)
+
+
+def test_table_has_a_line_for_every_case() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "traffic.py"), "--case", "slice 4096"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    head, rule, row = done.stdout.splitlines()
+    assert head.count("|") == rule.count("|") == row.count("|")
+    assert row.startswith("| slice 4096 x 1024 |")
