@@ -74,10 +74,13 @@ def actual_size(impl: ImplGraph) -> str:
 
 
 def tile_lengths(impl: ImplGraph) -> set[int]:
-    """Lengths that a tile of an axis of fixed size may have."""
+    """Lengths that a tile of an axis of fixed size may have: those that UB holds, where its bytes depend on no more."""
     spec = impl.tiling
     longest = spec.longest.as_int() or 0
-    return {longest, *range(spec.granule, longest + 1, spec.granule)} - {0}
+    lengths = {longest, *range(spec.granule, longest + 1, spec.granule)} - {0}
+    if not set(spec.ub.symbols()) <= {spec.tile_size}:
+        return lengths
+    return {t for t in lengths if spec.ub.evaluate({spec.tile_size: t}) <= spec.ub_limit}
 
 
 def one_turn(impl: ImplGraph) -> bool:

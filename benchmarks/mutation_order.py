@@ -121,7 +121,8 @@ def barrier_inside(m: Mutation) -> bool:
     """A barrier beside a call of ours that has one inside, whatever the tile.
 
     ``ReduceOuter`` of more than 8 rows, and ``ReduceInner`` of rows longer than 256 bytes, fold the source to scratch
-    space, and after a barrier that to the result.  ``TransposeRows`` that has something to leave out begins with one;
+    space, and after a barrier that to the result; of fewer or shorter ones they write no scratch space (of shorter
+    ones only sums, maxima and minima of floats).  ``TransposeRows`` that has something to leave out begins with one;
     if it has nothing to leave out, it writes no scratch space.
     Written that way, the calls need no barrier that the mutant does not have.
     """
@@ -141,6 +142,8 @@ def _opened(m: Mutation, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         elif isinstance(s, Call) and s.api.startswith(_FOLDS) and _folds(m, s):
             out += [replace(s, writes=s.writes[1:]), Barrier("PIPE_V")]
             out.append(replace(s, writes=s.writes[:1], reads=s.writes[1:]))
+        elif isinstance(s, Call) and s.api.startswith(_FOLDS) and _is_direct(m, s):
+            out.append(replace(s, writes=s.writes[:1]))
         elif isinstance(s, Call) and s.api == "autofuse::TransposeRows" and _leaves_out(m, s):
             out += [Barrier("PIPE_V"), s]
         elif isinstance(s, Call) and s.api == "autofuse::TransposeRows" and _fits_whole(m, s):
@@ -154,6 +157,15 @@ def _folds(m: Mutation, s: Call) -> bool:
     n = [a.value for a in s.args if isinstance(a, Count)][1].as_int()
     limit = 8 if "Outer" in s.api else 256 // dtypes_of(m)[s.writes[0]].itemsize
     return n is not None and n > limit
+
+
+def _is_direct(m: Mutation, s: Call) -> bool:
+    """The call reduces to its result without scratch space."""
+    dtype = dtypes_of(m)[s.writes[0]]
+    n = [a.value for a in s.args if isinstance(a, Count)][1].as_int()
+    whole = dtype.kind == "f" and "ProdOf" not in s.api
+    limit = 8 if "Outer" in s.api else 256 // dtype.itemsize if whole else 0
+    return n is not None and n <= limit
 
 
 def _leaves_out(m: Mutation, s: Call) -> bool:
@@ -203,10 +215,13 @@ def _needs_no_barrier(m: Mutation, fn: KernelFn, tiles: bool, steps: bool) -> bo
 
 
 def for_the_scalar_unit(m: Mutation) -> bool:
-    """EnQue and DeQue of a tensor that the scalar unit alone reads, behind a flag of its own for what was loaded."""
+    """EnQue and DeQue of a tensor that the scalar unit alone reads, behind a flag of its own for what was loaded.
+
+    They are left out, or stand elsewhere in the same block.
+    """
     for before, after in zip(blocks_of(m.fn.body), blocks_of(m.mutant.body), strict=False):
         for pair in [s for s in before if isinstance(s, EnQue)]:
-            if before == after or list(after) != _without(before, pair):
+            if before == after or _without(after, pair) != _without(before, pair):
                 continue
             everything = list(statements(m.fn.body))
             users = [s for s in everything if pair.local in reads_of(s)]

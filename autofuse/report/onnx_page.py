@@ -44,8 +44,8 @@ too. `pip install 'ascend-autofuse[onnx]'` brings what they need. A file is reco
 import numpy as np
 from autofuse.onnx_backend import AutofuseBackend
 
-prepared = AutofuseBackend.prepare(model)            # onnx.ModelProto
-(y,) = prepared.run([np.ones((2, 3), np.float32)])   # on the CPU twin
+prepared = AutofuseBackend.prepare(model)  # onnx.ModelProto
+(y,) = prepared.run([np.ones((2, 3), np.float32)])  # on the CPU twin
 ```
 
 A kernel is made at the first run with inputs of new shapes. Where an op must know an operand to know the shape of its
