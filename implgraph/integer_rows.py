@@ -24,7 +24,6 @@ from autofuse.implgraph.vector_math import Vec, formula, two_product
 __all__ = ["ROWS"]
 
 SINGLE, INT32, UINT32 = BY_NAME["float32"], BY_NAME["int32"], BY_NAME["uint32"]
-TOP = -(1 << 31)
 #: Narrow integers in int32, which holds them all, unsigned ones with zeros in front.
 TO_INT32 = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32"}
 #: Bytes go through int16; wider types are 16-bit units.

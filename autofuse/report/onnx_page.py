@@ -17,7 +17,6 @@ __all__ = ["KERNEL", "PLAIN", "onnx_page"]
 
 #: Words for the verdicts that are no reasons.
 KERNEL, PLAIN = "passed", "passed without a kernel"
-NOT_YET = "not yet: "
 
 _TEXT = """\
 # ONNX
