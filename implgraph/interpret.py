@@ -7,6 +7,7 @@ fast.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from autofuse.implgraph.dtypes import DType, numpy_dtype
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.graph import HintGraph, Node, TensorView
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.ops import ANY, lookup
 from autofuse.implgraph.reduce_rows import REDUCES, reduce_array
 
 __all__ = ["apply", "interpret"]
@@ -143,6 +144,9 @@ def apply(
     row = lookup(op)
     if row.reference is None:
         raise KeyError(f"{op} has no reference")
+    if row.arity[1] == ANY and len(operands) > 2:
+        # As the kernel and the reference of the comparison do: left to right, rounding each time.
+        return reduce(lambda a, b: apply(op, (a, b), attrs, result), operands)
     with np.errstate(all="ignore"):
         return _held(np.asarray(row.reference([_wide(x) for x in operands], attrs)), result)
 

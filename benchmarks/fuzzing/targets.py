@@ -31,7 +31,7 @@ __all__ = ["TARGETS", "FindingError", "seeds"]
 REPO = Path(__file__).resolve().parents[2]
 EXAMPLES = REPO / "examples"
 SNAPSHOTS = REPO / "tests" / "snapshot" / "graphs"
-MALFORMED = REPO / "tests" / "unit" / "frontends" / "malformed_cases.py"
+MALFORMED = REPO / "tests" / "support" / "malformed_cases.py"
 CORPUS = REPO.parent / "shared" / "corpus" / "akg"
 
 #: Of a corpus of thousands of files, this many evenly spaced ones.

@@ -6,11 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import twin as benchmark
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import twin as benchmark  # noqa: E402
 
 pytestmark = pytest.mark.twin
 

@@ -1,17 +1,14 @@
 """What the command says about files that are wrong: code, place, exit code, and nothing written."""
 
 import json
-import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from malformed_cases import CASES
 
 from autofuse.cli import main
-
-TABLE = runpy.run_path(str(Path(__file__).parents[1] / "unit" / "frontends" / "malformed_cases.py"))
-CASES = TABLE["CASES"]
 
 #: Malformed graphs whose whole message is kept as a snapshot: changes to a valid graph.
 NODE = {"name": "n", "op": "Add", "inputs": ["x", "x"], "outputs": ["y"]}

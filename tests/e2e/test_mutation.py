@@ -1,19 +1,16 @@
 """Generated kernels with one mistake each: the twin or the comparison must see it (``benchmarks/mutation.py``)."""
 
-import sys
 from collections import Counter
 from pathlib import Path
 
+import mutation
 import pytest
+from mutation_kernels import ACCUMULATION, MEMORY, SYNCHRONISATION, sample
 
 from autofuse import api
 from autofuse.implgraph.dimensions import shrink
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import mutation  # noqa: E402
-from mutation_kernels import ACCUMULATION, MEMORY, SYNCHRONISATION, sample  # noqa: E402
 
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
 

@@ -5,11 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import traffic
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import traffic  # noqa: E402
 
 pytestmark = pytest.mark.twin
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +13,10 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 from onnx import TensorProto  # noqa: E402
+from onnx_models import model, node, value  # noqa: E402
 
 from autofuse.diagnostics import AutofuseError  # noqa: E402
 from autofuse.onnx_backend import AutofuseBackend  # noqa: E402
-
-MODELS = runpy.run_path(str(Path(__file__).with_name("models.py")))
-model, node, value = (MODELS[k] for k in ("model", "node", "value"))
 
 pytestmark = pytest.mark.twin
 

@@ -1,6 +1,5 @@
 """ONNX models to FusionGraphs, and what is said of those that are none."""
 
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper  # noqa: E402
+from onnx_models import model, node, value  # noqa: E402
 
 from autofuse import api  # noqa: E402
 from autofuse.diagnostics import AutofuseError  # noqa: E402
@@ -19,9 +19,6 @@ from autofuse.frontends.onnx.loading import MAX_BYTES  # noqa: E402
 from autofuse.frontends.onnx.reader import convert  # noqa: E402
 from autofuse.implgraph.fusion import Constant, FusionGraph  # noqa: E402
 from autofuse.twin.oracle import evaluate  # noqa: E402
-
-MODELS = runpy.run_path(str(Path(__file__).with_name("models.py")))
-model, node, value = (MODELS[k] for k in ("model", "node", "value"))
 
 
 def ops_of(graph: FusionGraph) -> list[str]:

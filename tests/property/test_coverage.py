@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections import Counter
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
 
+import graph_strategies
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -27,19 +24,6 @@ from autofuse.implgraph.lowering import lower
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_target
 
-
-def _beside(name: str) -> ModuleType:
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-graph_strategies = _beside("graph_strategies")
 CHIP = load_target("ascend910b1")
 TARGETS = (CHIP, CHIP.with_ub(40_000), CHIP.with_ub(8_000))
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
-
+import graph_strategies
+import kernel_checks
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -26,22 +23,6 @@ from autofuse.schedule.result import ScheduleResult
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import TargetSpec, load_target
 from autofuse.twin.verify import verify_kernel
-
-
-def _beside(name: str) -> ModuleType:
-    """A module of this folder, which is not a package."""
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-graph_strategies = _beside("graph_strategies")
-kernel_checks = _beside("kernel_checks")
 
 CHIP = load_target("ascend910b1")
 #: Little UB makes many tiles, tails and single buffers out of small tensors.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from graph_strategies import Options, random_graph
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +20,6 @@ from autofuse.implgraph.verify import verify
 from autofuse.twin.data import random_inputs
 from autofuse.twin.oracle import Reference, evaluate
 
-MAKER = runpy.run_path(str(Path(__file__).with_name("graph_strategies.py")), run_name="strategies")
 OPTIONS = {"max_elements": 600, "max_ops": 9, "max_inputs": 4, "strides": False, "inout": False}
 
 
@@ -53,8 +51,8 @@ def check(graph: FusionGraph, hint: HintGraph, seed: int, env: dict[str, int]) -
 @st.composite
 def graphs(draw: st.DrawFn, dtypes: tuple[str, ...]) -> FusionGraph:
     rng = draw(st.randoms(use_true_random=False))
-    options: Any = MAKER["Options"](**OPTIONS, moves=True, dtypes=dtypes)
-    graph: FusionGraph = MAKER["random_graph"](rng, "g", options)
+    options: Any = Options(**OPTIONS, moves=True, dtypes=dtypes)
+    graph: FusionGraph = random_graph(rng, "g", options)
     return graph
 
 

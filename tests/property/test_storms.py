@@ -6,33 +6,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+import storm_strategies as storms
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from autofuse.twin.worker import WorkerPool
 
-
-def _beside(name: str) -> ModuleType:
-    """A module of this folder, which is not a package."""
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-storms = _beside("storm_strategies")
 pytestmark = pytest.mark.twin
 
 EXAMPLES = 4

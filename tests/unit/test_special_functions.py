@@ -1,24 +1,12 @@
 """The float64 references of special functions, and the fitted polynomials, against mpmath."""
 
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-
 import mpmath as mp
 import numpy as np
 import pytest
+from coefficients import FITS
 
 from autofuse.implgraph import coefficients
 from autofuse.implgraph import special_reference as ref
-
-
-def benchmark(name):
-    path = Path(__file__).parents[2] / "benchmarks" / f"{name}.py"
-    spec = spec_from_file_location(f"benchmark_{name}", path)
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def ndtri(p):
@@ -74,9 +62,6 @@ def test_zeta_agrees_with_mpmath():
     x, q = np.array([1.1, 2.0, 7.5, 30.0]), np.array([0.2, 1.0, 3.7, 20.0])
     want = [float(mp.zeta(a, b)) for a, b in zip(x, q, strict=True)]
     np.testing.assert_allclose(ref.hurwitz_zeta(x, q), want, rtol=1e-12)
-
-
-FITS = benchmark("coefficients").FITS
 
 
 @pytest.mark.parametrize("fit", FITS, ids=lambda f: f.name)

@@ -1,9 +1,8 @@
 import json
-import runpy
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from malformed_cases import X, Y, Z, akg, desc, op
 
 from autofuse.diagnostics import AutofuseError
 from autofuse.frontends import detect_format, parse_graph, read_graph
@@ -11,8 +10,6 @@ from autofuse.implgraph.expr import const, sym
 from autofuse.implgraph.fusion import Constant, GraphOutput
 from autofuse.implgraph.ops import find
 
-TABLE = runpy.run_path(str(Path(__file__).with_name("malformed_cases.py")))
-akg, desc, op, X, Y, Z = (TABLE[n] for n in ("akg", "desc", "op", "X", "Y", "Z"))
 OWN = {
     "PadAkg",
     "UnPadAkg",

@@ -1,14 +1,10 @@
 import json
-import runpy
-from pathlib import Path
 
 import pytest
+from malformed_cases import CASES, graph
 
 from autofuse.diagnostics import AutofuseError
 from autofuse.frontends import parse_graph
-
-TABLE = runpy.run_path(str(Path(__file__).with_name("malformed_cases.py")))
-CASES = TABLE["CASES"]
 
 
 def diagnostics(text):
@@ -97,7 +93,7 @@ def test_places_are_exact():
 
 
 def test_number_of_diagnostics_is_limited():
-    text = json.dumps(TABLE["graph"](nodes=[{"a": 1}] * 1000))
+    text = json.dumps(graph(nodes=[{"a": 1}] * 1000))
     found = diagnostics(text)
     assert len(found) == 1001
     assert "4000 further errors" in found[-1].message

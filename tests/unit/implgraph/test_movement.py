@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pytest
+from lowering_checks import checked, graph
 
 from autofuse.implgraph.dtypes import BY_NAME
 from autofuse.implgraph.expr import ONE, ZERO, const, sym
@@ -15,9 +13,6 @@ from autofuse.implgraph.infer import infer_node
 from autofuse.implgraph.interpret import interpret
 from autofuse.implgraph.lowering import groups, lower
 from autofuse.implgraph.ops import OpError, lookup
-
-CHECKS = runpy.run_path(str(Path(__file__).with_name("lowering_checks.py")))
-checked, graph = CHECKS["checked"], CHECKS["graph"]
 
 
 def sizes(*values):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pytest
+from lowering_checks import checked, graph
 
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.canonicalise import canonicalise
@@ -23,9 +21,6 @@ from autofuse.implgraph.verify import verify
 from autofuse.twin.oracle import evaluate
 
 F32 = BY_NAME["float32"]
-
-CHECKS = runpy.run_path(str(Path(__file__).with_name("lowering_checks.py")))
-checked, graph = CHECKS["checked"], CHECKS["graph"]
 
 
 def kinds(hint):
