@@ -135,7 +135,7 @@ void Checked::Alive(Core& core, const char* api, const Span& span) {
     }
     const Owner& owner = owners_[id - 1u];
     const Slot& slot = core.queues[static_cast<size_t>(owner.queue)].slots[owner.slot];
-    const bool freed = slot.state == SlotState::kFree || slot.age != span.view->age;
+    const bool freed = slot.state == SlotState::kFree || slot.view.age != span.view->age;
     if (!freed && slot.state != SlotState::kEnque) {
         return;
     }
@@ -292,7 +292,7 @@ void Checked::Gm(Core& core, const char* api, PipeId pipe, const GmView& view, u
 }
 
 void SiteSet(int line, const char* file) {
-    Core* core = CurrentOrNull();
+    Core* core = g_current;
     if (core != nullptr && core->check != nullptr) {
         core->check->SetSite(line, file);
     }

@@ -1,11 +1,11 @@
 // Data movement between GM and UB, and inside UB.
-#include <cstring>
+#include "core.h"
 
-#if defined(__x86_64__)
+#if defined(AUTOFUSE_TWIN_X86)
 #include <emmintrin.h>
 #endif
 
-#include "core.h"
+#include <cstring>
 
 namespace autofuse_twin {
 namespace {
@@ -76,32 +76,35 @@ void CheckNotNothing(const Core& core, uint64_t count) {
 
 // A result larger than this is out of the caches before anybody reads it.
 constexpr uint64_t kStreamTensor = uint64_t{4} << 20;
-constexpr uint64_t kStreamRow = 2048;
+// A row that is long enough to be a tile of a large tensor.
+constexpr uint64_t kLongRow = 2048;
 
-// A copy to memory that is not read soon: the lines are written without being fetched first, which halves the traffic.
-// Other threads see such stores in order after StreamFence() only.
-void StreamCopy(uint8_t* d, const uint8_t* s, uint64_t n) {
-#if defined(__x86_64__)
-    const uint64_t lead = (64 - reinterpret_cast<uintptr_t>(d) % 64) % 64;
-    if (lead < n) {
-        std::memcpy(d, s, lead);
-        uint64_t i = lead;
-        for (; i + 64 <= n; i += 64) {
-            for (uint64_t k = 0; k < 64; k += 16) {
-                _mm_stream_si128(reinterpret_cast<__m128i*>(d + i + k),
-                                 _mm_loadu_si128(reinterpret_cast<const __m128i*>(s + i + k)));
-            }
-        }
-        std::memcpy(d + i, s + i, n - i);
-        return;
+// A copy to memory that is not read soon goes around the caches. Reading what comes next at the same time costs less
+// than reading it later.
+void StreamRow(Core& core, uint8_t* d, const uint8_t* s, uint64_t n) {
+    constexpr uint64_t line = 64;
+    constexpr uint64_t part = 1024;
+    const uint64_t lead = (line - reinterpret_cast<uintptr_t>(d) % line) % line;
+    const uint64_t end = lead + (n - lead) / line * line;
+    const uint64_t lines = core.ahead.total * part / n + 1;
+    std::memcpy(d, s, lead);
+    for (uint64_t i = lead; i < end; i += part) {
+        core.ahead.Fetch(lines);
+        Kernels().stream(d + i, s + i, end - i < part ? end - i : part);
     }
-#endif
-    std::memcpy(d, s, n);
+    std::memcpy(d + end, s + end, n - end);
 }
 
-// A row that is long enough to be a tile of a large tensor.
+void CopyRow(uint8_t* d, const uint8_t* s, uint64_t n) {
+    if (n >= kLongRow) {
+        Kernels().copy(d, s, n);
+    } else {
+        std::memcpy(d, s, n);
+    }
+}
+
 void NoteAhead(Core& core, const uint8_t* s, uint64_t bytes, uint32_t rows) {
-    if (core.order == nullptr && rows == 1 && bytes >= kStreamRow) {
+    if (core.order == nullptr && rows == 1 && bytes >= kLongRow) {
         core.ahead.Note(s + bytes, bytes);
     }
 }
@@ -128,7 +131,7 @@ void Load(Core& core, const char* api, const UbView& dst, const GmView& src, con
     NoteAhead(core, s, r.bytes, r.rows);
     Execute(core, kPipeMte2, [d, s, r] {
         for (uint32_t i = 0; i < r.rows; ++i) {
-            std::memcpy(d + i * r.ub, s + i * r.gm, r.bytes);
+            CopyRow(d + i * r.ub, s + i * r.gm, r.bytes);
         }
     });
 }
@@ -145,14 +148,15 @@ void Store(Core& core, const char* api, const GmView& dst, const UbView& src, co
     const uint8_t* s = src.addr;
     const int atomic = core.atomic;
     const Dt dt = core.atomic_dt;
-    const bool stream = r.bytes >= kStreamRow && static_cast<uint64_t>(dst.hi - dst.lo) >= kStreamTensor;
-    Execute(core, kPipeMte3, [d, s, r, atomic, dt, stream] {
+    const bool stream = r.bytes >= kLongRow && static_cast<uint64_t>(dst.hi - dst.lo) >= kStreamTensor;
+    Core* const self = &core;
+    Execute(core, kPipeMte3, [self, d, s, r, atomic, dt, stream] {
         for (uint32_t i = 0; i < r.rows; ++i) {
             if (atomic == 0) {
                 if (stream) {
-                    StreamCopy(d + i * r.gm, s + i * r.ub, r.bytes);
+                    StreamRow(*self, d + i * r.gm, s + i * r.ub, r.bytes);
                 } else {
-                    std::memcpy(d + i * r.gm, s + i * r.ub, r.bytes);
+                    CopyRow(d + i * r.gm, s + i * r.ub, r.bytes);
                 }
                 continue;
             }
@@ -232,7 +236,7 @@ struct PadRows {
         for (uint32_t i = 0; i < rows; ++i) {
             uint8_t* d = dst + i * dst_pitch;
             const uint8_t* s = src + i * src_pitch;
-            std::memcpy(d + left, s, len);
+            CopyRow(d + left, s, len);
             // What fills the slot: the padding value, or the first element of the block, or nothing defined.
             uint64_t filler = ~uint64_t{0};
             if (is_pad) {
@@ -396,7 +400,7 @@ void PadUbToGm(const GmView& dst, const UbView& src, Dt dt, const AscendC::DataC
 }
 
 void StreamFence() {
-#if defined(__x86_64__)
+#if defined(AUTOFUSE_TWIN_X86)
     _mm_sfence();
 #endif
 }

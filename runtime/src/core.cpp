@@ -11,8 +11,6 @@
 namespace autofuse_twin {
 namespace {
 
-thread_local Core* g_current = nullptr;
-
 std::string Format(const char* format, va_list args) {
     char buf[1024];
     const int n = vsnprintf(buf, sizeof(buf), format, args);
@@ -23,14 +21,8 @@ std::string Format(const char* format, va_list args) {
 
 Core::~Core() { std::free(ub); }
 
-Core* CurrentOrNull() { return g_current; }
-void SetCurrent(Core* core) { g_current = core; }
-Core& Current() {
-    if (g_current == nullptr) {
-        throw std::logic_error("an Ascend C function was called outside of autofuse_twin::Launch");
-    }
-    return *g_current;
-}
+__thread Core* g_current = nullptr;
+void NoCurrent() { throw std::logic_error("an Ascend C function was called outside of autofuse_twin::Launch"); }
 
 void AddFinding(Run& run, Finding finding) {
     const std::lock_guard<std::mutex> lock(run.mutex);
@@ -51,7 +43,7 @@ void AddFinding(Run& run, Finding finding) {
             return;
         }
     }
-    finding.who = {finding.core};
+    finding.who.assign(1, finding.core);
     run.findings.push_back(std::move(finding));
 }
 
@@ -257,6 +249,11 @@ void UbScalarFail(const UbView& view, uint64_t byte_offset, uint32_t elem, bool 
     at.addr += byte_offset;
     CheckUb(Current(), write ? "LocalTensor::SetValue" : "LocalTensor::GetValue", "the element", at, elem, 1);
     Fail("ub-oob", "LocalTensor", "scalar access outside of the tensor");
+}
+
+void IndexFail(int64_t index, int64_t extent) {
+    Fail("index-range", "GetValue", "the index %lld is outside of a dimension of %lld elements",
+         static_cast<long long>(index), static_cast<long long>(extent));
 }
 
 // ---- scalar accesses of checked mode ----

@@ -76,12 +76,30 @@ struct Run {
 enum class SlotState : uint8_t { kFree, kOccupied, kEnque, kDeque };
 
 struct Slot {
-    uint8_t* lo;
+    UbView view;  // a tensor of the block; its age is how often the block was freed
+    uint32_t elem;  // bytes of an element of that tensor
     SlotState state;
-    uint32_t age;  // how often it was freed
     // What EnQue and FreeTensor set for the other pipe of the queue: the clock, and the flag of the scheduler.
     Clock filled, freed;
     uint32_t filled_flag, freed_flag;
+};
+
+// Blocks of a queue in the order in which they came. A block is in it once at most.
+class Fifo {
+public:
+    size_t size() const { return count_; }
+    bool empty() const { return count_ == 0; }
+    void Push(uint32_t slot) { at_[(first_ + count_++) % kMaxQueueBuffers] = static_cast<uint8_t>(slot); }
+    uint32_t Pop() {
+        const uint32_t slot = at_[first_];
+        first_ = (first_ + 1) % kMaxQueueBuffers;
+        --count_;
+        return slot;
+    }
+
+private:
+    uint8_t at_[kMaxQueueBuffers] = {};
+    uint32_t first_ = 0, count_ = 0;
 };
 
 struct Queue {
@@ -89,7 +107,7 @@ struct Queue {
     int32_t depth;
     uint64_t len;
     std::vector<Slot> slots;
-    std::deque<uint32_t> fifo;
+    Fifo fifo;
     uint32_t next;
 };
 
@@ -101,8 +119,9 @@ struct BufferInfo {
     uint8_t pos;
 };
 
-// Memory that the kernel probably loads next: what follows the rows it loaded last. Vector calls fetch it into the cache
-// bit by bit, so that their time and that of memory overlap, as those of the pipes do on a chip.
+// Memory that the kernel probably loads next: what follows the rows it loaded last. Vector calls fetch a half of it into
+// the cache bit by bit, the store the rest, so that their time and that of memory overlap, as those of the pipes do on a
+// chip. Memory reads and writes at once: all of it during the calls, or all during the store, took longer.
 struct Ahead {
     const uint8_t* at[4] = {};
     uint64_t lines[4] = {};
@@ -118,7 +137,7 @@ struct Ahead {
     void Fetch(uint64_t n) {
         for (uint32_t i = 0; i < 4 && n != 0; ++i) {
             for (; lines[i] != 0 && n != 0; --n, --lines[i], --total, at[i] += 64) {
-                __builtin_prefetch(at[i], 0, 2);
+                __builtin_prefetch(at[i], 0, 3);
             }
         }
     }
@@ -159,10 +178,16 @@ struct Core {
 // Thrown to leave the kernel of one core after a failed check.
 struct CoreAbort {};
 
-// The core running on this thread; throws std::logic_error outside of a launch.
-Core& Current();
-Core* CurrentOrNull();
-void SetCurrent(Core* core);
+// The core running on this thread. (Not of the initial-exec model: a library that Python loads late may find no room.)
+extern __thread Core* g_current;
+[[noreturn]] void NoCurrent();
+// Throws std::logic_error outside of a launch.
+inline Core& Current() {
+    if (g_current == nullptr) {
+        NoCurrent();
+    }
+    return *g_current;
+}
 
 // Records a finding and leaves the kernel of this core.
 [[noreturn]] void Fail(const char* code, const char* api, const char* format, ...) __attribute__((format(printf, 3, 4)));

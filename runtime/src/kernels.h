@@ -7,6 +7,11 @@
 
 #include "autofuse_twin/abi.h"
 
+// What is written for x86-64; the portable build is what other processors get.
+#if defined(__x86_64__) && !defined(AUTOFUSE_TWIN_PORTABLE)
+#define AUTOFUSE_TWIN_X86
+#endif
+
 namespace autofuse_twin {
 
 // d[i] = f(a[i], b[i], imm); operations that accumulate also read d[i].
@@ -23,10 +28,13 @@ struct KernelTable {
     SelectFn (*select)(uint32_t elem);
     void (*half_to_float)(const uint16_t* src, float* dst, size_t n);
     void (*float_to_half)(const float* src, uint16_t* dst, size_t n);
+    void (*copy)(uint8_t* d, const uint8_t* s, size_t n);
+    void (*stream)(uint8_t* d, const uint8_t* s, size_t n);
+    void (*tile)(uint8_t* d, const uint8_t* block, size_t n);
 };
 
 const KernelTable& BaseKernels();
-#if defined(__x86_64__)
+#if defined(AUTOFUSE_TWIN_X86)
 const KernelTable& Avx2Kernels();
 const KernelTable& Avx512Kernels();
 bool HasAvx2();

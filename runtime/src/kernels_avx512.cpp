@@ -1,11 +1,11 @@
 // Compute loops for x86-64 with AVX-512 (F, BW, DQ, VL) and F16C; compiled with the matching flags (see CMakeLists.txt).
-#if defined(__x86_64__)
+#include "kernels.h"
+
+#if defined(AUTOFUSE_TWIN_X86)
 #include <immintrin.h>
 
 #include <limits>
 #include <type_traits>
-
-#include "kernels.h"
 
 namespace autofuse_twin {
 namespace {
@@ -13,7 +13,8 @@ namespace {
 }  // namespace
 
 const KernelTable& Avx512Kernels() {
-    static constexpr KernelTable table{"avx512", PickElement, PickCompare, PickSelect, HalfToFloat, FloatToHalf};
+    static constexpr KernelTable table{"avx512",    PickElement, PickCompare, PickSelect, HalfToFloat,
+                                       FloatToHalf, CopyBytes,   StreamBytes, TileBlock};
     return table;
 }
 

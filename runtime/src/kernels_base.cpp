@@ -1,8 +1,12 @@
 // Compute loops for the baseline instruction set of the target, and the choice between the compiled sets.
+#include "kernels.h"
+
+#if defined(AUTOFUSE_TWIN_X86)
+#include <emmintrin.h>
+#endif
+
 #include <limits>
 #include <type_traits>
-
-#include "kernels.h"
 
 namespace autofuse_twin {
 namespace {
@@ -10,11 +14,12 @@ namespace {
 }  // namespace
 
 const KernelTable& BaseKernels() {
-    static constexpr KernelTable table{"base", PickElement, PickCompare, PickSelect, HalfToFloat, FloatToHalf};
+    static constexpr KernelTable table{"base",    PickElement, PickCompare, PickSelect, HalfToFloat,
+                                       FloatToHalf, CopyBytes,   StreamBytes, TileBlock};
     return table;
 }
 
-#if defined(__x86_64__)
+#if defined(AUTOFUSE_TWIN_X86)
 // True if the processor and the operating system have what the set was compiled for.
 bool HasAvx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
 bool HasAvx512() {
@@ -24,7 +29,7 @@ bool HasAvx512() {
 #endif
 
 const KernelTable& Kernels() {
-#if defined(__x86_64__)
+#if defined(AUTOFUSE_TWIN_X86)
     static const KernelTable& chosen = HasAvx512() ? Avx512Kernels() : HasAvx2() ? Avx2Kernels() : BaseKernels();
     return chosen;
 #else

@@ -38,8 +38,19 @@ inline uint16_t FloatToHalf1(float v) {
     return static_cast<uint16_t>(sign | (mag > 0x7f800000u ? nan : mag >= 0x47800000u ? 0x7c00u : finite));
 }
 
+#if defined(__AVX512F__)
+// With a mask of all lanes: without one, GCC 12 warns of a value in its own header.
+inline __m512 WidenHalves(__m256i h) { return _mm512_maskz_cvtph_ps(0xffff, h); }
+inline __m256i NarrowFloats(__m512 v) { return _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT); }
+#endif
+
 void HalfToFloat(const uint16_t* src, float* dst, size_t n) {
     size_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16) {
+        _mm512_storeu_ps(dst + i, WidenHalves(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(src + i))));
+    }
+#endif
 #if defined(__F16C__)
     for (; i + 8 <= n; i += 8) {
         _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(src + i))));
@@ -52,6 +63,11 @@ void HalfToFloat(const uint16_t* src, float* dst, size_t n) {
 
 void FloatToHalf(const float* src, uint16_t* dst, size_t n) {
     size_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + i), NarrowFloats(_mm512_loadu_ps(src + i)));
+    }
+#endif
 #if defined(__F16C__)
     for (; i + 8 <= n; i += 8) {
         _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + i), _mm256_cvtps_ph(_mm256_loadu_ps(src + i), 0));
@@ -123,10 +139,55 @@ FLOAT_OP(PowerTensorScalar, 1, false, static_cast<float>(__builtin_pow(a, s)))
 FLOAT_OP(PowerScalarTensor, 1, false, static_cast<float>(__builtin_pow(s, a)))
 #undef FLOAT_OP
 
+// A function that needs less for numbers in a plain range: Key(bits) < kLimit there, and g(x) gives what f(x) gives.
+template <typename O> struct Plain {
+    static constexpr bool kExists = false;
+};
+template <> struct Plain<ExpF> {
+    static constexpr bool kExists = true;
+    static constexpr uint32_t kLimit = 0x42ae0001u;  // up to 87 on both sides
+    static inline uint32_t Key(uint32_t bits) { return bits & 0x7fffffffu; }
+    static inline float g(float x) { return ExpPlain(x); }
+};
+template <> struct Plain<LnF> {
+    static constexpr bool kExists = true;
+    static constexpr uint32_t kLimit = 0x7f000000u;  // positive, normal and finite
+    static inline uint32_t Key(uint32_t bits) { return bits - 0x00800000u; }
+    static inline float g(float x) { return LogPlain(x); }
+};
+
+// Numbers are mostly in the plain range, so one look at a part of them saves all of them the rest.
+template <typename O>
+void PlainLoop(float* d, const float* a, size_t n) {
+    for (size_t i = 0; i < n; i += kChunk) {
+        const size_t m = n - i < kChunk ? n - i : kChunk;
+        const float* x = a + i;
+        float* y = d + i;
+        uint32_t largest = 0;
+        for (size_t k = 0; k < m; ++k) {
+            const uint32_t key = Plain<O>::Key(BitCast<uint32_t>(x[k]));
+            largest = key > largest ? key : largest;
+        }
+        if (largest < Plain<O>::kLimit) {
+            TWIN_INDEPENDENT
+            for (size_t k = 0; k < m; ++k) {
+                y[k] = Plain<O>::g(x[k]);
+            }
+        } else {
+            TWIN_INDEPENDENT
+            for (size_t k = 0; k < m; ++k) {
+                y[k] = O::f(x[k], 0.0f, 0.0f, 0.0f);
+            }
+        }
+    }
+}
+
 // d == a or d == b is common (in place), so the loops promise the compiler that iterations are independent.
 template <typename O>
 void FloatLoop(float* d, const float* a, const float* b, float s, size_t n) {
-    if constexpr (O::kSources == 2) {
+    if constexpr (Plain<O>::kExists) {
+        PlainLoop<O>(d, a, n);
+    } else if constexpr (O::kSources == 2) {
         TWIN_INDEPENDENT
         for (size_t i = 0; i < n; ++i) {
             d[i] = O::f(a[i], b[i], O::kReadsDst ? d[i] : 0.0f, s);
@@ -149,7 +210,8 @@ template <typename O>
 void RunF16(void* d, const void* a, const void* b, uint64_t imm, size_t n) {
     alignas(64) float x[kChunk];
     alignas(64) float y[kChunk];
-    alignas(64) float z[kChunk];
+    alignas(64) float old[kChunk];
+    float* z = O::kReadsDst ? old : x;
     const float s = HalfToFloat1(static_cast<uint16_t>(imm));
     for (size_t i = 0; i < n; i += kChunk) {
         const size_t m = n - i < kChunk ? n - i : kChunk;
@@ -271,6 +333,7 @@ void RunFill(void* dv, const void*, const void*, uint64_t imm, size_t n) {
 }
 
 #include "kernels_cast.h"
+#include "kernels_copy.h"
 
 // ---- compare and select ----
 

@@ -8,15 +8,16 @@
 constexpr float kLn2Hi = 0.693359375f;
 constexpr float kLn2Lo = -2.12194440054690583e-4f;
 
-// Within 0.78 ulp, within 0.7 where the result is normal.
-inline float ExpFloat(float x) {
-    // 2^k * e^r with |r| <= ln(2)/2. Beyond the limits the result is infinite or zero in any case; NaN stays.
-    const float above = x > 89.0f ? 89.0f : x;
-    const float clamped = above < -104.0f ? -104.0f : above;
+// e^x as 2^n * value with value = e^r, |r| <= ln(2)/2.
+struct ExpParts {
+    float value;
+    int32_t n;
+};
+inline ExpParts ExpReduced(float x) {
     const float shift = 12582912.0f;  // 1.5 * 2^23: the low bits of the sum hold the integer
-    const float t = clamped * 1.44269504088896341f + shift;
+    const float t = x * 1.44269504088896341f + shift;
     const float k = t - shift;
-    const float hi = clamped - k * kLn2Hi;
+    const float hi = x - k * kLn2Hi;
     const float lo = k * kLn2Lo;
     const float r = hi - lo;
     float q = 0x1.9f086ep-13f;
@@ -27,23 +28,32 @@ inline float ExpFloat(float x) {
     q = q * r + 0.5f;
     const float sum = 1.0f + hi;
     const float lost = (1.0f - sum) + hi;
-    const float value = sum + (lost + (r * r * q - lo));
-    // In two steps, because 2^k itself may be out of range: the second one rounds where the result is subnormal.
-    const int32_t n = static_cast<int32_t>(BitCast<uint32_t>(t) - 0x4b400000u);
-    const int32_t half = n >> 1;
-    const float first = BitCast<float>(static_cast<uint32_t>(half + 127) << 23);
-    const float second = BitCast<float>(static_cast<uint32_t>(n - half + 127) << 23);
-    return value * first * second;
+    return {sum + (lost + (r * r * q - lo)), static_cast<int32_t>(BitCast<uint32_t>(t) - 0x4b400000u)};
 }
 
-// Within 0.84 ulp.
-inline float LogFloat(float x) {
+// Within 0.78 ulp, within 0.7 where the result is normal.
+inline float ExpFloat(float x) {
+    // Beyond the limits the result is infinite or zero in any case; NaN stays.
+    const float above = x > 89.0f ? 89.0f : x;
+    const ExpParts e = ExpReduced(above < -104.0f ? -104.0f : above);
+    // In two steps, because 2^n itself may be out of range: the second one rounds where the result is subnormal.
+    const int32_t half = e.n >> 1;
+    const float first = BitCast<float>(static_cast<uint32_t>(half + 127) << 23);
+    const float second = BitCast<float>(static_cast<uint32_t>(e.n - half + 127) << 23);
+    return e.value * first * second;
+}
+// The same for |x| <= 87, where 2^n and the result are normal.
+inline float ExpPlain(float x) {
+    const ExpParts e = ExpReduced(x);
+    return e.value * BitCast<float>(static_cast<uint32_t>(e.n + 127) << 23);
+}
+
+// ln of x * 2^-less for the bits of a positive normal number x, within 0.84 ulp.
+inline float LogReduced(uint32_t bits, float less) {
     // x = 2^e * (1 + f) with 1 + f between sqrt(1/2) and sqrt(2).
-    const bool tiny = x < 0x1p-126f;
-    const uint32_t bits = BitCast<uint32_t>(tiny ? x * 0x1p23f : x);
     const uint32_t steps = (bits - 0x3f3504f3u) & 0xff800000u;
     const float f = BitCast<float>(bits - steps) - 1.0f;
-    const float e = static_cast<float>(static_cast<int32_t>(steps) >> 23) - (tiny ? 23.0f : 0.0f);
+    const float e = static_cast<float>(static_cast<int32_t>(steps) >> 23) - less;
     const float z = f * f;
     float p = 0x1.1457b2p-4f;
     p = p * f - 0x1.de3c36p-4f;
@@ -57,12 +67,18 @@ inline float LogFloat(float x) {
     const float whole = e * kLn2Hi;
     const float sum = whole + f;
     const float lost = f - (sum - whole);
-    const float value = sum + (lost - (0.5f * z - (f * z * p + e * kLn2Lo)));
+    return sum + (lost - (0.5f * z - (f * z * p + e * kLn2Lo)));
+}
+inline float LogFloat(float x) {
+    const bool tiny = x < 0x1p-126f;
+    const float value = LogReduced(BitCast<uint32_t>(tiny ? x * 0x1p23f : x), tiny ? 23.0f : 0.0f);
     const float inf = __builtin_inff();
     const float below = x == 0.0f ? -inf : __builtin_nanf("");
     const float checked = x > 0.0f ? (x == inf ? inf : value) : below;
     return x != x ? x + x : checked;
 }
+// The same for positive normal numbers.
+inline float LogPlain(float x) { return LogReduced(BitCast<uint32_t>(x), 0.0f); }
 
 inline double ExpDouble(double x) {
     // 2^k * e^r with |r| <= ln(2)/2; the degree-11 Taylor polynomial is accurate to about 1e-15.

@@ -96,8 +96,8 @@ void CheckBroken(Run& run) {
 }
 
 void RunOne(Core& core, Run& run, uint32_t index) {
-    Core* outer = CurrentOrNull();
-    SetCurrent(&core);
+    Core* outer = g_current;
+    g_current = &core;
     try {
         BeginCore(core, &run, index);
         run.body(run.context);
@@ -110,7 +110,7 @@ void RunOne(Core& core, Run& run, uint32_t index) {
         core.aborted = true;
         AddFinding(run, index, "kernel-exception", "kernel", "the kernel threw an exception");
     }
-    SetCurrent(outer);
+    g_current = outer;
     if (core.order != nullptr) {
         core.order->Drop();
     }
@@ -126,7 +126,7 @@ void RunOne(Core& core, Run& run, uint32_t index) {
 void RunCores(Run& run) {
     // A kernel that launches another kernel would destroy its own UB, so a nested launch gets a core of its own.
     std::unique_ptr<Core> nested;
-    if (CurrentOrNull() != nullptr) {
+    if (g_current != nullptr) {
         nested = std::make_unique<Core>();
     }
     Core& core = nested ? *nested : ThreadCore();

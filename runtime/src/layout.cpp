@@ -190,7 +190,7 @@ UbView UbViewAt(const char* api, uint64_t address) {
             view.hi = b.hi;
             view.pos = b.pos;
             if (b.queue >= 0) {
-                view.age = core.queues[static_cast<size_t>(b.queue)].slots[b.index].age;
+                view.age = core.queues[static_cast<size_t>(b.queue)].slots[b.index].view.age;
             }
             return view;
         }

@@ -46,7 +46,7 @@ Queue& QueueAt(Core& core, int id, const char* api) {
 
 uint32_t SlotOf(const Core& core, const Queue& q, int id, const UbView& view, const char* api) {
     for (uint32_t i = 0; i < q.slots.size(); ++i) {
-        if (q.slots[i].lo == view.lo && view.lo != nullptr) {
+        if (q.slots[i].view.lo == view.lo && view.lo != nullptr) {
             return i;
         }
     }
@@ -89,14 +89,13 @@ uint8_t* Reserve(Core& core, uint64_t bytes, const std::string& what) {
     return p;
 }
 
-UbView ViewOf(const Queue& q, uint32_t slot, uint32_t elem) {
-    UbView v;
-    v.addr = v.lo = q.slots[slot].lo;
-    v.hi = v.lo + q.len;
-    v.size = static_cast<uint32_t>(q.len / elem);
-    v.pos = UbPos(q);
-    v.age = q.slots[slot].age;
-    return v;
+// The tensor of a block. It is kept, for a copy of members that were just written has to wait for them.
+const UbView& ViewOf(const Queue& q, Slot& slot, uint32_t elem) {
+    if (slot.elem != elem) {
+        slot.elem = elem;
+        slot.view.size = static_cast<uint32_t>(q.len / elem);
+    }
+    return slot.view;
 }
 
 // The pipe that fills blocks of a queue, and the one that uses them.
@@ -116,19 +115,15 @@ Pipes PipesOf(const Queue& q, Link link) {
     return {q.dst == kGmPos ? kPipeV : kPipeMte2, kPipeMte3};
 }
 
-// The flags of a queue: one pipe sets, the other one waits.
+// The flags of a queue in checked mode: one pipe sets, the other one waits.
 void SetFor(Core& core, PipeId pipe, Clock& clock, uint32_t& token) {
-    if (core.check != nullptr) {
-        clock = core.check->Release(pipe);
-        token = core.order == nullptr ? 0 : core.order->Set(pipe);
-    }
+    clock = core.check->Release(pipe);
+    token = core.order == nullptr ? 0 : core.order->Set(pipe);
 }
 void WaitFor(Core& core, PipeId pipe, const Clock& clock, uint32_t token) {
-    if (core.check != nullptr) {
-        core.check->Acquire(pipe, clock);
-        if (core.order != nullptr) {
-            core.order->Wait(pipe, token);
-        }
+    core.check->Acquire(pipe, clock);
+    if (core.order != nullptr) {
+        core.order->Wait(pipe, token);
     }
 }
 
@@ -182,7 +177,7 @@ void ReleasePipe(Core& core) {
 }
 
 void PipeDestroy(void* pipe) {
-    Core* core = CurrentOrNull();
+    Core* core = g_current;
     if (core == nullptr || core->pipe != pipe) {
         return;
     }
@@ -224,7 +219,11 @@ int PipeAddQueue(uint8_t src, uint8_t dst, int32_t depth, uint32_t num, uint64_t
     Queue q{src, dst, depth, RoundBlock(len), {}, {}, 0};
     for (uint32_t i = 0; i < num; ++i) {
         uint8_t* p = Reserve(core, len, std::string(PosName(pos)) + " queue " + std::to_string(id) + " block " + std::to_string(i));
-        q.slots.push_back({p, SlotState::kFree, 0, {}, {}, 0, 0});
+        Slot slot{};
+        slot.view.addr = slot.view.lo = p;
+        slot.view.hi = p + q.len;
+        slot.view.pos = pos;
+        q.slots.push_back(slot);
         if (core.check != nullptr) {
             core.check->Own(static_cast<uint32_t>(p - core.ub), q.len, id, i);
         }
@@ -271,16 +270,17 @@ UbView QueueAlloc(int id, uint32_t elem) {
     Core& core = CoreWithPipe("AllocTensor");
     Queue& q = QueueAt(core, id, "AllocTensor");
     const uint32_t n = static_cast<uint32_t>(q.slots.size());
-    for (uint32_t k = 0; k < n; ++k) {
-        const uint32_t i = (q.next + k) % n;
-        if (q.slots[i].state == SlotState::kFree) {
-            q.slots[i].state = SlotState::kOccupied;
-            q.next = (i + 1) % n;
-            WaitFor(core, PipesOf(q, Link::kQueue).from, q.slots[i].freed, q.slots[i].freed_flag);
+    for (uint32_t k = 0, i = q.next; k < n; ++k) {
+        Slot& slot = q.slots[i];
+        i = i + 1 == n ? 0 : i + 1;
+        if (slot.state == SlotState::kFree) {
+            slot.state = SlotState::kOccupied;
+            q.next = i;
             if (core.check != nullptr) {
-                core.check->Fill(core, q.slots[i].lo, q.len, false);
+                WaitFor(core, PipesOf(q, Link::kQueue).from, slot.freed, slot.freed_flag);
+                core.check->Fill(core, slot.view.lo, q.len, false);
             }
-            return ViewOf(q, i, elem);
+            return ViewOf(q, slot, elem);
         }
     }
     Fail("que-no-free", "AllocTensor", "%s has no FREE block (states: %s); the chip would wait forever",
@@ -301,13 +301,15 @@ void QueueEnQue(int id, const UbView& view, Link link) {
         Fail("que-depth", "EnQue", "%s already holds %zu tensors, its depth is %zu", QueueName(core, id).c_str(),
              q.fifo.size(), limit);
     }
-    if (slot.age != view.age) {
+    if (slot.view.age != view.age) {
         Fail("que-state", "EnQue", "the tensor was given back by FreeTensor; %s block %u is another tensor now",
              QueueName(core, id).c_str(), i);
     }
     slot.state = SlotState::kEnque;
-    SetFor(core, PipesOf(q, link).from, slot.filled, slot.filled_flag);
-    q.fifo.push_back(i);
+    if (core.check != nullptr) {
+        SetFor(core, PipesOf(q, link).from, slot.filled, slot.filled_flag);
+    }
+    q.fifo.Push(i);
 }
 
 UbView QueueDeQue(int id, uint32_t elem, Link link) {
@@ -317,11 +319,12 @@ UbView QueueDeQue(int id, uint32_t elem, Link link) {
         Fail("que-state", "DeQue", "%s is empty (states: %s); DeQue needs a block in state ENQUE",
              QueueName(core, id).c_str(), States(q).c_str());
     }
-    const uint32_t i = q.fifo.front();
-    q.fifo.pop_front();
-    q.slots[i].state = SlotState::kDeque;
-    WaitFor(core, PipesOf(q, link).to, q.slots[i].filled, q.slots[i].filled_flag);
-    return ViewOf(q, i, elem);
+    Slot& slot = q.slots[q.fifo.Pop()];
+    slot.state = SlotState::kDeque;
+    if (core.check != nullptr) {
+        WaitFor(core, PipesOf(q, link).to, slot.filled, slot.filled_flag);
+    }
+    return ViewOf(q, slot, elem);
 }
 
 void QueueFree(int id, const UbView& view) {
@@ -332,7 +335,7 @@ void QueueFree(int id, const UbView& view) {
     if (slot.state == SlotState::kFree) {
         Fail("que-state", "FreeTensor", "%s block %u is already FREE", QueueName(core, id).c_str(), i);
     }
-    if (slot.age != view.age) {
+    if (slot.view.age != view.age) {
         Fail("que-state", "FreeTensor", "the tensor was given back already; %s block %u is another tensor now",
              QueueName(core, id).c_str(), i);
     }
@@ -341,8 +344,10 @@ void QueueFree(int id, const UbView& view) {
              QueueName(core, id).c_str(), i);
     }
     slot.state = SlotState::kFree;
-    ++slot.age;
-    SetFor(core, PipesOf(q, Link::kQueue).to, slot.freed, slot.freed_flag);
+    ++slot.view.age;
+    if (core.check != nullptr) {
+        SetFor(core, PipesOf(q, Link::kQueue).to, slot.freed, slot.freed_flag);
+    }
 }
 
 int QueueCount(int id) { return static_cast<int>(QueueAt(CoreWithPipe("GetTensorCountInQue"), id, "GetTensorCountInQue").fifo.size()); }
@@ -389,7 +394,7 @@ void FlagSet(uint8_t event, int id) {
     }
     core.flags[event][id] = true;
     const Pipes pipes = PipesOf(event);
-    if (pipes.from != kPipes) {
+    if (core.check != nullptr && pipes.from != kPipes) {
         SetFor(core, pipes.from, core.flag_clock[event][id], core.flag_token[event][id]);
     }
 }
@@ -404,7 +409,7 @@ void FlagWait(uint8_t event, int id) {
     }
     core.flags[event][id] = false;
     const Pipes pipes = PipesOf(event);
-    if (pipes.to != kPipes) {
+    if (core.check != nullptr && pipes.to != kPipes) {
         WaitFor(core, pipes.to, core.flag_clock[event][id], core.flag_token[event][id]);
     }
 }

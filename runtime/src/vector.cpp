@@ -34,6 +34,54 @@ void CheckCastMode(Dt dst, Dt src, uint64_t mode) {
     }
 }
 
+// Lanes that take part if they are the first ones; 0 if there is a hole below the last one.
+uint32_t FirstLanes(const uint64_t* bits, uint32_t per_repeat) {
+    const uint32_t n = LanesEnd(bits, per_repeat);
+    uint64_t want[2];
+    FirstN(n, want);
+    return (bits[0] & want[0]) == want[0] && (bits[1] & want[1]) == want[1] ? n : 0;
+}
+
+// A repeat of Copy: `full` bytes, `last` in the last one; the steps are bytes. `spread`: from one 32-byte block.
+struct CopyRows {
+    uint8_t* d;
+    const uint8_t* s;
+    uint64_t repeats, d_step, s_step, full, last;
+    bool spread;
+
+    void operator()() const {
+        const auto tile = Kernels().tile;
+        for (uint64_t r = 0; r < repeats; ++r) {
+            uint8_t* to = d + r * d_step;
+            const uint8_t* from = s + r * s_step;
+            const uint64_t bytes = r + 1 == repeats ? last : full;
+            if (spread) {
+                tile(to, from, bytes);
+            } else {
+                std::memmove(to, from, bytes);
+            }
+        }
+    }
+};
+
+// Broadcasts and moves of rows consist of these: whole repeats, or the first lanes of them. False: not such a call.
+bool CopiesRows(Core& core, const Lanes& lanes, const Operand& d, const Operand& s) {
+    const uint32_t full = FirstLanes(lanes.bits, lanes.per_repeat);
+    const uint32_t last = FirstLanes(lanes.last_bits, lanes.per_repeat);
+    if (full == 0 || last == 0 || d.blk != 1 || s.blk > 1) {
+        return false;
+    }
+    CopyRows rows{d.base, s.base, lanes.repeats, uint64_t{d.rep} * kBlock, uint64_t{s.rep} * kBlock,
+                  uint64_t{full} * d.elem, uint64_t{last} * d.elem, s.blk == 0};
+    // Repeats that follow each other are one long one.
+    if (rows.full == kRepeatBytes && d.rep == 8 && s.rep == (rows.spread ? 0 : 8)) {
+        rows.last += (rows.repeats - 1) * kRepeatBytes;
+        rows.repeats = 1;
+    }
+    Execute(core, kPipeV, rows);
+    return true;
+}
+
 void RunRepeats(Core& core, const VecCall& c, ElementFn fn) {
     const char* api = OpName(c.op);
     const Rep& rep = *c.rep;
@@ -70,19 +118,16 @@ void RunRepeats(Core& core, const VecCall& c, ElementFn fn) {
                                  n > 2 ? ops[2].At(r, lane) : nullptr, ss, ReadsDst(c.op), len);
         });
     }
+    if (c.op == Op::Copy && CopiesRows(core, lanes, ops[0], ops[1])) {
+        return;
+    }
     const uint64_t imm = c.imm;
     const Operand d = ops[0];
     const Operand a = n > 1 ? ops[1] : d;
     const Operand b = n > 2 ? ops[2] : d;
-    const uint32_t copied = c.op == Op::Copy ? ds : 0;  // bytes of an element
-    Execute(core, kPipeV, [lanes, d, a, b, n, imm, fn, copied] {
+    Execute(core, kPipeV, [lanes, d, a, b, n, imm, fn] {
         const Operand all[] = {d, a, b};
         ForEachRun(lanes, all, n, [&](uint64_t r, uint32_t lane, uint32_t len) {
-            if (len * copied == kBlock) {
-                // What a broadcast consists of: not worth a call per block.
-                std::memmove(d.At(r, lane), a.At(r, lane), kBlock);
-                return;
-            }
             fn(d.At(r, lane), n > 1 ? a.At(r, lane) : nullptr, n > 2 ? b.At(r, lane) : nullptr, imm, len);
         });
     });
@@ -99,7 +144,7 @@ struct Whole {
 // A call on contiguous elements, with the fetching of what is loaded next in between.
 void RunInParts(Core& core, ElementFn fn, const Whole& w) {
     constexpr uint64_t part = 256;
-    const uint64_t lines = core.ahead.total * part / w.n + 1;
+    const uint64_t lines = core.ahead.total * part / w.n / 2 + 1;
     for (uint64_t i = 0; i < w.n; i += part) {
         const uint64_t m = w.n - i < part ? w.n - i : part;
         core.ahead.Fetch(lines);

@@ -120,6 +120,9 @@ inline uint64_t RepeatEnd(const Operand& o, const uint64_t* bits, uint32_t per_r
     }
     // All blocks are the same one.
     const uint32_t per = kBlock / o.elem;
+    if (Lanes::All(bits, per)) {
+        return kBlock;
+    }
     uint64_t folded[2] = {0, 0};
     for (uint32_t lane = 0; lane < per_repeat; lane += per) {
         folded[0] |= bits[lane >> 6] >> (lane & 63u) & ((uint64_t{1} << per) - 1);

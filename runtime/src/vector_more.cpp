@@ -1,4 +1,6 @@
 // Vector calls that are not element-wise, advanced functions, and transfers of the compare mask.
+#include <algorithm>
+
 #include "vector_call.h"
 
 namespace autofuse_twin {
@@ -172,6 +174,19 @@ void VecIndex(Dt dt, const UbView& dst, uint64_t first, int64_t count, const Rep
     });
 }
 
+namespace {
+
+// One element again and again.
+template <typename T> void FillBlock(uint8_t* d, const uint8_t* s) {
+    T value;
+    std::memcpy(&value, s, sizeof(T));
+    T block[kBlock / sizeof(T)];
+    std::fill(std::begin(block), std::end(block), value);
+    std::memcpy(d, block, kBlock);
+}
+
+}  // namespace
+
 void BrcbBlocks(uint32_t elem, const UbView& dst, const UbView& src, uint32_t repeat, uint32_t dstBlk, uint32_t dstRep) {
     Core& core = Current();
     const char* api = "Brcb";
@@ -190,8 +205,11 @@ void BrcbBlocks(uint32_t elem, const UbView& dst, const UbView& src, uint32_t re
         for (uint32_t r = 0; r < repeat; ++r) {
             for (uint32_t k = 0; k < 8; ++k) {
                 uint8_t* d = to + (uint64_t{r} * dstRep + uint64_t{k} * dstBlk) * kBlock;
-                for (uint32_t at = 0; at < kBlock; at += elem) {
-                    std::memcpy(d + at, from + (uint64_t{r} * 8 + k) * elem, elem);
+                const uint8_t* s = from + (uint64_t{r} * 8 + k) * elem;
+                if (elem == 2) {
+                    FillBlock<uint16_t>(d, s);
+                } else {
+                    FillBlock<uint32_t>(d, s);
                 }
             }
         }

@@ -182,9 +182,45 @@ void AtomicAgain() {
     CHECK(y[0] == 2.0f);
 }
 
+// Long rows of a large tensor go around the caches: any alignment in GM, any length, and not a byte more.
+void LargeTensor() {
+    const uint32_t elements = (5u << 20) / 4;
+    std::vector<float> y(elements + 64, -1.0f);
+    const auto x = Ramp(4096);
+    autofuse_twin_gm_add(y.data(), elements * 4, "y", 1);
+    for (const uint32_t offset : {0u, 1u, 4u, 15u, 1000u}) {
+        for (const uint32_t n : {512u, 513u, 600u, 1023u, 1024u, 1500u, 2047u, 3000u}) {
+            std::fill(y.begin(), y.end(), -1.0f);
+            EXPECT_CLEAN(1, [&] {
+                TPipe pipe;
+                TQue<TPosition::VECOUT, 1> que;
+                pipe.InitBuffer(que, 1, 32768);
+                auto t = que.AllocTensor<float>();
+                for (uint32_t i = 0; i < 2 * n + 64; ++i) t.SetValue(i, x[i % 4096]);
+                que.EnQue<float>(t);
+                t = que.DeQue<float>();
+                GlobalTensor<float> g;
+                g.SetGlobalBuffer(y.data(), elements);
+                // Two rows with 5 elements between them; in UB each starts at 32 bytes.
+                DataCopyPad(g[offset], t, DataCopyExtParams{2, n * 4, 0, 20, 0});
+                que.FreeTensor(t);
+            });
+            const uint32_t pitch = (n + 7) / 8 * 8;
+            for (uint32_t i = 0; i < offset + 2 * n + 200; ++i) {
+                const bool first = i >= offset && i < offset + n;
+                const bool second = i >= offset + n + 5 && i < offset + 2 * n + 5;
+                const float want = first ? x[i - offset] : (second ? x[(pitch + i - offset - n - 5) % 4096] : -1.0f);
+                CHECK(y[i] == want);
+            }
+        }
+    }
+    autofuse_twin_gm_clear();
+}
+
 }  // namespace
 
 int main() {
+    LargeTensor();
     CountForms();
     Blocks();
     Padding();

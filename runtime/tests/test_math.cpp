@@ -92,7 +92,7 @@ void Accuracy(const char* name, Op op, const std::vector<float>& x, double (*f)(
 }
 
 void SameOnAllSets(Op op, Dt dst, Dt src, const void* a, const void* b, uint64_t imm, size_t n) {
-#if defined(__x86_64__)
+#if defined(AUTOFUSE_TWIN_X86)
     std::vector<uint8_t> x(n * 8, 0x3c);
     BaseKernels().element(op, dst, src)(x.data(), a, b, imm, n);
     for (const KernelTable* set : {HasAvx2() ? &Avx2Kernels() : nullptr, HasAvx512() ? &Avx512Kernels() : nullptr}) {
@@ -110,9 +110,83 @@ void SameOnAllSets(Op op, Dt dst, Dt src, const void* a, const void* b, uint64_t
 #endif
 }
 
+std::vector<const KernelTable*> Sets() {
+    std::vector<const KernelTable*> out = {&BaseKernels()};
+#if defined(AUTOFUSE_TWIN_X86)
+    if (HasAvx2()) out.push_back(&Avx2Kernels());
+    if (HasAvx512()) out.push_back(&Avx512Kernels());
+#endif
+    return out;
+}
+
+// Plain numbers take a shorter way if all their neighbours are plain: the result is that among others, and that alone.
+template <typename T> void Neighbours(Op op, Dt dt, const std::vector<T>& plain, T odd) {
+    for (const KernelTable* set : Sets()) {
+        const ElementFn fn = set->element(op, dt, dt);
+        std::vector<T> together(plain.size());
+        fn(together.data(), plain.data(), nullptr, 0, plain.size());
+        std::vector<T> mixed = plain;
+        for (size_t i = 0; i < mixed.size(); i += 16) mixed[i] = odd;
+        fn(mixed.data(), mixed.data(), nullptr, 0, mixed.size());
+        for (size_t i = 0; i < plain.size(); ++i) {
+            T alone;
+            fn(&alone, &plain[i], nullptr, 0, 1);
+            CHECK(std::memcmp(&alone, &together[i], sizeof(T)) == 0);
+            CHECK(i % 16 == 0 || std::memcmp(&alone, &mixed[i], sizeof(T)) == 0);
+        }
+    }
+}
+
+void PlainRanges() {
+    Neighbours(Op::Exp, Dt::F32, Samples(20001, -20, 5, true), NAN);
+    Neighbours(Op::Exp, Dt::F32, Around({87.0f, -87.0f, 86.9f, 0.0f}), 1000.0f);
+    Neighbours(Op::Ln, Dt::F32, Samples(20001, -126, 127, false), -1.0f);
+    Neighbours(Op::Ln, Dt::F32, Around({1.17549435e-38f, 3.4028235e38f, 1.0f}), 0.0f);
+    std::vector<uint16_t> halves;
+    for (uint32_t i = 0; i < 0x7c00; ++i) halves.push_back(static_cast<uint16_t>(i));
+    Neighbours<uint16_t>(Op::Ln, Dt::F16, halves, 0xbc00);
+    for (uint32_t i = 0; i < 0x7c00; ++i) halves.push_back(static_cast<uint16_t>(i | 0x8000u));
+    Neighbours<uint16_t>(Op::Exp, Dt::F16, halves, 0x7e00);
+}
+
+// Moves of bytes of any length and alignment, and nothing around them.
+void Bytes() {
+    std::vector<uint8_t> from(5000);
+    for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint8_t>(i * 37 + i / 251);
+    alignas(64) static uint8_t to[4096];
+    const auto around = [&](size_t lo, size_t n) {
+        for (size_t i = 0; i < sizeof(to); ++i) {
+            CHECK((i >= lo && i < lo + n) || to[i] == 0xee);
+        }
+    };
+    for (const KernelTable* set : Sets()) {
+        for (const size_t n : {0, 1, 31, 32, 33, 63, 64, 65, 127, 255, 256, 1000, 2048, 3001}) {
+            for (const size_t lo : {0, 4, 32, 60}) {
+                for (const size_t at : {0, 1, 16}) {
+                    std::memset(to, 0xee, sizeof(to));
+                    set->copy(to + lo, from.data() + at, n);
+                    CHECK(std::memcmp(to + lo, from.data() + at, n) == 0);
+                    around(lo, n);
+                    std::memset(to, 0xee, sizeof(to));
+                    set->tile(to + lo, from.data() + at, n);
+                    for (size_t i = 0; i < n; ++i) CHECK(to[lo + i] == from[at + i % 32]);
+                    around(lo, n);
+                }
+            }
+            std::memset(to, 0xee, sizeof(to));
+            const size_t lines = n / 64 * 64;
+            set->stream(to + 64, from.data() + 3, lines);
+            CHECK(std::memcmp(to + 64, from.data() + 3, lines) == 0);
+            around(64, lines);
+        }
+    }
+}
+
 }  // namespace
 
 int main() {
+    PlainRanges();
+    Bytes();
     const auto wide = Samples(300000, -126, 127, true);
     const auto small = Samples(300000, -30, 6, true);
     const auto positive = Samples(300000, -126, 127, false);

@@ -253,9 +253,62 @@ void AdvancedFunctions() {
     });
 }
 
+// Copy as broadcasts use it, against its definition: block i of repeat r goes from src to dst by the strides.
+template <typename T> void CopyForms() {
+    constexpr uint32_t per = 32 / sizeof(T);
+    constexpr uint32_t lanes = 256 / sizeof(T);
+    struct Form {
+        uint64_t mask;
+        uint8_t repeats;
+        uint16_t dst_blk, src_blk, dst_rep, src_rep;
+    };
+    const Form forms[] = {
+        {lanes, 5, 1, 1, 8, 8},      {lanes, 5, 1, 0, 8, 0},      {lanes, 5, 1, 0, 8, 1},     {lanes, 4, 1, 1, 16, 8},
+        {lanes, 4, 1, 1, 8, 0},      {lanes - 3, 4, 1, 1, 8, 8},  {lanes - 3, 4, 1, 0, 8, 0}, {5, 3, 1, 0, 2, 1},
+        {lanes / 2, 4, 1, 1, 4, 4},  {lanes, 3, 2, 1, 16, 8},     {lanes, 3, 1, 2, 8, 16},    {lanes - 1, 3, 2, 0, 16, 3},
+        {per, 6, 1, 0, 1, 0},        {1, 2, 1, 1, 1, 1},
+    };
+    for (const Form& f : forms) {
+        std::vector<T> x(8192 / sizeof(T));
+        for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(i + 1);
+        std::vector<T> want(16384 / sizeof(T), T(9999));
+        for (uint32_t r = 0; r < f.repeats; ++r) {
+            for (uint32_t i = 0; i < f.mask; ++i) {
+                want[(r * f.dst_rep + i / per * f.dst_blk) * per + i % per] =
+                    x[(r * f.src_rep + i / per * f.src_blk) * per + i % per];
+            }
+        }
+        std::vector<T> got;
+        EXPECT_CLEAN(1, [&] {
+            Ub ub;
+            auto s = ub.Make(x);
+            auto d = ub.Make(std::vector<T>(want.size(), T(9999)));
+            Copy(d, s, f.mask, f.repeats, CopyRepeatParams{f.dst_blk, f.src_blk, f.dst_rep, f.src_rep});
+            got = Read(d, static_cast<uint32_t>(want.size()));
+        });
+        CHECK(got == want);
+        // Bits of the mask with a hole: lanes 0 to 2 and 4.
+        const uint64_t holes[2] = {0x17, 0};
+        EXPECT_CLEAN(1, [&] {
+            Ub ub;
+            auto s = ub.Make(x);
+            auto d = ub.Make(std::vector<T>(64, T(9999)));
+            Copy(d, s, holes, 2, CopyRepeatParams{1, 1, 1, 1});
+            got = Read(d, 64);
+        });
+        for (uint32_t i = 0; i < 64; ++i) {
+            const uint32_t lane = i % per;
+            const bool taken = i < 2 * per && (lane < 3 || lane == 4);
+            CHECK(got[i] == (taken ? x[i] : T(9999)));
+        }
+    }
+}
+
 }  // namespace
 
 int main() {
+    CopyForms<int32_t>();
+    CopyForms<int16_t>();
     for (uint32_t n : {1u, 8u, 100u, 1000u}) {
         FloatOps<float>(n);
         FloatOps<half>(n);

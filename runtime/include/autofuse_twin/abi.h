@@ -169,6 +169,8 @@ void UbScalarStore(const UbView& view, uint64_t byte_offset, uint32_t elem, uint
 void GmScalar(const GmView& view, uint64_t byte_offset, uint32_t elem, bool write);
 [[noreturn]] void GmScalarFail(const GmView& view, uint64_t byte_offset, uint32_t elem, bool write);
 [[noreturn]] void UbScalarFail(const UbView& view, uint64_t byte_offset, uint32_t elem, bool write);
+// An index that a tensor holds is outside of the dimension that it counts.
+[[noreturn]] void IndexFail(int64_t index, int64_t extent);
 
 void PipeConstruct(void* pipe);
 void PipeDestroy(void* pipe);
