@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from autofuse import __version__, cache, knobs
 from autofuse.commands.outcome import Outcome
 from autofuse.diagnostics import AutofuseError
-from autofuse.targets import TargetSpec, load_target, target_names
+from autofuse.targets import TargetSpec, chip_names, load_chip
 from autofuse.twin.compile import toolchain, twin_files
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ _SHOWN = ("aiv_cores", "ub_bytes", "clock_mhz", "l2_bytes", "gm_bandwidth_gbs", 
 
 
 def targets(name: str | None) -> Outcome:
-    """All chips, or every figure of one."""
+    """All chips, also those that only the cost model knows, or every figure of one."""
     from autofuse.report import tables
 
     if name is not None:
-        spec = load_target(name)
+        spec = load_chip(name)
         figures = [
             {
                 "name": f.name,
@@ -40,7 +40,7 @@ def targets(name: str | None) -> Outcome:
         ]
         row = {**_target_row(spec), "figures": figures}
         return Outcome(row, lambda screen: tables.print_target(screen, row))
-    rows = [_target_row(load_target(n)) for n in target_names()]
+    rows = [_target_row(load_chip(n)) for n in chip_names()]
     return Outcome({"targets": rows}, lambda screen: tables.print_targets(screen, rows))
 
 
@@ -50,6 +50,7 @@ def _target_row(spec: TargetSpec) -> dict[str, object]:
         "soc": spec.soc,
         "npu_arch": spec.npu_arch,
         "experimental": spec.experimental,
+        "model_only": spec.model_only,
         **{k: getattr(spec, k) for k in _SHOWN},
     }
 

@@ -65,11 +65,18 @@ def print_targets(screen: Console, rows: Sequence[Row]) -> None:
             bytes_text(int(r["ub_bytes"])),
             f"{r['clock_mhz']} MHz",
             f"{r['gm_bandwidth_gbs']:g} GB/s",
-            "experimental: nothing was checked" if r["experimental"] else "CPU twin only",
+            _state(r),
         )
     screen.print(out)
     screen.print("No kernel was run on silicon yet.", style="dim")
     screen.print("Every figure of one with its source: autofuse targets NAME", style="dim")
+
+
+def _state(row: Row) -> str:
+    """What can be done with a chip, and what was checked."""
+    if row["model_only"]:
+        return "cost model only: no kernels"
+    return "experimental: nothing was checked" if row["experimental"] else "CPU twin only"
 
 
 def print_target(screen: Console, row: Row) -> None:

@@ -16,16 +16,26 @@ from types import MappingProxyType
 from typing import Any
 
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.targets.cost_table import UNITS, CostTable
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-__all__ = ["Figure", "TargetSpec", "VectorCost", "load_target", "target_names"]
+__all__ = [
+    "STATUSES",
+    "Figure",
+    "TargetSpec",
+    "VectorCost",
+    "chip_names",
+    "load_chip",
+    "load_target",
+    "target_names",
+]
 
 #: How a figure was obtained, best first.
-STATUSES = ("measured", "vendor", "modelled", "assumed")
+STATUSES = ("measured", "vendor", "fitted", "modelled", "assumed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +43,8 @@ class Figure:
     """One number with its provenance.
 
     Attributes:
-        status: ``measured`` on silicon by the source, ``vendor`` statement, ``modelled`` by the
-            source or fitted to its measurements, ``assumed`` by us.
+        status: ``measured`` on silicon by the source, ``vendor`` statement, ``fitted`` by us to times measured on
+            silicon (``benchmarks/validate_model.py``), ``modelled`` by the source, ``assumed`` by us.
     """
 
     name: str
@@ -69,6 +79,7 @@ class TargetSpec:
         npu_arch: value of the compiler's ``--npu-arch``.
         has_datacopypad: false where only 32-byte multiples can be moved.
         experimental: nothing about the generated code was checked for this chip.
+        model_only: known to the cost model; no kernel can be generated for it.
         ub_reserved: bytes of UB that the framework takes.
         ub_reserved_select: bytes of UB that Select and some other calls take.
         queue_buffers_per_position: buffers of all queues in one TPosition.
@@ -77,8 +88,10 @@ class TargetSpec:
         load_rate, store_rate: one core alone.
         load_rate_all, store_rate_all: per core with all cores reading, writing.
         kernel_head_us: microseconds of a kernel that does next to nothing.
+        sync_all: cycles until all cores have met, and gone on.
         gm_bandwidth_gbs, l2_bandwidth_gbs: whole chip, 1e9 B/s, reads and writes together.
         vector: cost rows by name (``unary``, ``binary``, ``exp``, ...), see ``OpDef.cost``.
+        model: the other figures of the cost model.
     """
 
     name: str
@@ -87,6 +100,7 @@ class TargetSpec:
     npu_arch: str
     has_datacopypad: bool
     experimental: bool
+    model_only: bool
     aiv_cores: int
     ub_bytes: int
     ub_reserved: int
@@ -109,7 +123,9 @@ class TargetSpec:
     load_rate_all: float
     store_rate_all: float
     kernel_head_us: float
+    sync_all: float
     vector: Mapping[str, VectorCost]
+    model: CostTable
     _figures: tuple[Figure, ...]
 
     @property
@@ -140,25 +156,52 @@ class TargetSpec:
         return hash(self.name)
 
 
-def target_names() -> tuple[str, ...]:
-    """Names of all targets, sorted."""
+def chip_names() -> tuple[str, ...]:
+    """Names of all chips, sorted, with those that only the cost model knows."""
     return tuple(sorted(n for n in _files() if not n.startswith("dav-")))
 
 
 @cache
+def target_names() -> tuple[str, ...]:
+    """Names of the chips that kernels can be generated for, sorted."""
+    return tuple(n for n in chip_names() if not load_chip(n).model_only)
+
+
 def load_target(name: str) -> TargetSpec:
-    """The target called ``name``.
+    """The chip called ``name``, to generate kernels for.
+
+    Raises:
+        AutofuseError: AF5006 if there is none, or only the cost model knows it.
+    """
+    if name not in chip_names():
+        raise _unknown(name, target_names())
+    chip = load_chip(name)
+    if chip.model_only:
+        raise AutofuseError.of(
+            "AF5006",
+            f"no kernel can be generated for {name}: only the cost model knows it",
+            hint=f"targets: {', '.join(target_names())}",
+        )
+    return chip
+
+
+@cache
+def load_chip(name: str) -> TargetSpec:
+    """The chip called ``name``, also one that no kernel can be generated for.
 
     Raises:
         AutofuseError: AF5006 if there is none.
     """
-    names = target_names()
-    if name not in names:
-        close = difflib.get_close_matches(name.lower(), names, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        hint += f"known targets: {', '.join(names)}"
-        raise AutofuseError((Diagnostic("AF5006", f"unknown target {name!r}", Where(), hint),))
+    if name not in chip_names():
+        raise _unknown(name, chip_names())
     return _load(name)
+
+
+def _unknown(name: str, names: tuple[str, ...]) -> AutofuseError:
+    close = difflib.get_close_matches(name.lower(), names, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    hint += f"known targets: {', '.join(names)}"
+    return AutofuseError((Diagnostic("AF5006", f"unknown target {name!r}", Where(), hint),))
 
 
 @cache
@@ -174,10 +217,12 @@ def _files() -> dict[str, str]:
 def _load(name: str) -> TargetSpec:
     chip = tomllib.loads(_files()[name])
     base = tomllib.loads(_files()[chip["base"]])
-    values: dict[str, Any] = {"name": name, **base["chip"], **chip["chip"]}
+    values: dict[str, Any] = {"name": name, "model_only": False, **base["chip"], **chip["chip"]}
     rows = {**base["vector"], **chip.get("vector", {})}
     figures = {f.name: f for doc in (base, chip) for f in _read_figures(doc)}
-    values |= {f.name: f.value for f in figures.values() if not f.name.startswith("vector.")}
+    values |= {f.name: f.value for f in figures.values() if "." not in f.name}
+    model = {n.removeprefix(_MODEL): f.value for n, f in figures.items() if n.startswith(_MODEL)}
+    values["model"] = CostTable.read(model)
     values["vector"] = MappingProxyType(
         {k: VectorCost(r["head"], r["rate16"], r["rate32"]) for k, r in rows.items()}
     )
@@ -189,9 +234,15 @@ def _load(name: str) -> TargetSpec:
     return TargetSpec(**values)
 
 
+#: What the names of the cost model's figures start with.
+_MODEL = "model."
+
+
 def _read_figures(doc: Mapping[str, Any]) -> Iterator[Figure]:
     for key, row in doc["figures"].items():
         yield _figure(key, row["value"], row.get("unit", ""), row)
+    for key, row in doc.get("model", {}).items():
+        yield _figure(_MODEL + key, row["value"], UNITS.get(key, ""), row)
     for key, row in doc.get("vector", {}).items():
         for part, unit in (
             ("head", "cycles"),

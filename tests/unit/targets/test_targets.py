@@ -7,7 +7,16 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.targets import Figure, TargetSpec, VectorCost, load_target, target_names
+from autofuse.targets import (
+    CostTable,
+    Figure,
+    TargetSpec,
+    VectorCost,
+    chip_names,
+    load_chip,
+    load_target,
+    target_names,
+)
 
 
 def test_names_are_those_of_the_files() -> None:
@@ -21,12 +30,56 @@ def test_names_are_those_of_the_files() -> None:
     )
 
 
-@pytest.mark.parametrize("name", target_names())
+def test_one_chip_is_for_the_cost_model_only() -> None:
+    assert set(chip_names()) - set(target_names()) == {"ascend950pr"}
+    for name in chip_names():
+        assert load_chip(name).model_only == (name not in target_names())
+        if name in target_names():
+            assert load_chip(name) is load_target(name)
+
+
+def test_no_kernel_is_generated_for_a_chip_of_the_cost_model() -> None:
+    from autofuse.api import build
+
+    with pytest.raises(AutofuseError, match="only the cost model") as caught:
+        load_target("ascend950pr")
+    assert caught.value.diagnostics[0].code == "AF5006"
+    assert "ascend910b1" in caught.value.diagnostics[0].hint
+    with pytest.raises(AutofuseError, match="AF5006"):
+        build({"schema": "autofuse.graph/1"}, target="ascend950pr")
+    assert load_chip("ascend950pr").aiv_cores == 64
+
+
+@pytest.mark.parametrize(("name", "count"), [("ascend910b2", 4), ("ascend950pr", 3)])
+def test_few_figures_are_fitted(name: str, count: int) -> None:
+    found = [f for f in load_chip(name).figures() if f.status == "fitted"]
+    assert len(found) == count
+    assert all("validate_model" in f.source for f in found)
+
+
+def test_nothing_is_called_fitted_where_nothing_was_measured() -> None:
+    for name in chip_names():
+        if name not in ("ascend910b2", "ascend950pr"):
+            assert not [f for f in load_chip(name).figures() if f.status == "fitted"], name
+
+
+def test_cost_tables_are_checked() -> None:
+    good = {f.name.removeprefix("model."): f.value for f in load_chip("ascend910b2").figures()}
+    good = {n: v for n, v in good.items() if n in CostTable.__slots__}
+    assert CostTable.read(good) == load_chip("ascend910b2").model
+    for bad in ({"row": -1.0}, {"read_gbs": 0.0}, {"row": float("nan")}, {"short_row": 0.0}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            CostTable.read({**good, **bad})
+    with pytest.raises(ValueError, match="odd"):
+        CostTable.read({**good, "odd": 1.0})
+
+
+@pytest.mark.parametrize("name", chip_names())
 def test_every_figure_has_status_and_source(name: str) -> None:
-    found = load_target(name).figures()
+    found = load_chip(name).figures()
     assert len({f.name for f in found}) == len(found) > 40
     for f in found:
-        assert f.status in ("measured", "vendor", "modelled", "assumed"), f
+        assert f.status in ("measured", "vendor", "fitted", "modelled", "assumed"), f
         assert len(f.source) > 5, f
         assert "/" not in f.source or "http" not in f.source, f
 
@@ -57,11 +110,11 @@ def test_chips_differ_where_they_should() -> None:
     assert load_target("ascend310p").experimental
 
 
-@pytest.mark.parametrize("name", target_names())
+@pytest.mark.parametrize("name", chip_names())
 def test_cost_rows_that_ops_refer_to(name: str) -> None:
     from autofuse.implgraph.ops import all_ops
 
-    assert {d.cost for d in all_ops()} <= load_target(name).vector.keys()
+    assert {d.cost for d in all_ops()} <= load_chip(name).vector.keys()
 
 
 def test_vector_cost() -> None:

@@ -1,0 +1,33 @@
+"""``explain``: the templates of a graph, and what the cost model makes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autofuse import api
+from autofuse.commands import words
+from autofuse.commands.outcome import Outcome
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["explain"]
+
+
+def explain(graph: Path, *, shapes: Sequence[str], target: str) -> Outcome:
+    """Schedule a graph and evaluate every template that is kept, at sizes of the user's choice."""
+    from autofuse.report import explanation
+
+    given = words.sizes(shapes, "--shape")
+    built = api.build(graph, target=target)
+    sizes = explanation.sizes_of(built.graph.symbols, given)
+    found = explanation.explain(built.name, built.schedule, built.target, sizes)
+
+    def show(screen: Console) -> None:
+        from autofuse.report.explain_text import print_explanation
+
+        print_explanation(screen, found)
+
+    return Outcome(found, show)

@@ -1,0 +1,43 @@
+"""Words of the command line of the form NAME=VALUE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autofuse.diagnostics import AutofuseError
+
+__all__ = ["pairs", "sizes"]
+
+
+def pairs(words: Sequence[str], option: str) -> dict[str, str]:
+    """NAME -> VALUE.
+
+    Raises:
+        AutofuseError: AF1005, a word has another form, or a name is there twice.
+    """
+    out: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name and equals and value):
+            raise AutofuseError.of(
+                "AF1005", f"{option} {word}: expected NAME=VALUE", hint=f"for instance {option} n=8"
+            )
+        if name in out:
+            raise AutofuseError.of("AF1005", f"{option} {name} is given twice")
+        out[name] = value
+    return out
+
+
+def sizes(words: Sequence[str], option: str) -> dict[str, int]:
+    """NAME -> size.
+
+    Raises:
+        AutofuseError: AF1005, as :func:`pairs`, or a value is no size.
+    """
+    return {name: _size(name, text, option) for name, text in pairs(words, option).items()}
+
+
+def _size(name: str, text: str, option: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise AutofuseError.of("AF1005", f"{option} {name}={text}: {text!r} is not a size")
+    return int(text)

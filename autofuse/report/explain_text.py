@@ -1,0 +1,92 @@
+"""What ``autofuse explain`` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+from autofuse.report.console import printable
+from autofuse.report.tables import bytes_text, table
+
+__all__ = ["print_explanation"]
+
+_US = ("us", "start", "MTE2", "vector", "MTE3", "scalar", "GM")
+
+
+def print_explanation(screen: Console, found: Mapping[str, Any]) -> None:
+    """Templates per group with modelled times, what was rejected, and UB of those that were taken."""
+    sizes = ", ".join(f"{k}={v}" for k, v in found["sizes"].items())
+    at = f" at {sizes}" if sizes else ""
+    total = "no template is legal" if found["total_us"] is None else f"{found['total_us']:.2f} us"
+    screen.print(f"kernel {found['name']} for {found['target']}{at}: {total} (model)", style="bold")
+    screen.print(found["note"], style="yellow", soft_wrap=True)
+    several = len(found["results"]) > 1
+    for r in found["results"]:
+        if several:
+            taken = ", taken" if r["chosen"] else ""
+            us = "not legal" if r["total_us"] is None else f"{r['total_us']:.2f} us"
+            screen.print(f"form {r['result']}: {us} (model){taken}", style="bold")
+        for g in r["groups"]:
+            _print_group(screen, g)
+
+
+def _print_group(screen: Console, group: Mapping[str, Any]) -> None:
+    barrier = ", after a barrier of all cores" if group["barrier"] else ""
+    screen.print(f"group {group['group']}{barrier}; microseconds of the model")
+    out = table("", "template", "tile", "cores x tiles", *_US, "limit", right=_US)
+    for t in group["templates"]:
+        if t["legal"]:
+            us = t["us"]
+            times = (
+                us["total"],
+                us["start"],
+                *(us[k] for k in ("mte2", "vector", "mte3", "scalar", "gm")),
+            )
+            cells = (
+                "*" if t["chosen"] else "",
+                t["template"],
+                f"{t['tile_axis']} x {t['tile']}",
+                f"{t['cores']} x {t['tiles_per_core']}",
+                *(f"{x:.2f}" for x in times),
+                t["limit"],
+            )
+            out.add_row(*cells)
+        else:
+            out.add_row("", t["template"], f"{t['tile_axis']} x -", *("-",) * 8, "-")
+    screen.print(out)
+    for t in group["templates"]:
+        if t["lost"]:
+            screen.print(printable(f"not taken: {t['template']}: {t['lost']}"), style="dim")
+        if t["chosen"]:
+            _print_taken(screen, t)
+    for r in group["rejected"]:
+        screen.print(printable(f"rejected: {r['template']}: {r['reason']}"), style="dim")
+
+
+def _print_taken(screen: Console, t: Mapping[str, Any]) -> None:
+    """Bound, bank conflicts and UB of the template that is taken."""
+    share = t["bound_us"] / t["us"]["total"]
+    screen.print(
+        f"taken: {t['function']}: {t['bound_us']:.2f} us if everything overlapped ({100 * share:.0f} % of the "
+        f"modelled time); {t['us']['exposed']:.2f} us not hidden",
+        soft_wrap=True,
+    )
+    if t["two_operand_calls"]:
+        screen.print(
+            f"{t['without_conflict']} of {t['two_operand_calls']} calls with two tensors are free of bank conflicts"
+        )
+    screen.print(f"UB: {bytes_text(t['ub_bytes'])} of {bytes_text(t['ub_limit'])}")
+    out = table("from", "to", "buffer", "bytes", "tensors", right=("from", "to", "bytes"))
+    for b in t["ub"]:
+        size = b["bytes"] * b["count"]
+        kind = "TQue" if b["kind"] == "queue" else "TBuf"
+        out.add_row(
+            f"{b['offset']:#07x}",
+            f"{b['offset'] + size:#07x}",
+            f"{kind} {b['id']} {b['position']}",
+            f"{b['count']} x {b['bytes']}",
+            printable(", ".join(b["tensors"]) or "scratch"),
+        )
+    screen.print(out)

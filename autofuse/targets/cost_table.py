@@ -1,0 +1,106 @@
+"""What the cost model knows about a chip, beside the plain figures of :class:`~autofuse.targets.spec.TargetSpec`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+__all__ = ["UNITS", "CostTable"]
+
+
+@dataclass(frozen=True, slots=True)
+class CostTable:
+    """Figures of the table ``model`` of a target file.  Cycles are those of the vector core's clock.
+
+    Attributes:
+        core_start: cycles that every further core adds to the start of a kernel.
+        tiling_load: cycles until tiling data in GM have been read, with the entry that keeps them there.
+        load_issue, store_issue: cycles that a DMA command takes beside its bytes, also when others wait behind it.
+        load_latency: cycles from a load to its first byte, seen where nothing hides them.
+        row: cycles of one row of a strided copy beside its bytes.
+        short_row: bytes that a row of less than 32 bytes counts for.
+        load_core_rate, hot_core_rate, store_core_rate: most bytes per cycle that one core reads from memory, reads
+            from L2, writes.
+        read_gbs: 1e9 B/s that all cores together read from memory.
+        l2_read_gbs: the same from L2, each core its own data.
+        shared_gbs, same_order_gbs: the same where all cores read one tensor, each starting at another place, or all
+            at the same.
+        write_gbs: the same for what is written and stays in L2.
+        writeback_gbs: the same for what L2 has to write on to memory.
+        conflict_sources, conflict_result: factors on the elements of a vector call whose two operands, or whose
+            operand and result, collide in the banks of UB.
+        vector_gap: cycles between two vector calls of which one needs the other's result.
+        vector_issue: vector instructions that run at a time.
+        vector_fused: 1 where a chain of calls in one loop body is one call on registers, with one head.
+        loop: cycles of the scalar unit per iteration of a loop.
+        scalar_read: cycles to read one element of UB into a scalar register.
+    """
+
+    core_start: float
+    tiling_load: float
+    load_issue: float
+    store_issue: float
+    load_latency: float
+    row: float
+    short_row: float
+    load_core_rate: float
+    hot_core_rate: float
+    store_core_rate: float
+    read_gbs: float
+    l2_read_gbs: float
+    shared_gbs: float
+    same_order_gbs: float
+    write_gbs: float
+    writeback_gbs: float
+    conflict_sources: float
+    conflict_result: float
+    vector_gap: float
+    vector_issue: float
+    vector_fused: float
+    loop: float
+    scalar_read: float
+
+    @classmethod
+    def read(cls, values: Mapping[str, float]) -> CostTable:
+        """The table of a target file.
+
+        Raises:
+            ValueError: a figure is missing, unknown, or not a positive number where it has to be one.
+        """
+        names = {f.name for f in fields(cls)}
+        if names != values.keys():
+            odd = ", ".join(sorted(names ^ values.keys()))
+            raise ValueError(f"table model: missing or unknown {odd}")
+        for name, value in values.items():
+            least = 0.0 if UNITS[name] == "cycles" or name == "vector_fused" else 1e-9
+            if not least <= value < float("inf"):
+                raise ValueError(f"table model: {name} is {value}")
+        return cls(**{k: float(v) for k, v in values.items()})
+
+
+#: Unit of every figure.
+UNITS: Mapping[str, str] = {
+    "core_start": "cycles",
+    "tiling_load": "cycles",
+    "load_issue": "cycles",
+    "store_issue": "cycles",
+    "load_latency": "cycles",
+    "row": "cycles",
+    "short_row": "B",
+    "load_core_rate": "B/cycle",
+    "hot_core_rate": "B/cycle",
+    "store_core_rate": "B/cycle",
+    "read_gbs": "GB/s",
+    "l2_read_gbs": "GB/s",
+    "shared_gbs": "GB/s",
+    "same_order_gbs": "GB/s",
+    "write_gbs": "GB/s",
+    "writeback_gbs": "GB/s",
+    "conflict_sources": "",
+    "conflict_result": "",
+    "vector_gap": "cycles",
+    "vector_issue": "",
+    "vector_fused": "",
+    "loop": "cycles",
+    "scalar_read": "cycles",
+}

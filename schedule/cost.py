@@ -1,0 +1,358 @@
+"""The cost model: from what a kernel does to the time that each pipe takes, and to the time of the kernel.
+
+A kernel is a :class:`Work`: per core a few loops, each with a body of loads, vector calls and stores, and the traffic
+of all cores together.  The figures of the chip are those of its target file, with status and source.
+``docs/performance.md`` has the formulas, and how far they are from times measured on silicon.
+
+Times are microseconds of the model, never measurements.  The functions are pure; equal arguments give equal results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from autofuse.targets import TargetSpec
+
+__all__ = [
+    "Body",
+    "Call",
+    "Conflict",
+    "Copy",
+    "Cost",
+    "Loop",
+    "Reach",
+    "Traffic",
+    "Work",
+    "evaluate",
+    "line_factor",
+    "traffic_us",
+]
+
+#: Bytes of the unit that the DMA moves.
+BLOCK = 32
+
+
+class Reach(str, Enum):
+    """Where loaded data come from."""
+
+    MEMORY = "memory"
+    L2 = "l2"
+    #: All cores read the same tensor, each starting at another place, ...
+    SHARED = "shared"
+    #: ... or all of them at the same place at the same time.
+    SAME_ORDER = "same order"
+
+
+class Conflict(str, Enum):
+    """How the operands of a vector call lie in the banks of UB."""
+
+    NONE = "none"
+    #: The two operands are in the same groups of banks.
+    SOURCES = "sources"
+    #: The result is in the bank of an operand, some rows apart.
+    RESULT = "result"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What one Load or Store does in an iteration.
+
+    Attributes:
+        commands: DMA commands.
+        rows: rows that lie apart in GM, of all commands.
+        row_bytes: bytes of a row.
+        align: largest power of two that divides the GM addresses of rows, in bytes.
+        reach: of a load.
+    """
+
+    commands: int
+    rows: int
+    row_bytes: int
+    align: int = 512
+    reach: Reach = Reach.MEMORY
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are copied."""
+        return self.rows * self.row_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A vector call over ``count`` elements of ``bits`` bits; ``kind`` is a row of the target's vector table."""
+
+    kind: str
+    count: int
+    bits: int
+    conflict: Conflict = Conflict.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """One iteration of a loop.
+
+    Attributes:
+        buffers: buffers of each queue: 1, or 2 where copies of one iteration overlap with calls of another.
+        chained: the buffer that is loaded is the one that is stored.
+        scalar_reads: elements that are read from UB into registers.
+        cycles: further cycles of the vector unit, of calls that are no row of the table.
+    """
+
+    loads: tuple[Copy, ...] = ()
+    calls: tuple[Call, ...] = ()
+    stores: tuple[Copy, ...] = ()
+    buffers: int = 2
+    chained: bool = False
+    scalar_reads: int = 0
+    cycles: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A body that one core runs ``iterations`` times."""
+
+    body: Body
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes between GM and the cores, of all cores.
+
+    Attributes:
+        read: read from memory.
+        reread: read again, from L2.
+        shared: read by every core, of tensors that all cores read; each starts at another place.
+        same_order: the same where all start at one place.
+        written: to GM.
+        cached: what L2 is asked to hold: what is written, and what is read without bypassing L2, each byte once.
+    """
+
+    read: int = 0
+    reread: int = 0
+    shared: int = 0
+    same_order: int = 0
+    written: int = 0
+    cached: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a kernel, or one group of it, does.
+
+    Attributes:
+        cores: cores that take part.
+        once: what a core does before its loops.
+        loops: of the core with the most to do, one after another; repeated ``rounds`` times.
+        barriers: times that all cores meet.
+        tiling_in_gm: the tiling data come in GM, not by value.
+    """
+
+    cores: int
+    loops: tuple[Loop, ...]
+    traffic: Traffic
+    once: Body | None = None
+    rounds: int = 1
+    barriers: int = 0
+    tiling_in_gm: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Modelled microseconds.
+
+    Attributes:
+        mte2, vector, mte3, scalar: how long the pipe is busy on the core with the most to do.
+        gm: how long GM takes for the traffic of all cores.
+        pipeline: of a core, with what queues of this depth leave unhidden.
+        exposed: beside GM or the pipeline's steady state: the first load and the last calls and stores.
+        start: of the kernel.
+        sync: barriers.
+        total: of the kernel.
+        limit: what the time is spent on, such as ``GM`` or ``vector``.
+    """
+
+    mte2: float
+    vector: float
+    mte3: float
+    scalar: float
+    gm: float
+    pipeline: float
+    exposed: float
+    start: float
+    sync: float
+    total: float
+    limit: str
+
+    @property
+    def bound(self) -> float:
+        """The time below which this work cannot be done on this chip: its busiest resource, and the start."""
+        return self.start + max(self.gm, self.mte2, self.vector, self.mte3)
+
+
+def line_factor(row_bytes: int, align: int, line: int) -> float:
+    """Cache lines that rows touch on average, over those that they would touch at aligned addresses.
+
+    Args:
+        row_bytes: bytes of a row.
+        align: what divides the addresses of rows, in bytes.
+        line: bytes of a cache line.
+    """
+    if row_bytes <= 0 or align >= line:
+        return 1.0
+    touched = (row_bytes + line - max(align, 1)) / line
+    return max(1.0, touched / max(1.0, row_bytes / line))
+
+
+def traffic_us(traffic: Traffic, target: TargetSpec) -> float:
+    """Microseconds that GM takes for the bytes of all cores; loads and stores share it.
+
+    What is written goes to L2.  Of the bytes that L2 is asked to hold and cannot, the written ones go on to memory.
+    """
+    m = target.model
+    spilled = max(0.0, 1.0 - target.l2_bytes / traffic.cached) if traffic.cached > 0 else 0.0
+    return (
+        traffic.read / m.read_gbs
+        + traffic.reread / m.l2_read_gbs
+        + traffic.shared / m.shared_gbs
+        + traffic.same_order / m.same_order_gbs
+        + traffic.written / m.write_gbs
+        + traffic.written * spilled / m.writeback_gbs
+    ) / 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    """Cycles of the pipes in one iteration; ``period``: between two iterations, ``alone``: of one by itself."""
+
+    mte2: float
+    vector: float
+    mte3: float
+    scalar: float
+    period: float
+    alone: float
+    latency: float
+
+
+def evaluate(work: Work, target: TargetSpec) -> Cost:
+    """The modelled time of a kernel.
+
+    Per body, a queue of d buffers gives a buffer back after load and calls (or calls and store), so that an iteration
+    takes at least a d-th of that, and at least what its busiest pipe takes.  The first iteration and the last are seen
+    in full.  All cores together take at least what GM takes, and what GM cannot overlap with.
+    """
+    us = 1.0 / target.clock_mhz
+    pipes = [_busy(loop.body, work.cores, target) for loop in work.loops]
+    count = [loop.iterations * work.rounds for loop in work.loops]
+    once = _busy(work.once, work.cores, target) if work.once is not None else None
+    running = [p for p, n in zip(pipes, count, strict=True) if n > 0]
+    steady = sum(n * p.period for p, n in zip(pipes, count, strict=True))
+    exposed = max((p.alone - p.period for p in running), default=0.0)
+    before = once.alone if once is not None else 0.0
+    pipeline = before + steady + exposed
+    gm = traffic_us(work.traffic, target)
+    # GM rests until the first load arrives, and while the last tile is computed.
+    rest = us * max((p.latency + p.vector for p in running), default=0.0) if gm > 0 else 0.0
+    start = target.kernel_head_us + us * target.model.core_start * work.cores
+    start += us * target.model.tiling_load if work.tiling_in_gm else 0.0
+    sync = us * work.barriers * target.sync_all
+
+    def sum_of(name: str) -> float:
+        cycles = sum(n * getattr(p, name) for p, n in zip(pipes, count, strict=True))
+        return us * float(cycles + (getattr(once, name) if once is not None else 0.0))
+
+    busy = {name: sum_of(name) for name in ("mte2", "vector", "mte3", "scalar")}
+    by_gm = gm + rest >= us * pipeline
+    body = max(gm + rest, us * pipeline)
+    return Cost(
+        **busy,
+        gm=gm,
+        pipeline=us * pipeline,
+        exposed=rest if by_gm else us * (before + exposed),
+        start=start,
+        sync=sync,
+        total=start + body + sync,
+        limit=_limit(start, sync, body, by_gm, busy),
+    )
+
+
+def _limit(start: float, sync: float, body: float, by_gm: bool, busy: dict[str, float]) -> str:
+    """What most of the time is spent on: start, barriers, GM, a pipe that is busy nearly always, or else waiting."""
+    if start + sync >= body:
+        return "start" if start >= sync else "barriers"
+    if by_gm:
+        return "GM"
+    name = max(busy, key=lambda k: busy[k])
+    titles = {"mte2": "MTE2", "vector": "vector", "mte3": "MTE3", "scalar": "scalar"}
+    return titles[name] if busy[name] >= 0.8 * body else "queue depth"
+
+
+def _busy(body: Body, cores: int, target: TargetSpec) -> _Busy:
+    """Cycles of one iteration."""
+    m = target.model
+    mte2 = sum(
+        m.load_issue * c.commands + _moved(c, _rate(c, cores, target), target) for c in body.loads
+    )
+    store_rate = min(m.store_core_rate, _share(m.write_gbs, cores, target))
+    mte3 = sum(m.store_issue * c.commands + _moved(c, store_rate, target) for c in body.stores)
+    vector = _vector(body.calls, target) + body.cycles
+    scalar = m.loop + m.scalar_read * body.scalar_reads
+    latency = m.load_latency if body.loads else 0.0
+    waits = [latency + mte2 + vector, vector + mte3]
+    alone = latency + mte2 + vector + mte3
+    if body.chained:
+        waits = [alone]
+    period = max(mte2, vector, mte3, scalar, max(waits) / body.buffers)
+    return _Busy(mte2, vector, mte3, scalar, period, max(alone, scalar), latency)
+
+
+def _moved(copy: Copy, rate: float, target: TargetSpec) -> float:
+    """Cycles of the bytes and rows of a copy."""
+    if copy.rows <= 0 or copy.row_bytes <= 0:
+        return 0.0
+    m = target.model
+    row = float(-(-copy.row_bytes // BLOCK) * BLOCK)
+    if copy.row_bytes < BLOCK and copy.rows > 1:
+        row = m.short_row
+    row *= line_factor(copy.row_bytes, copy.align, target.cache_line_bytes)
+    return m.row * max(copy.rows - copy.commands, 0) + copy.rows * row / rate
+
+
+def _rate(copy: Copy, cores: int, target: TargetSpec) -> float:
+    """Bytes per cycle that one of ``cores`` cores loads at."""
+    m = target.model
+    if copy.reach is Reach.L2:
+        return min(m.hot_core_rate, _share(m.l2_read_gbs, cores, target))
+    whole = {
+        Reach.MEMORY: m.read_gbs,
+        Reach.SHARED: m.shared_gbs,
+        Reach.SAME_ORDER: m.same_order_gbs,
+    }[copy.reach]
+    return min(m.load_core_rate, _share(whole, cores, target))
+
+
+def _share(gbs: float, cores: int, target: TargetSpec) -> float:
+    """Bytes per cycle of one of ``cores`` cores, of a bandwidth in 1e9 B/s."""
+    return gbs * 1e3 / (target.clock_mhz * max(cores, 1))
+
+
+def _vector(calls: Iterable[Call], target: TargetSpec) -> float:
+    """Cycles of the vector unit for the calls of one iteration, each of which needs the one before."""
+    m = target.model
+    factors = {
+        Conflict.NONE: 1.0,
+        Conflict.SOURCES: m.conflict_sources,
+        Conflict.RESULT: m.conflict_result,
+    }
+    heads = elements = 0.0
+    longest = 0.0
+    for call in calls:
+        row = target.vector[call.kind]
+        if call.count <= 0 or not row.rate32:
+            continue
+        heads += row.head + m.vector_gap
+        longest = max(longest, row.head + m.vector_gap)
+        elements += (row.cycles(call.count, call.bits) - row.head) * factors[call.conflict]
+    return (longest if m.vector_fused else heads) + elements / m.vector_issue

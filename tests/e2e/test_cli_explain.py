@@ -1,0 +1,115 @@
+"""``explain``: every template with modelled times, and never a figure that looks measured."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def softmax(tmp_path: Path, native: Callable) -> Path:
+    nodes = [
+        {"name": "s", "op": "Softmax", "inputs": ["x"], "outputs": ["y"], "attrs": {"axis": -1}}
+    ]
+    made = native(
+        name="soft",
+        symbols={"n": {"min": 1, "max": 1 << 20, "hint": 1000}, "m": {"min": 1, "max": 4096}},
+        inputs=[{"name": "x", "dtype": "float32", "shape": ["m", "n"]}],
+        nodes=nodes,
+    )
+    path = tmp_path / "soft.json"
+    path.write_text(json.dumps(made), encoding="utf-8")
+    return path
+
+
+def test_every_output_says_that_it_is_a_model(autofuse: Callable, graph: Path) -> None:
+    done = autofuse("explain", graph)
+    assert done.code == 0, done.err
+    first, note, *_ = done.out.splitlines()
+    assert first.startswith("kernel add_one for ascend910b1 at n=500: ")
+    assert first.endswith(" us (model)")
+    assert note.startswith("model: nothing here was measured")
+    found = autofuse("explain", graph, "--json").json()["result"]
+    assert found["note"].startswith("model: nothing here was measured")
+    assert found["sizes"] == {"n": 500}
+
+
+def test_templates_have_times_that_add_up_and_ub_that_fits(
+    autofuse: Callable, softmax: Path
+) -> None:
+    found = autofuse("explain", softmax, "-s", "n=3000", "--json").json()["result"]
+    (result,) = (r for r in found["results"] if r["chosen"])
+    assert result["total_us"] == found["total_us"]
+    (group,) = result["groups"]
+    (taken,) = (t for t in group["templates"] if t["chosen"])
+    assert taken["us"]["total"] == group["us"] == pytest.approx(found["total_us"])
+    for t in group["templates"]:
+        if not t["legal"]:
+            continue
+        us = t["us"]
+        assert us["total"] >= us["start"] + max(us["mte2"], us["vector"], us["mte3"], us["gm"])
+        assert t["bound_us"] <= us["total"]
+        assert t["us"]["total"] >= taken["us"]["total"]
+        assert sum(b["bytes"] * b["count"] for b in t["ub"]) == t["ub_bytes"] <= t["ub_limit"]
+        assert bool(t["lost"]) is not t["chosen"]
+        assert t["without_conflict"] <= t["two_operand_calls"]
+
+
+def test_what_is_not_legal_and_what_was_rejected_say_why(autofuse: Callable, softmax: Path) -> None:
+    found = autofuse("explain", softmax, "-s", "n=1000000", "--json").json()["result"]
+    templates = [t for r in found["results"] for g in r["groups"] for t in g["templates"]]
+    whole = [t for t in templates if t["template"].startswith("reduce_all")]
+    assert whole
+    assert all(not t["legal"] and "not legal for these sizes" in t["lost"] for t in whole)
+    assert any(t["legal"] and t["chosen"] for t in templates)
+    text = autofuse("explain", softmax, "-s", "n=1000000").out
+    assert "not taken: reduce_all" in text
+    rejected = [r for x in found["results"] for g in x["groups"] for r in g["rejected"]]
+    for r in rejected:
+        assert r["reason"]
+        assert f"rejected: {r['template']}" in text
+
+
+def test_several_groups_start_once(autofuse: Callable, tmp_path: Path, native: Callable) -> None:
+    made = native(
+        inputs=[
+            {"name": "x", "dtype": "float32", "shape": ["n", 8]},
+            {"name": "w", "dtype": "float32", "shape": [5, 7]},
+        ],
+        nodes=[
+            {"name": "a", "op": "Exp", "inputs": ["x"], "outputs": ["y"]},
+            {"name": "b", "op": "Abs", "inputs": ["w"], "outputs": ["z"]},
+        ],
+        outputs=["y", "z"],
+    )
+    path = tmp_path / "two.json"
+    path.write_text(json.dumps(made), encoding="utf-8")
+    found = autofuse("explain", path, "--json").json()["result"]
+    groups = found["results"][0]["groups"]
+    assert len(groups) == 2
+    both = sum(g["us"] for g in groups) - min(g["start_us"] for g in groups)
+    assert found["total_us"] == pytest.approx(both)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--shape", "k=3"], "AF1005", "there is no symbol 'k'"),
+        (["--shape", "n=0"], "AF5007", "n is from 1 to 65536"),
+        (["--shape", "n=x"], "AF1005", "'x' is not a size"),
+        (["--shape", "n"], "AF1005", "expected NAME=VALUE"),
+        (["--target", "ascend950pr"], "AF5006", "only the cost model knows it"),
+    ],
+)
+def test_words_that_do_not_fit(
+    autofuse: Callable, graph: Path, words: list[str], code: str, message: str
+) -> None:
+    done = autofuse("explain", graph, *words)
+    assert (done.code, done.out) == (1, "")
+    assert f"error {code}" in done.err
+    assert message in done.err
+
+
+def test_the_same_words_give_the_same_bytes(autofuse: Callable, softmax: Path) -> None:
+    assert autofuse("explain", softmax).out == autofuse("explain", softmax).out

@@ -1,0 +1,34 @@
+"""The bytes that the cost model counts are those that kernels move, as the twin counts them."""
+
+import pytest
+import traffic
+
+from autofuse.api import build
+from autofuse.schedule.workload import tilings, workload
+
+pytestmark = pytest.mark.twin
+
+CASES = {c.name: c for c in traffic.cases()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "element-wise 4099 x 1021",
+        "broadcast of a column 4096 x 1024",
+        "reduce AR 4096 x 1024",
+        "softmax 4099 x 1021",
+        "slice 4096 x 1024",
+        "transpose 4096 x 1024",
+    ],
+)
+def test_bytes_of_kernels_that_move_each_once(name: str) -> None:
+    moved = traffic.measure(CASES[name])
+    built = build(traffic.graph(CASES[name]))
+    (group,) = built.schedule[0].groups
+    named = {f"{i.template}_{i.suffix}" if i.suffix else i.template: i for i in group.impls}
+    impl = named[moved.templates]
+    for tile in tilings(impl, built.target, {})[:3]:
+        found = workload(impl, built.target, {}, tile).traffic
+        assert found.read + found.reread + found.same_order == moved.loaded
+        assert found.written == moved.stored
