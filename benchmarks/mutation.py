@@ -47,9 +47,7 @@ from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.implgraph.ops import lookup
 from autofuse.schedule.result import tiling_keys
-from autofuse.twin.balanced import balanced_inputs
 from autofuse.twin.compare import compare
-from autofuse.twin.data import random_inputs
 from autofuse.twin.kernel import TwinKernel
 from autofuse.twin.native import Finding, KernelLibrary, Region, StatusError, Tiling
 from autofuse.twin.oracle import evaluate
@@ -59,6 +57,7 @@ from autofuse.twin.worker import WorkerPool
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+from mutation_data import inputs_for, is_large  # noqa: E402
 from mutation_kernels import (  # noqa: E402
     KEY_BITS,
     KINDS,
@@ -78,16 +77,9 @@ OWN = (
 )
 MAX_ELEMENTS = 4096
 _SCHEDULES = (0, 1, 2, 3, 4)
-#: Seeds of data for which comparisons are close (for an input of one element they take turns), and of other data.
-_BALANCED = range(16)
-_MORE = range(100, 104)
-#: Beside numbers around 1, such as are near the constants by which a division by zero is avoided.
-_SMALL = 2.0**-20
-#: Half of what numbers rise or fall by over a tensor, in other data: Exp of a part of it is 0.
-_SPREAD = 1000.0
 #: Launches after the twin's first finding in which an output may still show a difference.
 _PATIENCE = 16
-_LIMIT_S = 120.0
+_LIMIT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,64 +163,9 @@ def _state(library: str, payload: str) -> _State:
     kernel.library = wrapped  # type: ignore[assignment]
     data = []
     for i, (symbols, ways) in enumerate(zip(sizes, variants, strict=True)):
-        close = (balanced_inputs(graph, symbols, seed) for seed in _BALANCED)
-        more = (random_inputs(graph, symbols, seed) for seed in _MORE)
-        exact = _exact_inputs(graph, symbols, i)
-        small = _small_inputs(graph, symbols, i)
-        given = (
-            random_inputs(graph, symbols, i),
-            *exact,
-            *_extremes(graph, symbols, i),
-            *close,
-            small,
-            *more,
-        )
-        chosen = [x for x in given if x is not None]
+        chosen = inputs_for(graph, symbols, i)
         data += [(symbols, x, evaluate(graph, x, symbols), ways) for x in chosen]
     return _State(graph, kernel, wrapped, data)
-
-
-def _small_inputs(graph: FusionGraph, symbols: dict[str, int], seed: int) -> dict[str, Any]:
-    inputs = random_inputs(graph, symbols, seed)
-    for name, x in inputs.items():
-        if graph.tensors[name].dtype.name == "float32":
-            x *= np.float32(_SMALL)
-    return inputs
-
-
-def _exact_inputs(graph: FusionGraph, symbols: dict[str, int], seed: int) -> list[dict[str, Any]]:
-    """Small integers and quarters, of which sums are exact: one element less in a long sum shows."""
-    types = {lookup(n.op).compute_type for n in graph.nodes}
-    if "reduce" not in types or "gather" in types:
-        return []
-    inputs = random_inputs(graph, symbols, seed)
-    for name, x in inputs.items():
-        if x.dtype.kind == "i":
-            inputs[name] = (x % 7 + 1).astype(x.dtype)
-        elif x.dtype.kind == "f":
-            inputs[name] = (np.rint(x * 4) / 4).astype(x.dtype)
-    return [inputs]
-
-
-def _extremes(graph: FusionGraph, symbols: dict[str, int], seed: int) -> list[dict[str, Any]]:
-    """Inputs all below 0, all above, and falling or rising from row to row.
-
-    A maximum or minimum of many random numbers is far from 0 and nearly the same for every row; an accumulator that
-    starts with 0, or with what the row before left, would not show.
-    """
-    if not any(n.op.endswith(("ReduceMax", "ReduceMin", "Softmax")) for n in graph.nodes):
-        return []
-    out = []
-    for sign in (-1, 1):
-        inputs = random_inputs(graph, symbols, seed)
-        numbers = {n: x for n, x in inputs.items() if x.dtype.kind in "fi"}
-        out.append({**inputs, **{n: (sign * abs(x)).astype(x.dtype) for n, x in numbers.items()}})
-        falling = dict(inputs)
-        for n, x in numbers.items():
-            line = np.linspace(-sign, sign, x.size).reshape(x.shape)
-            falling[n] = (x + _SPREAD * line).astype(x.dtype)
-        out.append(falling)
-    return out
 
 
 def run_job(item: dict[str, Any]) -> dict[str, Any]:
@@ -237,12 +174,13 @@ def run_job(item: dict[str, Any]) -> dict[str, Any]:
     state.library.mutant = item["mutant"]
     codes: Counter[str] = Counter()
     differs, runs, since = False, 0, 0
-    for symbols, inputs, references, ways in state.data:
-        for key, cores, block_dim, values in ways:
+    for i, (symbols, inputs, references, ways) in enumerate(state.data):
+        large = is_large(state.graph, symbols)
+        for k, (key, cores, block_dim, values) in enumerate(ways):
             if key not in item["keys"]:
                 continue
             state.library.forced = block_dim, values
-            for seed in _SCHEDULES:
+            for seed in (_SCHEDULES[(i + k) % len(_SCHEDULES)],) if large else _SCHEDULES:
                 if (differs and codes) or since > _PATIENCE:
                     return {"codes": sorted(codes), "differs": differs, "runs": runs}
                 state.library.seed = seed
@@ -362,10 +300,10 @@ def rows_of(
 
 
 def _cores_of_others(built: api.BuildResult, impl: ImplGraph) -> int | None:
-    """Tiles that the other groups have at most; None if that depends on symbols."""
+    """Tiles that the groups beside it have at most, which run in one launch; None if that depends on symbols."""
     counts = [0]
     for other in (i for r in built.schedule for g in r.groups for i in g.impls):
-        if (other.result, other.group) != (impl.result, impl.group):
+        if other.result == impl.result and other.group != impl.group:
             spec = other.tiling
             longest = spec.longest.as_int()
             shortest = const(max(min(spec.granule, longest or 0), 1))
@@ -492,6 +430,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--per-class", type=int, default=3, help="mutants per kernel and class")
     parser.add_argument("--class", dest="kinds", action="append", choices=KINDS)
     parser.add_argument("--seed", type=int, default=1, help="of the choice of graphs and mutants")
+    parser.add_argument(
+        "--ub-bytes",
+        type=int,
+        help="of UB, to reach the templates of rows that fill it with small graphs",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
     parser.add_argument("--log", type=Path, help="file that gets a JSON line per mutant at once")
     args = parser.parse_args(argv)
@@ -505,7 +448,7 @@ def main(argv: list[str] | None = None) -> int:
         os.environ.update(environment(cache))
         for i, graph in enumerate(graphs):
             try:
-                built = api.build(shrink(graph, MAX_ELEMENTS))
+                built = api.build(shrink(graph, MAX_ELEMENTS), ub_bytes=args.ub_bytes)
                 families.update({family(x) for x in impls_of(built)})
                 synced += any(g.sync_before for r in built.schedule for g in r.groups)
                 chosen = sample(built, args.kinds or KINDS, args.per_class, args.seed)

@@ -13,6 +13,7 @@ from autofuse.codegen.kernel_ir import (
     Count,
     For,
     GetBuf,
+    IndexRead,
     KernelFn,
     ScalarRead,
     Stmt,
@@ -46,7 +47,7 @@ class Mutation:
     """A changed template.
 
     Attributes:
-        others: cores for which the other groups of the kernel have work at most, whatever the tiles; None: unknown.
+        others: cores for which the other groups of a launch have work at most, whatever the tiles; None: unknown.
     """
 
     kind: str
@@ -160,4 +161,4 @@ def reads_of(s: Stmt) -> tuple[str, ...]:
     """Tensors in UB that a statement reads."""
     if isinstance(s, Call):
         return s.reads
-    return (s.local,) if isinstance(s, CopyOut | ScalarRead) else ()
+    return (s.local,) if isinstance(s, CopyOut | ScalarRead | IndexRead) else ()

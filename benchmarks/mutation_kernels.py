@@ -25,6 +25,7 @@ from autofuse.codegen.kernel_ir import (
     For,
     Free,
     GetBuf,
+    IndexRead,
     InitBuffer,
     KernelFn,
     LocalArg,
@@ -67,7 +68,16 @@ SYNCHRONISATION = (
 )
 #: Where data go and how much of them.
 MEMORY = (
-    *("gm-base", "gm-offset", "ub-offset", "dma-length", "dma-count", "dma-gap", "call-count"),
+    *(
+        "gm-base",
+        "gm-offset",
+        "ub-offset",
+        "index-read",
+        "dma-length",
+        "dma-count",
+        "dma-gap",
+        "call-count",
+    ),
     *("reduce-shape", "drop-tail", "loop-extent", "reduce-loop", "shrink-buffer", "halve-scratch"),
 )
 #: Accumulators of reduce loops.
@@ -77,8 +87,8 @@ COMPUTATION = (
     *("swap-operands", "change-constant", "delete-copy-in", "delete-copy-out", "delete-call"),
 )
 KINDS = (*SYNCHRONISATION, *MEMORY, *ACCUMULATION, *COMPUTATION)
-#: Functions whose third operand is scratch space.
-_WITH_SCRATCH = ("autofuse::Broadcast", "autofuse::Reduce")
+#: Functions whose last of three or more operands is scratch space.
+_WITH_SCRATCH = ("autofuse::Broadcast", "autofuse::Reduce", "autofuse::Scan")
 
 
 # mutants --------------------------------------------------------------------------------------
@@ -160,7 +170,7 @@ def _scratch(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, ...
     bufs = {s.local: s.buf for s in body if isinstance(s, GetBuf)}
     calls = [c for c in _calls(body) if c.api.startswith(_WITH_SCRATCH)]
     locals_ = [[a.local for a in c.args if isinstance(a, LocalArg)] for c in calls]
-    used = {bufs.get(x[2]) for x in locals_ if len(x) > 2}
+    used = {bufs.get(x[-1]) for x in locals_ if len(x) > 2}
     for i, s in enumerate(body):
         if isinstance(s, InitBuffer) and s.name in used:
             half = replace(s, nbytes=FloorDiv(s.nbytes, 64) * 32)
@@ -172,17 +182,23 @@ def _reductions(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, 
     for at, s in enumerate(body):
         if not isinstance(s, For):
             continue
+        outside = {x for c in s.body if isinstance(c, Call) for x in c.writes[:1]}
         joined = {
             x
             for f in s.body
             if isinstance(f, For)
             for c in _calls(f.body)
-            for x in c.writes
-            if x in c.reads
+            for x in (*c.writes[:1], *_carried(c))
+            if x in outside
         }
         for kind, text, outside, inner in _accumulation(s.body, joined):
             before = () if outside is None else (outside,)
             yield kind, text, (*body[:at], *before, replace(s, body=inner), *body[at + 1 :])
+
+
+def _carried(c: Call) -> tuple[str, ...]:
+    """What a running sum takes from tile to tile."""
+    return tuple(x for x in c.reads if x in c.writes) if c.api.startswith("autofuse::Scan") else ()
 
 
 def _accumulation(
@@ -234,7 +250,7 @@ def _before(body: tuple[Stmt, ...], i: int, local: str) -> int | None:
 
 
 def _touched(s: Stmt) -> tuple[str, ...]:
-    if isinstance(s, CopyIn | CopyOut | ScalarRead):
+    if isinstance(s, CopyIn | CopyOut | ScalarRead | IndexRead):
         return (s.local,)
     if isinstance(s, Call):
         return (*s.writes, *s.reads)

@@ -30,6 +30,8 @@ from autofuse.codegen.kernel_ir import (
     EnQue,
     For,
     Free,
+    GetBuf,
+    IndexRead,
     KernelFn,
     QueueDecl,
     ScalarRead,
@@ -48,6 +50,7 @@ __all__ = [
     "ordered_by_another_pair",
 ]
 
+_TRANSPOSE = "autofuse::TransposeRows"
 _FOLDS = ("autofuse::ReduceInner<", "autofuse::ReduceOuter<")
 
 
@@ -100,7 +103,9 @@ def _span(block: tuple[Stmt, ...], local: str, queue: tuple[bool, Position]) -> 
         for x in statements((s,)):
             if isinstance(x, CopyIn if loaded else Call) and local in writes_of(x):
                 written = i
-            elif isinstance(x, CopyOut if stored else Call | ScalarRead) and local in reads_of(x):
+            elif isinstance(
+                x, CopyOut if stored else Call | ScalarRead | IndexRead
+            ) and local in reads_of(x):
                 read = min(read, i)
     return written, read
 
@@ -123,7 +128,8 @@ def barrier_inside(m: Mutation) -> bool:
     ``ReduceOuter`` of more than 8 rows, and ``ReduceInner`` of rows longer than 256 bytes, fold the source to scratch
     space, and after a barrier that to the result; of fewer or shorter ones they write no scratch space (of shorter
     ones only sums, maxima and minima of floats).  ``TransposeRows`` that has something to leave out begins with one;
-    if it has nothing to leave out, it writes no scratch space.
+    if it has nothing to leave out, it writes no scratch space.  It has one before every instruction that writes scratch
+    space, so space that only such calls have needs no other.
     Written that way, the calls need no barrier that the mutant does not have.
     """
     body = _opened(m, m.mutant.body)
@@ -139,18 +145,33 @@ def _opened(m: Mutation, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     for s in body:
         if isinstance(s, For):
             out.append(replace(s, body=_opened(m, s.body)))
+        elif isinstance(s, Call) and s.api == _TRANSPOSE and _has_own_scratch(m, s):
+            out += [Barrier("PIPE_V")] if _leaves_out(m, s) else []
+            out.append(replace(s, writes=s.writes[:1]))
         elif isinstance(s, Call) and s.api.startswith(_FOLDS) and _folds(m, s):
             out += [replace(s, writes=s.writes[1:]), Barrier("PIPE_V")]
             out.append(replace(s, writes=s.writes[:1], reads=s.writes[1:]))
         elif isinstance(s, Call) and s.api.startswith(_FOLDS) and _is_direct(m, s):
             out.append(replace(s, writes=s.writes[:1]))
-        elif isinstance(s, Call) and s.api == "autofuse::TransposeRows" and _leaves_out(m, s):
+        elif isinstance(s, Call) and s.api == _TRANSPOSE and _leaves_out(m, s):
             out += [Barrier("PIPE_V"), s]
-        elif isinstance(s, Call) and s.api == "autofuse::TransposeRows" and _fits_whole(m, s):
+        elif isinstance(s, Call) and s.api == _TRANSPOSE and _fits_whole(m, s):
             out.append(replace(s, writes=s.writes[:1]))
         else:
             out.append(s)
     return tuple(out)
+
+
+def _has_own_scratch(m: Mutation, s: Call) -> bool:
+    """The scratch space is in a buffer that nothing else than the scratch space of such calls is in."""
+    place = {g.local: g.buf for g in statements(m.fn.body) if isinstance(g, GetBuf)}
+    here = place.get(s.writes[1])
+    return here is not None and all(
+        c.api == _TRANSPOSE and place.get(x) == here and x == c.writes[1]
+        for c in calls_of(m.fn.body)
+        for x in (*c.writes, *c.reads)
+        if place.get(x) == here
+    )
 
 
 def _folds(m: Mutation, s: Call) -> bool:
@@ -227,14 +248,15 @@ def for_the_scalar_unit(m: Mutation) -> bool:
             users = [s for s in everything if pair.local in reads_of(s)]
             loads = [k for k, s in enumerate(before) if pair.local in writes_of(s)]
             return bool(users) and all(
-                isinstance(s, ScalarRead) and s in before and _flagged(before, loads, s)
-                for s in users
+                isinstance(s, ScalarRead | IndexRead) and _flagged(before, loads, s) for s in users
             )
     return False
 
 
-def _flagged(block: tuple[Stmt, ...], loads: list[int], read: ScalarRead) -> bool:
-    at = block.index(read)
+def _flagged(block: tuple[Stmt, ...], loads: list[int], read: ScalarRead | IndexRead) -> bool:
+    """The read, or a loop with it, stands in the block, behind a flag that stands behind the load."""
+    inside = (k for k, s in enumerate(block) if read in statements((s,)))
+    at = next(inside, -1)
     return bool(loads) and max(loads) < at and Sync("MTE2_S") in block[max(loads) : at]
 
 

@@ -6,11 +6,16 @@ every mutant; one that holds for a mutant which something kills is wrong, and ``
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from mutation_accumulators import (
+    counts_for_nothing,
+    sign_of_a_move,
+    start_is_overwritten,
+    start_times_zero,
+)
 from mutation_change import (
     Mutation,
     actual_size,
@@ -22,6 +27,16 @@ from mutation_change import (
     one_step,
     statements,
     tile_lengths,
+)
+from mutation_memory import (
+    ELEMENTWISE,
+    WHOLE,
+    behind_the_end,
+    between_rows,
+    bits_to_spare,
+    scratch_above_the_least,
+    scratch_that_is_not_used,
+    spare_buffer,
 )
 from mutation_order import (
     barrier_inside,
@@ -39,30 +54,19 @@ from autofuse.codegen.kernel_ir import (
     Count,
     EnumArg,
     For,
-    Free,
     GetBuf,
-    InitBuffer,
     KernelFn,
     Let,
     ScalarRead,
     Stmt,
 )
-from autofuse.codegen.verification.model import Kernel
-from autofuse.codegen.verification.ranges import calls_cover_the_tile, calls_fit_their_buffers
-from autofuse.implgraph.expr import ONE, ZERO, Expr, const, sym
+from autofuse.implgraph.expr import ONE, Expr, const, sym
 from autofuse.implgraph.graph import AxisType, ImplGraph
 
 __all__ = ["RULES", "Mutation", "equivalent"]
 
 _COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min", "And", "Or"})
 _EQUALITY = frozenset({EnumArg("CMPMODE::EQ"), EnumArg("CMPMODE::NE")})
-#: Calls that compute every element from the elements at its place, or from a scalar.
-_ELEMENTWISE = frozenset(
-    {"Abs", "Add", "Adds", "Cast", "Div", "Duplicate", "Exp", "Ln", "Max", "Maxs", "Min", "Mins"}
-    | {"Mul", "Muls", "Reciprocal", "Relu", "Rsqrt", "Sqrt", "Sub"}
-)
-#: Reductions that the chip has for a row of half or float.
-_WHOLE = tuple(f"autofuse::ReduceInner<autofuse::{op}Of>" for op in ("Sum", "Max", "Min"))
 
 
 def equivalent(m: Mutation) -> str:
@@ -82,11 +86,25 @@ def _commutes(m: Mutation) -> bool:
     return old.api in _COMMUTATIVE or (old.api == "Compare" and not _EQUALITY.isdisjoint(old.args))
 
 
+def _sign_is_lost(m: Mutation) -> bool:
+    """The operands of a difference of which only the square or the magnitude is used: ``b - a`` is ``-(a - b)``."""
+    old, new = change_of(m)
+    if not isinstance(old, Call) or not isinstance(new, Call) or old.api != "Sub":
+        return False
+    made = next((n for n in m.impl.nodes if f"{n.name}_local" == old.writes[0]), None)
+    if made is None or made.y.dtype.kind != "f":
+        return False
+    users = [n for n in m.impl.nodes if made.name in n.inputs]
+    squares = [n.op == "Mul" and set(n.inputs) == {made.name} for n in users]
+    return bool(users) and all(s or n.op == "Abs" for s, n in zip(squares, users, strict=True))
+
+
 # order ----------------------------------------------------------------------------------------
 def _pitch_of_one_row(m: Mutation) -> bool:
     """The distance of rows in ``ReduceInner``, where there is one row, whatever the tile.
 
     The function goes to row ``r`` at ``r * pitch`` and has scratch space by the length of a row, not by the distance.
+    An instruction for one row makes no step, so a distance of 0 does as well as any other.
     """
     old, _, after = count_change(m)
     if old is None or not old.api.startswith("autofuse::ReduceInner<"):
@@ -100,131 +118,11 @@ def _pitch_of_one_row(m: Mutation) -> bool:
         return True
     lengths = tile_lengths(m.impl) if m.impl.tiling.longest.is_const else set()
     places = (after.substitute({m.impl.tiling.tile_size: const(t)}).as_int() for t in lengths)
-    far = all(p is not None and p > 0 for p in places)
+    far = all(p is not None and p >= 0 for p in places)
     return counts[0] == ONE and bool(lengths) and far
 
 
-def _scratch_of_short_rows(m: Mutation) -> bool:
-    """Scratch space of ``ReduceInner`` where a row is at most 256 bytes, whatever the tile.
-
-    The chip reduces such a row of half or float to its sum, maximum or minimum in one instruction: nothing is folded.
-    """
-    old, new = change_of(m)
-    if not isinstance(old, InitBuffer) or not isinstance(new, InitBuffer) or new.buf_num:
-        return False
-    if any(not old.api.startswith(_WHOLE) for old in _scratched(m, old.name)):
-        return False
-    longest = m.impl.tiling.longest.as_int()
-    if longest is None or new.nbytes == ZERO:
-        return False
-    tile = dict.fromkeys((actual_size(m.impl), m.impl.tiling.tile_size), longest)
-    size = {s.local: s.dtype for s in statements(m.fn.body) if isinstance(s, Alloc | GetBuf)}
-    for call in _scratched(m, old.name):
-        n = [a.value for a in call.args if isinstance(a, Count)][1].substitute(tile).as_int()
-        dtype = size[call.writes[0]]
-        if n is None or dtype.kind != "f" or n * dtype.itemsize > 256:
-            return False
-    here = {s.local for s in statements(m.fn.body) if isinstance(s, GetBuf) and s.buf == old.name}
-    used = {x for c in calls_of(m.fn.body) for x in (*c.writes, *c.reads)} & here
-    return used <= {c.writes[1] for c in _scratched(m, old.name)}
-
-
-def _scratched(m: Mutation, buffer: str) -> list[Call]:
-    """The calls that have scratch space in a buffer."""
-    here = {s.local for s in statements(m.fn.body) if isinstance(s, GetBuf) and s.buf == buffer}
-    return [c for c in calls_of(m.fn.body) if not here.isdisjoint(c.writes[1:])]
-
-
 # lengths --------------------------------------------------------------------------------------
-def _behind_the_end(m: Mutation) -> bool:
-    """One element more, for which every operand has room in its buffer, whatever the tile.
-
-    A buffer holds one tensor at a time, from its start, so behind the end of a tensor are no data.  Calls compute the
-    elements of a tensor from elements of tensors, and copies to GM leave out what is behind the end: nobody sees it.
-    ``TransposeRows`` of one matrix makes a column more into a row behind the others.
-    ``BroadcastInner`` with a row more makes the others as before; with a longer row it does if there is one row.
-    """
-    old, before, after = count_change(m)
-    if old is None or after != before + 1:
-        return False
-    new = change_of(m)[1]
-    touched: tuple[str, ...] = (*old.reads, *old.writes)
-    if old.api == "autofuse::BroadcastInner":
-        rows, _ = (a.value for a in old.args if isinstance(a, Count))
-        if rows not in (before, ONE):
-            return False
-        # Of a row that is longer, the result alone; a row more has to fit as a whole.
-        touched = () if rows == before else old.writes[:1]
-    elif old.api == "autofuse::TransposeRows":
-        counts = [a.value for a in old.args if isinstance(a, Count)]
-        changed = (
-            [a.value for a in new.args if isinstance(a, Count)] if isinstance(new, Call) else []
-        )
-        if counts[0] != ONE or changed != [*counts[:2], after, *counts[3:]]:
-            return False
-        touched = ()
-    elif old.api not in _ELEMENTWISE:
-        return False
-    if touched and _end_in_their_last_block(m, touched, before):
-        return True
-    return not list(calls_fit_their_buffers(_kernel(m)))
-
-
-def _end_in_their_last_block(m: Mutation, tensors: tuple[str, ...], count: Expr) -> bool:
-    """All are one tile of fixed length, or one element, and have room for another one in their last 32 bytes."""
-    spec = m.impl.tiling
-    extent, longest = spec.extent.as_int(), spec.longest.as_int()
-    tile: dict[str, int] = {}
-    if extent is not None and longest is not None and has_one_tile(m.impl):
-        tile = {actual_size(m.impl): extent, spec.tile_size: longest}
-    n = count.substitute(tile).as_int()
-    if n is None:
-        return False
-    size = {
-        s.local: s.dtype.itemsize for s in statements(m.fn.body) if isinstance(s, Alloc | GetBuf)
-    }
-    return all(n * size[x] % 32 for x in tensors)
-
-
-def _bits_to_spare(m: Mutation) -> bool:
-    """A word less of a mask, where the words that are left have a bit for every element, whatever the tile."""
-    old, before, after = count_change(m)
-    if old is None or old.api not in ("And", "Or", "Not") or after != before - 1:
-        return False
-    made = next((n for n in m.impl.nodes if f"{n.name}_local" == old.writes[0]), None)
-    if made is None or made.y.dtype.kind != "m":
-        return False
-    return not list(calls_cover_the_tile(_kernel(m)))
-
-
-def _kernel(m: Mutation) -> Kernel:
-    return Kernel(m.mutant, m.impl, None, m.target)
-
-
-def _between_rows(m: Mutation) -> bool:
-    """One element less, where rows are padded and the last element is padding behind the last row.
-
-    The call computes whole rows, so the element that is left out is the last one of a row; the row of its result is
-    shorter than the distance to the next one.
-    """
-    old, before, after = count_change(m)
-    if old is None or old.api not in _ELEMENTWISE or after != before - 1:
-        return False
-    made = next((n for n in m.impl.nodes if f"{n.name}_local" == old.writes[0]), None)
-    if made is None or len(made.y.vectorized_axis) < 2 or made.y.vectorized_strides[-1] != 1:
-        return False
-    sizes = {a.id: a.size.as_int() for a in m.impl.axes}
-    row, pitch = sizes[made.y.vectorized_axis[-1]], made.y.vectorized_strides[-2].as_int()
-    outer = math.prod(sizes[a] or 0 for a in made.y.vectorized_axis[1:-1])
-    if row is None or pitch is None or row >= pitch or not outer:
-        return False
-    first = made.y.vectorized_axis[0]
-    lengths = [const(sizes[first] or 0)]
-    if first == m.impl.tile(AxisType.TILE_IN).id:
-        lengths = [sym(actual_size(m.impl)), sym(m.impl.tiling.tile_size)]
-    return before in [rows * outer * pitch for rows in lengths]
-
-
 def _no_short_tile(m: Mutation) -> bool:
     """The length of the last tile, where it is never less than that of the others.
 
@@ -253,10 +151,13 @@ def _no_short_share(m: Mutation) -> bool:
     old, new = change_of(m)
     spec = m.impl.tiling
     extent, outer = spec.extent.as_int(), spec.outer.as_int()
-    if not isinstance(old, Let) or not isinstance(new, Let) or extent is None or outer is None:
+    if not isinstance(old, Let) or not isinstance(new, Let) or outer is None:
         return False
     if old.name != f"{axis_name(m.impl, AxisType.BLOCK_IN)}_loop_size":
         return False
+    if extent is None:
+        # Tiles of an axis that is reduced belong to one core, however long it is.
+        return spec.reduce_tiles and outer == 1 and str(new.value) != spec.block_size
     counts = {
         t: spec.tiles.substitute({spec.tile_size: const(t)}).as_int() or 0
         for t in tile_lengths(m.impl)
@@ -304,7 +205,7 @@ def _no_step(m: Mutation) -> bool:
     dtypes = {s.local: s.dtype for s in statements(m.fn.body) if isinstance(s, Alloc | GetBuf)}
     parts, rest = set(), []
     for s in old.body:
-        if isinstance(s, Call) and s.api.startswith(_WHOLE[1:]) and s.args[3] == Count(ONE):
+        if isinstance(s, Call) and s.api.startswith(WHOLE[1:]) and s.args[3] == Count(ONE):
             if s.args[4] != Count(sym(actual_size(m.impl))) or dtypes[s.writes[0]].kind != "f":
                 return False
             parts.add(s.writes[0])
@@ -335,7 +236,7 @@ def _is_idle(body: tuple[Stmt, ...], impl: ImplGraph) -> bool:
         if isinstance(s, CopyIn | CopyOut):
             sizes = (s.block.length, s.block.count)
         elif isinstance(s, Call):
-            if s.api not in _ELEMENTWISE:
+            if s.api not in ELEMENTWISE:
                 return False
             sizes = tuple(a.value for a in s.args if isinstance(a, Count))
         else:
@@ -345,51 +246,33 @@ def _is_idle(body: tuple[Stmt, ...], impl: ImplGraph) -> bool:
     return True
 
 
-def _spare_buffer(m: Mutation) -> bool:
-    """A queue keeps a buffer for each tensor that is out at one time.
-
-    The second buffer of a queue only lets the next iteration begin earlier: every tensor is freed in the iteration
-    that took it, so fewer buffers make AllocTensor wait and nothing else.
-    """
-    old, new = change_of(m)
-    if not isinstance(old, InitBuffer) or not isinstance(new, InitBuffer):
-        return False
-    if new.nbytes != old.nbytes or new.buf_num != old.buf_num - 1:
-        return False
-    most = _most_out(m.fn.body, old.name, 0)
-    return most is not None and 0 < most <= new.buf_num
-
-
-def _most_out(body: tuple[Stmt, ...], queue: str, before: int) -> int | None:
-    """Most tensors of a queue that are out at one time, of which ``before`` from the start; None: some stay out."""
-    most, out = before, set[str]()
-    for s in body:
-        if isinstance(s, For):
-            inside = _most_out(s.body, queue, before + len(out))
-            if inside is None:
-                return None
-            most = max(most, inside)
-        elif isinstance(s, Alloc) and s.queue == queue:
-            out.add(s.local)
-            most = max(most, before + len(out))
-        elif isinstance(s, Free) and s.queue == queue:
-            out.discard(s.local)
-    return None if out else most
-
-
 # ----------------------------------------------------------------------------------------------
 _Rule: TypeAlias = Callable[[Mutation], bool]
 #: Name of a rule -> the classes it is asked about, and the argument.
+_STARTS = (
+    *("delete-start", "change-start", "early-start", "late-start"),
+    *("delete-call", "change-constant", "call-count"),
+)
+
 RULES: dict[str, tuple[tuple[str, ...], _Rule]] = {
     "commutative call": (("swap-operands",), _commutes),
+    "sign that is lost": (("swap-operands",), _sign_is_lost),
+    "sign of a move": (("swap-operands",), sign_of_a_move),
+    "initial value that is overwritten": (_STARTS, start_is_overwritten),
+    "initial value times 0": (("change-start", "change-constant"), start_times_zero),
+    "move that counts for nothing": (("change-start", "change-constant"), counts_for_nothing),
     "ordered by another pair": (("delete-pair", "early-pair"), ordered_by_another_pair),
     "loop that runs once": (("delete-barrier", "weaken-barrier", "early-start"), one_iteration),
     "reduce loop that runs once": (("late-start",), one_step),
     "pitch of one row": (("reduce-shape",), _pitch_of_one_row),
-    "scratch space of short rows": (("halve-scratch", "shrink-buffer"), _scratch_of_short_rows),
-    "element behind the end": (("call-count",), _behind_the_end),
-    "bits to spare": (("call-count",), _bits_to_spare),
-    "element between rows": (("call-count",), _between_rows),
+    "scratch space that is not used": (
+        ("halve-scratch", "shrink-buffer"),
+        scratch_that_is_not_used,
+    ),
+    "scratch space above the least": (("halve-scratch", "shrink-buffer"), scratch_above_the_least),
+    "element behind the end": (("call-count", "reduce-shape"), behind_the_end),
+    "bits to spare": (("call-count",), bits_to_spare),
+    "element between rows": (("call-count", "reduce-shape"), between_rows),
     "no short tile": (("drop-tail",), _no_short_tile),
     "no short share": (("drop-tail",), _no_short_share),
     "tile without work": (("loop-extent",), _no_work),
@@ -397,5 +280,5 @@ RULES: dict[str, tuple[tuple[str, ...], _Rule]] = {
     "barrier inside a call": (("delete-barrier", "weaken-barrier"), barrier_inside),
     "pair for the scalar unit": (("delete-pair", "early-pair"), for_the_scalar_unit),
     "pair before a read": (("early-pair",), before_a_read),
-    "spare buffer of a queue": (("shrink-buffer",), _spare_buffer),
+    "spare buffer of a queue": (("shrink-buffer",), spare_buffer),
 }

@@ -6,13 +6,14 @@ The stream of numbers of an input depends on the seed and the input's name only.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from autofuse.implgraph.dtypes import DType, numpy_dtype
+from autofuse.implgraph.expr import Expr, Min
 from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Tensor
 from autofuse.implgraph.ops import lookup
 from autofuse.twin.oracle import shape_of
@@ -20,6 +21,8 @@ from autofuse.twin.oracle import shape_of
 __all__ = [
     "POISON",
     "buffer_extent",
+    "divisors",
+    "indexing_inputs",
     "poisoned",
     "positive_inputs",
     "random_inputs",
@@ -32,8 +35,13 @@ Array: TypeAlias = npt.NDArray[Any]
 #: of each of two runs.
 POISON = (0xFF, 0x7F)
 
+#: Ops that give elements of their operands.
+_MOVED = frozenset({"view", "broadcast", "transpose", "slice", "concat", "gather"})
+
 _TIE_RATE = 0.08
 _EXTREME_RATE = 0.004
+#: What divisors are in place of 0.
+_FOR_ZERO = 0.5
 _PROBE = np.array([1e-3, 0.25, 0.75, 1.0, 1.5, 3.0, 40.0])
 
 
@@ -48,13 +56,20 @@ def random_inputs(
         seed: makes the result reproducible.
         special: mix infinities, NaN, negative zero, subnormal and huge numbers into the floats.
     """
-    positive = positive_inputs(graph)
+    positive, nonzero = positive_inputs(graph), divisors(graph)
+    extents = indexing_inputs(graph)
     out: dict[str, Array] = {}
     for name in graph.inputs:
         tensor = graph.tensors[name]
         rng = np.random.Generator(np.random.SFC64([seed, zlib.crc32(name.encode())]))
         shape = shape_of(tensor.shape, symbols)
+        extent = extents.get(name)
+        if extent is not None:
+            out[name] = _indices(rng, tensor, shape, extent.evaluate(symbols), symbols)
+            continue
         data = _values(rng, tensor.dtype, int(np.prod(shape, dtype=np.int64)), name in positive)
+        if name in nonzero:
+            data[data == 0] = _FOR_ZERO
         if special and tensor.dtype.kind == "f":
             _mix_special(rng, data)
         data = data.reshape(shape)
@@ -104,6 +119,24 @@ def _mix_special(rng: np.random.Generator, x: Array) -> None:
         x.dtype
     )
     x[at] = choice[rng.integers(0, choice.size, int(np.count_nonzero(at)))]
+
+
+def _indices(
+    rng: np.random.Generator,
+    tensor: Tensor,
+    shape: tuple[int, ...],
+    extent: int,
+    symbols: Mapping[str, int],
+) -> Array:
+    """Places along a dimension, from either end; both ends are among them where there is room."""
+    top = max(extent, 1)
+    data = rng.integers(-top, top, int(np.prod(shape, dtype=np.int64)))
+    ends = np.array([0, top - 1, -top, -1])
+    at = rng.permutation(data.size)[: ends.size]
+    data[at] = ends[: at.size]
+    data = data.astype(numpy_dtype(tensor.dtype)).reshape(shape)
+    plain = tensor.strides is None and tensor.offset is None
+    return data if plain else strided_copy(data, tensor, symbols)
 
 
 # memory ---------------------------------------------------------------------------------------
@@ -156,8 +189,9 @@ def positive_inputs(graph: FusionGraph) -> frozenset[str]:
     """
     need: set[str] = set()
     for node in reversed(graph.nodes):
-        tensors = [x for x in node.inputs if isinstance(x, str)]
-        if not tensors or any(graph.tensors[t].dtype.kind != "f" for t in tensors):
+        # A condition or an index beside them asks nothing of the numbers.
+        tensors = _floats(graph, node)
+        if not tensors:
             continue
         moves = lookup(node.op).compute_type not in ("elewise", "composite")
         if set(node.outputs) & need and (
@@ -167,29 +201,108 @@ def positive_inputs(graph: FusionGraph) -> frozenset[str]:
         if moves:
             continue
         first = node.inputs[0]
-        if isinstance(first, str) and not _defined_below_zero(node):
+        if first in tensors and not _defined_below_zero(node):
             need.add(first)
     return frozenset(need & set(graph.inputs))
 
 
+def divisors(graph: FusionGraph) -> frozenset[str]:
+    """Inputs that make many results infinite or NaN where they are 0, and are not drawn as 0.
+
+    An operand is a divisor if the op's reference is not finite at 0 and finite beside it, or if the op gives 0 for 0
+    and its result is a divisor.  One that many elements are divided by, or whose quotients are reduced, would leave a
+    result that any error agrees with.  Quotients that nothing joins keep their share of zeros.
+    """
+    need: set[str] = set()
+    joined: set[str] = set()
+    for node in reversed(graph.nodes):
+        moves = lookup(node.op).compute_type not in ("elewise", "composite")
+        reduces = lookup(node.op).compute_type in ("reduce", "composite")
+        tensors = _floats(graph, node)
+        if reduces or set(node.outputs) & joined:
+            joined.update(tensors)
+        size = graph.tensors[node.outputs[0]].shape
+        for i, x in enumerate(node.inputs):
+            if not isinstance(x, str) or x not in tensors:
+                continue
+            spread = graph.tensors[x].shape != size
+            passes = bool(set(node.outputs) & need) and (moves or _is_zero_at_zero(node, i))
+            if passes or ((spread or x in joined) and not moves and _divides(node, i)):
+                need.add(x)
+    return frozenset(need & set(graph.inputs))
+
+
+def _floats(graph: FusionGraph, node: FusionNode) -> list[str]:
+    return [x for x in node.inputs if isinstance(x, str) and graph.tensors[x].dtype.kind == "f"]
+
+
+def indexing_inputs(graph: FusionGraph) -> dict[str, Expr]:
+    """Inputs whose elements are places along a dimension, and the smallest such dimension.
+
+    Followed backwards from the ops that take an index through those that only move elements; what is computed from an
+    input is data like any other.
+    """
+    known: dict[str, Expr] = {}
+    for node in reversed(graph.nodes):
+        row = lookup(node.op)
+        if row.compute_type == "gather":
+            data, index = node.inputs
+            if isinstance(data, str) and isinstance(index, str):
+                shape = graph.tensors[data].shape
+                extent = shape[int(node.attrs["axis"]) % len(shape)]  # type: ignore[arg-type]
+                known[index] = Min(known[index], extent) if index in known else extent
+        if row.compute_type not in _MOVED and not (row.name == "Cast" or row.cost == "none"):
+            continue
+        for name in node.outputs:
+            if name in known:
+                moved = node.inputs[:1] if row.compute_type == "gather" else node.inputs
+                for x in moved:
+                    if isinstance(x, str):
+                        known[x] = Min(known[x], known[name]) if x in known else known[name]
+    return {x: e for x, e in known.items() if x in graph.inputs and _is_index(graph.tensors[x])}
+
+
+def _is_index(t: Tensor) -> bool:
+    return t.dtype.kind in "iu"
+
+
 def _probe(node: FusionNode, first: Array, others: Array) -> Array:
     """The reference of the node on a few numbers; constants keep their value."""
-    row = lookup(node.op)
-    if row.reference is None:
+    if lookup(node.op).reference is None:
         return first
+    return _referred(node, [first if i == 0 else others for i in range(len(node.inputs))])
+
+
+def _referred(node: FusionNode, operands: Sequence[Array]) -> Array:
+    """The reference of the node for these operands, constants excepted; NaN if it has none or does not take them."""
+    reference = lookup(node.op).reference
+    if reference is None:
+        return np.full(1, np.nan)
     xs = [
-        np.full(first.shape, float(x.value))
-        if isinstance(x, Constant)
-        else first
-        if i == 0
-        else others
-        for i, x in enumerate(node.inputs)
+        np.full(_PROBE.shape, float(x.value)) if isinstance(x, Constant) else given
+        for x, given in zip(node.inputs, operands, strict=True)
     ]
     with np.errstate(all="ignore"):
         try:
-            return np.asarray(row.reference(xs, node.attrs), dtype=np.float64)
+            return np.asarray(reference(xs, node.attrs), dtype=np.float64)
         except (TypeError, ValueError, IndexError):
             return np.full(1, np.nan)
+
+
+def _with_zero(node: FusionNode, place: int, beside: float = 0.0) -> Array:
+    """The reference of the node where one operand is 0 (or beside that), and the others are not."""
+    at = np.full(_PROBE.shape, beside)
+    return _referred(node, [at if i == place else _PROBE for i in range(len(node.inputs))])
+
+
+def _divides(node: FusionNode, place: int) -> bool:
+    """The result is finite for small numbers, but not for 0."""
+    at_zero, beside = _with_zero(node, place), _with_zero(node, place, 0.125)
+    return bool(np.all(np.isfinite(beside)) and not np.isfinite(at_zero).any())
+
+
+def _is_zero_at_zero(node: FusionNode, place: int) -> bool:
+    return bool(np.all(_with_zero(node, place) == 0))
 
 
 def _try(node: FusionNode, kind: str) -> bool:

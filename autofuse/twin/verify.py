@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.fusion import FusionGraph
+from autofuse.twin.balanced import balanced_inputs
 from autofuse.twin.compare import Comparison, compare, unwritten
 from autofuse.twin.compile import compile_kernel
 from autofuse.twin.data import POISON, random_inputs
@@ -25,16 +26,22 @@ from autofuse.twin.sizes import shapes_for
 from autofuse.twin.worker import Outcome, WorkerPool, diagnostic_from_json
 
 __all__ = [
+    "VERIFY_JOB",
     "Case",
     "VerifyReport",
+    "unpack",
     "verify_in_subprocess",
     "verify_job",
     "verify_kernel",
     "verify_loaded",
+    "verify_with",
 ]
 
 Array: TypeAlias = npt.NDArray[Any]
 
+VERIFY_JOB = "autofuse.twin.verify:verify_job"
+#: Elements that may be computed in search of operands that are nearly equal.
+_SEARCHED = 1 << 22
 PASSED, FAILED, NOT_APPLICABLE = "passed", "failed", "not applicable"
 
 
@@ -44,7 +51,7 @@ class Case:
 
     Attributes:
         symbols: the sizes.
-        key: the tiling key.
+        key: the tiling key; -1 for the choice of the tiling function.
         status: ``passed``, ``failed`` or ``not applicable``.
         reason: why it is not applicable.
         block_dim: number of cores.
@@ -204,19 +211,42 @@ def verify_loaded(
     check_seed: int = 0,
 ) -> VerifyReport:
     """The same for a library that is compiled already; ``all`` needs one compiled with ``checked``."""
-    start = time.perf_counter()
-    verdict = _Check(graph, seed)
     try:
         kernel = TwinKernel(library, graph, check=check, check_seed=check_seed)
     except AutofuseError as e:
         return VerifyReport(graph.name, seed, (), e.diagnostics)
+    return verify_with(kernel, bindings=bindings, count=count, seed=seed, special=special)
+
+
+def verify_with(
+    kernel: TwinKernel,
+    *,
+    bindings: Sequence[Mapping[str, int]] | None = None,
+    count: int = 6,
+    seed: int = 0,
+    special: bool = False,
+    keys: Sequence[int] | None = None,
+) -> VerifyReport:
+    """The same for a kernel that is loaded; ``keys``: the tiling keys to run beside the host's choice, None for all."""
+    start = time.perf_counter()
+    graph = kernel.graph
+    verdict = _Check(graph, seed)
     chosen = shapes_for(graph, count, seed) if bindings is None else bindings
     for i, symbols in enumerate(chosen):
-        verdict.sizes(kernel, symbols, seed + i, special)
+        verdict.sizes(kernel, symbols, seed + i, special, keys)
     found = (*verdict.found, *verdict.warnings())
     return VerifyReport(
         graph.name, seed, tuple(verdict.cases), found, 0.0, time.perf_counter() - start
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """Inputs with the outputs that they have, and a text that says which they are."""
+
+    inputs: Mapping[str, Array]
+    references: Mapping[str, Reference]
+    label: str
 
 
 @dataclass(slots=True)
@@ -230,14 +260,23 @@ class _Check:
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
 
     def sizes(
-        self, kernel: TwinKernel, symbols: Mapping[str, int], seed: int, special: bool
+        self,
+        kernel: TwinKernel,
+        symbols: Mapping[str, int],
+        seed: int,
+        special: bool,
+        keys: Sequence[int] | None = None,
     ) -> None:
-        """Every tiling key with one set of sizes."""
+        """Every tiling key, or ``keys`` and the one that the host chooses, with one set of sizes."""
         inputs = random_inputs(self.graph, symbols, seed, special=special)
-        references = evaluate(self.graph, inputs, symbols)
+        data = [_Data(inputs, evaluate(self.graph, inputs, symbols), f"data seed {seed}")]
+        close = None if special else balanced_inputs(self.graph, symbols, seed, most=_SEARCHED)
+        if close is not None:
+            label = f"data seed {seed}, operands of comparisons nearly equal"
+            data.append(_Data(close, evaluate(self.graph, close, symbols), label))
         before = len(self.cases)
-        for key in range(kernel.key_count):
-            self.cases.append(self._case(kernel, symbols, key, inputs, references, seed))
+        for key in range(kernel.key_count) if keys is None else (-1, *keys):
+            self.cases.append(self._case(kernel, symbols, key, data))
         reasons = {c.reason for c in self.cases[before:]}
         if all(c.status == NOT_APPLICABLE for c in self.cases[before:]):
             text = f"no tiling key takes the sizes {_sizes_text(symbols)}"
@@ -247,34 +286,37 @@ class _Check:
         try:
             kernel.library.tiling([symbols[s.name] for s in self.graph.symbols])
         except StatusError as e:
-            self._add(_at(e.diagnostics[0], symbols, -1, seed), "", -1)
+            self._add(_at(e.diagnostics[0], symbols, -1, data[0]), "", -1)
 
     def _case(
-        self,
-        kernel: TwinKernel,
-        symbols: Mapping[str, int],
-        key: int,
-        inputs: Mapping[str, Array],
-        references: Mapping[str, Reference],
-        seed: int,
+        self, kernel: TwinKernel, symbols: Mapping[str, int], key: int, data: Sequence[_Data]
     ) -> Case:
+        """One tiling key: the case of the first data, or of the first that fail."""
+        first = self._tried(kernel, symbols, key, data[0])
+        if first.status != PASSED:
+            return first
+        others = (self._tried(kernel, symbols, key, d) for d in data[1:])
+        return next((c for c in others if c.status != PASSED), first)
+
+    def _tried(self, kernel: TwinKernel, symbols: Mapping[str, int], key: int, data: _Data) -> Case:
         start = time.perf_counter()
+        inputs = data.inputs
         try:
             run, given = self._run(kernel, symbols, key, inputs, POISON[0])
         except StatusError as e:
             if e.not_applicable:
                 return Case(dict(symbols), key, NOT_APPLICABLE, reason=e.text)
-            return self._failure(e, symbols, key, seed)
+            return self._failure(e, symbols, key, data)
         except AutofuseError as e:
-            return self._failure(e, symbols, key, seed)
+            return self._failure(e, symbols, key, data)
         seconds = time.perf_counter() - start
         compared = []
         for o in self.graph.outputs:
             dtype = self.graph.tensors[o.tensor].dtype
-            c = compare(o.name, run.outputs[o.name], references[o.name], dtype)
+            c = compare(o.name, run.outputs[o.name], data.references[o.name], dtype)
             compared.append(self._unwritten(kernel, symbols, key, inputs, run, c))
         changed = self._changed(inputs, given)
-        self._explain(compared, changed, symbols, key, seed)
+        self._explain(compared, changed, symbols, key, data)
         ok = all(c.ok for c in compared) and not changed
         status = PASSED if ok else FAILED
         return Case(dict(symbols), key, status, "", run.block_dim, tuple(compared), seconds)
@@ -289,7 +331,8 @@ class _Check:
     ) -> tuple[Run, dict[str, Array]]:
         """One run on copies of the inputs."""
         given = {n: a.copy() for n, a in inputs.items()}
-        return kernel.run(given, symbols=symbols, key=key, poison=poison), given
+        wanted = None if key < 0 else key
+        return kernel.run(given, symbols=symbols, key=wanted, poison=poison), given
 
     def _unwritten(
         self,
@@ -320,11 +363,11 @@ class _Check:
 
     # findings ---------------------------------------------------------------------------------
 
-    def _failure(self, e: AutofuseError, symbols: Mapping[str, int], key: int, seed: int) -> Case:
+    def _failure(self, e: AutofuseError, symbols: Mapping[str, int], key: int, data: _Data) -> Case:
         for d in e.diagnostics:
             # Of one rule broken at one place, the first; the numbers in its message differ from run to run.
             about = f"{d.where} {d.message.partition(' on core')[0]}" if d.code == "AF5004" else ""
-            self._add(_at(d, symbols, key, seed), about, key)
+            self._add(_at(d, symbols, key, data), about, key)
         reason = e.diagnostics[0].message if e.diagnostics else ""
         return Case(dict(symbols), key, FAILED, reason=reason)
 
@@ -334,19 +377,19 @@ class _Check:
         changed: Sequence[str],
         symbols: Mapping[str, int],
         key: int,
-        seed: int,
+        data: _Data,
     ) -> None:
         for c in compared:
             if c.unwritten:
                 text = (
                     f"{c.unwritten} of {c.elements} elements of output {c.output} are not written"
                 )
-                self._add(_at(Diagnostic("AF6002", text), symbols, key, seed), c.output, key)
+                self._add(_at(Diagnostic("AF6002", text), symbols, key, data), c.output, key)
             elif c.wrong:
-                self._add(_at(_difference(c), symbols, key, seed), c.output, key)
+                self._add(_at(_difference(c), symbols, key, data), c.output, key)
         for name in changed:
             text = f"the kernel changes its input {name}"
-            self._add(_at(Diagnostic("AF6002", text), symbols, key, seed), name, key)
+            self._add(_at(Diagnostic("AF6002", text), symbols, key, data), name, key)
 
     def _add(self, d: Diagnostic, about: str, key: int) -> None:
         if (d.code, about, key) not in self._seen:
@@ -389,9 +432,9 @@ def _difference(c: Comparison) -> Diagnostic:
     )
 
 
-def _at(d: Diagnostic, symbols: Mapping[str, int], key: int, seed: int) -> Diagnostic:
+def _at(d: Diagnostic, symbols: Mapping[str, int], key: int, data: _Data) -> Diagnostic:
     """The finding with what is needed to see it again."""
-    run = f"sizes {_sizes_text(symbols)}; data seed {seed}"
+    run = f"sizes {_sizes_text(symbols)}; {data.label}"
     if key >= 0:
         run = f"tiling key {key}; {run}"
     return Diagnostic(d.code, d.message, d.where, d.hint, (*d.notes, run), d.severity)
@@ -405,9 +448,17 @@ def _pack(value: object) -> str:
 
 
 def verify_job(payload: str) -> dict[str, Any]:
-    """:func:`verify_kernel` in a worker; the payload is ours."""
-    files, graph, options = pickle.loads(base64.b64decode(payload))
+    """:func:`verify_kernel` in a worker."""
+    files, graph, options = unpack(payload)
     return verify_kernel(files, graph, **options).to_json()
+
+
+def unpack(payload: str) -> tuple[dict[str, str], FusionGraph, dict[str, Any]]:
+    """Files, graph and options that :func:`verify_in_subprocess` sends to a worker; nobody else writes these."""
+    found: tuple[dict[str, str], FusionGraph, dict[str, Any]] = pickle.loads(
+        base64.b64decode(payload)
+    )
+    return found
 
 
 def verify_in_subprocess(
@@ -415,6 +466,7 @@ def verify_in_subprocess(
     graph: FusionGraph,
     *,
     pool: WorkerPool | None = None,
+    job: str = VERIFY_JOB,
     **options: Any,
 ) -> VerifyReport:
     """:func:`verify_kernel` where a crash or a loop of the kernel does no harm.
@@ -422,8 +474,8 @@ def verify_in_subprocess(
     Args:
         files: as there.
         graph: as there.
-        pool: workers with the job ``autofuse.twin.verify:verify_job``; None: one is made for this
-            call.
+        pool: workers with the job :data:`VERIFY_JOB`; None: one is made for this call.
+        job: what that one runs; the payload of another job is the same (:func:`unpack`).
         **options: as there.
 
     Raises:
@@ -433,7 +485,7 @@ def verify_in_subprocess(
     if pool is not None:
         outcome = pool.run(payload)
     else:
-        with WorkerPool("autofuse.twin.verify:verify_job", workers=1) as own:
+        with WorkerPool(job, workers=1) as own:
             outcome = own.run(payload)
     return _report_of(outcome, graph, int(options.get("seed", 0)))
 

@@ -23,6 +23,12 @@ GRAPHS = (
     *(f"tests/snapshot/graphs/{n}.json" for n in ("symbolic_rows", "tmp_buffer", "two_groups")),
     *(f"tests/snapshot/graphs/{n}.json" for n in ("in_out_read_by_all", "broadcast_trailing")),
     *(f"tests/snapshot/graphs/{n}.json" for n in ("softmax", "reduce_columns", "reduce_twice")),
+    *(f"tests/snapshot/graphs/{n}.json" for n in ("norm_online", "log_sum_exp", "softmax_shared")),
+    "tests/snapshot/graphs/column_sums.json",
+    *(
+        f"tests/snapshot/graphs/{n}.json"
+        for n in ("gather_rows", "running_sum", "running_sum_rows")
+    ),
     *(f"examples/{n}.json" for n in ("demo", "add_bias_dynamic", "where_mask")),
 )
 CHIP = load_target("ascend910b1")
@@ -68,7 +74,10 @@ def test_mutants_are_killed(name: str, record_property: pytest.FixtureRequest) -
 def test_every_class_has_mutants() -> None:
     seen = {
         m.kind
-        for n in ("examples/demo.json", *GRAPHS[:1], "tests/snapshot/graphs/softmax.json")
+        for n in (
+            *("examples/demo.json", *GRAPHS[:1], "tests/snapshot/graphs/softmax.json"),
+            "tests/snapshot/graphs/gather_rows.json",
+        )
         for m, _ in outcomes(n)
     }
     assert seen == set(CLASSES)

@@ -61,6 +61,55 @@ def test_input_of_one_element_takes_turns() -> None:
     assert np.array_equal(found[3]["k"], random_inputs(g, {}, 3)["k"])
 
 
+def test_inputs_of_one_element_take_all_turns_together() -> None:
+    """``Select(a > 0, Select(b > 0, y, 1), 1)``: the inner 1 shows where b alone is 0."""
+    nodes = tuple(FusionNode(f"c{n}", "Greater", (n, Constant(0.0)), (f"p{n}",)) for n in "abc")
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys("abc", (1,))
+    seen: dict[str, set[tuple[float, float]]] = {"ab": set(), "ac": set(), "bc": set()}
+    for seed in range(16):
+        x = balanced_inputs(graph(nodes, shapes), {}, seed)
+        assert x is not None
+        for pair in seen:
+            u, v = (float(np.sign(x[n][0])) for n in pair)
+            seen[pair].add((u, v))
+    assert all(len(s) == 9 for s in seen.values())
+
+
+def test_limit_that_no_number_reaches_is_reached() -> None:
+    nodes = (
+        FusionNode("s", "Sqrt", ("x",), ("p",)),
+        FusionNode("r", "Div", (Constant(1.0), "p"), ("q",)),
+        FusionNode("m", "Minimum", ("q", Constant(50.0)), ("y",)),
+    )
+    g = graph(nodes, {"x": (300,)})
+    assert float(evaluate(g, random_inputs(g, {}, 0), {})["o"].value.max()) < 50.0
+    x = balanced_inputs(g, {}, 0)
+    assert x is not None
+    q = 1.0 / np.sqrt(x["x"].astype(np.float64))
+    assert np.mean(np.abs(q - 50.0) < 1.0) > 0.1
+    assert np.mean(evaluate(g, x, {})["o"].value == 50.0) > 0.05
+    # One that random numbers are on both sides of needs no search.
+    plain = graph((FusionNode("m", "Maximum", ("x", Constant(0.0)), ("y",)),), {"x": (300,)})
+    assert balanced_inputs(plain, {}, 0) is None
+
+
+def test_domain_is_kept() -> None:
+    nodes = (
+        FusionNode("c", "Equal", ("x", Constant(0.0)), ("p",)),
+        FusionNode("l", "Ln", ("x",), ("y",)),
+    )
+    g = graph(nodes, {"x": (200,)})
+    x = balanced_inputs(g, {}, 0)
+    assert x is not None
+    assert (x["x"] >= 0).all()
+
+
+def test_search_has_a_limit() -> None:
+    g = graph(SUM, {f"x{i}": (200,) for i in range(40)})
+    assert balanced_inputs(g, {}, 0, most=1000) is None
+    assert balanced_inputs(g, {}, 0, most=1 << 20) is not None
+
+
 def test_row_that_is_broadcast_is_moved() -> None:
     nodes = (
         FusionNode("e", "Exp", ("r",), ("p",)),

@@ -1,6 +1,7 @@
 """Random inputs and sizes to try."""
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from autofuse.implgraph.fusion import (
     Symbol,
     Tensor,
 )
-from autofuse.twin.data import positive_inputs, random_inputs
+from autofuse.twin.data import divisors, positive_inputs, random_inputs
 from autofuse.twin.sizes import largest_tensor, shapes_for
 
 
@@ -65,6 +66,39 @@ def test_what_is_positive_anyway_is_left_alone():
     assert positive_inputs(graph(nodes, ("x",))) == set()
     nodes = (FusionNode("a", "Pow", ("x", Constant(0.3)), ("p",)),)
     assert positive_inputs(graph(nodes, ("x",))) == {"x"}
+
+
+def test_what_a_selection_gives_to_a_logarithm_is_positive():
+    nodes = (
+        FusionNode("a", "Equal", ("x", Constant(0.0)), ("c",)),
+        FusionNode("b", "Select", ("c", "y", "x"), ("p",)),
+        FusionNode("d", "Ln", ("p",), ("q",)),
+        FusionNode("e", "Add", ("q", "w"), ("r",)),
+    )
+    g = graph(nodes, ("x", "y", "w"))
+    tensors = {**g.tensors, "c": replace(g.tensors["c"], dtype=dtype("bool"))}
+    assert positive_inputs(replace(g, tensors=tensors)) == {"x", "y"}
+
+
+def test_divisor_of_everything_is_not_zero():
+    one, many = (const(1),), (const(9),)
+    nodes = (
+        FusionNode("a", "Neg", ("k",), ("m",)),
+        FusionNode("b", "Div", ("x", "m"), ("p",)),
+        FusionNode("c", "Div", ("y", "x"), ("q",)),
+        FusionNode("d", "ReduceSum", ("q",), ("r",), {"axes": (0,), "keepdims": True}),
+        FusionNode("e", "Div", ("p", "z"), ("s",)),
+    )
+    g = graph(nodes, ("k", "x", "y", "z"))
+    sizes = dict.fromkeys(g.tensors, many) | dict.fromkeys(("k", "m", "r"), one)
+    g = replace(g, tensors={n: replace(t, shape=sizes[n]) for n, t in g.tensors.items()})
+    # Of z, one zero makes one result infinite: that stays.
+    assert divisors(g) == {"k", "x"}
+    for seed in range(200):
+        a = random_inputs(g, {}, seed)
+        assert a["k"].all()
+        assert a["x"].all()
+    assert any((random_inputs(g, {}, s)["z"] == 0).any() for s in range(200))
 
 
 def test_integers_reach_their_limits():

@@ -6,11 +6,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from autofuse import api
 from autofuse.diagnostics import AutofuseError
+from autofuse.implgraph.dtypes import dtype
 from autofuse.implgraph.expr import CeilDiv, const, sym
 from autofuse.implgraph.expr_parser import parse
-from autofuse.implgraph.fusion import GraphOutput, Symbol, Tensor
+from autofuse.implgraph.fusion import (
+    Constant,
+    FusionGraph,
+    FusionNode,
+    GraphOutput,
+    Symbol,
+    Tensor,
+)
 from autofuse.twin.compile import compile_kernel
+from autofuse.twin.data import random_inputs
 from autofuse.twin.kernel import TwinKernel, solve_symbols
 from autofuse.twin.verify import VerifyReport, verify_in_subprocess, verify_kernel
 from autofuse.twin.worker import WorkerPool
@@ -160,6 +170,22 @@ def test_a_broken_kernel_is_found(abs_files, abs_graph, change, code, text):
     assert d.code == code
     assert text in str(d)
     assert "s0=1000" in str(d)
+
+
+def test_a_comparison_that_is_wrong_for_equal_numbers_is_found():
+    """3.25 is on no grid that random numbers are on: only data made for the comparison show the error."""
+    x = Tensor("x", dtype("float32"), (const(1000),))
+    y = replace(x, name="y", dtype=dtype("bool"))
+    node = FusionNode("c", "Greater", ("x", Constant(3.25)), ("y",))
+    g = FusionGraph("gt", (), ("x",), (node,), (GraphOutput("y", "y"),), {"x": x, "y": y})
+    files = api.build(g).files
+    assert verify_kernel(files, g, seed=3).ok
+    wrong = {n: text.replace("CMPMODE::GT", "CMPMODE::GE") for n, text in files.items()}
+    assert wrong != files
+    r = verify_kernel(wrong, g, seed=3)
+    assert {d.code for d in r.diagnostics} == {"AF6001"}
+    assert "data seed 3, operands of comparisons nearly equal" in str(r.diagnostics[0])
+    assert not (random_inputs(g, {}, 3)["x"] == 3.25).any()
 
 
 def test_the_seed_is_named(abs_files, abs_graph):

@@ -164,6 +164,35 @@ def test_a_constant_may_keep_its_digits_in_a_wider_type():
     assert abs(float(r.value[0]) - float(ml_dtypes.bfloat16(x * 0.1))) <= r.tolerance[0]
 
 
+def test_what_lies_between_two_reductions_is_rounded():
+    """A mean of a part of the row, with which a kernel may begin, has more digits than that of the whole row."""
+    rows = {"axes": (0,), "keepdims": True}
+
+    def made(last):
+        f = dtype("float32")
+        shapes = {"x": (8,), "s": (1,), "m": (1,), "d": (8,), "q": (8,), "v": (1,)}
+        tensors = {k: Tensor(k, f, tuple(map(const, v))) for k, v in shapes.items()}
+        nodes = (
+            FusionNode("n0", "ReduceSum", ("x",), ("s",), rows),
+            FusionNode("n1", "Mul", ("s", Constant(0.125)), ("m",), {}),
+            FusionNode("n2", "Sub", ("x", "m"), ("d",), {}),
+            FusionNode("n3", "Mul", ("d", "d"), ("q",), {}),
+            FusionNode("n4", "ReduceSum", ("q",), ("v",), rows),
+        )
+        kept = nodes[: [n.outputs[0] for n in nodes].index(last) + 1]
+        tensors = {k: tensors[k] for k in ("x", *(n.outputs[0] for n in kept))}
+        return FusionGraph("g", (), ("x",), kept, (GraphOutput("out", last),), tensors)
+
+    x = [1, 1, 1, 1, 2, 2, 2, 2]
+    variance, mean = run(made("v"), x=x), run(made("m"), x=x)
+    assert variance.value == 2.0
+    assert variance.tolerance is not None
+    assert 2.0**-24 < variance.tolerance[0] < 2.0**-16
+    # Alone, the mean is exact.
+    assert mean.value == 1.5
+    assert mean.tolerance is None
+
+
 def test_zero_size_and_zero_rank():
     g = graph({"x": "float32"}, ("a", "float32", "Sqrt", ("x",)), n=0)
     assert evaluate(g, {"x": np.zeros(0, np.float32)}, {})["out"].value.shape == (0,)

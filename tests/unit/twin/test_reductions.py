@@ -13,6 +13,8 @@ from autofuse.implgraph.fusion import FusionGraph, FusionNode, GraphOutput, Tens
 from autofuse.implgraph.infer import infer_node
 from autofuse.implgraph.ops import lookup
 from autofuse.twin.oracle import evaluate
+from autofuse.twin.reductions import moved
+from autofuse.twin.rounding import Value
 
 F32 = np.float32
 UNIT = 2.0**-24
@@ -161,3 +163,29 @@ def test_running_sums():
     ref = run(x, ("CumSum", {"axis": 1, "reverse": True, "exclusive": True}))
     want = np.cumsum(x[:, ::-1].astype(float), axis=1)[:, ::-1] - x
     assert (np.abs(ref.value - want) <= ref.tolerance).all()
+
+
+@pytest.mark.parametrize(
+    ("op", "index", "unsure"),
+    [
+        ("Gather", [0, 2], [[False, False], [True, True]]),
+        ("GatherElements", [[0, 2]], [[False, True]]),
+    ],
+)
+def test_an_index_that_may_be_another_makes_its_elements_any(op, index, unsure):
+    x = Value(np.arange(6.0).reshape(3, 2))
+    i = Value(np.array(index), np.array(index, dtype=np.float64))  # the first one is sure
+    out = moved(lookup(op), {"axis": 0}, [x, i], dtype("float32"))
+    assert out.error is not None
+    assert np.isinf(out.error).tolist() == unsure
+    assert (out.error[~np.array(unsure)] == 0).all()
+
+
+def test_a_running_sum_has_the_bound_of_what_is_added_up_so_far():
+    x = np.array([0.1, 0.2, 0.3, 1e6, 0.7, np.nan, 0.1], F32)
+    ref = run(x, ("CumSum", {"axis": 0}))
+    assert ref.tolerance is not None
+    assert (ref.tolerance[:3] < 1e-5).all()
+    assert ref.tolerance[3] > 0.1
+    assert (ref.tolerance[5:] == 0).all()
+    assert np.isnan(ref.value[5:]).all()

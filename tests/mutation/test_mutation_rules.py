@@ -1,0 +1,125 @@
+"""Rules that call mutants equivalent (``benchmarks/mutation_rules.py``): what each takes, and what it must not take."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mutation_kernels import candidates
+from mutation_rules import Mutation, equivalent
+
+from autofuse import api
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAD = '{"schema": "autofuse.graph/1", "name": "g", '
+
+
+def rules(graph: Path | str, kind: str, text: str) -> list[str]:
+    """The rules that hold for mutants of a class whose text has this in it; empty text where none does."""
+    return [r for _, r in _found(graph, kind, text)]
+
+
+def by_template(graph: Path | str, kind: str, text: str) -> dict[str, set[str]]:
+    """The same by template, such as ``reduce_all``."""
+    out: dict[str, set[str]] = {}
+    for template, rule in _found(graph, kind, text):
+        out.setdefault(template, set()).add(rule)
+    return out
+
+
+def _found(graph: Path | str, kind: str, text: str) -> Iterator[tuple[str, str]]:
+    built = api.build(graph)
+    for c in candidates(built):
+        if c.kind == kind and text in c.text:
+            assert c.original is not None
+            assert c.fn is not None
+            assert c.impl is not None
+            m = Mutation(kind, c.original, c.fn, c.impl, built.target, None)
+            yield c.impl.template, equivalent(m)
+
+
+def unary(*ops: str, shape: tuple[int, ...] = (300,)) -> str:
+    """A chain of unary operators."""
+    names = ["x", *(f"t{i}" for i in range(len(ops) - 1)), "y"]
+    nodes = ", ".join(
+        f'{{"name": "n{i}", "op": "{op}", "inputs": ["{a}"], "outputs": ["{b}"]}}'
+        for i, (op, a, b) in enumerate(zip(ops, names[:-1], names[1:], strict=True))
+    )
+    inputs = f'"inputs": [{{"name": "x", "dtype": "float32", "shape": {list(shape)}}}], '
+    return f'{HEAD}{inputs}"nodes": [{nodes}], "outputs": ["y"]}}'
+
+
+def difference(then: str) -> str:
+    """``a - b`` and a node that uses it."""
+    return (
+        f'{HEAD}"inputs": [{{"name": "a", "dtype": "float32", "shape": [300]}}, '
+        '{"name": "b", "dtype": "float32", "shape": [300]}], '
+        '"nodes": [{"name": "s", "op": "Sub", "inputs": ["a", "b"], "outputs": ["d"]}, '
+        f'{{"name": "u", {then}, "outputs": ["y"]}}], "outputs": ["y"]}}'
+    )
+
+
+def reduced(shape: list[int], axes: list[int]) -> str:
+    """The sum of squares."""
+    return (
+        f'{HEAD}"inputs": [{{"name": "x", "dtype": "float32", "shape": {shape}}}], '
+        '"nodes": [{"name": "m", "op": "Mul", "inputs": ["x", "x"], "outputs": ["t"]}, '
+        '{"name": "r", "op": "ReduceSum", "inputs": ["t"], "outputs": ["y"], '
+        f'"attrs": {{"axes": {axes}}}}}], "outputs": ["y"]}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("then", "rule"),
+    [
+        ('"op": "Mul", "inputs": ["d", "d"]', "sign that is lost"),
+        ('"op": "Abs", "inputs": ["d"]', "sign that is lost"),
+        ('"op": "Mul", "inputs": ["d", "a"]', ""),
+        ('"op": "Exp", "inputs": ["d"]', ""),
+    ],
+)
+def test_difference_whose_sign_is_lost(then: str, rule: str) -> None:
+    assert set(rules(difference(then), "swap-operands", "Sub to")) == {rule}
+
+
+def test_buffer_of_a_queue_that_the_vector_pipe_reads_behind_is_not_spare() -> None:
+    """With one buffer, Relu of the next tile would write what Add still reads: the twin has a race."""
+    graph = ROOT / "tests/snapshot/graphs/output_used.json"
+    found = {
+        q: set(rules(graph, "shrink-buffer", f"{q}: one buffer less")) for q in ("que0", "que2")
+    }
+    assert found == {"que0": {"spare buffer of a queue"}, "que2": {""}}
+
+
+def test_scratch_space_above_the_least_that_a_function_takes() -> None:
+    graph = ROOT / "tests/snapshot/graphs/tmp_buffer.json"
+    assert set(rules(graph, "shrink-buffer", "buf0: 32 bytes less")) == {
+        "scratch space above the least"
+    }
+    # Half of the bytes of the shortest tile are less than that.
+    least = unary("Erf", "Tanh", "Erf")
+    assert set(rules(least, "shrink-buffer", "buf0: 32 bytes less")) == {""}
+
+
+@pytest.mark.parametrize(
+    ("n", "rule"),
+    [
+        (196, "scratch space that is not used"),  # 4 parts of 49 elements, in rows of 56
+        (256, ""),  # 4 parts of 64
+        (60, "scratch space that is not used"),  # one instruction for a row
+    ],
+)
+def test_scratch_space_that_a_reduction_does_not_use(n: int, rule: str) -> None:
+    found = by_template(reduced([64, 32, n], [0, 2]), "shrink-buffer", "32 bytes less")
+    assert rule in found["reduce"]
+    assert found["reduce"] <= {rule, ""}
+
+
+@pytest.mark.parametrize(
+    ("shape", "rule"),
+    [([40, 3, 2], "element between rows"), ([40, 8, 8], "")],
+    ids=["3 x 2 in 3 rows of 8", "8 x 8"],
+)
+def test_last_elements_are_left_out_between_rows_only(shape: list[int], rule: str) -> None:
+    graph = reduced(shape, [0, 2])
+    assert by_template(graph, "call-count", "Mul to m_local: count -1")["reduce"] == {rule}
+    assert "element between rows" not in rules(graph, "call-count", "count +1")
