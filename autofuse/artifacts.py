@@ -35,6 +35,7 @@ __all__ = [
     "STAGE",
     "Written",
     "digest",
+    "manifest_text",
     "read_files",
     "save_reproducer",
     "traceback_text",
@@ -106,7 +107,7 @@ def _write(texts: dict[str, str], root: Path, force: bool) -> Written:
         with _stage(root) as stage:
             while True:
                 if not root.exists() and not root.is_symlink():
-                    _write_all({**texts, MANIFEST: _manifest_text(texts)}, stage / "new")
+                    _write_all({**texts, MANIFEST: manifest_text(texts)}, stage / "new")
                     try:
                         (stage / "new").rename(root)
                     except OSError as e:
@@ -129,7 +130,7 @@ def _write(texts: dict[str, str], root: Path, force: bool) -> Written:
 def _update(texts: dict[str, str], root: Path, stage: Path, force: bool) -> Written:
     """Bring a folder that is there up to date; the caller holds its lock."""
     old = _read_manifest(root)
-    manifest = _manifest_text(texts)
+    manifest = manifest_text(texts)
     plan = _compare(texts, root, old)
     if not force:
         _refuse_foreign(plan, root)
@@ -224,7 +225,8 @@ def _is_inside(name: str) -> bool:
     return not path.is_absolute() and ".." not in path.parts and str(path) == name != MANIFEST
 
 
-def _manifest_text(texts: Mapping[str, str]) -> str:
+def manifest_text(texts: Mapping[str, str]) -> str:
+    """The text of the manifest of a folder with these files."""
     content = {"schema": SCHEMA, "files": {name: digest(text) for name, text in texts.items()}}
     return json.dumps(content, indent=2) + "\n"
 

@@ -54,6 +54,10 @@ class Check(str, Enum):
     fast = "fast"
 
 
+Split = Annotated[
+    bool,
+    typer.Option("--split", help="Several kernels and a driver, if the graph is too much for one."),
+]
 CheckMode = Annotated[
     Check, typer.Option("--check", help="all: also races, uninitialised data, double stores.")
 ]
@@ -92,6 +96,7 @@ def _root(
         "autofuse build first.json",
         "autofuse build first.json -o out --target ascend910b2",
         "autofuse build first.json --entry op-package --ub 65536",
+        "autofuse build large.json --split -o out",
         "autofuse build first.json --json | jq .result.templates",
     )
 )
@@ -115,6 +120,7 @@ def build(
         int | None,
         typer.Option("--ub", metavar="BYTES", help="UB that the kernel may use.  [default: all]"),
     ] = None,
+    split: Split = False,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite files that were edited or are not ours.")
     ] = False,
@@ -122,13 +128,16 @@ def build(
 ) -> None:
     """Generate the Ascend C project of a graph.
 
-    Where CANN is installed (ASCEND_HOME_PATH), it is compiled for the chip too.
+    Where CANN is installed (ASCEND_HOME_PATH), it is compiled for the chip too. A graph that is too
+    much for one kernel is refused, and the message says where to cut it; --split cuts it there.
     """
 
     def action() -> Outcome:
         from autofuse.commands.build import build
 
-        return build(graph, output, target=target, entry=entry, ub_bytes=ub, force=force)
+        return build(
+            graph, output, target=target, entry=entry, ub_bytes=ub, split=split, force=force
+        )
 
     _finish("build", action, json)
 
@@ -139,6 +148,7 @@ def build(
         "autofuse run first.json --shape s0=1000 --seed 7",
         "autofuse run first.json --input x=x.npy --save out",
         "autofuse run first.json --key 1",
+        "autofuse run out",
     )
 )
 def run(
@@ -162,12 +172,16 @@ def run(
         Path | None,
         typer.Option("--save", metavar="DIR", help="Write every output to DIR as .npy."),
     ] = None,
+    split: Split = False,
     check: CheckMode = Check.fast,
     check_seed: CheckSeed = 0,
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
-    """Run the kernel once on the CPU twin and compare it with NumPy."""
+    """Run the kernel once on the CPU twin and compare it with NumPy.
+
+    GRAPH may be a folder that build wrote.
+    """
 
     def action() -> Outcome:
         from autofuse.commands.run import run
@@ -179,6 +193,7 @@ def run(
             key=key,
             inputs=input or [],
             save=save,
+            split=split,
             target=target,
             check=check.value,
             check_seed=check_seed,
@@ -193,6 +208,7 @@ def run(
         "autofuse verify first.json --shapes 10 --seed 7",
         "autofuse verify graphs/ --jobs 4",
         "autofuse verify graphs/ --json > report.json",
+        "autofuse verify large.json --split",
     )
 )
 def verify(
@@ -210,6 +226,7 @@ def verify(
     symbolic: Annotated[
         bool, typer.Option("--symbolic", help="Make fixed sizes symbols first, to try others.")
     ] = False,
+    split: Split = False,
     check: CheckMode = Check.all,
     check_seed: CheckSeed = 0,
     target: Target = DEFAULT_TARGET,
@@ -232,6 +249,7 @@ def verify(
             jobs=jobs,
             target=target,
             symbolic=symbolic,
+            split=split,
             check=check.value,
             check_seed=check_seed,
             quiet=json,
@@ -267,6 +285,36 @@ def dump(
         return dump(graph, stage=stage, template=template, target=target)
 
     _finish("dump", action, json)
+
+
+@app.command(
+    epilog=_examples(
+        "autofuse explain first.json",
+        "autofuse explain first.json --shape rows=4096 --target ascend910b4",
+        "autofuse explain first.json --json | jq .result.total_us",
+    )
+)
+def explain(
+    graph: Graph,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", "-s", metavar="SYMBOL=N", help="Size of a symbol. Repeatable."),
+    ] = None,
+    target: Target = DEFAULT_TARGET,
+    json: Json = False,
+) -> None:
+    """Show the templates of a graph, with modelled times.
+
+    What limits each template, why some are not taken, and what is where in UB. All times are those
+    of a model of the chip, none is measured.
+    """
+
+    def action() -> Outcome:
+        from autofuse.commands.explain import explain
+
+        return explain(graph, shapes=shape or [], target=target)
+
+    _finish("explain", action, json)
 
 
 @app.command(epilog=_examples("autofuse show first.json", "autofuse show first.json -o g.svg"))
@@ -333,7 +381,7 @@ def targets(
 ) -> None:
     """List the chips, or all figures of one.
 
-    Every figure has a status (measured, vendor, modelled, assumed) and a source.
+    Every figure has a status (measured, vendor, fitted, modelled, assumed) and a source.
     """
 
     def action() -> Outcome:

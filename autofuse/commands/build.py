@@ -1,4 +1,4 @@
-"""``build``: the files of a kernel on disk, compiled where CANN is installed."""
+"""``build``: the files of a kernel, or of several, on disk, compiled where CANN is installed."""
 
 from __future__ import annotations
 
@@ -30,10 +30,16 @@ def build(
     target: str,
     entry: str = "launch",
     ub_bytes: int | None = None,
+    split: bool = False,
     force: bool,
 ) -> Outcome:
-    """Generate, write, compile if possible."""
-    result = api.build(graph, target=target, entry=entry, ub_bytes=ub_bytes)
+    """Generate, write, compile if possible; with ``split`` several kernels where one is not enough."""
+    result: api.BuildResult | api.SplitResult
+    if split:
+        whole = api.build_split(graph, target=target, entry=entry, ub_bytes=ub_bytes)
+        result = whole if whole.split is not None else whole.parts[0]
+    else:
+        result = api.build(graph, target=target, entry=entry, ub_bytes=ub_bytes)
     folder = output if output is not None else DEFAULT_FOLDER / result.name
     written = result.write(folder, force=force)
     found = {
@@ -43,13 +49,13 @@ def build(
             k: list(getattr(written, k)) for k in ("created", "updated", "unchanged", "removed")
         },
         "compiled": _compile(folder, entry),
-        "next": f"autofuse verify {graph}",
+        "next": f"autofuse verify {graph}{' --split' if split else ''}",
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.build_text import print_build
+        from autofuse.report.build_text import print_build, print_split
 
-        print_build(screen, found)
+        (print_split if "parts" in found else print_build)(screen, found)
 
     return Outcome(found, show)
 

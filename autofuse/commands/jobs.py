@@ -23,6 +23,7 @@ from autofuse.twin.data import random_inputs
 from autofuse.twin.kernel import TwinKernel, solve_symbols
 from autofuse.twin.oracle import evaluate
 from autofuse.twin.sizes import largest_tensor, shapes_for
+from autofuse.twin.split import SplitKernel, read_parts, verify_split
 from autofuse.twin.verify import verify_kernel
 
 __all__ = ["run_job", "verify_job"]
@@ -43,29 +44,41 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         job: ``path``; ``target``, ``shapes`` (how many), ``seed``; ``max_elements``: a graph with a
             larger tensor is shrunk by the rule of ``implgraph.dimensions.shrink``; ``symbolic``:
-            fixed sizes become symbols first; ``check`` and ``check_seed`` (or nothing, for ``all``
-            and 0): see ``autofuse.twin.kernel.TwinKernel``.
+            fixed sizes become symbols first; ``split``: several kernels where one is not enough;
+            ``check`` and ``check_seed`` (or nothing, for ``all`` and 0): see
+            ``autofuse.twin.kernel.TwinKernel``.
 
     Returns:
-        ``report`` (a VerifyReport as JSON), ``keys`` (number of tiling keys), ``shrunk`` (elements
-        of the largest tensor before and after, or None), ``seconds`` (of the build).
+        ``report`` (a VerifyReport as JSON), ``keys`` (number of tiling keys, over all kernels),
+        ``shrunk`` (elements of the largest tensor before and after, or None), ``seconds`` (of the
+        build), ``parts`` (number of kernels).
     """
     graph = api.read(Path(job["path"]))
     small, shrunk = _shrunk(graph, job["max_elements"])
-    built = api.build(symbolize(small) if job["symbolic"] else small, target=job["target"])
-    report = verify_kernel(
-        built.files,
-        built.graph,
-        count=job["shapes"],
-        seed=job["seed"],
-        check=job.get("check", "all"),
-        check_seed=job.get("check_seed", 0),
-    )
+    graph = symbolize(small) if job["symbolic"] else small
+    options = {
+        "count": job["shapes"],
+        "seed": job["seed"],
+        "check": job.get("check", "all"),
+        "check_seed": job.get("check_seed", 0),
+    }
+    if job.get("split", False):
+        built = api.build_split(graph, target=job["target"])
+    else:
+        one = api.build(graph, target=job["target"])
+        built = api.SplitResult(graph, one.target, None, (one,), one.files, one.timings)
+    if built.split is None:
+        report = verify_kernel(built.files, built.graph, **options)
+    else:
+        report = verify_split(
+            built.files, built.graph, read_parts(built.files, built.name), **options
+        )
     return {
         "report": report.to_json(),
-        "keys": len(tiling_keys(built.schedule)),
+        "keys": sum(len(tiling_keys(p.schedule)) for p in built.parts),
         "shrunk": shrunk,
         "seconds": sum(built.timings.values()),
+        "parts": len(built.parts),
     }
 
 
@@ -90,14 +103,15 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         job: ``path`` (a graph file or a generated folder); ``target``, ``seed``, ``key`` (or
             None), ``symbols`` (sizes), ``inputs`` (name -> .npy file), ``save`` (folder for the
-            outputs, or None), ``check``, ``check_seed``.
+            outputs, or None), ``split``, ``check``, ``check_seed``.
 
     Returns:
         Sizes, tiling key, number of cores, a comparison per output, and the files that were saved.
     """
     path = Path(job["path"])
+    make = api.build_split if job.get("split", False) else api.build
     kernel: TwinKernel = api.load(
-        path if path.is_dir() else api.build(path, target=job["target"]),
+        path if path.is_dir() else make(path, target=job["target"]),
         check=job["check"],
         check_seed=job["check_seed"],
     )
@@ -122,6 +136,7 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
         "symbols": run.symbols,
         "key": chosen.key,
         "keys": kernel.key_count,
+        "parts": len(kernel.parts) if isinstance(kernel, SplitKernel) else 1,
         "block_dim": run.block_dim,
         "workspace": run.workspace,
         "outputs": rows,

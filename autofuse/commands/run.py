@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autofuse.commands import words
 from autofuse.commands.outcome import Outcome
 from autofuse.diagnostics import AutofuseError, Diagnostic
 from autofuse.twin.worker import WorkerPool
@@ -26,6 +27,7 @@ def run(
     key: int | None,
     inputs: Sequence[str],
     save: Path | None,
+    split: bool,
     target: str,
     check: str,
     check_seed: int,
@@ -34,10 +36,11 @@ def run(
     job = {
         "path": str(graph),
         "target": target,
+        "split": split,
         "seed": seed,
         "key": key,
-        "symbols": {name: _size(name, text) for name, text in _pairs(shapes, "--shape").items()},
-        "inputs": _pairs(inputs, "--input"),
+        "symbols": words.sizes(shapes, "--shape"),
+        "inputs": words.pairs(inputs, "--input"),
         "save": None if save is None else str(save),
         "check": check,
         "check_seed": check_seed,
@@ -55,26 +58,6 @@ def run(
         print_run(screen, found)
 
     return Outcome(found, show, _differences(found), ok)
-
-
-def _pairs(words: Sequence[str], option: str) -> dict[str, str]:
-    out: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not (name and equals and value):
-            raise AutofuseError.of(
-                "AF1005", f"{option} {word}: expected NAME=VALUE", hint=f"for instance {option} n=8"
-            )
-        if name in out:
-            raise AutofuseError.of("AF1005", f"{option} {name} is given twice")
-        out[name] = value
-    return out
-
-
-def _size(name: str, text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise AutofuseError.of("AF1005", f"--shape {name}={text}: {text!r} is not a size")
-    return int(text)
 
 
 def _differences(found: Mapping[str, Any]) -> tuple[Diagnostic, ...]:

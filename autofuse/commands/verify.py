@@ -39,6 +39,7 @@ def verify(
     jobs: int,
     target: str,
     symbolic: bool,
+    split: bool,
     check: str,
     check_seed: int,
     quiet: bool,
@@ -54,6 +55,7 @@ def verify(
         "seed": seed,
         "max_elements": MAX_ELEMENTS,
         "symbolic": symbolic,
+        "split": split,
         "check": check,
         "check_seed": check_seed,
     }
@@ -127,6 +129,7 @@ def _row(outcome: JobOutcome) -> dict[str, Any]:
         "graph": outcome.item["path"],
         "seconds": round(outcome.seconds, 3),
         "keys": None,
+        "parts": 1,
         "cases": 0,
         "shrunk": None,
         "outputs": [],
@@ -139,6 +142,7 @@ def _row(outcome: JobOutcome) -> dict[str, Any]:
         state = "passed" if report["ok"] else "failed"
         row |= {
             "keys": outcome.value["keys"],
+            "parts": outcome.value["parts"],
             "cases": sum(c["status"] != "not applicable" for c in report["cases"]),
             "shrunk": outcome.value["shrunk"],
             "outputs": _worst(report["cases"]),
