@@ -2,6 +2,8 @@
 
     python benchmarks/accuracy.py [--ops A,B] [--runs 4] [--out docs/accuracy.md]
 
+With ``--ops`` the other rows of the file stay.
+
 Every op becomes a kernel with one output per float dtype.  float16 and bfloat16 inputs of one operand are all 65,536
 bit patterns; float32 inputs are random bit patterns, numbers around 1, around the op's own scale, powers of two with
 their neighbours, and special values.  Errors are against the float64 reference of the row, in units of the last place
@@ -48,6 +50,8 @@ RANGES = {
     "BesselY1": (0.0, 100.0),
     "Digamma": (0.0, 100.0),
     "Lgamma": (0.0, 100.0),
+    "Igamma": (0.0, 120.0),
+    "Igammac": (0.0, 120.0),
     "Zeta": (1.01, 30.0),
     **{f"ShiftedChebyshevPolynomial{x}": (0.0, 1.0) for x in "TUVW"},
 }
@@ -236,12 +240,27 @@ def page(results: Sequence[tuple[OpDef, dict[str, Worst]]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def merged(old: str, new: str) -> str:
+    """The page ``old`` with the rows of the page ``new`` in place of its own, or behind them."""
+    found = {_op(line): line for line in new.splitlines() if line.startswith("| ")}
+    lines = [found.pop(_op(line), line) for line in old.splitlines()]
+    return "\n".join([*lines, *found.values()]) + "\n"
+
+
+def _op(line: str) -> str:
+    return line.split(" | ")[0]
+
+
 def main() -> int:
     """Measure, print the table or write it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--ops", default="", help="names, by commas; all if left out")
     parser.add_argument("--runs", type=int, default=4, help="of 65,536 elements each")
-    parser.add_argument("--out", default="", help="file to write; printed if left out")
+    parser.add_argument(
+        "--out",
+        default="",
+        help="file to write, of which --ops keeps the other rows",
+    )
     args = parser.parse_args()
     rows = [lookup(n) for n in args.ops.split(",")] if args.ops else float_ops()
     results = []
@@ -250,7 +269,10 @@ def main() -> int:
         results.append((row, measure(row, args.runs)))
     text = page(results)
     if args.out:
-        Path(args.out).write_text(text, encoding="utf-8")
+        path = Path(args.out)
+        if args.ops and path.exists():
+            text = merged(path.read_text(encoding="utf-8"), text)
+        path.write_text(text, encoding="utf-8")
     else:
         sys.stdout.write(text)
     return 0

@@ -152,6 +152,39 @@ LN2H = mp.log(2) / 2 * mp.mpf("1.02")
 ROOT = mp.sqrt(2)
 X0 = mp.findroot(mp.digamma, 1.46)
 
+
+def _scaled_gamma(w: mp.mpf) -> mp.mpf:
+    """One over the factor of Stirling's formula for gamma(a + 1), at a = 1/w."""
+    a = 1 / w
+    return mp.exp((a + mp.mpf("0.5")) * mp.log(a) - a - mp.loggamma(a + 1)) * mp.sqrt(2 * mp.pi)
+
+
+def _eta(mu: mp.mpf) -> mp.mpf:
+    """eta/mu of Temme's expansion: eta^2/2 = mu - ln(1 + mu)."""
+    mu = mu if abs(mu) > mp.mpf("1e-9") else mp.mpf("1e-9")
+    with mp.workdps(80):
+        return mp.sqrt(2 * (mu - mp.log1p(mu))) / abs(mu)
+
+
+def _temme(order: int) -> Function:
+    """Coefficient c_0, c_1 or c_2 of Temme's expansion (DLMF 8.12.7 to 8.12.10) as a function of eta."""
+
+    def f(eta: mp.mpf) -> mp.mpf:
+        with mp.workdps(100):
+            e = mp.mpf(eta) if abs(eta) > mp.mpf("1e-9") else mp.mpf("1e-9")
+            mu = -mp.lambertw(-mp.exp(-1 - e * e / 2), 0 if e < 0 else -1).real - 1
+            if order == 0:
+                return 1 / mu - 1 / e
+            if order == 1:
+                return 1 / e**3 - 1 / mu**3 - 1 / mu**2 - 1 / (12 * mu)
+            rest = (
+                3 / mu**5 + 5 / mu**4 + mp.mpf(25) / 12 / mu**3 + 1 / (12 * mu**2) + 1 / (288 * mu)
+            )
+            return rest - 3 / e**5
+
+    return f
+
+
 FITS = (
     Fit("EXP", "(e^r - 1 - r) / r^2 in r", _rest(mp.exp, 2), -LN2H, LN2H, 1e-8),
     Fit(
@@ -364,6 +397,15 @@ FITS = (
     Fit("AIRY_DECAY", "2 sqrt(pi) x^(1/4) e^zeta Ai(x) in 1/zeta", _airy_decay, 0, 1.5, 2e-8),
     Fit("AIRY_P", "amplitude P of Ai(-z) in 1/zeta", _airy_phase("p"), 0, 0.29, 1e-8),
     Fit("AIRY_Q", "amplitude Q times zeta of Ai(-z) in 1/zeta", _airy_phase("q"), 0, 0.29, 4e-8),
+    Fit("RGAMMA_ONE", "1/gamma(1 + a) in a", lambda a: mp.rgamma(1 + a), 0, 1, 2e-8),
+    Fit(
+        "STIRLING", "Stirling's formula over gamma(1 + a) in 1/a", _tail(_scaled_gamma), 0, 1, 2e-8
+    ),
+    Fit("TEMME_ETA", "eta/mu in mu", _eta, -0.3, 0.3, 2e-8),
+    *(
+        Fit(f"TEMME_{k}", f"c_{k} of Temme's expansion in eta", _temme(k), -1.3, 1.3, bound)
+        for k, bound in ((0, 1e-8), (1, 2e-7), (2, 2e-7))
+    ),
 )
 
 

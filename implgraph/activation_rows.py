@@ -11,13 +11,13 @@ import numpy as np
 from autofuse.implgraph import coefficients as c
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.math_rows import log1p
-from autofuse.implgraph.op_rules import broadcast_shape, float_dtype, reference_of
+from autofuse.implgraph.op_rules import broadcast_shape, float_dtype, number_dtype, reference_of
 from autofuse.implgraph.ops import Attr, Attrs, OpDef, OpSink
 from autofuse.implgraph.row_kinds import BF16, HALF, composite, with_attrs
 from autofuse.implgraph.special_reference import erfc
 from autofuse.implgraph.vector_math import Mask, Vec, formula, horner, two_product, two_sum
 
-__all__ = ["ROWS", "gauss_tail"]
+__all__ = ["ROWS", "gauss_tail", "normal_below"]
 
 SINGLE = BY_NAME["float32"]
 INF = math.inf
@@ -49,14 +49,15 @@ def _erfc(x: Vec) -> Vec:
     return (x < 0.0).choose(2.0 - tail, tail)
 
 
-def _ndtr(x: Vec) -> Vec:
+def normal_below(x: Vec) -> Vec:
+    """The normal distribution function."""
     tail = normal_tail(x, ROOT_HALF) * 0.5
     return (x > 0.0).choose(1.0 - tail, tail)
 
 
 def _gelu(x: Vec) -> Vec:
     # At -infinity the product would be 0 * infinity; the cut leaves every result that is not 0.
-    return x.maximum(-30.0) * _ndtr(x)
+    return x.maximum(-30.0) * normal_below(x)
 
 
 def _gelu_tanh(x: Vec) -> Vec:
@@ -208,6 +209,13 @@ def _fma(a: Vec, b: Vec, addend: Vec) -> Vec:
     return usable.choose(corrected, a * b + addend)
 
 
+def _fma_of(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """Of integers a product and a sum, which wrap."""
+    if s.dtype_of(xs[0]).kind in "iu":
+        return s.emit("Add", (s.emit("Mul", xs[:2]), xs[2]))
+    return formula(_fma, "float32")(s, xs, attrs)
+
+
 # signs and classes ----------------------------------------------------------------------------
 def _copysign(x: Vec, y: Vec) -> Vec:
     return abs(x).with_sign_of(y)
@@ -284,7 +292,7 @@ ROWS: tuple[OpDef, ...] = (
     composite("Erfc", _erfc, erfc, ulp=5.0, doc="1 - erf(x)", source=ERFCX),
     composite(
         "Ndtr",
-        _ndtr,
+        normal_below,
         lambda x: 0.5 * erfc(-x * ROOT_HALF),
         ulp=5.0,
         doc="normal distribution function",
@@ -377,8 +385,11 @@ ROWS: tuple[OpDef, ...] = (
         _fma,
         lambda a, b, d: a * b + d,
         3,
+        dtype_rule=number_dtype,
+        expand=_fma_of,
+        promote=HALF | {"int8": "int16", "uint8": "int16"},
         ulp=2.0,
-        doc="a * b + c, the product exact while |a|, |b| < 2^115 and |a b| from 2^-100 to the largest number",
+        doc="a * b + c; integers wrap; of floats the product is exact while |a|, |b| < 2^115 and |a b| > 2^-100",
         source="Dekker's product, Knuth's sum",
     ),
     composite(

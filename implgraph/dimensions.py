@@ -4,7 +4,9 @@ Every dimension of every tensor is a product of *factors*.  Ops identify factors
 says that the dimensions of its operands are those of its result, a Reshape that the products are
 the same, which splits a dimension of 768 into 12 x 64 where the other side has these.  Where a
 Reshape mixes dimensions that do not divide, their factors are *frozen*: they keep their sizes.
-Changing the size of a factor everywhere gives a legal graph again.
+The frame of a Pad keeps its size: what it makes of a dimension is the factors of that and a
+constant, a *framed* factor, which follows and is no choice of its own.  Changing the size of a
+factor everywhere gives a legal graph again.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ MAX_ELEMENTS = 1 << 40
 MAX_SIZE = 1 << 31
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Factor:
     size: Expr
     parent: _Factor | None = None
@@ -66,6 +68,7 @@ class Dimensions:
 
     def __init__(self, graph: FusionGraph) -> None:
         self.graph = graph
+        self._pads: list[tuple[_Factor, _Factor, Expr]] = []
         self._dims: dict[str, tuple[_Factor | None, ...]] = {
             name: tuple(None if s == 1 else _Factor(s) for s in t.shape)
             for name, t in graph.tensors.items()
@@ -75,9 +78,12 @@ class Dimensions:
                 for x in node.inputs:
                     if isinstance(x, str):
                         self._relate(node, x, name)
+        #: ``id`` of a framed factor -> the dimension inside its frame, and the size of the frame.
+        self._framed: dict[int, tuple[_Factor, Expr]] = {}
         for out in graph.outputs:
             if out.inout is not None:
                 self._equate(self._dims[out.tensor], self._dims[out.inout])
+        self._frame()
 
     def _relate(self, node: FusionNode, source: str, target: str) -> None:
         a, b = self._dims[source], self._dims[target]
@@ -119,7 +125,10 @@ class Dimensions:
         a: Sequence[_Factor | None],
         b: Sequence[_Factor | None],
     ) -> None:
-        """Slice, Concat, Pad, Gather: the dimensions that they leave alone; the others keep their sizes."""
+        """Slice, Concat, Pad, Gather: the dimensions that they leave alone; the others keep their sizes.
+
+        Those of a Pad are looked at when all ops are known (:meth:`_frame`).
+        """
         attrs: Mapping[str, Any] = node.attrs
         same = [False] * len(a)
         if op == "Concat":
@@ -140,6 +149,14 @@ class Dimensions:
             )
         else:
             same = [False] * len(a)
+        if op == "Pad":
+            frames = (lo + hi for lo, hi in zip(attrs["low"], attrs["high"], strict=True))
+            for f, g, frame, s in zip(a, b, frames, same, strict=True):
+                if f is not None and g is not None and not s:
+                    self._pads.append((f, g, frame))
+                elif not s:
+                    _freeze(g)
+            return
         for f, s in zip(a, same, strict=True):
             _freeze(None if s else f)
         for i, g in enumerate(b):
@@ -149,6 +166,52 @@ class Dimensions:
         for f, g in zip(reversed(a), reversed(b), strict=False):
             if f is not None and g is not None:
                 _unify([f], [g])
+
+    def _frame(self) -> None:
+        """Make the results of Pads framed factors.
+
+        Where that cannot be, the sizes on both sides are frozen: where a Reshape splits the result, where two Pads
+        make it of different dimensions, where its size is that of what is inside, or fixed, or not a number.
+        """
+        for f, g, frame in self._pads:
+            root, inside = _root(g), _leaves(f)
+            known = self._framed.get(id(root))
+            again = known is not None and _leaves(known[0]) == inside and known[1] == frame
+            free = root.parts is None and known is None and frame.is_const
+            if free and root not in [x for leaf in inside for x in (leaf, *self.choices(leaf))]:
+                self._framed[id(root)] = (f, frame)
+            elif not again:
+                _freeze(f)
+                _freeze(g)
+        changed = True
+        while changed:  # a size that must stay keeps those that it depends on
+            changed = False
+            for f, g, _ in self._pads:
+                ends = [*_leaves(f), *_leaves(g)]
+                inner = [x for leaf in ends for x in self.choices(leaf)]
+                if any(x.frozen for x in (*ends, *inner)) and not all(
+                    x.frozen for x in (*ends, *inner)
+                ):
+                    for x in (*ends, *inner):
+                        x.frozen = changed = True
+
+    def choices(self, f: _Factor) -> list[_Factor]:
+        """The factors that the size of a factor depends on: itself, or those inside its frame."""
+        framed = self._framed.get(id(f))
+        if framed is None:
+            return [f]
+        return [x for leaf in _leaves(framed[0]) for x in self.choices(leaf)]
+
+    def is_framed(self, f: _Factor) -> bool:
+        """Whether the size of a factor follows from others."""
+        return id(f) in self._framed
+
+    def size(self, f: _Factor, sizes: Mapping[int, Expr]) -> Expr:
+        """The size of a factor, where those of some that are not framed are given by ``id``."""
+        framed = self._framed.get(id(f))
+        if framed is None:
+            return sizes.get(id(f), f.size)
+        return product(self.size(x, sizes) for x in _leaves(framed[0])) + framed[1]
 
     def factors(self, tensor: str) -> list[list[_Factor]]:
         """The factors of every dimension of a tensor, outermost first; none for a size of 1."""
@@ -167,9 +230,7 @@ class Dimensions:
         """The graph with other sizes of factors, by ``id``; shapes and strides follow."""
         tensors: dict[str, Tensor] = {}
         for name, t in self.graph.tensors.items():
-            shape = tuple(
-                product(sizes.get(id(f), f.size) for f in dim) for dim in self.factors(name)
-            )
+            shape = tuple(product(self.size(f, sizes) for f in dim) for dim in self.factors(name))
             tensors[name] = (
                 t if shape == t.shape else replace(t, shape=shape, strides=_restrided(t, shape))
             )
@@ -292,6 +353,8 @@ def shrink(graph: FusionGraph, max_elements: int) -> FusionGraph:
     3. v mod 16 + 16, then v mod 16 where that is at least 2, for factors that are innermost in no
        tensor.
 
+    The frames of Pads stay as wide as they are: a dimension of 416 + 1 becomes 96 + 1.
+
     So the ranks, the pattern of broadcasts (1 stays 1, others stay at least 2) and the alignment of
     rows are those of the full graph.  A tensor of many small dimensions may stay larger than
     ``max_elements``.  Symbolic sizes stay; they count with their hint, or else their minimum.
@@ -306,20 +369,20 @@ def shrink(graph: FusionGraph, max_elements: int) -> FusionGraph:
     fixed: set[int] = set()
     for f in d.all_factors():
         now[id(f)] = f.size.evaluate(env)
-        if f.frozen or not f.size.is_const:
+        if f.frozen or d.is_framed(f) or not f.size.is_const:
             fixed.add(id(f))
-    members = dict.fromkeys(
-        tuple(id(f) for dim in d.factors(t) for f in dim) for t in graph.tensors
-    )
-    innermost = {m[-1] for m in members if m}
+    members = dict.fromkeys(tuple(f for dim in d.factors(t) for f in dim) for t in graph.tensors)
+    innermost = {id(d.choices(m[-1])[-1]) for m in members if m}
     left = list(members)
     changed = False
     while left:
-        counts = [math.prod(now[i] for i in m) for m in left]
+        given = {i: const(v) for i, v in now.items() if i not in fixed}
+        counts = [math.prod(d.size(f, given).evaluate(env) for f in m) for m in left]
         largest = max(range(len(counts)), key=counts.__getitem__)
         if counts[largest] <= max_elements:
             break
-        ids = [i for i in dict.fromkeys(left[largest]) if i not in fixed]
+        chosen = dict.fromkeys(id(x) for f in left[largest] for x in d.choices(f))
+        ids = [i for i in chosen if i not in fixed]
         step = _next_size(ids, now, innermost)
         if step is None:
             del left[largest]
@@ -363,7 +426,9 @@ def symbolize(graph: FusionGraph, limit: int = 4) -> FusionGraph:
     """
     d = Dimensions(graph)
     candidates = [
-        f for f in d.all_factors() if not f.frozen and f.size.is_const and f.size.value >= 2
+        f
+        for f in d.all_factors()
+        if not (f.frozen or d.is_framed(f)) and f.size.is_const and f.size.value >= 2
     ]
     chosen = sorted(candidates, key=lambda f: -f.size.value)[: max(limit, 0)]
     if not chosen:
@@ -389,7 +454,7 @@ def _maxima(d: Dimensions, chosen: Sequence[_Factor]) -> dict[int, int]:
         fixed = 1
         mine: list[int] = []
         for dim in d.factors(name):
-            for f in dim:
+            for f in (x for leaf in dim for x in d.choices(leaf)):
                 if id(f) in hints:
                     mine.append(id(f))
                 elif f.size.is_const:

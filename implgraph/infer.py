@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import Expr
-from autofuse.implgraph.fusion import Constant, Tensor
-from autofuse.implgraph.ops import OpDef, OpError
+from autofuse.implgraph.expr import Expr, bounds
+from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Tensor
+from autofuse.implgraph.ops import OpDef, OpError, lookup
 
-__all__ = ["broadcast_shapes", "check_attrs", "infer_node", "operand_dtypes"]
+__all__ = ["broadcast_shapes", "check_attrs", "infer_node", "nonempty_sizes", "operand_dtypes"]
 
 
 def operand_dtypes(operands: Sequence[Tensor | Constant]) -> list[DType]:
@@ -140,3 +140,16 @@ def broadcast_shapes(shapes: Sequence[tuple[Expr, ...]]) -> tuple[Expr, ...]:
         assert size is not None
         out.append(size)
     return tuple(out)
+
+
+def nonempty_sizes(graph: FusionGraph) -> list[tuple[FusionNode, Expr]]:
+    """Sizes that may be 0 within the ranges of the symbols although an op has no result for that, with the op."""
+    ranges = graph.symbol_ranges()
+    out: list[tuple[FusionNode, Expr]] = []
+    for n in graph.nodes:
+        rule = lookup(n.op).nonempty
+        if rule is None:
+            continue
+        shapes = [graph.tensors[x].shape if isinstance(x, str) else () for x in n.inputs]
+        out += [(n, size) for size in rule(shapes, n.attrs) if bounds(size, ranges)[0] < 1]
+    return out

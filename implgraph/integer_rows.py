@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autofuse.implgraph.dtypes import BY_NAME, DType
+from autofuse.implgraph.long_division import divided, shifted
 from autofuse.implgraph.op_rules import (
     bits_dtype,
     broadcast_shape,
@@ -28,7 +29,8 @@ SINGLE, INT32, UINT32 = BY_NAME["float32"], BY_NAME["int32"], BY_NAME["uint32"]
 TO_INT32 = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32"}
 #: Bytes go through int16; wider types are 16-bit units.
 TO_INT16 = {"int8": "int16", "uint8": "int16"}
-NO_64 = "not for 64 bits: the chip has no call on them but Cast"
+#: Types that are computed in pairs of words.
+PAIRS = frozenset({"int64", "uint64"})
 
 
 # bitwise --------------------------------------------------------------------------------------
@@ -77,6 +79,8 @@ def _shift(direction: str) -> Any:
 
     def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
         x, way = Vec(s, xs[0]), str(attrs.get("direction", direction))
+        if x.dtype.bits == 64:
+            return shifted(s, xs, way == _LEFT)
         if x.dtype not in (INT32, UINT32):
             return None
         count = s.constant_of(xs[1])
@@ -109,10 +113,14 @@ def _by(x: Vec, n: int, way: str) -> Vec:
 
 def _shifted(x: np.ndarray, n: np.ndarray, direction: str) -> np.ndarray:
     """NumPy's shifts; from the width of the type on they leave 0, or -1 of a negative number."""
-    few = np.clip(n.astype(np.int64), 0, 63).astype(x.dtype)
+    few = np.clip(n, 0, 63).astype(x.dtype)
     if direction == _LEFT:
-        return np.asarray(np.where(n >= 32, x.dtype.type(0), np.left_shift(x, few)))
-    return np.asarray(np.right_shift(x, few))
+        out = np.left_shift(x, few)
+    else:
+        out = np.right_shift(x, few)
+        if x.dtype.kind == "i":
+            return np.asarray(out)
+    return np.asarray(np.where(n >= 64, x.dtype.type(0), out))
 
 
 def _shift_row(name: str, direction: str, doc: str, **kw: Any) -> OpDef:
@@ -134,7 +142,7 @@ def _shift_row(name: str, direction: str, doc: str, **kw: Any) -> OpDef:
         cost="unary",
         ulp=0.0,
         doc=doc,
-        source="shifts by 16, 8, 4, 2, 1 where the count has that bit; " + NO_64,
+        source="shifts by 16, 8, 4, 2, 1 where the count has that bit; 64 bits as two words",
         **kw,
     )
 
@@ -255,11 +263,13 @@ def _trunc_divide(x: Vec, y: Vec) -> Vec:
     return _divided(size, quotient)
 
 
-def _either(floats: Any, integers: Any) -> Any:
-    """An expansion for float32, and for int32 and uint32."""
+def _either(floats: Any, integers: Any, floor: bool, remainder: bool) -> Any:
+    """An expansion for float32, for int32 and uint32, and for 64 bits; ``fmod`` of the op says not to round down."""
 
     def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
         kind = s.dtype_of(xs[0]).name
+        if kind in PAIRS:
+            return divided(s, xs, floor and not attrs.get("fmod", False), remainder)
         fn = floats if kind == "float32" else integers if kind in ("int32", "uint32") else None
         return None if fn is None else formula(fn)(s, xs, attrs)
 
@@ -267,14 +277,21 @@ def _either(floats: Any, integers: Any) -> Any:
 
 
 def _division(
-    name: str, floats: Any, integers: Any, reference: Callable[..., Any], doc: str, **kw: Any
+    name: str,
+    floats: Any,
+    integers: Any,
+    reference: Callable[..., Any],
+    doc: str,
+    floor: bool,
+    remainder: bool,
+    **kw: Any,
 ) -> OpDef:
     fields: dict[str, Any] = {
-        "expand": _either(floats, integers),
+        "expand": _either(floats, integers, floor, remainder),
         "promote": HALF | TO_INT32,
         "cost": "div",
         "ulp": 1.0,
-        "source": "two estimates of the quotient in float32, remainders exact; " + NO_64,
+        "source": "two estimates of the quotient in float32, four of 64-bit integers; remainders exact",
     } | kw
     return OpDef(
         name,
@@ -394,7 +411,7 @@ ROWS: tuple[OpDef, ...] = (
         source="(a | b) & ~(a & b)",
     ),
     _bit_row("BitwiseNot", 1, np.invert, _not, "bits flipped", aliases=("Invert",)),
-    _shift_row("LShift", _LEFT, "a << b; 0 from 32 on; b from 0", aliases=("ShiftLeft",)),
+    _shift_row("LShift", _LEFT, "a << b; 0 from the width on; b from 0", aliases=("ShiftLeft",)),
     _shift_row(
         "RShift", _RIGHT, "a >> b, of signed types with the sign; b from 0", aliases=("ShiftRight",)
     ),
@@ -405,6 +422,8 @@ ROWS: tuple[OpDef, ...] = (
         _integer_part(True, 0),
         np.floor_divide,
         "a / b rounded down; integers by 0 give 0",
+        floor=True,
+        remainder=False,
         aliases=("FloorDivide",),
     ),
     _division(
@@ -413,6 +432,8 @@ ROWS: tuple[OpDef, ...] = (
         _integer_part(False, 0),
         _trunc_reference,
         "a / b rounded to zero; integers by 0 give 0",
+        floor=False,
+        remainder=False,
         aliases=("TruncateDiv",),
     ),
     _division(
@@ -421,6 +442,8 @@ ROWS: tuple[OpDef, ...] = (
         _integer_part(True, 1),
         _mod_reference,
         "a - floor(a/b)*b, sign of b; floats exact, NaN from |a/b| = 2^46 on; integers by 0 give 0",
+        floor=True,
+        remainder=True,
         aliases=("FloorMod",),
     ),
     _division(
@@ -429,6 +452,8 @@ ROWS: tuple[OpDef, ...] = (
         _integer_part(False, 1),
         _fmod_reference,
         "a - trunc(a/b)*b, sign of a; floats exact, NaN from |a/b| = 2^46 on; integers by 0 give 0",
+        floor=False,
+        remainder=True,
         aliases=("TruncateMod",),
     ),
     _division(
@@ -437,6 +462,8 @@ ROWS: tuple[OpDef, ...] = (
         _mod,
         with_attrs(_mod_reference, _FMOD),
         "Remainder, or Fmod with fmod=true",
+        floor=True,
+        remainder=True,
         attrs=(_FMOD,),
     ),
     OpDef(

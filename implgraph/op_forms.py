@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autofuse.implgraph.dtypes import BY_NAME
+from autofuse.implgraph.long_division import power
 from autofuse.implgraph.ops import Attrs, OpSink
 from autofuse.implgraph.vector_math import Vec
 
@@ -19,6 +20,7 @@ __all__ = [
     "expand_abs",
     "expand_addn",
     "expand_axpy",
+    "expand_bits_as",
     "expand_clip",
     "expand_compare",
     "expand_div",
@@ -143,10 +145,12 @@ def expand_sign(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def expand_pow_of(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """As expand_pow; uint32 through the Power of int32."""
+    """Powers that are products, as all of 64-bit integers; uint32 through the Power of int32."""
     d = s.dtype_of(xs[0])
     if d.kind == "f":
         return _expand_pow(s, xs, attrs)
+    if d.bits == 64:
+        return power(s, xs)
     if d.name != "uint32":
         return None
     # An exponent from 2^31 on loses its top bit and gains 2^30: odd bases have that period, even ones give 0.
@@ -230,7 +234,11 @@ def expand_rsqrt(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def expand_reciprocal(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """As Rsqrt: the chip's Reciprocal is an approximation."""
+    """As Rsqrt: the chip's Reciprocal is an approximation.  Of integers only 1 and -1 have one."""
+    d = s.dtype_of(xs[0])
+    if d.kind != "f":
+        unit = s.emit("Equal", (s.emit("Abs", (xs[0],)), s.constant(1, d)))
+        return s.emit("Select", (unit, xs[0], s.constant(0, d)))
     return s.emit("Div", (s.constant(1, s.dtype_of(xs[0])), xs[0]))
 
 
@@ -254,6 +262,16 @@ def expand_addn(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 def expand_identity(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
     """The operand."""
     return xs[0]
+
+
+def expand_bits_as(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """The same bytes; a bool is a byte that is 0 or 1."""
+    have, to = s.dtype_of(xs[0]), BY_NAME[attrs["dtype"]]
+    if have == to:
+        return xs[0]
+    if have.kind == "b":
+        return s.emit("Cast", xs, {"dtype": to.name}, to)
+    return s.emit("Reinterpret", xs, {"dtype": to.name}, to)
 
 
 def expand_rounding(mode: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:

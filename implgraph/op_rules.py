@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from autofuse.implgraph.dtypes import BY_NAME, DType
+from autofuse.implgraph.dtypes import BY_NAME, DType, numpy_dtype
 from autofuse.implgraph.expr import product
 from autofuse.implgraph.infer import broadcast_shapes
 from autofuse.implgraph.ops import Attrs, OpError, Shape
@@ -16,6 +16,8 @@ from autofuse.implgraph.ops import Attrs, OpError, Shape
 __all__ = [
     "ROUNDING",
     "any_dtype",
+    "bits_as_dtype",
+    "bits_as_reference",
     "bits_dtype",
     "broadcast_shape",
     "cast_dtype",
@@ -28,6 +30,7 @@ __all__ = [
     "logical_dtype",
     "number_dtype",
     "power",
+    "reciprocal",
     "reference_of",
     "reshape_shape",
     "same_dtype",
@@ -35,6 +38,7 @@ __all__ = [
     "sum_all",
     "target_shape",
     "truth_dtype",
+    "with_source",
 ]
 
 
@@ -174,6 +178,13 @@ def power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(b < 0, below.astype(a.dtype), whole))
 
 
+def reciprocal(x: np.ndarray) -> np.ndarray:
+    """One divided by x; of integers the integer part, and 0 for 0."""
+    if x.dtype.kind == "f":
+        return np.asarray(1.0 / x)
+    return np.asarray(np.where(np.abs(x) == 1, x, x.dtype.type(0)))
+
+
 def sum_all(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     """Reference of AddN: the sum, left to right."""
     out = xs[0]
@@ -196,6 +207,38 @@ ROUNDING: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "ROUND": _half_away,
     "TRUNC": np.trunc,
 }
+
+
+def bits_as_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """BitCast: the target, whose elements have the width of the input's."""
+    have, to = dtypes[0], BY_NAME[attrs["dtype"]]
+    if attrs.get("source") not in (None, "", have.name):
+        raise OpError("AF1205", f"the input is {have}, not {attrs['source']}", "leave source out")
+    if have.bits != to.bits or (to.kind == "b" and have.kind != "b"):
+        raise OpError(
+            "AF1203",
+            f"the bits of {have} are not those of {to}",
+            "BitCast keeps the width, and a bool is 0 or 1",
+        )
+    return to
+
+
+def bits_as_reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    """The bits of the first operand, which is of dtype ``source``, read as ``dtype``.
+
+    Without ``source`` the operand has the width of the result; of floats it is then not bfloat16.
+    """
+    to = numpy_dtype(BY_NAME[attrs["dtype"]])
+    if attrs.get("source"):
+        held = xs[0].astype(numpy_dtype(BY_NAME[attrs["source"]]))
+    else:
+        held = xs[0].astype(np.dtype(f"{xs[0].dtype.kind}{to.itemsize}"))
+    return np.asarray(held.view(to))
+
+
+def with_source(attrs: Attrs, names: Collection[str], dtype: str) -> Attrs:
+    """Attributes for a reference: ``source``, where a row has that name, is the dtype of the first operand."""
+    return {**attrs, "source": dtype} if "source" in names else attrs
 
 
 def cast_reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:

@@ -175,10 +175,29 @@ def _recurrence(x: Vec, n: int, step: Callable[[int, Vec, Vec], Vec], first: Vec
     return now
 
 
-def _chebyshev(first: Callable[[Vec], Vec]) -> Callable[..., Vec]:
+def _chebyshev(slope: float, offset: float) -> Callable[..., Vec]:
+    """p_n(2x - 1) for p_0 = 1, p_1(y) = slope y + offset, in the distance u of x from the nearer end of [0, 1].
+
+    There y is 1 - 2u or 2u - 1, and the latter is the former of the polynomial that begins with -offset, but for the
+    sign of odd degrees.  With 2y = 2 - 4u the recurrence is one of differences, in which u, unlike y, is exact
+    (Reinsch).
+    """
+
     def fn(x: Vec, n: int) -> Vec:
-        y = x * 2.0 - 1.0
-        return _recurrence(x, n, lambda k, now, before: y * 2.0 * now - before, first(y))
+        if n == 0:
+            return x * 0.0 + 1.0
+        low = x < 0.5
+        u = low.choose(x, 1.0 - x)
+        step = u * (-2.0 * slope)
+        if offset:
+            step = step + low.choose(slope - offset - 1.0, slope + offset - 1.0)
+        elif slope != 1.0:
+            step = step + (slope - 1.0)
+        now, twice = step + 1.0, u * 4.0
+        for _ in range(1, n):
+            step = step - twice * now
+            now = now + step
+        return low.choose(-now, now) if n % 2 else now
 
     return fn
 
@@ -196,20 +215,16 @@ def _shifted(name: str, letter: str, slope: float, offset: float) -> OpDef:
         y = 2.0 * x - 1.0
         return ref.polynomial(y, n, slope * y + offset)
 
-    def first(y: Vec) -> Vec:
-        line = y * slope if slope != 1.0 else y
-        return line + offset if offset else line
-
     return composite(
         name,
-        _chebyshev(first),
+        _chebyshev(slope, offset),
         with_attrs(reference, attr),
         attrs=(attr,),
         dtype_rule=rule,
         ulp=64.0,
         absolute=1e-5,
         doc=f"Chebyshev polynomial {letter}_n(2x - 1), n constant; error about n ulp of the largest value on [0, 1]",
-        source="three-term recurrence",
+        source="three-term recurrence in differences (Reinsch)",
     )
 
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.twin
 ROOT = Path(__file__).resolve().parents[2]
 #: What no call of the chip sets the accuracy of stays within 2 ulp.
 ELEMENTARY = ("Expm1", "Log1p", "Log2", "Sinh", "Acosh", "Tan", "Asin", "Atan2", "Hypot", "Fmod")
-OTHERS = ("Ndtr", "Lgamma", "BesselJ0")
+OTHERS = ("Ndtr", "Lgamma", "BesselJ0", "Igamma", "ShiftedChebyshevPolynomialV")
 
 
 @pytest.mark.parametrize("op", [*ELEMENTARY, *OTHERS])
@@ -32,3 +32,11 @@ def test_the_page_has_every_op():
     page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
     missing = [r.name for r in accuracy.float_ops() if f"| {r.name} |" not in page]
     assert not missing, "run: python benchmarks/accuracy.py --out docs/accuracy.md"
+
+
+def test_some_rows_of_the_page_are_replaced():
+    head = "# Accuracy\n\n| op | ulp |\n| --- | --- |\n"
+    old = head + "| A | 1 |\n| B | 2 |\n"
+    assert accuracy.merged(old, head + "| B | 9 |\n| C | 3 |\n") == (
+        head + "| A | 1 |\n| B | 9 |\n| C | 3 |\n"
+    )

@@ -58,6 +58,23 @@ def test_references_agree_with_mpmath(name):
     np.testing.assert_allclose(got, want, rtol=2e-10, atol=1e-12)
 
 
+def test_incomplete_gamma_agrees_with_mpmath():
+    rng = np.random.default_rng(7)
+    a = 10.0 ** rng.uniform(-3, 4.3, 60)
+    x = a * np.exp(rng.normal(size=60) * np.minimum(1.5, 3 / np.sqrt(a)))
+    want = [float(mp.gammainc(p, 0, q, regularized=True)) for p, q in zip(a, x, strict=True)]
+    np.testing.assert_allclose(ref.igamma(a, x), want, atol=2e-11)
+    np.testing.assert_allclose(ref.igammac(a, x), 1 - np.array(want), atol=2e-11)
+
+
+def test_incomplete_gamma_at_the_ends():
+    a = np.array([0.0, 0.0, 2.0, 2.0, np.inf, np.inf, -1.0, 2.0])
+    x = np.array([0.0, 3.0, 0.0, np.inf, 5.0, np.inf, 1.0, -1.0])
+    want = np.array([np.nan, 1.0, 0.0, 1.0, 0.0, np.nan, np.nan, np.nan])
+    np.testing.assert_array_equal(ref.igamma(a, x), want)
+    np.testing.assert_array_equal(ref.igammac(a, x), 1 - want)
+
+
 def test_zeta_agrees_with_mpmath():
     x, q = np.array([1.1, 2.0, 7.5, 30.0]), np.array([0.2, 1.0, 3.7, 20.0])
     want = [float(mp.zeta(a, b)) for a, b in zip(x, q, strict=True)]

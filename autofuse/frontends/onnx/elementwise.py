@@ -33,6 +33,12 @@ def _cast(n: Node) -> Result:
     return n.e.cast(n.x(), _target(n, int(n.attrs["to"])))
 
 
+@converter("BitCast")
+def _bit_cast(n: Node) -> Result:
+    n.dtype()
+    return n.e.op("BitCast", n.x(), dtype=_target(n, int(n.attrs["to"])).name)
+
+
 @converter("CastLike")
 def _cast_like(n: Node) -> Result:
     n.dtype()
