@@ -4,15 +4,16 @@
 stage      input                        output                 module
 ========== ============================ ====================== ==============================
 read       text of a graph file         FusionGraph            autofuse.frontends
-lower      FusionGraph                  HintGraph              autofuse.implgraph.lowering
+lower      FusionGraph, TargetSpec      HintGraph, ...         autofuse.implgraph.lowering
 simplify   HintGraph                    HintGraph              autofuse.implgraph.canonicalise
-schedule   HintGraph, TargetSpec        ScheduleResult, ...    autofuse.schedule.scheduler
+schedule   HintGraph, ..., TargetSpec   ScheduleResult, ...    autofuse.schedule.scheduler
 generate   ScheduleResult, ...          files: path -> text    autofuse.codegen.generate
 ========== ============================ ====================== ==============================
 
 The output of a stage is the input of the next one.  :func:`build` is these five calls, timed.
-What is built can be written (:meth:`BuildResult.write`), called on NumPy arrays (:func:`load`) and
-compared with NumPy (:func:`verify`); the last two use the CPU twin.  There is no global state:
+:func:`build_split` does this for every part of a graph that is too much for one kernel.  What is
+built can be written (:meth:`BuildResult.write`), called on NumPy arrays (:func:`load`) and compared
+with NumPy (:func:`verify`); the last two use the CPU twin.  There is no global state:
 threads may build at once.
 """
 
@@ -22,7 +23,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -32,7 +33,9 @@ from autofuse.implgraph.fusion import FusionGraph
 from autofuse.targets import TargetSpec, load_target
 
 if TYPE_CHECKING:
+    from autofuse.implgraph.cutting import Split
     from autofuse.implgraph.graph import HintGraph, ImplGraph
+    from autofuse.implgraph.splitting import Uncut
     from autofuse.schedule.result import ScheduleResult
     from autofuse.twin.kernel import TwinKernel
     from autofuse.twin.verify import VerifyReport
@@ -41,7 +44,9 @@ __all__ = [
     "DEFAULT_TARGET",
     "BuildResult",
     "GraphLike",
+    "SplitResult",
     "build",
+    "build_split",
     "hint_of",
     "internal_error",
     "load",
@@ -51,6 +56,13 @@ __all__ = [
 ]
 
 DEFAULT_TARGET = "ascend910b1"
+
+#: Why a graph is refused before code is made, where smaller graphs may not be.
+_PERHAPS_TOO_MUCH = frozenset(
+    {"AF2101", "AF2102", "AF2103", "AF3001", "AF3002", "AF3003", "AF3004"}
+)
+#: Nodes that a hint names at most.
+_NAMED_CUTS = 8
 
 #: A graph, the path of a graph file, its text, or its text as a dict.
 GraphLike: TypeAlias = "FusionGraph | Path | str | Mapping[str, Any]"
@@ -62,7 +74,7 @@ class BuildResult:
 
     Attributes:
         graph: the graph as it was read.
-        hint: the loop-level graph before scheduling.
+        hint: the loop-level graph before scheduling, the first one where there are several forms.
         schedule: the ways to realise it, with the templates of each.
         files: path inside the output folder -> text.
         timings: stage -> seconds.
@@ -110,6 +122,63 @@ class BuildResult:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class SplitResult:
+    """What :func:`build_split` made: one kernel, or several with a driver.
+
+    Attributes:
+        graph: the graph as it was read.
+        split: where it was cut; None if it is one kernel.
+        parts: the kernels, in the order in which they run.
+        files: path inside the output folder -> text.  Those of one kernel are what :func:`build` gives.
+        timings: stage -> seconds, over all kernels; ``split`` is the search for the cuts.
+    """
+
+    graph: FusionGraph
+    target: TargetSpec
+    split: Split | None
+    parts: tuple[BuildResult, ...]
+    files: Mapping[str, str]
+    timings: Mapping[str, float] = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the graph."""
+        return self.graph.name
+
+    @property
+    def cut_after(self) -> tuple[str, ...]:
+        """Names of the nodes after which the graph was cut."""
+        return () if self.split is None else self.split.cut_after
+
+    def write(self, folder: str | Path, *, force: bool = False) -> artifacts.Written:
+        """As :meth:`BuildResult.write`."""
+        return artifacts.write_files(self.files, folder, force=force)
+
+    def summary(self) -> dict[str, Any]:
+        """The build in numbers, ready for JSON."""
+        passed = () if self.split is None else self.split.passed
+        return {
+            "name": self.name,
+            "target": self.target.name,
+            "experimental": self.target.experimental,
+            "cut_after": list(self.cut_after),
+            "parts": [p.summary() for p in self.parts],
+            "passed": [
+                {
+                    "name": p.tensor.name,
+                    "dtype": p.tensor.dtype.name,
+                    "shape": [str(e) for e in p.tensor.shape],
+                    "maker": p.maker,
+                    "users": list(p.users),
+                }
+                for p in passed
+            ],
+            "files": sorted(self.files),
+            "seconds": dict(self.timings),
+        }
+
+
 def build(
     graph: GraphLike,
     *,
@@ -130,41 +199,192 @@ def build(
 
     Raises:
         AutofuseError: everything that is wrong with the graph; AF5007 an option is out of range; AF9001 if
-            autofuse itself failed.
+            autofuse itself failed.  Where cutting the graph would help, ``cut_after`` of the diagnostic says where.
     """
-    spec = load_target(target) if isinstance(target, str) else target
-    if ub_bytes is not None:
-        spec = spec.with_ub(ub_bytes)
-    check_ir = knobs.DEBUG.get() if verify_ir is None else verify_ir
+    spec, check_ir = _machine(target, ub_bytes, verify_ir)
     timings: dict[str, float] = {}
     with reporting_bugs(graph, {"target": spec.name, "entry": entry, "ub_bytes": ub_bytes}):
-        from autofuse.codegen.generate import check_entry, generate
-        from autofuse.implgraph.canonicalise import canonicalise
-        from autofuse.implgraph.lowering import lower
-        from autofuse.implgraph.serialise import to_json
-        from autofuse.schedule.scheduler import schedule
+        from autofuse.codegen.generate import check_entry
 
         check_entry(entry)
         with _timed(timings, "read"):
             fusion = read(graph)
-        with _timed(timings, "lower"):
-            hint = lower(fusion)
-        _check(check_ir, hint)
-        with _timed(timings, "simplify"):
-            hint = canonicalise(hint)
-        _check(check_ir, hint)
-        with _timed(timings, "schedule"):
-            results = schedule(hint, spec)
-        _check(check_ir, *(i for r in results for g in r.groups for i in g.impls))
-        if check_ir:
-            from autofuse.codegen.verification import check_schedule
+        try:
+            return _built(fusion, spec, entry, check_ir, timings)
+        except AutofuseError as e:
+            raise _with_cuts(e, fusion, spec) from None
 
-            check_schedule(fusion, results, spec)
+
+def build_split(
+    graph: GraphLike,
+    *,
+    target: str | TargetSpec = DEFAULT_TARGET,
+    entry: str = "launch",
+    ub_bytes: int | None = None,
+    verify_ir: bool | None = None,
+    cut_after: Sequence[str] | None = None,
+) -> SplitResult:
+    """Generate the kernels of a graph: one if that is enough, else as few as possible, and a driver.
+
+    Of splits into as few kernels, the one is taken whose kernels read and write the fewest bytes of GM.  A part is a
+    run of nodes in the order of the graph; ``docs/split.md`` has the details.
+
+    Args:
+        graph: as for :func:`build`.
+        target: as there.
+        entry: as there; more than one kernel is possible with ``launch`` only.
+        ub_bytes: as there, for every kernel.
+        verify_ir: as there.
+        cut_after: names of nodes after which to cut, rather than where autofuse finds it best.
+
+    Raises:
+        AutofuseError: as :func:`build`.  If no cut helps, the diagnostics are those of every node that cannot be built
+            alone either.
+    """
+    spec, check_ir = _machine(target, ub_bytes, verify_ir)
+    timings: dict[str, float] = {}
+    with reporting_bugs(graph, {"target": spec.name, "ub_bytes": ub_bytes, "split": True}):
+        from autofuse.codegen.driver import check_split_entry, driver_files, part_folder
+        from autofuse.codegen.generate import check_entry
+        from autofuse.implgraph.splitting import Uncut
+        from autofuse.implgraph.splitting import cut_after as cut_at
+
+        check_entry(entry)
+        with _timed(timings, "read"):
+            fusion = read(graph)
+        found: Split | Uncut
+        if cut_after:
+            found = cut_at(fusion, cut_after)
+        else:
+            try:
+                whole = _built(fusion, spec, entry, check_ir, timings)
+                return SplitResult(fusion, spec, None, (whole,), whole.files, timings)
+            except AutofuseError as e:
+                if not _perhaps_too_much(e, fusion):
+                    raise
+            with _timed(timings, "split"):
+                found = _find_split(fusion, spec, every=True)
+        if isinstance(found, Uncut):
+            raise _left_out(found)
+        check_split_entry(entry if len(found.parts) > 1 else "launch")
+        parts = tuple(_built(p.graph, spec, entry, check_ir, {}) for p in found.parts)
+        for p in parts:
+            for stage, seconds in p.timings.items():
+                timings[stage] = timings.get(stage, 0.0) + seconds
+        if len(parts) == 1:
+            # Without nodes that no output needs, it is one kernel.
+            return SplitResult(fusion, spec, None, parts, parts[0].files, timings)
         with _timed(timings, "generate"):
-            files = generate(fusion, results, spec, entry=entry)
-            # So that a folder of generated files is enough to load and verify the kernel.
-            files[_graph_file(fusion.name)] = json.dumps(to_json(fusion), indent=1) + "\n"
-    return BuildResult(fusion, spec, hint, results, files, timings)
+            files = driver_files(found, [p.schedule for p in parts], spec)
+            files[_graph_file(fusion.name)] = _graph_text(fusion)
+            for p in parts:
+                own = {**p.files, artifacts.MANIFEST: artifacts.manifest_text(p.files)}
+                files |= {f"{part_folder(p.name)}/{name}": text for name, text in own.items()}
+    return SplitResult(fusion, spec, found, parts, dict(sorted(files.items())), timings)
+
+
+def _machine(
+    target: str | TargetSpec, ub_bytes: int | None, verify_ir: bool | None
+) -> tuple[TargetSpec, bool]:
+    """The chip, and whether to check the IR."""
+    spec = load_target(target) if isinstance(target, str) else target
+    if ub_bytes is not None:
+        spec = spec.with_ub(ub_bytes)
+    return spec, knobs.DEBUG.get() if verify_ir is None else verify_ir
+
+
+def _built(
+    fusion: FusionGraph, spec: TargetSpec, entry: str, check_ir: bool, timings: dict[str, float]
+) -> BuildResult:
+    """The stages after reading; their times are added to ``timings``."""
+    from autofuse.codegen.generate import generate
+    from autofuse.implgraph.canonicalise import canonicalise
+    from autofuse.implgraph.lowering import lower_all
+    from autofuse.schedule.scheduler import schedule_all
+
+    with _timed(timings, "lower"):
+        hints = lower_all(fusion, spec)
+    _check(check_ir, *hints)
+    with _timed(timings, "simplify"):
+        hints = tuple(canonicalise(h) for h in hints)
+    _check(check_ir, *hints)
+    with _timed(timings, "schedule"):
+        results = schedule_all(hints, spec)
+    _check(check_ir, *(i for r in results for g in r.groups for i in g.impls))
+    if check_ir:
+        from autofuse.codegen.verification import check_schedule
+
+        check_schedule(fusion, results, spec)
+    with _timed(timings, "generate"):
+        files = generate(fusion, results, spec, entry=entry)
+        # So that a folder of generated files is enough to load and verify the kernel.
+        files[_graph_file(fusion.name)] = _graph_text(fusion)
+    return BuildResult(fusion, spec, hints[0], results, files, timings)
+
+
+# what is too much for one kernel --------------------------------------------------------------
+
+
+def _find_split(
+    graph: FusionGraph, spec: TargetSpec, *, every: bool, suspects: Sequence[str] = ()
+) -> Split | Uncut:
+    from autofuse.implgraph.canonicalise import canonicalise
+    from autofuse.implgraph.lowering import lower_all
+    from autofuse.implgraph.splitting import find_split
+    from autofuse.schedule.scheduler import schedule_all
+
+    def refusal(part: FusionGraph) -> AutofuseError | None:
+        try:
+            schedule_all([canonicalise(h) for h in lower_all(part, spec)], spec)
+        except AutofuseError as e:
+            return e
+        return None
+
+    return find_split(graph, refusal, every=every, suspects=suspects)
+
+
+def _perhaps_too_much(error: AutofuseError, graph: FusionGraph) -> bool:
+    from autofuse.implgraph.cutting import needed_nodes
+
+    several = len(needed_nodes(graph)) > 1
+    return several and all(d.code in _PERHAPS_TOO_MUCH for d in error.diagnostics)
+
+
+def _with_cuts(error: AutofuseError, graph: FusionGraph, spec: TargetSpec) -> AutofuseError:
+    """The same error, with the smallest split that would work where there is one."""
+    from autofuse.implgraph.splitting import Uncut
+
+    if not _perhaps_too_much(error, graph):
+        return error
+    named = [d.where.node for d in error.diagnostics]
+    found = _find_split(graph, spec, every=False, suspects=named)
+    if isinstance(found, Uncut):
+        name = found.obstacles[0].node.name
+        note = f"no cut helps: node {name} cannot be built alone either"
+        return AutofuseError(
+            d if d.where.node == name else replace(d, notes=(*d.notes, note))
+            for d in error.diagnostics
+        )
+    cuts = found.cut_after
+    if not cuts:
+        hint = "leave out the nodes that no output needs"
+    else:
+        names = ", ".join(cuts[:_NAMED_CUTS]) + (", ..." if len(cuts) > _NAMED_CUTS else "")
+        place = f"node {names}" if len(cuts) == 1 else f"nodes {names}"
+        hint = f"cut after {place} ({len(cuts) + 1} kernels); autofuse build --split does that"
+    return AutofuseError(replace(d, hint=hint, cut_after=cuts) for d in error.diagnostics)
+
+
+def _left_out(found: Uncut) -> AutofuseError:
+    """The errors of all nodes that no kernel can have."""
+    kernels = f"{found.kernels} kernel{'s' if found.kernels != 1 else ''}"
+    note = f"no cut helps; the other nodes of the graph make {kernels}"
+    out = []
+    for o in found.obstacles:
+        for d in o.error.diagnostics:
+            where = replace(d.where, node=o.node.name, pointer=d.where.pointer or o.node.origin)
+            out.append(replace(d, where=where, notes=(*d.notes, note)))
+    return AutofuseError(out)
 
 
 def read(graph: GraphLike) -> FusionGraph:
@@ -185,12 +405,12 @@ def read(graph: GraphLike) -> FusionGraph:
 
 
 def load(
-    built: BuildResult | str | Path, *, check: str = "fast", check_seed: int = 0
+    built: BuildResult | SplitResult | str | Path, *, check: str = "fast", check_seed: int = 0
 ) -> TwinKernel:
-    """The kernel as a function on NumPy arrays, running on the CPU twin.
+    """The kernel, or the kernels and their driver, as a function on NumPy arrays, running on the CPU twin.
 
     Args:
-        built: what :func:`build` returned, or a folder that it was written to.
+        built: what :func:`build` or :func:`build_split` returned, or a folder that it was written to.
         check: ``all`` looks for races, uninitialised data and elements written twice at every call,
             which takes several times as long; ``fast`` does not.
         check_seed: with ``all``, 0 executes instructions in program order, any other number in an
@@ -206,17 +426,21 @@ def load(
     """
     from autofuse.twin.compile import compile_kernel
     from autofuse.twin.kernel import TwinKernel
+    from autofuse.twin.split import load_split, read_parts
 
-    if isinstance(built, BuildResult):
+    if isinstance(built, BuildResult | SplitResult):
         graph, files = built.graph, built.files
     else:
         graph, files = _read_folder(Path(built))
+    parts = read_parts(files, graph.name)
+    if parts:
+        return load_split(files, graph, parts, check=check, check_seed=check_seed)
     library = compile_kernel(files, graph.name, checked=check == "all")
     return TwinKernel(library, graph, check=check, check_seed=check_seed)
 
 
 def verify(
-    graph: BuildResult | GraphLike,
+    graph: BuildResult | SplitResult | GraphLike,
     *,
     shapes: int | Sequence[Mapping[str, int]] = 6,
     seed: int = 0,
@@ -229,7 +453,7 @@ def verify(
     The kernel runs in another process.
 
     Args:
-        graph: what :func:`build` returned, or what it takes.
+        graph: what :func:`build` or :func:`build_split` returned, or what they take.
         shapes: sizes of the symbols to try, or how many to choose.
         seed: of sizes and data.
         target: the chip, if the graph is not built yet.
@@ -242,12 +466,20 @@ def verify(
     Raises:
         AutofuseError: the graph cannot be built, or the kernel not be compiled.
     """
-    from autofuse.twin.verify import verify_in_subprocess
+    from autofuse.twin import split
+    from autofuse.twin.verify import VERIFY_JOB, verify_in_subprocess
 
-    built = graph if isinstance(graph, BuildResult) else build(graph, target=target)
+    built = graph if isinstance(graph, BuildResult | SplitResult) else build(graph, target=target)
     wanted = {"count": shapes} if isinstance(shapes, int) else {"bindings": list(shapes)}
+    several = isinstance(built, SplitResult) and built.split is not None
     return verify_in_subprocess(
-        built.files, built.graph, seed=seed, check=check, check_seed=check_seed, **wanted
+        built.files,
+        built.graph,
+        job=split.VERIFY_JOB if several else VERIFY_JOB,
+        seed=seed,
+        check=check,
+        check_seed=check_seed,
+        **wanted,
     )
 
 
@@ -255,12 +487,18 @@ def _graph_file(name: str) -> str:
     return f"{name}.graph.json"
 
 
+def _graph_text(graph: FusionGraph) -> str:
+    from autofuse.implgraph.serialise import to_json
+
+    return json.dumps(to_json(graph), indent=1) + "\n"
+
+
 def _read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
     """The graph and the files of a folder that :meth:`BuildResult.write` made."""
     from autofuse.implgraph.serialise import from_json_as
 
     files = artifacts.read_files(folder)
-    names = [n for n in files if n.endswith(".graph.json")]
+    names = [n for n in files if n.endswith(".graph.json") and "/" not in n]
     if len(names) != 1:
         raise AutofuseError.of(
             "AF1001",
@@ -271,17 +509,20 @@ def _read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
     return from_json_as(FusionGraph, json.loads(files[names[0]])), files
 
 
-def hint_of(graph: GraphLike) -> HintGraph:
+def hint_of(graph: GraphLike, *, target: str | TargetSpec = DEFAULT_TARGET) -> HintGraph:
     """The loop-level graph before scheduling: the first three stages of :func:`build`.
+
+    Where there are several forms, it is the first one, in which no reduction of unknown size is divided.
 
     Raises:
         AutofuseError: as :func:`build`.
     """
-    with reporting_bugs(graph, {"stage": "hint"}):
+    spec = load_target(target) if isinstance(target, str) else target
+    with reporting_bugs(graph, {"stage": "hint", "target": spec.name}):
         from autofuse.implgraph.canonicalise import canonicalise
-        from autofuse.implgraph.lowering import lower
+        from autofuse.implgraph.lowering import lower_all
 
-        return canonicalise(lower(read(graph)))
+        return canonicalise(lower_all(read(graph), spec)[0])
 
 
 def _check(wanted: bool, *graphs: HintGraph | ImplGraph) -> None:
@@ -296,7 +537,7 @@ def _check(wanted: bool, *graphs: HintGraph | ImplGraph) -> None:
 def _timed(timings: dict[str, float], stage: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
-    timings[stage] = time.perf_counter() - start
+    timings[stage] = timings.get(stage, 0.0) + time.perf_counter() - start
 
 
 @contextmanager

@@ -48,6 +48,7 @@ class Diagnostic:
         hint: what to do, in words that can be acted on.
         notes: further lines (a table of buffers, say).
         severity: ``error``, ``warning`` or ``note``.
+        cut_after: nodes of the graph behind which cuts would make kernels of it that can be built.
     """
 
     code: str
@@ -56,6 +57,7 @@ class Diagnostic:
     hint: str = ""
     notes: tuple[str, ...] = ()
     severity: str = "error"
+    cut_after: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.code not in CODES:
@@ -82,6 +84,8 @@ class Diagnostic:
             out["hint"] = self.hint
         if self.notes:
             out["notes"] = list(self.notes)
+        if self.cut_after:
+            out["cut_after"] = list(self.cut_after)
         return out
 
     def __str__(self) -> str:
@@ -153,6 +157,7 @@ CODES: dict[str, str] = {
     "AF3003": "the buffers do not fit UB",
     "AF3004": "the queue limits of the chip are exceeded",
     "AF3005": "a node cannot be scheduled",
+    "AF3006": "what passes between kernels does not fit a workspace",
     "AF4001": "KernelIR breaks an invariant",
     "AF5001": "the C++ compiler is missing",
     "AF5002": "the generated code does not compile",

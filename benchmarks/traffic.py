@@ -81,7 +81,7 @@ def step(op: str, *operands: Any, **attrs: Any) -> Step:
     return op, operands, attrs
 
 
-def _layer_norm() -> list[Step]:
+def _norm() -> list[Step]:
     return [
         step("ReduceMean", "x", axes=[-1], keepdims=True),
         step("Sub", "x", 0),
@@ -90,8 +90,21 @@ def _layer_norm() -> list[Step]:
         step("Add", 3, 1e-5),
         step("Rsqrt", 4),
         step("Mul", 1, 5),
-        step("Mul", 6, "scale"),
-        step("Add", 7, "shift"),
+    ]
+
+
+def _layer_norm() -> list[Step]:
+    return [*_norm(), step("Mul", 6, "scale"), step("Add", 7, "shift")]
+
+
+def _log_sum_exp() -> list[Step]:
+    return [
+        step("ReduceMax", "x", axes=[-1], keepdims=True),
+        step("Sub", "x", 0),
+        step("Exp", 1),
+        step("ReduceSum", 2, axes=[-1], keepdims=True),
+        step("Ln", 3),
+        step("Add", 4, 0),
     ]
 
 
@@ -150,9 +163,17 @@ def cases() -> tuple[Case, ...]:
         )
     rows = {"x": (8192, 64)}
     out.append(Case("reduce RA, many cores", "8192 x 64", rows, [step("ReduceSum", "x", axes=[0])]))
-    for columns in (4096, 6424, 11000, 12000, 20000):
+    for columns in (4096, 6424, 11000, 12000, 20000, 40000):
         x = {"x": (96, columns)}
         out.append(Case("softmax", f"96 x {columns}", x, [step("Softmax", "x", axis=-1)]))
+    for columns in (20000, 40000):
+        out.append(Case("norm", f"96 x {columns}", {"x": (96, columns)}, _norm()))
+    out.append(Case("log-sum-exp", "96 x 40000", {"x": (96, 40000)}, _log_sum_exp()))
+    for size in ((4096, 1024), (4099, 1021)):
+        text, x = " x ".join(map(str, size)), {"x": size}
+        for what, axis in (("columns", 0), ("rows", 1)):
+            steps = [step("CumSum", "x", axis=axis)]
+            out.append(Case(f"running sums of {what}", text, x, steps))
     return tuple(out)
 
 

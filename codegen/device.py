@@ -15,6 +15,7 @@ from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.result import ScheduleResult, tiling_keys
+from autofuse.schedule.scan import SCAN
 from autofuse.targets import TargetSpec
 
 __all__ = ["ENTRIES", "kernel_file", "parameter_names"]
@@ -32,6 +33,7 @@ class _KernelView:
     head: tuple[str, ...]
     dispatch: tuple[str, ...]
     reduces: bool
+    scans: bool
     words: bool
 
 
@@ -67,6 +69,7 @@ def kernel_file(
         tuple(head),
         _dispatch(tiling_keys(results), tensors, synced, entry),
         any(n.op in REDUCES or n.op == "UbTranspose" for i in impls.values() for n in i.nodes),
+        any(n.op == SCAN for i in impls.values() for n in i.nodes),
         any(n.op in WORDS for i in impls.values() for n in i.nodes),
     )
     return render("kernel.cpp.jinja", view)

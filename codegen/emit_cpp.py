@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from autofuse.codegen.expr_cpp import to_cpp
 from autofuse.codegen.kernel_ir import (
+    Alias,
     Alloc,
     Arg,
     Barrier,
@@ -28,6 +29,7 @@ from autofuse.codegen.kernel_ir import (
     Free,
     GetBuf,
     GlobalDecl,
+    IndexRead,
     InitBuffer,
     KernelFn,
     Let,
@@ -187,6 +189,11 @@ def _dma_let(s: DmaLet) -> list[str]:
     return [f"const DataCopyExtParams {s.name}{_block(s.block, order)};"]
 
 
+def _index_read(s: IndexRead) -> list[str]:
+    value = f"{s.local}.GetValue({_u32(s.offset)})"
+    return wrap_call(f"const int64_t {s.name} = autofuse::IndexIn", [value, to_cpp(s.extent)], ";")
+
+
 def _for(s: For) -> list[str]:
     head = f"for (int64_t {s.var} = 0; {s.var} < {to_cpp(s.extent)}; {s.var}++) {{"
     body = [INDENT + line for inner in s.body for line in emit_stmt(inner)]
@@ -220,6 +227,13 @@ def _init(s: InitBuffer) -> list[str]:
     return [f"{s.pipe}.InitBuffer({s.name}, {number}{_u32(s.nbytes)});"]
 
 
+#: Positions of a tensor before and after EnQue and DeQue, where the queue does not say them.
+_LINKS = {
+    "": "",
+    "in": "TPosition::GM, TPosition::VECIN, ",
+    "out": "TPosition::VECOUT, TPosition::GM, ",
+}
+
 _Emitter: TypeAlias = Callable[[Any], list[str]]
 
 _EMIT: dict[type, _Emitter] = {
@@ -239,14 +253,16 @@ _EMIT: dict[type, _Emitter] = {
     Alloc: lambda s: [
         f"LocalTensor<{s.dtype.cpp}> {s.local} = {s.queue}.AllocTensor<{s.dtype.cpp}>();"
     ],
-    EnQue: lambda s: [f"{s.queue}.EnQue<{s.dtype.cpp}>({s.local});"],
-    DeQue: lambda s: [f"{s.local} = {s.queue}.DeQue<{s.dtype.cpp}>();"],
+    Alias: lambda s: [f"LocalTensor<{s.dtype.cpp}> {s.local} = {s.of};"],
+    EnQue: lambda s: [f"{s.queue}.EnQue<{_LINKS[s.link]}{s.dtype.cpp}>({s.local});"],
+    DeQue: lambda s: [f"{s.local} = {s.queue}.DeQue<{_LINKS[s.link]}{s.dtype.cpp}>();"],
     Free: lambda s: [f"{s.queue}.FreeTensor({s.local});"],
     DmaLet: _dma_let,
     CopyIn: _copy_in,
     CopyOut: _copy_out,
     Call: _call,
     ScalarRead: lambda s: [f"const {s.dtype.cpp} {s.name} = {s.local}.GetValue(0);"],
+    IndexRead: _index_read,
     Sync: _sync,
     Barrier: lambda s: [f"PipeBarrier<{s.pipe}>();"],
     For: _for,

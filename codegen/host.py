@@ -26,7 +26,7 @@ from autofuse.implgraph.fusion import FusionGraph
 from autofuse.schedule.result import ScheduleResult
 from autofuse.targets import TargetSpec
 
-__all__ = ["host_files"]
+__all__ = ["host_files", "infer_shape_file"]
 
 MAX_RANK = 16
 
@@ -103,10 +103,19 @@ def host_files(
     return {
         "autofuse_tiling_data.h": render("tiling_data.h.jinja", data),
         f"host/{name}_tiling.cpp": render_tiling(graph, results, target),
-        f"host/{name}_infer_shape.cpp": render("infer_shape.cpp.jinja", _infer_view(graph, head)),
+        f"host/{name}_infer_shape.cpp": infer_shape_file(graph, target),
         f"host/{name}_get_kernel.cpp": render("get_kernel.cpp.jinja", _KernelView(head, name)),
         f"host/{name}_launch.cpp": render("launch.cpp.jinja", _launch_view(graph, head)),
     }
+
+
+def infer_shape_file(graph: FusionGraph, target: TargetSpec) -> str:
+    """The text of ``host/<g>_infer_shape.cpp``.
+
+    Raises:
+        AutofuseError: AF1109, a tensor has too many dimensions.
+    """
+    return render("infer_shape.cpp.jinja", _infer_view(graph, banner(graph, target.name)))
 
 
 def _launch_view(graph: FusionGraph, head: str) -> _LaunchView:

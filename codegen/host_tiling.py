@@ -23,6 +23,7 @@ from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr import ONE, ZERO, Expr, Max, const, product
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import Condition, ImplGraph, Node
+from autofuse.implgraph.infer import nonempty_sizes
 from autofuse.schedule.result import ScheduleResult, tiling_keys
 from autofuse.schedule.transposition import ROW_BYTES, moves_rows
 from autofuse.schedule.workspace import workspace_bytes
@@ -63,6 +64,15 @@ class _Result:
     first: int
     count: int
     key: int
+    head: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """A size that must not be 0."""
+
+    size: str
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +87,7 @@ class _TilingView:
     banner: str
     graph: str
     symbols: tuple[SymbolRow, ...]
+    nonempty: tuple[_Size, ...]
     symbol_parameters: str
     symbol_arguments: str
     templates: tuple[_Template, ...]
@@ -101,7 +112,9 @@ def render_tiling(
     rows: list[_Result] = []
     first = key = 0
     for r in results:
-        rows.append(_Result(len(groups), len(r.groups), key))
+        # A single result is compared with nothing.
+        barriers = sum(g.sync_before for g in r.groups) if len(results) > 1 else 0
+        rows.append(_Result(len(groups), len(r.groups), key, round(barriers * target.sync_all)))
         key += len(tiling_keys((r,)))
         for g in r.groups:
             groups.append(_Group(first, len(g.impls)))
@@ -110,6 +123,7 @@ def render_tiling(
         banner=banner(graph, target.name),
         graph=check_identifier(graph.name),
         symbols=symbol_rows(graph),
+        nonempty=_nonempty(graph),
         symbol_parameters=symbol_parameters(graph),
         symbol_arguments=symbol_arguments(graph),
         templates=templates,
@@ -209,6 +223,12 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
     )
 
 
+def _nonempty(graph: FusionGraph) -> tuple[_Size, ...]:
+    names = symbol_expr_names(graph, "data")
+    sizes = (to_cpp(size, names, atomic=True) for _, size in nonempty_sizes(graph))
+    return tuple(_Size(size, i) for i, size in enumerate(sizes))
+
+
 def _condition(c: Condition, names: Mapping[str, str]) -> str:
     value = to_cpp(c.value, names, atomic=True)
     parts = [f"{value} >= {int_literal(c.at_least)}"] if c.at_least is not None else []
@@ -250,6 +270,9 @@ def _errors(
             limit += f" or is longer than {impl.tiling.tile_max}"
         text = f"{where}even the smallest tile does not fit {limit}"
         yield _Error("kNoTile", row.index, c_string(text))
+    for i, (node, size) in enumerate(nonempty_sizes(graph)):
+        text = f"{node.name} is an {node.op} along a dimension of {size}, which must not be 0"
+        yield _Error("kNoElements", i, c_string(text))
     for i, name in enumerate(graph.inputs):
         shape = ", ".join(str(d) for d in graph.tensors[name].shape)
         yield _Error("kInputShape", i, c_string(f"input {name} does not have the shape [{shape}]"))

@@ -209,6 +209,15 @@ SCALAR_INPUTS: Mapping[str, frozenset[int]] = {
 
 def phases(s: Call) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     """What a call reads and writes, in parts between which it has a barrier of the vector pipe itself."""
+    if s.api.startswith("autofuse::ScanInner<"):
+        # It begins with a barrier, and ends with a copy from its scratch space.
+        dst, tmp, *_ = s.writes
+        return (((), ()), (s.reads, s.writes), ((tmp,), (dst, tmp)))
+    if s.api.startswith("autofuse::ScanOuter<") and len(s.writes) > 2:
+        # What is carried on is brought up to date at the end, from the results or from the sums beside them.
+        dst, tmp, carry = s.writes
+        last = (*s.reads, tmp) if s.api.startswith("autofuse::ScanOuter<true") else (dst,)
+        return ((s.reads, (dst, tmp)), (last, (carry,)))
     if s.api != "autofuse::BroadcastInner":
         return ((s.reads, s.writes),)
     dst, tmp = s.writes

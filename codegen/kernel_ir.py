@@ -14,6 +14,7 @@ from autofuse.implgraph.expr import ZERO, Expr
 from autofuse.implgraph.graph import Position
 
 __all__ = [
+    "Alias",
     "Alloc",
     "Arg",
     "Barrier",
@@ -33,6 +34,7 @@ __all__ = [
     "Free",
     "GetBuf",
     "GlobalDecl",
+    "IndexRead",
     "InitBuffer",
     "KernelFn",
     "Let",
@@ -192,21 +194,36 @@ class Alloc:
 
 
 @dataclass(frozen=True, slots=True)
-class EnQue:
-    """Hands the tensor to the other side of the queue."""
+class Alias:
+    """Another name for the memory of ``of``, a tensor of a queue that is no longer needed."""
 
     local: str
-    queue: str
+    of: str
     dtype: DType
 
 
 @dataclass(frozen=True, slots=True)
-class DeQue:
-    """Takes it on the other side."""
+class EnQue:
+    """Hands the tensor to the other side of the queue.
+
+    ``link``: of a TQueBind whose buffers pass through vector calls as well, ``in`` from the load to these, ``out`` from
+    them to the store.
+    """
 
     local: str
     queue: str
     dtype: DType
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeQue:
+    """Takes it on the other side; ``link`` as of EnQue."""
+
+    local: str
+    queue: str
+    dtype: DType
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +304,20 @@ class ScalarRead:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexRead:
+    """``const int64_t name = autofuse::IndexIn(local.GetValue(offset), extent)`` on the scalar unit.
+
+    The place along a dimension of ``extent`` elements that an element of ``local`` names: 0 <= name < extent.
+    """
+
+    name: str
+    local: str
+    offset: Expr
+    dtype: DType
+    extent: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Sync:
     """Flag set on one pipe and awaited on another; ``event`` is a HardEvent such as ``MTE2_V``."""
 
@@ -321,6 +352,7 @@ Stmt: TypeAlias = (
     | InitBuffer
     | GetBuf
     | Alloc
+    | Alias
     | EnQue
     | DeQue
     | Free
@@ -329,6 +361,7 @@ Stmt: TypeAlias = (
     | CopyOut
     | Call
     | ScalarRead
+    | IndexRead
     | Sync
     | Barrier
     | For

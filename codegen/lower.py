@@ -8,11 +8,13 @@ same memory.  The other syncs and all barriers come from passes, which see what 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from autofuse.codegen.counting import elements_done
 from autofuse.codegen.dma import Dim, dma_block, join_dims
 from autofuse.codegen.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
 from autofuse.codegen.kernel_ir import (
+    Alias,
     Alloc,
     Arg,
     BlockIndex,
@@ -28,6 +30,7 @@ from autofuse.codegen.kernel_ir import (
     Free,
     GetBuf,
     GlobalDecl,
+    IndexRead,
     InitBuffer,
     KernelFn,
     Let,
@@ -42,6 +45,7 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
     Sync,
 )
+from autofuse.codegen.scanning import scan_call
 from autofuse.codegen.transposing import transpose_counts
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import (
@@ -61,6 +65,7 @@ from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.graph import Axis, AxisType, BufferPlan, ImplGraph, Node, TensorView
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.scan import SCAN, goes_backwards, scan_run
 from autofuse.targets import TargetSpec
 
 __all__ = ["lower_kernel", "size_of"]
@@ -103,7 +108,9 @@ class _Lowering:
         self.loop = self.axes[self.block_out.origin[0]]
         self.reduce_loop = None if impl.r_axis is None else self.axes[impl.r_axis]
         #: Accumulators are the tensor of their initial value.
-        self.same = {n.name: n.inputs[0] for n in impl.nodes if n.attrs.get("joins")}
+        self.same = {n.name: str(n.attrs["joins"]) for n in impl.nodes if n.attrs.get("joins")}
+        #: Loads whose memory results take over.
+        self.hosts = {str(n.attrs["over"]) for n in impl.nodes if n.attrs.get("over")}
         self.scalars: dict[str, ScalarVar] = {}
         self.last: dict[str, int] = {}
         for i, n in enumerate(impl.nodes):
@@ -219,11 +226,15 @@ class _Lowering:
     # before the loop --------------------------------------------------------------------------
     def _before_loop(self, before: Sequence[Node], inside: Sequence[Node]) -> list[Stmt]:
         out: list[Stmt] = []
-        loads = [n for n in before if n.op == "Load"]
+        loads = [n for n in before if n.op == "Load" and len(n.inputs) == 1]
         for n in loads:
             out += [_origin(n), *self._copies(n, self._local(n), whole=True)]
         for n in before:
-            if n.op != "Load":
+            if n in loads:
+                continue
+            if n.op == "Load":
+                out += [_origin(n), *self._copies(n, self._local(n), whole=True)]
+            else:
                 out.append(_origin(n))
                 out += self._scalar_reads(n)
                 out += self._vector(n, whole=True)
@@ -290,13 +301,18 @@ class _Lowering:
         for n in members:
             out += self._scalar_reads(n, before_loop=True)
         known = dict(self.scalars)
-        body = self._digits(loop)
+        body: list[Stmt] = []
+        var = loop.name
+        if goes_backwards(self.impl):
+            var = f"{loop.name}_step"
+            body.append(Let(loop.name, sym(f"{loop.name}_loop_size") - 1 - sym(var)))
+        body += self._digits(loop)
         if self.impl.tiling.reduce_tiles:
             body.append(self._actual())
         for n in members:
             body += self._in_loop(n)
         self.scalars = known
-        out.append(For(loop.name, sym(f"{loop.name}_loop_size"), tuple(body)))
+        out.append(For(var, sym(f"{loop.name}_loop_size"), tuple(body)))
         names = {n.name for n in members}
         inside = range(self.position[members[0].name], self.position[members[-1].name] + 1)
         for x in dict.fromkeys(i for n in members for i in n.inputs if i not in names):
@@ -343,18 +359,20 @@ class _Lowering:
     def _in_loop(self, n: Node) -> list[Stmt]:
         out: list[Stmt] = [_origin(n)]
         if n.op == "Load":
-            queue = f"que{_queue(n)}"
+            queue, link = f"que{_queue(n)}", "in" if n.name in self.hosts else ""
             out.append(Alloc(self._local(n), queue, n.y.dtype))
             out += self._copies(n, self._local(n), whole=self._whole(n))
             out += [
-                EnQue(self._local(n), queue, n.y.dtype),
-                DeQue(self._local(n), queue, n.y.dtype),
+                EnQue(self._local(n), queue, n.y.dtype, link),
+                DeQue(self._local(n), queue, n.y.dtype, link),
             ]
         elif n.op == "Store":
             out += self._store(n)
         else:
             out += self._scalar_reads(n)
-            if n.y.que is not None:
+            if n.attrs.get("over"):
+                out.append(Alias(self._local(n), f"{n.attrs['over']}_local", n.y.dtype))
+            elif n.y.que is not None:
                 out.append(Alloc(self._local(n), f"que{_queue(n)}", n.y.dtype))
             out += self._vector(n, whole=self._whole(n))
         return out + self._frees(n)
@@ -368,10 +386,10 @@ class _Lowering:
         out: list[Stmt] = []
         first = next(m for m in self.impl.nodes if m.op == "Store" and m.inputs[0] == source.name)
         if source.op != "Load" and first.name == n.name:
-            queue = f"que{_queue(source)}"
+            queue, link = f"que{_queue(source)}", "out" if source.attrs.get("over") else ""
             out += [
-                EnQue(self._local(source), queue, source.y.dtype),
-                DeQue(self._local(source), queue, source.y.dtype),
+                EnQue(self._local(source), queue, source.y.dtype, link),
+                DeQue(self._local(source), queue, source.y.dtype, link),
             ]
         if any(load not in self._needed_by(n) for load in self._overwritten_by(n)):
             # The copy to GM overwrites what an earlier copy from GM reads, and no data tie the two together.
@@ -402,9 +420,17 @@ class _Lowering:
             source = self.nodes[x]
             if (source.loop_axis, source.loop_pass) != (n.loop_axis, n.loop_pass):
                 continue  # freed behind the loop
+            if not self._ends_its_queue(source):
+                continue  # freed with what takes over its memory
             if source.op != "Store" and source.y.que is not None and self.last.get(x, here) == here:
                 out.append(Free(self._local(source), f"que{_queue(source)}"))
         return out
+
+    def _ends_its_queue(self, n: Node) -> bool:
+        """Whether nothing takes over the buffer of a queue from ``n``: the last of them is the one that is stored."""
+        if not n.attrs.get("over"):
+            return n.name not in self.hosts
+        return any(m.op == "Store" and n.name in m.inputs for m in self.impl.nodes)
 
     # copies -----------------------------------------------------------------------------------
     def _extent(self, axis: int, whole: bool) -> Expr:
@@ -413,13 +439,20 @@ class _Lowering:
         return sym(_actual_size(self.axes[axis])) if axis in self.tails else self.axes[axis].size
 
     def _copies(self, n: Node, local: str, whole: bool) -> list[Stmt]:
-        """The DMA commands of a Load or Store: contiguous dimensions joined, one loop per dimension beyond two."""
+        """The DMA commands of a Load or Store: contiguous dimensions joined, one loop per dimension beyond two.
+
+        Where a tensor says which elements are loaded, a loop per axis along which it does so is around the commands.
+        """
         y = n.y
         stride = dict(zip(y.axis, y.strides, strict=True))
-        dims = [
-            Dim(self._extent(a, whole), stride[a], ub)
-            for a, ub in zip(y.vectorized_axis, y.vectorized_strides, strict=True)
-        ]
+        dims: list[Dim] = []
+        indexed: list[tuple[int, Dim]] = []
+        for a, pitch in zip(y.vectorized_axis, y.vectorized_strides, strict=True):
+            d = Dim(self._extent(a, whole), stride[a], pitch)
+            if n.op == "Load" and len(n.inputs) > 1 and stride[a] == ZERO:
+                indexed.append((a, d))
+            else:
+                dims.append(d)
         # A tail changes only the outermost dimension, so dimensions may be joined by their full sizes.
         dims = join_dims(dims)
         offset = y.offset
@@ -436,14 +469,32 @@ class _Lowering:
             inner, outer = dims[-1:], dims[:-1]
         gm, ub = offset, ZERO
         loops: list[tuple[str, Expr]] = []
-        for k, d in enumerate(outer):
+        for k, d in enumerate((*(d for _, d in indexed), *outer)):
             var = f"row{k}"
             loops.append((var, d.size))
             gm, ub = gm + d.gm * sym(var), ub + d.ub * sym(var)
+        read: list[Stmt] = []
+        if n.op == "Load" and len(n.inputs) > 1:
+            at = self._index_read(n, {a: sym(f"row{k}") for k, (a, _) in enumerate(indexed)})
+            gm = gm + sym(at.name) * size_of(n.attrs["stride"])
+            read = [at]
         stmts: list[Stmt] = [self._dma(n, local, gm, ub, inner)]
-        for var, size in reversed(loops):
-            stmts = [For(var, size, tuple(stmts))]
+        for k in reversed(range(len(loops) + 1)):
+            if k == len(indexed):
+                stmts = [*read, *stmts]
+            if k:
+                var, size = loops[k - 1]
+                stmts = [For(var, size, tuple(stmts))]
         return stmts
+
+    def _index_read(self, n: Node, rows: Mapping[int, Expr]) -> IndexRead:
+        """Which element of the indexed dimension a Load takes; ``rows`` are the indices of the axes in this tile."""
+        index = self.nodes[n.inputs[1]]
+        offset = ZERO
+        for a, pitch in zip(index.y.vectorized_axis, index.y.vectorized_strides, strict=True):
+            offset = offset + pitch * rows[a]
+        extent = size_of(n.attrs["extent"])
+        return IndexRead(f"{n.name}_at", self._local(index), offset, index.y.dtype, extent)
 
     def _gap_fits(self, rows: Dim, row: Dim, size: int) -> bool:
         """Whether the bytes between two rows in GM fit the 32 bits of a descriptor, which has no sign.
@@ -484,6 +535,8 @@ class _Lowering:
             return [self._reduce(n, whole)]
         if n.op == "UbTranspose":
             return [self._transpose(n, whole)]
+        if n.op == SCAN:
+            return [self._scan(n, whole)]
         row = lookup(n.op).calls[self.target.arch]
         tensors: dict[int, tuple[str, DType]] = {}
         scalars: dict[int, Scalar] = {}
@@ -493,7 +546,7 @@ class _Lowering:
             x = self.nodes[name]
             as_scalar = i in SCALAR_INPUTS.get(row.style, ()) and self._as_scalar(n, i)
             if x.op == "Scalar":
-                scalars[i] = _scalar(x)
+                scalars[i] = self._counted(x) if x.attrs.get("count") else _scalar(x)
             elif as_scalar:
                 scalars[i] = self.scalars.get(name) or ScalarVar(f"{name}_scalar")
             else:
@@ -501,6 +554,11 @@ class _Lowering:
         tmp = f"{n.name}_tmp" if n.tmp_buffers else None
         site = CallSite(n, row, self._local(n), tensors, scalars, self._elements(n.y, whole), tmp)
         return [STYLES[row.style](site)]
+
+    def _counted(self, x: Node) -> SizeValue:
+        """The number that a Scalar counts."""
+        after = x.attrs["count"] == "after"
+        return SizeValue(elements_done(self.impl, self._actual_name(), after=after), x.y.dtype)
 
     def _line(self, n: Node) -> tuple[SizeValue, SizeValue]:
         """First value and step of an Iota: what its index is at the start of the tile."""
@@ -559,6 +617,24 @@ class _Lowering:
             name = f"autofuse::ReduceInner{tag}"
         args: tuple[Arg, ...] = (*tensors, *(Count(c) for c in counts))
         return Call(name, args, (self._local(n), tmp), (self._local(source),))
+
+    def _scan(self, n: Node, whole: bool) -> Call:
+        """Running sums along a run of axes of the tile; along none of them, of the tiles."""
+        y, row = n.y, lookup(n.op).calls[self.target.arch]
+        moved = row.as_type.get(y.dtype.name)
+        places = range(len(y.vectorized_axis))
+        own = [self._extent(a, whole) for a in y.vectorized_axis]
+        padded = [self._extent_in_ub(y, i, whole) for i in places]
+        reserved = [self._extent_in_ub(y, i, True) for i in places]
+        locals_ = [self._local(self.nodes[x]) for x in (n.name, *n.inputs)]
+        dst, src, carry = (*locals_, "")[:3]
+        return scan_call(
+            n,
+            (dst, src, carry, f"{n.name}_tmp"),
+            BY_NAME[moved] if moved else None,
+            scan_run(n, self.axes),
+            (own, padded, reserved),
+        )
 
     def _transpose(self, n: Node, whole: bool) -> Call:
         """[outer, rows, cols] -> [outer, cols, rows], rows of both at their pitches."""

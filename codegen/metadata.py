@@ -24,7 +24,7 @@ from autofuse.schedule.result import ScheduleResult, tiling_keys
 from autofuse.schedule.workspace import workspace_bytes
 from autofuse.targets import TargetSpec
 
-__all__ = ["SCHEMA", "metadata_text"]
+__all__ = ["SCHEMA", "metadata_text", "size_json", "tensor_json"]
 
 SCHEMA = "autofuse.kernel/1"
 
@@ -53,18 +53,18 @@ def metadata_text(
         "sha256": hashlib.sha256(kernel_text.encode()).hexdigest(),
         "graphSha256": graph_digest(graph),
         "inputs": [
-            _tensor(graph.tensors[n], n, input_parameter(graph, i))
+            _parameter(graph.tensors[n], n, input_parameter(graph, i))
             for i, n in enumerate(graph.inputs)
         ],
         "outputs": [
-            _tensor(graph.tensors[o.tensor], o.name, output_parameter(graph, i))
+            _parameter(graph.tensors[o.tensor], o.name, output_parameter(graph, i))
             | {"inout": o.inout}
             for i, o in enumerate(graph.outputs)
         ],
         "symbols": [
             {"name": s.name, "min": s.min, "max": s.max, "hint": s.hint} for s in graph.symbols
         ],
-        "workspace": {"bytes": _size(Max(*(workspace_bytes(r.hint) for r in results)))},
+        "workspace": {"bytes": size_json(Max(*(workspace_bytes(r.hint) for r in results)))},
         "functions": _functions(graph),
         "tilingData": [
             {"name": f.name, "type": f.ctype, "default": f.default, "meaning": f.meaning}
@@ -99,14 +99,19 @@ def _functions(graph: FusionGraph) -> Json:
     }
 
 
-def _tensor(t: Tensor, name: str, parameter: str) -> Json:
+def _parameter(t: Tensor, name: str, parameter: str) -> Json:
+    found = tensor_json(t, name)
+    return {"name": found.pop("name"), "parameter": parameter, **found}
+
+
+def tensor_json(t: Tensor, name: str) -> Json:
+    """A tensor under the name ``name``: dtype, shape and place in memory."""
     return {
         "name": name,
-        "parameter": parameter,
         "dtype": t.dtype.name,
         "shape": _sizes(t.shape),
         "strides": None if t.strides is None else _sizes(t.strides),
-        "offset": 0 if t.offset is None else _size(t.offset),
+        "offset": 0 if t.offset is None else size_json(t.offset),
         "scalar": t.scalar,
     }
 
@@ -121,20 +126,21 @@ def _template(impl: ImplGraph) -> Json:
         "suffix": impl.suffix,
         "tileSymbol": spec.tile_size,
         "blockSymbol": spec.block_size,
-        "extent": _size(spec.extent),
-        "outer": _size(spec.outer),
+        "extent": size_json(spec.extent),
+        "outer": size_json(spec.outer),
         "granule": spec.granule,
-        "tileMax": None if spec.tile_max is None else _size(spec.tile_max),
-        "ubBytes": _size(spec.ub),
+        "tileMax": None if spec.tile_max is None else size_json(spec.tile_max),
+        "ubBytes": size_json(spec.ub),
         "ubLimit": spec.ub_limit,
         "conditions": list(condition_text(impl)),
     }
 
 
 def _sizes(values: Sequence[Expr]) -> list[int | str]:
-    return [_size(v) for v in values]
+    return [size_json(v) for v in values]
 
 
-def _size(value: Expr) -> int | str:
+def size_json(value: Expr) -> int | str:
+    """A number where it is known, else the text of the expression."""
     number = value.as_int()
     return str(value) if number is None else number

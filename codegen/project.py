@@ -11,7 +11,7 @@ from autofuse.codegen.render import header_names, read_text, render
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.targets import TargetSpec
 
-__all__ = ["preset_names", "project_files"]
+__all__ = ["preset_names", "presets_text", "project_files", "shared_headers"]
 
 #: Name of the product line of an architecture, for the presets.
 _FAMILIES = {"2201": "ascend910b", "2002": "ascend310p"}
@@ -30,9 +30,14 @@ def project_files(graph: FusionGraph, target: TargetSpec) -> dict[str, str]:
     view = _CMakeView(banner(graph, target.name, "#"), name, target.npu_arch)
     files = {
         "CMakeLists.txt": render("CMakeLists.txt.jinja", view),
-        "CMakePresets.json": _presets(target),
+        "CMakePresets.json": presets_text(target),
     }
-    return files | {f"include/{h}": read_text(h) for h in header_names()}
+    return files | shared_headers()
+
+
+def shared_headers() -> dict[str, str]:
+    """``include/*.h`` by path: what every kernel includes."""
+    return {f"include/{h}": read_text(h) for h in header_names()}
 
 
 def preset_names(target: TargetSpec) -> tuple[str, ...]:
@@ -40,7 +45,8 @@ def preset_names(target: TargetSpec) -> tuple[str, ...]:
     return ("twin", "ascend", _FAMILIES[target.arch])
 
 
-def _presets(target: TargetSpec) -> str:
+def presets_text(target: TargetSpec) -> str:
+    """The text of ``CMakePresets.json``."""
     twin, chip, family = preset_names(target)
     configure: list[dict[str, object]] = [
         {

@@ -27,6 +27,19 @@ __aicore__ inline float FloatBits(uint32_t bits) {
   return value.f;
 }
 
+// The place that an index names along a dimension of `extent` >= 1 elements: a negative one counts from the end. An
+// index outside of the dimension becomes the nearest place, so that nothing outside of the tensor is read; the twin
+// reports it in checked mode.
+__aicore__ inline int64_t IndexIn(int64_t index, int64_t extent) {
+  const int64_t at = index < 0 ? index + extent : index;
+#ifdef AUTOFUSE_TWIN_CHECKED
+  if (at < 0 || at >= extent) {
+    ::autofuse_twin::IndexFail(index, extent);
+  }
+#endif
+  return at < 0 ? 0 : at < extent ? at : extent - 1;
+}
+
 // Copies `rows` rows of `row` elements in UB. Destination rows are `dst_pitch` elements apart, source rows `src_pitch`
 // (0: the same row again and again). `spread`: a source row is one 32-byte block, repeated along the row.
 // Pitches are multiples of 32 bytes wherever there is more than one row.

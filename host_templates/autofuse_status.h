@@ -11,18 +11,19 @@ namespace autofuse {
 
 enum Status : int64_t {
     kOk = 0,
-    kNullArgument = 1,    // a pointer that must not be null is null
-    kSymbolRange = 2,     // symbol i is outside its range
-    kOverflow = 3,        // template i: the sizes do not fit 64 bits
-    kUnknownKey = 4,      // no such tiling key
-    kCondition = 5,       // template i: a condition does not hold for these sizes
-    kNoTile = 6,          // template i: even the smallest tile is too large for the chip
-    kNoTemplate = 7,      // no template is legal for these sizes
-    kInputCount = 8,      // wrong number of inputs
-    kOutputCount = 9,     // wrong number of outputs
-    kInputShape = 10,     // input i: rank or sizes do not fit the graph
-    kUnsolved = 11,       // symbol i does not follow from the shapes of the inputs
-    kNoKernelBinary = 12  // built without a device binary
+    kNullArgument = 1,     // a pointer that must not be null is null
+    kSymbolRange = 2,      // symbol i is outside its range
+    kOverflow = 3,         // template i: the sizes do not fit 64 bits
+    kUnknownKey = 4,       // no such tiling key
+    kCondition = 5,        // template i: a condition does not hold for these sizes
+    kNoTile = 6,           // template i: even the smallest tile is too large for the chip
+    kNoTemplate = 7,       // no template is legal for these sizes
+    kInputCount = 8,       // wrong number of inputs
+    kOutputCount = 9,      // wrong number of outputs
+    kInputShape = 10,      // input i: rank or sizes do not fit the graph
+    kUnsolved = 11,        // symbol i does not follow from the shapes of the inputs
+    kNoKernelBinary = 12,  // built without a device binary
+    kNoElements = 13       // size i is 0, and an op has no result for that
 };
 
 constexpr int64_t kStatusStep = 100;
@@ -49,6 +50,7 @@ inline const char* StatusText(int64_t rc)
         "the shape of an input does not fit the graph",
         "a symbol does not follow from the shapes of the inputs",
         "built without a device binary",
+        "a size is 0 for which an op has no result",
     };
     constexpr int64_t kCount = sizeof(kTexts) / sizeof(kTexts[0]);
     const int64_t kind = rc % kStatusStep;

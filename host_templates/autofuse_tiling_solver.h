@@ -8,8 +8,8 @@
 // - the candidate of the smallest cost is taken: cost = k * (head + bytes/rate) + bytes/rate, where the last term is
 //   the tile at the start and at the end that has nothing to overlap with;
 // - where the tiled axis is reduced, the tiles of the axis belong to one core: the largest of about equal length.
-// A group takes the template of the smallest cost, the kernel the result whose groups cost least in sum; of equals the
-// first is taken.  The cost knows the DMA commands and their bytes only: it compares templates of one group well
+// A group takes the template of the smallest cost, the kernel the result whose groups and barriers cost least in sum; of
+// equals the first is taken.  The cost knows the DMA commands and their bytes only: it compares templates of one group well
 // enough, it is no prediction of time.
 #ifndef AUTOFUSE_TILING_SOLVER_H
 #define AUTOFUSE_TILING_SOLVER_H
@@ -180,6 +180,7 @@ struct Result {
     int64_t first;
     int64_t count;
     int64_t key;
+    int64_t head = 0;  // cycles of the barriers between groups
 };
 
 template <typename Data>
@@ -217,7 +218,7 @@ int64_t SolveResult(const Plan<Data>& plan, const Machine& machine, const Data& 
     int64_t digit = 1;  // keys per choice of the group at hand; the choice of the last group varies fastest
     int64_t key = result.key;
     int64_t block_dim = 1;
-    *cost = 0;
+    *cost = result.head;
     for (int64_t g = result.count - 1; g >= 0; --g) {
         const Group& group = plan.groups[result.first + g];
         const int64_t only = forced < 0 ? -1 : forced / digit % group.count;

@@ -8,7 +8,7 @@ until nothing changes, so it is idempotent. Names of nodes survive, except those
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
@@ -19,6 +19,7 @@ from autofuse.implgraph.expr import ONE, ZERO, Expr, product
 from autofuse.implgraph.graph import Attr, Axis, HintGraph, Node, TensorView
 from autofuse.implgraph.group_order import in_place_pairs
 from autofuse.implgraph.iteration_space import contiguous_strides
+from autofuse.implgraph.op_rules import with_source
 from autofuse.implgraph.ops import find
 from autofuse.implgraph.ordering import execution_order
 from autofuse.implgraph.reduce_rows import REDUCES
@@ -169,7 +170,8 @@ def _fold(n: Node, operands: list[tuple[Any, DType]]) -> int | float | bool | No
         kind = {"f": np.float64, "b": np.bool_, "u": np.uint64}.get(d.kind, np.int64)
         arrays.append(np.asarray(held, dtype=kind))
     with np.errstate(all="ignore"):
-        result = row.reference(arrays, n.attrs)
+        given = with_source(n.attrs, row.attr_names(), operands[0][1].name if operands else "")
+        result = row.reference(arrays, given)
     return _rounded(np.asarray(result).item(), n.y.dtype)
 
 
@@ -427,14 +429,17 @@ class MergeAxes:
     def __call__(self, ir: HintGraph) -> HintGraph:
         """Merge."""
         views: dict[tuple[int, ...], dict[tuple[object, ...], TensorView]] = {}
+        scanned: dict[tuple[int, ...], tuple[int, ...]] = {}
         for n in ir.nodes:
+            if n.op == "Scan":
+                scanned[n.axis] = _scanned(n)
             if n.axis:
                 views.setdefault(n.axis, {})[(n.y.repeats, n.y.strides)] = n.y
         axes = list(ir.axes)
         runs: dict[tuple[int, ...], list[list[int]]] = {}
         ids: dict[tuple[int, ...], tuple[int, ...]] = {}
         for axis, seen in views.items():
-            found = _mergeable(len(axis), seen.values())
+            found = _mergeable(axis, seen.values(), scanned.get(axis, ()))
             if len(found) == len(axis):
                 continue
             merged: list[int] = []
@@ -457,14 +462,37 @@ class MergeAxes:
                 hit = cache.get(id(n.y))
                 y = hit[1] if hit else _merge_view(n.y, ids[n.axis], runs[n.axis], axes)
                 cache[id(n.y)] = (n.y, y)
+                if n.op == "Scan":
+                    n = replace(n, attrs={**n.attrs, "axes": _merged_ids(n, runs[n.axis], ids)})
                 n = replace(n, y=y, axis=ids[n.axis])
             nodes.append(n)
         return replace(ir, axes=tuple(axes), nodes=tuple(nodes))
 
 
-def _mergeable(count: int, views: Iterable[TensorView]) -> list[list[int]]:
-    """Positions of the axes, taken together where all views allow it."""
+def _scanned(n: Node) -> tuple[int, ...]:
+    """The axes along which a Scan adds up."""
+    axes = n.attrs["axes"]
+    assert isinstance(axes, tuple)
+    return axes
+
+
+def _merged_ids(
+    n: Node, runs: list[list[int]], ids: Mapping[tuple[int, ...], tuple[int, ...]]
+) -> tuple[int, ...]:
+    """The axes along which a Scan adds up, after they were merged."""
+    new = {n.axis[k]: i for i, run in zip(ids[n.axis], runs, strict=True) for k in run}
+    return tuple(dict.fromkeys(new[a] for a in _scanned(n)))
+
+
+def _mergeable(
+    axis: Sequence[int], views: Iterable[TensorView], scanned: Sequence[int]
+) -> list[list[int]]:
+    """Positions of the axes, taken together where all views allow it, and running sums go on from one to the next."""
+    count = len(axis)
     joined = [True] * (count - 1)
+    for k in range(count - 1):
+        a, b = (scanned.index(x) if x in scanned else None for x in axis[k : k + 2])
+        joined[k] = a is b is None or (a is not None and b is not None and b == a + 1)
     for y in views:
         varies = _varies(y)
         for k in range(count - 1):

@@ -9,6 +9,7 @@
 * A reduction of no elements is its neutral element; one along dimensions of size 1 is a Reshape; of two of a kind
   without anything between them becomes one.
 * Pad is a concatenation with tensors of equal elements.
+* GatherElements is a Gather from its data as one row; a Gather with an index that is a number is a Slice.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import ONE, ZERO, Expr, const, product
+from autofuse.implgraph.expr import ONE, ZERO, Expr, bounds, const, product
 from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Operand, Tensor
 from autofuse.implgraph.infer import infer_node
+from autofuse.implgraph.integer_reductions import INDIRECT, integer_reduction
+from autofuse.implgraph.iteration_space import contiguous_strides
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES, neutral, reduced_axes
 
@@ -53,6 +57,7 @@ class _Rewriter:
         self.graph = graph
         self.tensors: dict[str, Tensor] = dict(graph.tensors)
         self.nodes: list[FusionNode] = []
+        self.ranges = graph.symbol_ranges()
         self.node: FusionNode = graph.nodes[0]
         self.makers: dict[str, FusionNode] = {}
         self.uses: dict[str, int] = {}
@@ -142,6 +147,11 @@ def _reduction(r: _Rewriter, op: str, x: str, axes: tuple[int, ...], result: Ten
         return r.last("Broadcast", [_value(dtype, neutral(op, dtype))], shape=result.shape)
     if all(t.shape[a] == 1 for a in axes):
         return r.last("Reshape", [x], shape=result.shape)
+    if dtype.name in INDIRECT:
+        whole = integer_reduction(
+            r, op, x, axes, lambda kind, y, over: _total(r, kind, y, over, True)
+        )
+        return r.last("Reshape", [whole], shape=result.shape)
     wide = dtype
     if op in ("ReduceSum", "ReduceProd") and dtype.name in HALVES:
         wide = F32
@@ -204,6 +214,8 @@ def _truth(r: _Rewriter, n: FusionNode) -> FusionNode:
     axes = reduced_axes(_attrs(n).get("axes", ()), len(t.shape))
     op = "ReduceMax" if n.op == "ReduceAny" else "ReduceMin"
     half = BY_NAME["float16"]
+    if t.dtype.kind != "b":
+        x = r.emit("NotEqual", [x, _value(t.dtype, 0)])
     edge = _total(r, op, r.cast(x, half), axes, bool(_attrs(n).get("keepdims", False)))
     return r.last("Greater", [edge, _value(half, 0)])
 
@@ -244,6 +256,30 @@ def _softmax(r: _Rewriter, n: FusionNode) -> FusionNode:
     if wide == t.dtype:
         return r.last(op, pair)
     return r.last("Cast", [r.emit(op, pair)], dtype=t.dtype.name)
+
+
+def _cumsum(r: _Rewriter, n: FusionNode) -> FusionNode:
+    """Halves are added up in float32, integers as their total is; sums of one element are nothing or the element."""
+    x, t = r.source(n)
+    attrs = {**_attrs(n), "axis": int(_attrs(n)["axis"]) % len(t.shape)}
+    if product(t.shape) == 0:
+        return r.last("Identity", [x])
+    if t.shape[attrs["axis"]] == 1:
+        if attrs.get("exclusive", False):
+            return r.last("Broadcast", [_value(t.dtype, 0)], shape=t.shape)
+        return r.last("Identity", [x])
+    if t.dtype.name in HALVES:
+        total = r.emit("CumSum", [r.cast(x, F32)], **attrs)
+        return r.last("Cast", [total], dtype=t.dtype.name)
+    if t.dtype.name not in INDIRECT:
+        return r.last("CumSum", [x], **attrs)
+
+    def native(op: str, y: str, axes: Sequence[int]) -> str:
+        return r.emit("CumSum", [y], **attrs)
+
+    # No part of a total is larger than what its digits have room for.
+    sums = integer_reduction(r, "ReduceSum", x, (attrs["axis"],), native)
+    return r.last("Identity", [sums])
 
 
 # moves ----------------------------------------------------------------------------------------
@@ -306,6 +342,62 @@ def _concat(r: _Rewriter, n: FusionNode) -> FusionNode:
     return r.last("Concat", pieces, axis=axis)
 
 
+def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
+    """With an index that is a number, a Slice."""
+    x, t = r.source(n)
+    index, axis = n.inputs[1], int(_attrs(n)["axis"]) % len(t.shape)
+    if not isinstance(index, Constant):
+        return r.last("Gather", [x, index], axis=axis)
+    at = const(int(index.value)) if index.expr is None else index.expr
+    at = at + t.shape[axis] if at.is_const and at.value < 0 else at
+    if at.is_const and (
+        at.value < 0 or (t.shape[axis].is_const and at.value >= t.shape[axis].value)
+    ):
+        raise AutofuseError.of(
+            "AF1204",
+            f"the index {index.value} is outside of dimension {axis}, which has {t.shape[axis]} elements",
+            where=Where(pointer=n.origin, node=n.name),
+        )
+    starts = tuple(at if d == axis else ZERO for d in range(len(t.shape)))
+    shape = tuple(ONE if d == axis else s for d, s in enumerate(t.shape))
+    one = r.emit("Slice", [x], starts=starts, shape=shape, steps=(1,) * len(shape))
+    return r.last("Reshape", [one], shape=r.result(n).shape)
+
+
+def _gather_elements(r: _Rewriter, n: FusionNode) -> FusionNode:
+    """A Gather from the data as one row: the place of an element is that of its dimensions together.
+
+    An index that is outside of its dimension names a place behind all data, so that it does not become another
+    element's.
+    """
+    x, t = r.source(n)
+    index, axis = n.inputs[1], int(_attrs(n)["axis"]) % len(t.shape)
+    assert isinstance(index, str)
+    total = product(t.shape)
+    few = bounds(total, r.graph.symbol_ranges())[1] < 1 << 31
+    whole = I32 if few else BY_NAME["int64"]
+    shape = r.tensors[index].shape
+    at = r.cast(index, whole)
+    zero, size = _value(whole, 0), _size(whole, t.shape[axis])
+    at = r.emit("Select", [r.emit("Less", [at, zero]), r.emit("Add", [at, size]), at])
+    found = r.emit("LogicalAnd", [r.emit("GreaterEqual", [at, zero]), r.emit("Less", [at, size])])
+    place: str | None = None
+    for d, stride in enumerate(contiguous_strides(t.shape)):
+        line = at
+        if d != axis:
+            if shape[d] == 1:
+                continue
+            ones = tuple(s if k == d else ONE for k, s in enumerate(shape))
+            line = r.emit("Iota", [], shape=ones, axis=d, dtype=whole.name)
+        if stride != 1:
+            line = r.emit("Mul", [line, _size(whole, stride)])
+        place = line if place is None else r.emit("Add", [place, line])
+    assert place is not None
+    place = r.emit("Select", [found, place, _size(whole, total)])
+    flat = r.emit("Reshape", [x], shape=(total,))
+    return r.last("Gather", [flat, place], axis=0)
+
+
 _RULES: Mapping[str, Callable[[_Rewriter, FusionNode], FusionNode]] = {
     **dict.fromkeys(REDUCES, _reduce),
     "ReduceMean": _mean,
@@ -315,8 +407,11 @@ _RULES: Mapping[str, Callable[[_Rewriter, FusionNode], FusionNode]] = {
     "ArgMin": _arg,
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
+    "CumSum": _cumsum,
     "Pad": _pad,
     "Transpose": _transpose,
     "Slice": _slice,
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
     "Concat": _concat,
 }

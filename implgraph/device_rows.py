@@ -98,6 +98,12 @@ ROWS: tuple[OpDef, ...] = (
                 "",
                 doc="instead: an expression of the graph's symbols, known when the kernel starts",
             ),
+            Attr(
+                "count",
+                "str",
+                "",
+                doc="instead: elements that a reduce loop has gone through, 'before' an iteration or 'after' it",
+            ),
         ),
     ),
     # Memory between two groups: what the Stores before it write, the Loads after it read.
@@ -117,7 +123,19 @@ ROWS: tuple[OpDef, ...] = (
         # In a scheduled group that reads it, its Stores are in another group.
         arity=(0, ANY),
     ),
-    _structural("Load", "load"),
+    # Of two inputs the second one holds, for every element along the axes on which it varies, its place along one
+    # dimension of the first one.
+    replace(
+        _structural(
+            "Load",
+            "load",
+            (
+                Attr("stride", "str", "", doc="elements between neighbours of that dimension"),
+                Attr("extent", "str", "", doc="their number"),
+            ),
+        ),
+        arity=(0, 2),
+    ),
     _structural("Store", "store"),
     _scalar("Adds", ARITH | WRAPPING.keys(), WRAPPING),
     _scalar("Muls", ARITH | WRAPPING.keys(), WRAPPING),
@@ -222,6 +240,30 @@ ROWS: tuple[OpDef, ...] = (
             )
         ),
         cost="transpose",
+        user=False,
+    ),
+    # Sums of neighbours along the axes of the attribute; in a loop the second input is what comes before the tile.
+    OpDef(
+        "Scan",
+        (1, 2),
+        _first,
+        _shape,
+        "scan",
+        attrs=(
+            Attr("axes", "ints", doc="ids of the axes, outermost first"),
+            Attr("exclusive", "bool", False, doc="the element itself is left out"),
+            Attr("reverse", "bool", False, doc="sums from the end"),
+        ),
+        calls=_both(
+            Call(
+                "autofuse::Scan",
+                "scan",
+                frozenset({"int16", "int32", "float32"}),
+                as_type=WRAPPING,
+                inplace=False,
+            )
+        ),
+        cost="binary",
         user=False,
     ),
     OpDef(

@@ -63,7 +63,13 @@ class Group:
         return execution_order(operands, self.walk.stores, [i.kind == SCALAR for i in self.insts])
 
     def _reads(self, inst: Inst, index: int) -> bool:
-        return inst.kind == INPUT and self.program.steps[inst.tensor].index == index
+        read = inst.places.source if inst.places is not None else inst.tensor
+        step = self.program.steps[read]
+        return (
+            step.kind == INPUT
+            and step.index == index
+            and (inst.kind == INPUT or (inst.places is not None and read not in self.cuts))
+        )
 
 
 def settle(

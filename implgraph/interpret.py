@@ -15,8 +15,10 @@ from autofuse.implgraph.dtypes import DType, numpy_dtype
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.graph import HintGraph, Node, TensorView
+from autofuse.implgraph.movement_rows import inside
+from autofuse.implgraph.op_rules import with_source
 from autofuse.implgraph.ops import ANY, lookup
-from autofuse.implgraph.reduce_rows import REDUCES, reduce_array
+from autofuse.implgraph.reduce_rows import REDUCES, reduce_array, running_sum
 
 __all__ = ["apply", "interpret"]
 
@@ -105,6 +107,8 @@ class _Run:
                 if source.op == "Workspace"
                 else self.inputs[_input_index(n)]
             )
+            if len(operands) == 1:
+                return self._indexed(here, n, operands[0])
             return np.array(_window(here, n.y, self.env))
         if n.op == "Scalar":
             given = self._number(n.attrs["expr"]) if "expr" in n.attrs else n.attrs["value"]
@@ -118,6 +122,8 @@ class _Run:
                 sizes[axis]
             )
             return line.astype(dtype).reshape(sizes)
+        if n.op == "Scan":
+            return self._scan(n, operands[0])
         if n.op in REDUCES:
             full = self.nodes[n.inputs[0]].y
             x = np.broadcast_to(operands[0], _sizes(full, self.env))
@@ -125,6 +131,29 @@ class _Run:
             over = tuple(i for i, (r, s) in enumerate(pairs) if r == 1 and s != 1)
             return np.asarray(reduce_array(n.op, _wide(x), over, n.y.dtype).astype(dtype))
         return apply(n.op, operands, n.attrs, n.y.dtype)
+
+    def _scan(self, n: Node, x: np.ndarray) -> np.ndarray:
+        """Running sums along axes that together count as one dimension."""
+        axes = n.attrs["axes"]
+        assert isinstance(axes, tuple)
+        places = [n.y.axis.index(a) for a in axes]
+        last = range(x.ndim - len(places), x.ndim)
+        lined = np.moveaxis(_wide(np.broadcast_to(x, _sizes(n.y, self.env))), places, last)
+        shape = lined.shape
+        flat = lined.reshape((*shape[: x.ndim - len(places)], -1))
+        out = running_sum(flat, -1, bool(n.attrs["exclusive"]), bool(n.attrs["reverse"]))
+        back = np.moveaxis(out.reshape(shape), last, places)
+        return np.array(back, dtype=numpy_dtype(n.y.dtype))
+
+    def _indexed(self, memory: np.ndarray, n: Node, index: np.ndarray) -> np.ndarray:
+        """Elements of which ``index`` says the place along one dimension."""
+        extent, stride = self._number(n.attrs["extent"]), self._number(n.attrs["stride"])
+        sizes = _sizes(n.y, self.env)
+        at = np.asarray(n.y.offset.evaluate(self.env) + inside(index, extent) * stride)
+        for i, s in enumerate(n.y.strides):
+            line = s.evaluate(self.env) * np.arange(sizes[i])
+            at = at + line.reshape([-1 if k == i else 1 for k in range(len(sizes))])
+        return np.array(memory[np.broadcast_to(at, sizes)])
 
     def _number(self, given: object) -> int:
         """An integer, or the text of an expression."""
@@ -148,7 +177,8 @@ def apply(
         # As the kernel and the reference of the comparison do: left to right, rounding each time.
         return reduce(lambda a, b: apply(op, (a, b), attrs, result), operands)
     with np.errstate(all="ignore"):
-        return _held(np.asarray(row.reference([_wide(x) for x in operands], attrs)), result)
+        given = with_source(attrs, row.attr_names(), operands[0].dtype.name if operands else "")
+        return _held(np.asarray(row.reference([_wide(x) for x in operands], given)), result)
 
 
 def _held(x: np.ndarray, dtype: DType) -> np.ndarray:

@@ -69,6 +69,8 @@ class IterationSpace:
         self.sizes: list[Expr] = list(sizes)
         self.roots: Axes = tuple(range(len(self.sizes)))
         self.reduced: Axes | None = None
+        #: The axes along which the group's running sums run, and whether from the end.
+        self.scanned: tuple[Axes, bool] | None = None
         self._parts: dict[int, tuple[int, int]] = {}
         self._windows: dict[int, Window] = {}
         self._ids: dict[Window, int] = {}
@@ -77,6 +79,7 @@ class IterationSpace:
         """A space that changes on its own."""
         out = IterationSpace(())
         out.sizes, out.roots, out.reduced = list(self.sizes), self.roots, self.reduced
+        out.scanned = self.scanned
         out._parts, out._windows, out._ids = dict(self._parts), dict(self._windows), dict(self._ids)
         return out
 

@@ -1,6 +1,7 @@
 """From a FusionGraph to a HintGraph: loads, stores, broadcasts, scalars and axes become explicit.
 
-1. Decompose: ops that are compositions of others are written out (:mod:`autofuse.implgraph.decompose`).
+1. Decompose: ops that are compositions of others are written out (:mod:`autofuse.implgraph.decompose`), and
+   large reductions are divided among the cores (:mod:`autofuse.implgraph.split_reductions`).
 2. Normalise: Reshape and Identity are views of another tensor, a broadcast inside an op becomes its
    own step, an operand of one element stays as it is (it is uniform: one value for the whole
    iteration space).
@@ -14,7 +15,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
+from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.axis_order import Traffic, axis_order
 from autofuse.implgraph.decompose import decompose
 from autofuse.implgraph.dtypes import DType
@@ -24,17 +27,39 @@ from autofuse.implgraph.graph import Attr, Axis, HintGraph, Node, TensorView
 from autofuse.implgraph.group import Group, Result
 from autofuse.implgraph.group_order import group_order_hazards, groups, in_place_pairs
 from autofuse.implgraph.iteration_space import Axes, contiguous_strides, stride_runs
-from autofuse.implgraph.normalise import BROADCAST, INPUT, IOTA, REDUCE, Program
+from autofuse.implgraph.normalise import BROADCAST, INPUT, IOTA, REDUCE, SCAN, Program
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.partition import partition
 from autofuse.implgraph.split_reductions import split_reductions
-from autofuse.implgraph.walk import RELOAD, SCALAR, STORE, SUM, Inst
+from autofuse.implgraph.walk import RELOAD, SCALAR, STORE, SUM, Inst, Places
+from autofuse.targets import TargetSpec
 
-__all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower"]
+__all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower", "lower_all"]
+
+
+def lower_all(graph: FusionGraph, target: TargetSpec) -> tuple[HintGraph, ...]:
+    """The forms of a FusionGraph among which a call chooses: one, or one more with its reductions divided.
+
+    Args:
+        graph: as for :func:`lower`.
+        target: the chip.  Reductions of known sizes are divided among its cores where that is worth it; where it
+            depends on symbols, the second form has them divided.
+
+    Raises:
+        AutofuseError: as :func:`lower`.
+    """
+    written = decompose(graph)
+    first, second = (split_reductions(written, target, symbolic=s) for s in (False, True))
+    forms: list[HintGraph] = []
+    for form in (first,) if second == first else (first, second):
+        # What has no common axes once it is divided stays undivided.
+        with suppress(AutofuseError):
+            forms.append(_lowered(form))
+    return tuple(forms) or (_lowered(written),)
 
 
 def lower(graph: FusionGraph) -> HintGraph:
-    """The HintGraph of a FusionGraph.
+    """The HintGraph of a FusionGraph, for one core or many: no reduction is divided.
 
     Data, Output and Workspace nodes have no axes; all other nodes carry all axes of their group (``repeats``
     is 1 and the stride is 0 along axes on which a tensor does not vary).  Operands of one element
@@ -46,7 +71,11 @@ def lower(graph: FusionGraph) -> HintGraph:
     Raises:
         AutofuseError: AF2101 when the shapes have no common iteration space, AF2103 when an op cannot be compiled.
     """
-    program = Program(split_reductions(decompose(graph)))
+    return _lowered(decompose(graph))
+
+
+def _lowered(graph: FusionGraph) -> HintGraph:
+    program = Program(graph)
     ordered = partition(program)
     return _Builder(program, ordered).graph()
 
@@ -69,6 +98,7 @@ class _Views:
             for n, i in enumerate(group.insts)
             if i.kind in (INPUT, RELOAD, STORE)
         ]
+        traffic += [Traffic(self._indexed(i.places)[0]) for i in group.insts if i.places]
         self.local = axis_order(local, space.sizes, traffic, group.program.graph.symbols)
         self.sizes = tuple(space.sizes[a] for a in self.local)
         self.ids = tuple(range(base, base + len(self.local)))
@@ -108,7 +138,6 @@ class _Views:
 
     def _strides(self, axes: Axes, t: Tensor | None) -> tuple[dict[int, Expr], Expr]:
         """Stride per axis, and offset."""
-        size = self.space.sizes
         strided = t is not None and t.strides is not None and axes
         offset = t.offset if t is not None and t.offset is not None else ZERO
         if strided:
@@ -120,15 +149,34 @@ class _Views:
             runs, parts = ((ONE, ONE),), [axes]
         steps: dict[int, Expr] = {}
         for part, (_, stride) in zip(parts, runs, strict=True):
-            for a, inner in zip(part, contiguous_strides([size[a] for a in part]), strict=True):
-                w = self.space.window_of(a)
-                if w is None:
-                    steps[a] = inner * stride
-                    continue
-                offset = offset + w.offset * inner * stride
-                base = self.space.resolve(w.base)
-                for b, s in zip(base, contiguous_strides([size[b] for b in base]), strict=True):
-                    steps[b] = s * inner * stride * w.step
+            offset = offset + self._along(part, stride, steps)
+        return steps, offset
+
+    def _along(self, part: Axes, stride: Expr, steps: dict[int, Expr]) -> Expr:
+        """Adds the strides of the axes of one dimension to ``steps``; the offset that its windows begin with."""
+        size, offset = self.space.sizes, ZERO
+        for a, inner in zip(part, contiguous_strides([size[a] for a in part]), strict=True):
+            w = self.space.window_of(a)
+            if w is None:
+                steps[a] = inner * stride
+                continue
+            offset = offset + w.offset * inner * stride
+            base = self.space.resolve(w.base)
+            for b, s in zip(base, contiguous_strides([size[b] for b in base]), strict=True):
+                steps[b] = s * inner * stride * w.step
+        return offset
+
+    def indexed(self, dtype: DType, axes: Axes, places: Places) -> TensorView:
+        """Elements of a tensor in GM, of which an index says one place: the stride along its axes is 0."""
+        steps, offset = self._indexed(places)
+        whole = dict.fromkeys(self.space.flatten(axes), ZERO) | steps
+        return TensorView(dtype, self.ids, *self._expand(whole), offset)
+
+    def _indexed(self, places: Places) -> tuple[dict[int, Expr], Expr]:
+        steps: dict[int, Expr] = {}
+        offset = places.offset
+        for part, stride in places.parts:
+            offset = offset + self._along(part, stride, steps)
         return steps, offset
 
 
@@ -276,6 +324,12 @@ class _Builder:
             name, op = self.names.number("gather"), "Load"
             inputs = (f"Workspace_{self.workspace[inst.tensor]}",)
             y = views.memory(dtype, inst.axes)
+        elif inst.places is not None:
+            assert step.node is not None
+            name, op = self.names.user(step.node.name), "Load"
+            inputs = (self._memory_of(inst.places), *inputs)
+            y = views.indexed(dtype, inst.axes, inst.places)
+            attrs = {"stride": str(inst.places.stride), "extent": str(inst.places.extent)}
         elif inst.kind == SCALAR:
             assert inst.constant is not None
             assert inst.constant.dtype is not None
@@ -288,6 +342,16 @@ class _Builder:
         elif inst.kind == IOTA:
             name, op = self.names.number("iota"), "Iota"
             attrs = {"start": _number(inst.line[0]), "step": _number(inst.line[1])}
+        elif inst.kind == SCAN:
+            assert step.node is not None
+            assert views.space.scanned is not None
+            name, op = self.names.user(step.node.name), "Scan"
+            along, reverse = views.space.scanned
+            attrs = {
+                "axes": tuple(views.ids[views.local.index(a)] for a in views.space.resolve(along)),
+                "exclusive": bool(step.node.attrs.get("exclusive", False)),
+                "reverse": reverse,
+            }
         elif inst.kind == SUM:
             assert step.node is not None
             name, op = self.names.user(f"{step.node.name}_sum"), "Add"
@@ -296,6 +360,11 @@ class _Builder:
             name, op = self.names.user(step.node.name), lookup(step.node.op).name
             attrs = _attrs(step.node) if inst.kind != REDUCE else {}
         return Node(name, op, inputs, y, attrs, axis=views.ids, origin=inst.origin)
+
+    def _memory_of(self, places: Places) -> str:
+        """The node that stands for the memory of what is indexed."""
+        w = self.workspace.get(places.source)
+        return f"Data_{self.program.steps[places.source].index}" if w is None else f"Workspace_{w}"
 
 
 def _scalar_attrs(c: Constant) -> dict[str, Attr]:

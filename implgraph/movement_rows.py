@@ -13,7 +13,7 @@ from autofuse.implgraph.op_rules import any_dtype, same_dtype
 from autofuse.implgraph.ops import Attr, Attrs, Call, OpDef, OpError, Shape
 from autofuse.implgraph.reduce_rows import reduced_axes
 
-__all__ = ["MAX_PIECES", "ROWS"]
+__all__ = ["MAX_PIECES", "ROWS", "inside"]
 
 Array = Any
 
@@ -127,7 +127,14 @@ def _gather_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     if not data:
         raise OpError("AF1204", "Gather needs data with at least one dimension")
     axis = reduced_axes((attrs["axis"],), len(data), "Gather")[0]
+    if data[axis] == 0 and all(s != 0 for s in (*indices, *data[:axis], *data[axis + 1 :])):
+        raise OpError("AF1204", f"nothing can be gathered from dimension {axis}, which has size 0")
     return (*data[:axis], *indices, *data[axis + 1 :])
+
+
+def _indexed_extent(shapes: Sequence[Shape], attrs: Attrs) -> tuple[Expr, ...]:
+    """Places are along a dimension that has some."""
+    return (shapes[0][attrs["axis"] % len(shapes[0])],)
 
 
 def _gather_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
@@ -138,6 +145,25 @@ def _gather_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
             "insert a Cast",
         )
     return dtypes[0]
+
+
+def _elements_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    data, indices = shapes
+    if not data:
+        raise OpError("AF1204", "GatherElements needs data with at least one dimension")
+    axis = reduced_axes((attrs["axis"],), len(data), "GatherElements")[0]
+    if len(indices) != len(data):
+        raise OpError(
+            "AF1204",
+            f"data of {len(data)} dimensions need an index with as many, not {len(indices)}",
+        )
+    for d, (have, want) in enumerate(zip(data, indices, strict=True)):
+        lacking = d != axis and have.is_const and want.is_const and want.value > have.value
+        if lacking or (d == axis and have == 0 and all(s != 0 for s in indices)):
+            raise OpError(
+                "AF1204", f"the index has {want} elements along dimension {d}, data {have}"
+            )
+    return indices
 
 
 # references -----------------------------------------------------------------------------------
@@ -172,8 +198,24 @@ def _iota(xs: Sequence[Array], attrs: Attrs) -> Array:
     return np.broadcast_to(line.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
 
 
+def inside(index: Array, extent: int) -> Array:
+    """Places along a dimension: negative ones count from the end; one that does not exist becomes the nearest."""
+    at = np.asarray(index, dtype=np.int64)
+    return np.clip(np.where(at < 0, at + extent, at), 0, max(extent - 1, 0))
+
+
 def _gather(xs: Sequence[Array], attrs: Attrs) -> Array:
-    return np.take(xs[0], xs[1], axis=attrs["axis"])
+    axis = attrs["axis"]
+    return np.take(xs[0], inside(xs[1], xs[0].shape[axis]), axis=axis)
+
+
+def _gather_elements(xs: Sequence[Array], attrs: Attrs) -> Array:
+    axis = attrs["axis"] % xs[0].ndim
+    at = inside(xs[1], xs[0].shape[axis])
+    cut = tuple(slice(None) if d == axis else slice(n) for d, n in enumerate(at.shape))
+    if xs[0].shape[axis] == 0:  # nothing is asked for
+        return np.zeros(at.shape, xs[0].dtype)
+    return np.take_along_axis(xs[0][cut], at, axis=axis)
 
 
 # rows -----------------------------------------------------------------------------------------
@@ -182,10 +224,22 @@ def _gather(xs: Sequence[Array], attrs: Attrs) -> Array:
 def _move(
     name: str, arity: tuple[int, int], shape: Any, reference: Any, attrs: tuple[Attr, ...], doc: str
 ) -> OpDef:
-    dtype = {"Concat": same_dtype, "Pad": _pad_dtype, "Gather": _gather_dtype}.get(name, any_dtype)
-    kind, cost = ("gather", "gather") if name == "Gather" else (name.lower(), "none")
+    gathers = name.startswith("Gather")
+    rules = {"Concat": same_dtype, "Pad": _pad_dtype}
+    dtype = _gather_dtype if gathers else rules.get(name, any_dtype)
+    kind, cost = ("gather", "gather") if gathers else (name.lower(), "none")
     return OpDef(
-        name, arity, dtype, shape, kind, reference, attrs=attrs, cost=cost, ulp=0.0, doc=doc
+        name,
+        arity,
+        dtype,
+        shape,
+        kind,
+        reference,
+        attrs=attrs,
+        cost=cost,
+        ulp=0.0,
+        doc=doc,
+        nonempty=_indexed_extent if gathers else None,
     )
 
 
@@ -266,6 +320,14 @@ ROWS: tuple[OpDef, ...] = (
         _gather_shape,
         _gather,
         (_AXIS,),
-        "elements of the first input at the places that the second names; not yet compiled",
+        "elements of the first input at the places along a dimension that the second names, negative ones from the end",
+    ),
+    _move(
+        "GatherElements",
+        (2, 2),
+        _elements_shape,
+        _gather_elements,
+        (_AXIS,),
+        "elements of the first input, each at the place along a dimension that the second has there",
     ),
 )

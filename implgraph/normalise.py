@@ -17,10 +17,12 @@ from autofuse.implgraph.reduce_rows import reduced_axes
 __all__ = [
     "BROADCAST",
     "CONCAT",
+    "GATHER",
     "INPUT",
     "IOTA",
     "OP",
     "REDUCE",
+    "SCAN",
     "SLICE",
     "TRANSPOSE",
     "Program",
@@ -29,7 +31,7 @@ __all__ = [
 ]
 
 #: Kinds of steps.
-INPUT, OP, BROADCAST, REDUCE, TRANSPOSE, SLICE, CONCAT, IOTA = range(8)
+INPUT, OP, BROADCAST, REDUCE, TRANSPOSE, SLICE, CONCAT, IOTA, GATHER, SCAN = range(10)
 
 _KINDS = {
     "elewise": OP,
@@ -39,6 +41,8 @@ _KINDS = {
     "slice": SLICE,
     "concat": CONCAT,
     "iota": IOTA,
+    "gather": GATHER,
+    "scan": SCAN,
 }
 
 Shape: TypeAlias = tuple[Expr, ...]
@@ -62,7 +66,8 @@ class Step:
     """What makes a tensor.
 
     ``numbers`` are the reduced dimensions of a REDUCE, the permutation of a TRANSPOSE, the steps of a SLICE, the
-    dimension of a CONCAT, or start and step of an IOTA, which is one-dimensional; ``starts`` belongs to a SLICE.
+    dimension of a CONCAT, GATHER or SCAN, or start and step of an IOTA, which is one-dimensional; ``starts`` belongs
+    to a SLICE.
     """
 
     kind: int
@@ -184,7 +189,7 @@ class Program:
             runs = self._pattern(shape, result.shape) if kind in (OP, BROADCAST) else None
             i = self.index[x]
             uses.append(Use(i, runs, shape=shape))
-            same = kind in (OP, BROADCAST) and runs is None and self.counts[i] == count
+            same = kind in (OP, BROADCAST, SCAN) and runs is None and self.counts[i] == count
             computed = kind in (OP, BROADCAST, TRANSPOSE) and self.after_reduce[i]
             if same or computed or kind == REDUCE:
                 links.append(i)
@@ -198,7 +203,7 @@ class Program:
         elif kind == SLICE:
             step.numbers = attrs.get("steps") or (1,) * rank
             step.starts = attrs["starts"]
-        elif kind == CONCAT:
+        elif kind in (CONCAT, GATHER, SCAN):
             step.numbers = (attrs["axis"] % rank,)
         self._add(node.outputs[0], step)
         for i in links:

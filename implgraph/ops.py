@@ -3,9 +3,9 @@
 A row gives name, arity, dtype rule, shape rule, NumPy reference, the Ascend C call per architecture (or the expansion
 into other ops), the tmp-buffer rule and the cost row.  The rows that users write are in ``op_rows.py``,
 ``math_rows.py``, ``integer_rows.py``, ``activation_rows.py``, ``special_rows.py``, ``bessel_rows.py``,
-``reduce_rows.py`` and ``movement_rows.py``; those that lowering and legalisation introduce in ``device_rows.py`` and
-``bit_rows.py``.  Frontends, inference, legalisation, code generation, the oracle and ``docs/support.md`` read rows;
-nothing else knows an op by name.
+``gamma_rows.py``, ``reduce_rows.py`` and ``movement_rows.py``; those that lowering and legalisation introduce in
+``device_rows.py`` and ``bit_rows.py``.  Frontends, inference, legalisation, code generation, the oracle and
+``docs/support.md`` read rows; nothing else knows an op by name.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ Shape: TypeAlias = tuple[Expr, ...]
 Attrs: TypeAlias = Mapping[str, Any]
 DTypeRule: TypeAlias = Callable[[Sequence[DType], Attrs], DType]
 ShapeRule: TypeAlias = Callable[[Sequence[Shape], Attrs], Shape]
+ExtentRule: TypeAlias = Callable[[Sequence[Shape], Attrs], tuple[Expr, ...]]
 Reference: TypeAlias = "Callable[[Sequence[np.ndarray], Attrs], np.ndarray]"
 TmpRule: TypeAlias = Callable[[Expr, DType], Expr]
 
@@ -124,8 +125,8 @@ class OpDef:
         arity: smallest and largest number of inputs.
         dtype_rule: result dtype from input dtypes; raises OpError.
         shape_rule: result shape from input shapes; raises OpError.
-        compute_type: ``elewise broadcast view reduce iota load store data output scalar workspace`` as printed in the
-            ImplGraph; ``transpose slice concat pad composite scan gather`` for ops that lowering leaves none of.
+        compute_type: ``elewise broadcast view reduce scan iota load store data output scalar workspace`` as printed
+            in the ImplGraph; ``transpose slice concat pad composite gather`` for ops that lowering leaves none of.
         reference: NumPy function on float64 (floats) or exact integer arrays; shapes broadcast as NumPy's do.
         attrs: attributes it takes.
         calls: Ascend C call by architecture name; empty for ops that never reach the device.
@@ -134,6 +135,7 @@ class OpDef:
         cost: row of the target's vector cost table.
         ulp: error of one application in units of the last place of the result dtype, assumed by the comparison.
         absolute: error of one application beside ``ulp``, for functions with zeros at no float.
+        nonempty: sizes that must not be 0, from input shapes: there is no result then, and the host refuses the call.
         user: may appear in a FusionGraph.
         aliases: names used by other dialects (AKG, ONNX-like spellings).
         doc: one line for docs/support.md.
@@ -153,6 +155,7 @@ class OpDef:
     cost: str = "binary"
     ulp: float = 0.5
     absolute: float = 0.0
+    nonempty: ExtentRule | None = None
     user: bool = True
     aliases: tuple[str, ...] = ()
     doc: str = ""
@@ -184,6 +187,7 @@ def _load() -> None:
             bessel_rows,
             bit_rows,
             device_rows,
+            gamma_rows,
             integer_rows,
             math_rows,
             movement_rows,
@@ -199,6 +203,7 @@ def _load() -> None:
             *activation_rows.ROWS,
             *special_rows.ROWS,
             *bessel_rows.ROWS,
+            *gamma_rows.ROWS,
             *reduce_rows.ROWS,
             *movement_rows.ROWS,
             *device_rows.ROWS,

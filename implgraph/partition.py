@@ -214,9 +214,9 @@ class _Plan:
         """An input that a group overwrites, but does not read element by element where it writes."""
         for g in found:
             for result, start in zip(g.results, g.starts, strict=True):
-                for index, inst in g.walk.loads() if result.inout >= 0 else ():
-                    if index == result.inout and inst.axes != g.space.resolve(start.axes):
-                        return inst.tensor
+                for index, tensor, axes in g.walk.loads() if result.inout >= 0 else ():
+                    if index == result.inout and axes != g.space.resolve(start.axes):
+                        return tensor
         return None
 
     def _order(self, found: Sequence[Group]) -> int | None:
@@ -234,10 +234,10 @@ class _Plan:
         for n, g in enumerate(found):
             for t in g.walk.reloads():
                 before[n].update(dict.fromkeys(makers[t], -1))
-            for index, inst in g.walk.loads():
+            for index, tensor, _ in g.walk.loads():
                 for w in writers.get(index, ()):
                     if w != n:
-                        before[w][n] = inst.tensor
+                        before[w][n] = tensor
         order: list[int] = []
         left = list(range(len(found)))
         while left:

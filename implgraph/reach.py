@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autofuse.implgraph.iteration_space import Axes, ConflictError, IterationSpace
-from autofuse.implgraph.normalise import BROADCAST, INPUT, OP, REDUCE, TRANSPOSE, Program
+from autofuse.implgraph.normalise import (
+    BROADCAST,
+    GATHER,
+    INPUT,
+    OP,
+    REDUCE,
+    SCAN,
+    TRANSPOSE,
+    Program,
+)
 from autofuse.implgraph.walk import (
     RELOAD,
     STORE,
@@ -16,6 +25,10 @@ from autofuse.implgraph.walk import (
 )
 
 __all__ = ["reachable"]
+
+
+#: Instances whose axes say those of other tensors.
+_FOLLOWED = (INPUT, OP, REDUCE, GATHER, SCAN, RELOAD, STORE)
 
 
 def reachable(program: Program, space: IterationSpace, walk: Walk) -> dict[int, Axes]:
@@ -32,7 +45,7 @@ def reachable(program: Program, space: IterationSpace, walk: Walk) -> dict[int, 
     known: dict[int, Axes] = {}
     queue: list[int] = []
     for inst in walk.insts:
-        fits = inst.kind in (INPUT, OP, REDUCE, RELOAD, STORE) and inst.tensor not in known
+        fits = inst.kind in _FOLLOWED and inst.tensor not in known
         if fits and not space.has_windows(inst.axes):
             known[inst.tensor] = inst.axes
             queue.append(inst.tensor)
@@ -76,7 +89,7 @@ def _operand(
     """Axes of an operand of a tensor along ``axes``."""
     step = program.steps[tensor]
     use = step.uses[k]
-    if step.kind in (OP, BROADCAST):
+    if step.kind in (OP, BROADCAST, SCAN):
         if use.runs is None:
             return axes if program.counts[use.tensor] == program.counts[tensor] else None
         return space.kept(axes, use.runs) if use.runs else None
@@ -86,6 +99,10 @@ def _operand(
         parts = parts_of(space, axes, step.tensor.shape)
         order = sorted(range(len(parts)), key=lambda i: step.numbers[i])
         return tuple(a for d in order for a in parts[d])
+    if step.kind == GATHER and k == 1:
+        parts = parts_of(space, axes, step.tensor.shape)
+        (axis,) = step.numbers
+        return tuple(a for part in parts[axis : axis + len(use.shape)] for a in part)
     return None
 
 
@@ -98,7 +115,7 @@ def _result(program: Program, space: IterationSpace, user: int, k: int, axes: Ax
         return tuple(a for d in step.numbers for a in parts[d])
     if step.kind == REDUCE:
         return _reduced(space, step.numbers, parts_of(space, axes, use.shape))
-    if step.kind not in (OP, BROADCAST):
+    if step.kind not in (OP, BROADCAST, SCAN):
         return None
     if use.runs is None:
         return axes if program.counts[use.tensor] == program.counts[user] else None

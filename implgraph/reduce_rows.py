@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import ONE
-from autofuse.implgraph.op_rules import float_dtype, logical_dtype, number_dtype
+from autofuse.implgraph.expr import ONE, Expr
+from autofuse.implgraph.op_rules import float_dtype, number_dtype, truth_dtype
 from autofuse.implgraph.ops import Attr, Attrs, Call, OpDef, OpError, Shape
 
-__all__ = ["REDUCES", "ROWS", "neutral", "reduce_array", "reduced_axes"]
+__all__ = ["JOIN", "REDUCES", "ROWS", "neutral", "reduce_array", "reduced_axes", "running_sum"]
 
 Array = Any
 
@@ -30,10 +30,10 @@ _FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "ReduceMin": np.min,
     "ReduceProd": np.prod,
 }
-#: ArgMax and ArgMin of no elements: what the smallest of no int32 indices is.
-_NO_INDEX = (1 << 31) - 1
 #: The reductions that the device has.
 REDUCES = frozenset(_FUNCTIONS)
+#: What joins the results of a reduction of two parts.
+JOIN = {"ReduceSum": "Add", "ReduceMax": "Maximum", "ReduceMin": "Minimum", "ReduceProd": "Mul"}
 
 
 def reduced_axes(axes: Sequence[int], rank: int, what: str = "reduction") -> tuple[int, ...]:
@@ -115,6 +115,10 @@ def _arg_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return _reduced(shapes[0], (axis,), attrs.get("keepdims", False))
 
 
+def _arg_extent(shapes: Sequence[Shape], attrs: Attrs) -> tuple[Expr, ...]:
+    return (shapes[0][_one_axis(attrs, len(shapes[0]), "ArgMax")],)
+
+
 def _arg_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
     number_dtype(dtypes, attrs)
     d = BY_NAME[attrs.get("dtype", "int64")]
@@ -153,11 +157,7 @@ def _numpy(fn: Callable[..., Array]) -> Callable[[Sequence[Array], Attrs], Array
 def _arg(fn: Callable[..., Array]) -> Callable[[Sequence[Array], Attrs], Array]:
     def reference(xs: Sequence[Array], attrs: Attrs) -> Array:
         axis = attrs["axis"]
-        if xs[0].shape[axis] == 0:  # a symbolic size may be 0
-            shape = np.delete(xs[0].shape, axis)
-            out = np.full(shape, _NO_INDEX)
-        else:
-            out = np.asarray(fn(xs[0], axis=axis))
+        out = np.asarray(fn(xs[0], axis=axis))
         return np.expand_dims(out, axis) if attrs.get("keepdims", False) else out
 
     return reference
@@ -181,13 +181,21 @@ def _log_softmax(xs: Sequence[Array], attrs: Attrs) -> Array:
     return np.asarray(shifted - np.log(total))
 
 
-def _cumsum(xs: Sequence[Array], attrs: Attrs) -> Array:
-    x, axis = xs[0], attrs["axis"]
-    x = np.flip(x, axis) if attrs.get("reverse", False) else x
+def running_sum(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
+    """Sums of all elements up to each one, or before it; from the end with ``reverse``."""
+    x = np.flip(x, axis) if reverse else x
+    if exclusive:
+        first = np.zeros_like(np.take(x, [0] if x.shape[axis] else [], axis))
+        cut = [slice(None)] * x.ndim
+        cut[axis] = slice(0, max(x.shape[axis] - 1, 0))
+        x = np.concatenate([first, x[tuple(cut)]], axis)
     out = np.cumsum(x, axis=axis, dtype=x.dtype)
-    if attrs.get("exclusive", False):
-        out = out - x
-    return np.asarray(np.flip(out, axis) if attrs.get("reverse", False) else out)
+    return np.asarray(np.flip(out, axis) if reverse else out)
+
+
+def _cumsum(xs: Sequence[Array], attrs: Attrs) -> Array:
+    flags = bool(attrs.get("exclusive", False)), bool(attrs.get("reverse", False))
+    return running_sum(xs[0], attrs["axis"], *flags)
 
 
 # rows -----------------------------------------------------------------------------------------
@@ -231,8 +239,14 @@ _ARG = (
 
 ROWS: tuple[OpDef, ...] = (
     _reduce("ReduceSum", "sum along dimensions; 0 for no elements"),
-    _reduce("ReduceMax", "largest along dimensions; NaN wins"),
-    _reduce("ReduceMin", "smallest along dimensions; NaN wins"),
+    _reduce(
+        "ReduceMax",
+        "largest along dimensions; NaN wins; of no elements (a run-time size of 0) the lowest of the dtype",
+    ),
+    _reduce(
+        "ReduceMin",
+        "smallest along dimensions; NaN wins; of no elements (a run-time size of 0) the highest of the dtype",
+    ),
     _reduce("ReduceProd", "product along dimensions; 1 for no elements"),
     _composed(
         "ReduceMean",
@@ -244,21 +258,21 @@ ROWS: tuple[OpDef, ...] = (
     ),
     _composed(
         "ReduceAny",
-        logical_dtype,
+        truth_dtype,
         _reduce_shape,
         _numpy(np.any),
         _AXES,
         ulp=0.0,
-        doc="true if any is; bool",
+        doc="true if any is, of numbers: not 0; bool",
     ),
     _composed(
         "ReduceAll",
-        logical_dtype,
+        truth_dtype,
         _reduce_shape,
         _numpy(np.all),
         _AXES,
         ulp=0.0,
-        doc="true if all are; bool",
+        doc="true if all are, of numbers: not 0; bool",
     ),
     _composed(
         "ArgMax",
@@ -267,7 +281,8 @@ ROWS: tuple[OpDef, ...] = (
         _arg(np.argmax),
         _ARG,
         ulp=0.0,
-        doc="index of the first largest; NaN wins; 2147483647 where a run-time size leaves no elements",
+        nonempty=_arg_extent,
+        doc="index of the first largest; NaN wins; a call with no elements is refused",
     ),
     _composed(
         "ArgMin",
@@ -276,7 +291,8 @@ ROWS: tuple[OpDef, ...] = (
         _arg(np.argmin),
         _ARG,
         ulp=0.0,
-        doc="index of the first smallest; NaN wins; 2147483647 where a run-time size leaves no elements",
+        nonempty=_arg_extent,
+        doc="index of the first smallest; NaN wins; a call with no elements is refused",
     ),
     _composed(
         "Softmax",
@@ -302,6 +318,6 @@ ROWS: tuple[OpDef, ...] = (
             Attr("reverse", "bool", False, doc="sums from the end"),
         ),
         cost="binary",
-        doc="running sum along a dimension; not yet compiled",
+        doc="running sum along a dimension",
     ),
 )

@@ -1,11 +1,17 @@
-"""Scratch space of the device functions of ``autofuse_reduce.h``, in bytes."""
+"""Scratch space of the device functions of ``autofuse_reduce.h`` and ``autofuse_scan.h``, in bytes."""
 
 from __future__ import annotations
 
 from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import CeilDiv, Expr, Min, align_up, const
 
-__all__ = ["TRANSPOSE_BYTES", "reduce_inner_bytes", "reduce_outer_bytes"]
+__all__ = [
+    "TRANSPOSE_BYTES",
+    "reduce_inner_bytes",
+    "reduce_outer_bytes",
+    "scan_inner_bytes",
+    "scan_outer_bytes",
+]
 
 BLOCK, VECTOR = 32, 256
 #: Of ``TransposeRows``: what lies outside of the result of a call on 16 rows goes there.
@@ -32,3 +38,20 @@ def reduce_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr) -> Expr:
     if n.is_const and n.value <= 8:
         return const(BLOCK)
     return outer * CeilDiv(n, 8) * inner * dtype.itemsize
+
+
+def scan_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr) -> Expr:
+    """Of ``ScanOuter``: the sums once more, for the steps go back and forth."""
+    return const(BLOCK) if n == 1 else outer * n * inner * dtype.itemsize
+
+
+def scan_inner_bytes(dtype: DType, outer: Expr, n: Expr) -> Expr:
+    """Of ``ScanInner``: few rows one after the other, in segments; from 16 rows on all of them, transposed."""
+    size = dtype.itemsize
+    fixed = (2 * 17 * 16 + 16) * size + TRANSPOSE_BYTES
+    # 16 segments in blocks of 32 bytes, as a bound without a division.
+    one = 2 * (n * size + 16 * BLOCK) + fixed
+    rows = outer.as_int()
+    if rows is None:
+        return one + 4 * n * outer * size
+    return one if rows < 16 else 2 * n * (-(-rows // 16) * 16) * size + TRANSPOSE_BYTES

@@ -245,13 +245,19 @@ def repeats_fit_axes(g: Graph) -> Iterator[Finding]:
 def strides_mark_broadcasts(g: Graph) -> Iterator[Finding]:
     """Stride 0 if and only if repeat 1.
 
-    Exceptions: along an axis of size 1 any stride is right; a tensor of no elements has no order.
+    Exceptions: along an axis of size 1 any stride is right; a tensor of no elements has no order; the place of an
+    element that is loaded by index does not follow from that index's axes, and what is computed from it has its view.
     """
+    loose: set[str] = set()
     for n in g.nodes:
+        if (n.op == "Load" and len(n.inputs) > 1) or not loose.isdisjoint(n.inputs):
+            loose.add(n.name)
         if any(r == 0 for r in n.y.repeats):
             continue
         for a, repeat, stride in zip(n.y.axis, n.y.repeats, n.y.strides, strict=True):
             axis = g.axes[a]
+            if n.name in loose and stride == ZERO and n.op != "Store":
+                continue
             if axis.size != 1 and (repeat == 1) != (stride == ZERO):
                 text = f"repeat {repeat} and stride {stride} along {axis.name}"
                 yield Finding(f"{text}: the stride is 0 where the repeat is 1", n.name, axis.name)
@@ -373,10 +379,11 @@ def loads_and_stores_connect(g: Graph) -> Iterator[Finding]:
     """Load goes from GM to UB, Store from UB to GM; Data and Output are in GM, all others in UB."""
     nodes = g.by_name()
     for n in g.nodes:
-        if n.op in ("Load", "Store") and len(n.inputs) != 1:
+        most = 2 if n.op == "Load" else 1
+        if n.op in ("Load", "Store") and not 1 <= len(n.inputs) <= most:
             yield Finding(f"{n.op} has {len(n.inputs)} inputs, not 1", n.name)
         if isinstance(g, HintGraph):
-            if n.op == "Load" and any(nodes[i].op not in _MEMORY for i in n.inputs):
+            if n.op == "Load" and any(nodes[i].op not in _MEMORY for i in n.inputs[:1]):
                 yield Finding("Load reads what is not in GM", n.name)
             continue
         in_gm = n.op in (*_MEMORY, "Store")
@@ -386,7 +393,7 @@ def loads_and_stores_connect(g: Graph) -> Iterator[Finding]:
             mem = nodes[i].y.mem
             if mem is None or n.op in ("Output", "Workspace"):
                 continue
-            want = Hardware.GM if n.op == "Load" else Hardware.UB
+            want = Hardware.GM if n.op == "Load" and i == n.inputs[0] else Hardware.UB
             # A tensor of one element may be read from GM as a scalar.
             scalar = n.op != "Store" and not nodes[i].y.varies()
             if mem.hardware is not want and not scalar:
@@ -498,35 +505,48 @@ def ub_is_the_sum_of_buffers(g: Graph) -> Iterator[Finding]:
 
 
 def buffers_are_not_shared_in_time(g: Graph) -> Iterator[Finding]:
-    """Tensors in one ``buf`` live one after another.
+    """Tensors in one ``buf``, and those that take over the buffer of a Load's queue, live one after another.
 
     A tensor lives from its node to the last node that uses it; one made before the loop lives to
-    the end.  An op may write over its operand where its call allows it.  A tmp buffer lives during
-    its call, with the operands and the result of the call.
+    the end.  An op may write over its operand where its call allows it, and over the accumulator
+    that it joins, which lives until then.  A tmp buffer lives during its call, with the operands and
+    the result of the call.
     """
     if not isinstance(g, ImplGraph):
         return
     last = {n.name: i for i, n in enumerate(g.nodes)}
     for i, n in enumerate(g.nodes):
-        last.update((name, i) for name in n.inputs)
-    lives: dict[int, list[tuple[int, int, Node]]] = {}
+        last.update((name, i) for name in (*n.inputs, *_joined(n)))
+    lives: dict[str, list[tuple[int, int, Node]]] = {}
+    hosts = {str(n.attrs["over"]) for n in g.nodes if n.attrs.get("over")}
     for i, n in enumerate(g.nodes):
         end = len(g.nodes) if n.loop_axis is None else last[n.name]
-        if n.y.buf is not None:
-            for start, other_end, other in lives.get(n.y.buf, ()):
+        place = "" if n.y.buf is None else f"buf {n.y.buf}"
+        if n.name in hosts or n.attrs.get("over"):
+            place = f"the queue of {n.attrs.get('over', n.name)}"
+        if place:
+            for start, other_end, other in lives.get(place, ()):
                 if i < other_end or (i == other_end and not _may_overwrite(n, other)):
-                    text = f"{other.name} lives in buf {n.y.buf} from {start} to {other_end}"
+                    text = f"{other.name} lives in {place} from {start} to {other_end}"
                     yield Finding(f"{text}; this node writes there at {i}", n.name)
-            lives.setdefault(n.y.buf, []).append((i, end, n))
+            lives.setdefault(place, []).append((i, end, n))
     for i, n in enumerate(g.nodes):
         for t in n.tmp_buffers:
-            for start, end, other in lives.get(t.id, ()):
+            for start, end, other in lives.get(f"buf {t.id}", ()):
                 if start <= i <= end:
                     yield Finding(f"tmp buffer {t.id} holds {other.name} at that time", n.name)
 
 
+def _joined(n: Node) -> tuple[str, ...]:
+    """The initial value of the accumulator that the node overwrites."""
+    name = n.attrs.get("joins")
+    return (str(name),) if name else ()
+
+
 def _may_overwrite(n: Node, operand: Node) -> bool:
     row = find(n.op)
+    if operand.name in _joined(n):
+        return True
     if row is None or operand.name not in n.inputs:
         return False
     return bool(row.calls) and all(c.inplace for c in row.calls.values())

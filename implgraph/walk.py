@@ -23,10 +23,12 @@ from autofuse.implgraph.iteration_space import (
 from autofuse.implgraph.normalise import (
     BROADCAST,
     CONCAT,
+    GATHER,
     INPUT,
     IOTA,
     OP,
     REDUCE,
+    SCAN,
     SLICE,
     TRANSPOSE,
     Program,
@@ -41,13 +43,14 @@ __all__ = [
     "SUM",
     "BlockedError",
     "Inst",
+    "Places",
     "Start",
     "StraddleError",
     "Walk",
 ]
 
 #: Further kinds of instances: a compile-time scalar, a store, the load of a workspace, the sum of two index lines.
-SCALAR, STORE, RELOAD, SUM = range(8, 12)
+SCALAR, STORE, RELOAD, SUM = range(10, 14)
 
 
 class BlockedError(Exception):
@@ -69,6 +72,25 @@ class StraddleError(Exception):
         self.at = at
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the elements of a Gather are in GM, in elements of the tensor ``source``.
+
+    Attributes:
+        source: an input, or a tensor that is in a workspace.
+        offset: of the first element of the tensor.
+        parts: axes and stride of every dimension but the one that is indexed.
+        stride: from one element of the indexed dimension to the next.
+        extent: elements of that dimension.
+    """
+
+    source: int
+    offset: Expr
+    parts: tuple[tuple[Axes, Expr], ...]
+    stride: Expr
+    extent: Expr
+
+
 @dataclass(slots=True)
 class Inst:
     """A step for one choice of axes.  ``tensor`` is an index; -1 for scalars.  ``line`` is an Iota's start and step."""
@@ -82,6 +104,7 @@ class Inst:
     output: int = -1
     origin: str = ""
     line: tuple[Expr, Expr] = (ZERO, ONE)
+    places: Places | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +237,11 @@ class Walk:
                 ] or inst.operands
             elif inst.kind == OP:
                 self._expand_op(inst, axes)
+            elif inst.kind == SCAN:
+                inst.operands = [self._scanned(inst.tensor, axes)]
             elif inst.kind == REDUCE:
+                if self.space.scanned is not None:
+                    raise BlockedError(inst.tensor)
                 step = self.program.steps[inst.tensor]
                 source = source_of_reduce(self.space, step, axes)
                 inst.operands = [self._demand(step.uses[0].tensor, source)]
@@ -265,9 +292,9 @@ class Walk:
         while True:
             key = (tensor, axes)
             found = self._keys.get(key)
+            step = self.program.steps[tensor]
             if found is not None:
                 return found
-            step = self.program.steps[tensor]
             if tensor in self.cuts and not make:
                 n = self._keys[key] = self._new(Inst(RELOAD, tensor, axes, origin=step.origin))
                 return n
@@ -277,6 +304,9 @@ class Walk:
                 tensor, axes = self._moved(step, tensor, axes)
             elif step.kind == IOTA:
                 n = self._keys[key] = self._iota(tensor, step, axes)
+                return n
+            elif step.kind == GATHER:
+                n = self._keys[key] = self._gather(tensor, step, axes)
                 return n
             elif step.kind != BROADCAST:
                 n = self._keys[key] = self._new(Inst(step.kind, tensor, axes, origin=step.origin))
@@ -371,9 +401,57 @@ class Walk:
             inside = end not in (low, high) and at_least(end, low) and at_least(high, end)
             cut = _elements_before(offset, stride, end) if inside else None
             if cut is not None:
+                if self.space.scanned is not None and set(base) & set(
+                    self.space.resolve(self.space.scanned[0])
+                ):
+                    raise BlockedError(tensor)  # a running sum has no pieces
                 raise StraddleError(tensor, base, cut)
             begin = end
         raise BlockedError(tensor)
+
+    def _scanned(self, tensor: int, axes: Axes) -> int:
+        """What a running sum adds up.  All sums of a group run along the same axes, in one direction.
+
+        Raises:
+            BlockedError: the group has others, or reductions, or takes a part of the sums.
+        """
+        step = self.program.steps[tensor]
+        assert step.node is not None
+        parts = parts_of(self.space, axes, step.tensor.shape)
+        along = parts[step.numbers[0]]
+        have = self.space.scanned
+        mine = (along, bool(step.node.attrs.get("reverse", False)))
+        same = have is None or (self.space.resolve(have[0]), have[1]) == mine
+        if self.space.has_windows(along) or self.space.reduced is not None or not same:
+            raise BlockedError(tensor)
+        self.space.scanned = mine
+        return self._demand(step.uses[0].tensor, self.space.resolve(axes))
+
+    def _gather(self, tensor: int, step: Step, axes: Axes) -> int:
+        """Elements that are read from GM at places that another tensor of the group says.
+
+        Raises:
+            BlockedError: what is indexed is not in GM as the op sees it.
+        """
+        data, index = step.uses
+        (axis,) = step.numbers
+        given = self.program.steps[data.tensor]
+        strides, offset = contiguous_strides(data.shape), ZERO
+        if data.tensor not in self.cuts:
+            t = given.tensor
+            if given.kind != INPUT or (t.strides is not None and t.shape != data.shape):
+                raise BlockedError(data.tensor)
+            strides = strides if t.strides is None else t.strides
+            offset = ZERO if t.offset is None else t.offset
+        parts = parts_of(self.space, axes, step.tensor.shape)
+        after = axis + len(index.shape)
+        direct = [*zip(parts[:axis], strides[:axis], strict=True)]
+        direct += zip(parts[after:], strides[axis + 1 :], strict=True)
+        places = Places(data.tensor, offset, tuple(direct), strides[axis], data.shape[axis])
+        n = self._new(Inst(GATHER, tensor, axes, origin=step.origin, places=places))
+        at: Axes = tuple(a for part in parts[axis:after] for a in part)
+        self.insts[n].operands = [self._demand(index.tensor, self.space.resolve(at))]
+        return n
 
     def _iota(self, tensor: int, step: Step, axes: Axes) -> int:
         """A line of numbers: one Iota per axis, added up; a scalar where it varies along none."""
@@ -394,20 +472,29 @@ class Walk:
             n = self._new(line)
             begin = ZERO
             if made is not None:
-                known = self.insts[made].axes
-                n = self._new(Inst(SUM, tensor, (*known, a), [made, n], origin=step.origin))
+                both = (*self.insts[made].axes, a)
+                lines = [
+                    self._new(Inst(BROADCAST, tensor, both, [x], origin=step.origin))
+                    for x in (made, n)
+                ]
+                n = self._new(Inst(SUM, tensor, both, lines, origin=step.origin))
             made = n
         assert made is not None
         return made
 
     # results ----------------------------------------------------------------------------------
 
-    def loads(self) -> Iterator[tuple[int, Inst]]:
-        """(input index, instance) of every load of an input."""
+    def loads(self) -> Iterator[tuple[int, int, Axes | None]]:
+        """(input index, tensor, axes) of every load of an input; without axes where a tensor says which elements."""
         for inst in self.insts:
             if inst.kind == INPUT:
-                yield self.program.steps[inst.tensor].index, inst
+                yield self.program.steps[inst.tensor].index, inst.tensor, inst.axes
+            elif inst.places is not None and inst.places.source not in self.cuts:
+                source = inst.places.source
+                yield self.program.steps[source].index, source, None
 
     def reloads(self) -> set[int]:
         """The tensors that are read from workspaces."""
-        return {i.tensor for i in self.insts if i.kind == RELOAD}
+        found = {i.tensor for i in self.insts if i.kind == RELOAD}
+        given = {i.places.source for i in self.insts if i.places is not None}
+        return found | (given & set(self.cuts))

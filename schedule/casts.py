@@ -63,6 +63,8 @@ def convert(s: CastSink, x: str, to: DType, mode: str) -> str | None:
         return _to_unsigned(s, x, to, mode)
     if have.name in ("uint16", "uint32"):
         return _from_unsigned(s, x, have, to)
+    if have.name == "uint64":
+        return _from_long(s, x, to)
     return _by_route(s, x, have, to, mode)
 
 
@@ -161,8 +163,7 @@ def _to_unsigned(s: CastSink, x: str, to: DType, mode: str) -> str | None:
         return _low_half(s, inside, UINT16)
     positive = s.emit("Maxs", (single, s.constant(0.0, SINGLE)))
     if to.name == "uint64":
-        long = s.cast_node(positive, INT64, "TRUNC")
-        return s.emit("Reinterpret", (long,), dtype=to)
+        return _to_long(s, positive, to)
     # The upper half of the range: less 2^31, and the top bit afterwards.
     above = s.emit("GreaterEqual", (positive, s.constant(2.0**31, SINGLE)))
     less = s.emit("Adds", (positive, s.constant(-(2.0**31), SINGLE)))
@@ -170,6 +171,39 @@ def _to_unsigned(s: CastSink, x: str, to: DType, mode: str) -> str | None:
     word = s.cast_node(small, INT32, "TRUNC")
     top = s.emit("IntAdds", (word, s.constant(-(1 << 31), INT32)), dtype=INT32)
     return s.emit("Reinterpret", (s.emit("Select", (above, top, word)),), dtype=to)
+
+
+def _to_long(s: CastSink, positive: str, to: DType) -> str:
+    """From a float32 that is not negative to uint64, through int64: the top bit of the upper half on its own."""
+    above = s.emit("GreaterEqual", (positive, s.constant(2.0**63, SINGLE)))
+    less = s.emit("Adds", (positive, s.constant(-(2.0**63), SINGLE)))
+    small = s.emit("Select", (above, less, positive))
+    long = s.cast_node(small, INT64, "TRUNC")
+    high = s.emit("High", (long,))
+    top = s.emit("IntAdds", (high, s.constant(-(1 << 31), INT32)), dtype=INT32)
+    words = (s.emit("Low", (long,)), s.emit("Select", (above, top, high)))
+    return s.emit("Join", words, {"dtype": to.name}, to)
+
+
+def _from_long(s: CastSink, x: str, to: DType) -> str | None:
+    """From uint64 to a float: the upper half of the range as half the number, whose last bit keeps what was lost."""
+
+    def shift(op: str, word: str, n: int) -> str:
+        return s.emit(op, (word, s.constant(n, INT32 if op == "Shl" else UINT32)), dtype=INT32)
+
+    low, high = s.emit("Low", (x,)), s.emit("High", (x,))
+    last = shift("Shr", shift("Shl", low, 31), 31)
+    half = s.emit("BitOr", (shift("Shr", low, 1), shift("Shl", high, 31)), dtype=INT32)
+    half = s.emit("BitOr", (half, last), dtype=INT32)
+    above = s.emit("Less", (high, s.constant(0, INT32)))
+    words = (
+        s.emit("Select", (above, half, low)),
+        s.emit("Select", (above, shift("Shr", high, 1), high)),
+    )
+    single = s.cast_node(s.emit("Join", words, {"dtype": "int64"}, INT64), SINGLE, "")
+    double = s.emit("Muls", (single, s.constant(2.0, SINGLE)))
+    total = s.emit("Select", (above, double, single))
+    return total if to is SINGLE else convert(s, total, to, "")
 
 
 def _from_unsigned(s: CastSink, x: str, have: DType, to: DType) -> str | None:

@@ -18,6 +18,7 @@ from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import ONE, ZERO
 from autofuse.implgraph.graph import Attr, HintGraph, Node, TensorView
+from autofuse.implgraph.iteration_space import contiguous_strides
 from autofuse.implgraph.lowering import in_place_pairs
 from autofuse.implgraph.op_rules import ROUNDING
 from autofuse.implgraph.ops import OpDef, lookup
@@ -160,6 +161,8 @@ class _Rewriter:
             out = self._broadcast(xs[0], n.y)
         elif n.op in REDUCES:
             out = self._reduce(n, xs[0])
+        elif n.op == "Scan":
+            out = self._scan(n, xs[0])
         elif n.op == "Iota":
             out = self._iota(n)
         else:
@@ -223,8 +226,13 @@ class _Rewriter:
 
     def _view(self, xs: Sequence[str], dtype: DType) -> TensorView:
         """The view of an element-wise result: that of the operand that varies, else of the first."""
-        best = next((x for x in xs if not self._is_one(x)), xs[0])
-        return replace(self.nodes[best].y, dtype=dtype, offset=ZERO)
+        best = self.nodes[next((x for x in xs if not self._is_one(x)), xs[0])]
+        y = best.y
+        if best.op == "Load" and len(best.inputs) > 1:
+            # Its strides say where the elements come from.
+            inner = iter(contiguous_strides([r for r in y.repeats if r != 1]))
+            y = replace(y, strides=tuple(ZERO if r == 1 else next(inner) for r in y.repeats))
+        return replace(y, dtype=dtype, offset=ZERO)
 
     # calls ------------------------------------------------------------------------------------
     def _call(self, row: OpDef, xs: list[str], attrs: dict[str, Any], dtype: DType | None) -> str:
@@ -328,6 +336,16 @@ class _Rewriter:
             words = [self._broadcast(self.emit(w, (x,)), view) for w in ("Low", "High")]
             return self.emit("Join", words, {"dtype": d.name}, d)
         return self._node("Broadcast", (x,), {}, replace(view, dtype=d))
+
+    def _scan(self, n: Node, x: str) -> str:
+        """Running sums of a tensor that varies along all axes of the result."""
+        x = self._spread(x, n.y) if self._is_one(x) else x
+        have, call = self.dtype_of(x), lookup(n.op).calls[self.arch]
+        if have.name not in call.dtypes and have.name not in call.as_type:
+            raise self._unavailable(
+                f"CumSum on {have}", "insert a Cast to float32 or int32 before it"
+            )
+        return self._node(n.op, (x,), n.attrs, replace(n.y, dtype=have, offset=ZERO))
 
     def _iota(self, n: Node) -> str:
         """Numbers along an axis, in a type that the chip counts in."""

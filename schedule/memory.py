@@ -5,6 +5,10 @@ of the loop.  An accumulator has the buffer of its initial value.  Loads live in
 queues, a load that goes straight to a store in a TQueBind; everything else, and all that is made before the loop, in
 TBufs that are used again as soon as their tensor is dead.  A result takes over the buffer of an operand that dies with
 it where the call allows that.
+
+Where UB is tight, loads and results share as well: the buffer of a load that is dead when a result of the same loop is
+made becomes that of the result, and holds other tensors in between.  Its queue is a TQueBind that goes from the load to
+the vector calls, and from these to the store.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.placement import Placed
 from autofuse.schedule.reduce_steps import reduce_tmp
 from autofuse.schedule.rejection import TemplateRejectedError
+from autofuse.schedule.scan import SCAN, scan_tmp
 from autofuse.targets import TargetSpec
 
 __all__ = ["MemoryPlan", "buffer_title", "plan_memory"]
@@ -65,22 +70,25 @@ class _Slot:
         self.free_at = until
 
 
-def plan_memory(placed: Placed, target: TargetSpec, buf_num: int) -> MemoryPlan:
+def plan_memory(
+    placed: Placed, target: TargetSpec, buf_num: int, *, share: bool = False
+) -> MemoryPlan:
     """Give every UB tensor of a template its memory.
 
     Args:
         placed: the nodes on the split axes.
         target: queue and buffer limits.
         buf_num: buffers per queue, 2 or 1.
+        share: results take over the buffers of loads.
 
     Raises:
         TemplateRejectedError: the chip's limits on queue buffers or on buffers in all are exceeded.
     """
-    return _Planner(placed, target, buf_num).run()
+    return _Planner(placed, target, buf_num, share=share).run()
 
 
 class _Planner:
-    def __init__(self, placed: Placed, target: TargetSpec, buf_num: int) -> None:
+    def __init__(self, placed: Placed, target: TargetSpec, buf_num: int, *, share: bool) -> None:
         self.placed = placed
         self.target = target
         self.buf_num = buf_num
@@ -96,8 +104,14 @@ class _Planner:
         if buf_num == 1:
             self._relieve_queues()
         self.granule = self._granule_tensors()
+        #: Load -> the result that takes over its buffer.
+        self.heirs = self._heirs() if share else {}
+        self.over = {r.name: load for load, r in self.heirs.items()}
+        self.room -= len(self.heirs)
         self.mem: dict[str, tuple[Mem, Queue | None, int | None]] = {}
         self.tmp: dict[str, tuple[TmpBuffer, ...]] = {}
+        #: What the buffer of a Load with an heir holds.
+        self.holder: dict[str, Node] = {}
 
     def _loads(self) -> list[Node]:
         return [n for n in self.looped if n.op == "Load"]
@@ -120,7 +134,8 @@ class _Planner:
                     use = ends[loop[n.name]] if inner else self.position[n.name]
                     self.last[x] = max(self.last[x], use)
             if n.attrs.get("joins"):
-                self.last[n.name] = ends[loop[n.name]]
+                for x in (n.name, str(n.attrs["joins"])):
+                    self.last[x] = max(self.last[x], ends[loop[n.name]])
         for n in self.placed.hoisted:
             self.last[n.name] = end
         self.stored = {x for n in self.looped if n.op == "Store" for x in n.inputs}
@@ -162,6 +177,45 @@ class _Planner:
         self.looped = out
         self._index()
 
+    # sharing ----------------------------------------------------------------------------------
+    def _heirs(self) -> dict[str, Node]:
+        """Loads that are dead when a result that is stored is made, in the same loop and of the same size and type."""
+        found: dict[str, Node] = {}
+        loads = [n for n in self._loads() if n.name not in self.stored]
+        for r in (n for n in self.looped if n.name in self.stored and n.op != "Load"):
+            for load in loads:
+                if load.name not in found and self._is_like(load, r) and self._ends_at(load, r):
+                    found[load.name] = r
+                    break
+        return found
+
+    def _is_like(self, n: Node, other: Node) -> bool:
+        """Whether two tensors are made in one loop and have one size and type."""
+        same = (n.loop_axis, n.loop_pass, n.y.dtype) == (
+            other.loop_axis,
+            other.loop_pass,
+            other.y.dtype,
+        )
+        return same and self._nbytes(n) == self._nbytes(other)
+
+    def _ends_at(self, n: Node, heir: Node) -> bool:
+        """Whether ``n`` is dead when ``heir`` is made, or is an operand that its call may overwrite."""
+        end, at = self.last[n.name], self.position[heir.name]
+        call = lookup(heir.op).calls.get(self.target.arch)
+        over = call is not None and call.inplace and n.name in heir.inputs
+        return end < at or (end == at and over and n.y.vectorized_axis == heir.y.vectorized_axis)
+
+    def _guest(self, n: Node, now: int) -> str | None:
+        """The Load whose buffer ``n`` may have until its heir is made."""
+        for load, heir in self.heirs.items():
+            holder = self.holder.get(load)
+            if holder is None or self.position[heir.name] < now:
+                continue
+            fits = self._is_like(n, heir) and self._ends_at(n, heir)
+            if fits and self._ends_at(holder, n):
+                return load
+        return None
+
     # sizes ------------------------------------------------------------------------------------
     def _granule_tensors(self) -> frozenset[str]:
         """Tensors that meet a call which rounds its length up to 256 bytes."""
@@ -183,6 +237,8 @@ class _Planner:
             return align_up(call.tmp(elements, n.y.dtype), BLOCK)
         if n.op == "Broadcast":
             return self._broadcast_tmp(n)
+        if n.op == SCAN:
+            return align_up(scan_tmp(n, self.layout), BLOCK)
         if n.op in REDUCES:
             return align_up(reduce_tmp(n, self._source(n), self.layout), BLOCK)
         return None
@@ -203,6 +259,7 @@ class _Planner:
         vecin: list[_Slot] = []
         vecout: list[_Slot] = []
         copies: list[_Slot] = []
+        shared: list[_Slot] = []
         bufs: list[_Slot] = []
         for number, n in enumerate(self.nodes):
             i = self.position[n.name]
@@ -217,6 +274,14 @@ class _Planner:
                 bufs.append(slot)
                 slot.hold(name, nbytes, until)
                 self._keep(n, slot, position, None)
+            elif name in self.heirs:
+                slot = _Slot(len(shared), nbytes, (n.loop_axis, n.loop_pass))
+                shared.append(slot)
+                slot.hold(name, nbytes, until)
+                self._keep(n, slot, Position.VECOUT, 3)
+                self.holder[name] = n
+            elif name in self.over:
+                self._inherit(n, shared)
             elif n in self.straight:
                 slot = self._queue_slot(copies, self.copy_slots, nbytes, n, "stored loads")
                 slot.hold(name, nbytes, until)
@@ -230,14 +295,25 @@ class _Planner:
                 slot.hold(name, nbytes, until)
                 self._keep(n, slot, Position.VECOUT, 1)
             elif n.attrs.get("joins"):
-                slot = next(s for s in bufs if s.id == self.mem[n.inputs[0]][2])
+                slot = next(s for s in bufs if s.id == self.mem[str(n.attrs["joins"])][2])
                 slot.hold(name, nbytes, until)
                 self._keep(n, slot, Position.VECCALC, None)
+            elif not self._takeover(n, i, nbytes, bufs) and self._guest(n, i):
+                self.over[name] = str(self._guest(n, i))
+                self._inherit(n, shared)
             else:
                 slot = self._takeover(n, i, nbytes, bufs) or _free_slot(bufs, nbytes, i)
                 slot.hold(name, nbytes, until)
                 self._keep(n, slot, Position.VECCALC, None)
-        return self._finish(vecin, vecout, copies, bufs)
+        return self._finish(vecin, vecout, copies, shared, bufs)
+
+    def _inherit(self, n: Node, shared: list[_Slot]) -> None:
+        """The buffer of the Load that is over becomes that of ``n``."""
+        load = self.over[n.name]
+        slot = next(s for s in shared if load in s.tensors)
+        slot.hold(n.name, self._nbytes(n), self.last[n.name])
+        self._keep(n, slot, Position.VECOUT, 3)
+        self.holder[load] = n
 
     def _keep(self, n: Node, slot: _Slot, position: Position, queue: int | None) -> None:
         if queue is None:
@@ -295,7 +371,12 @@ class _Planner:
             self.tmp[n.name] = (TmpBuffer(slot.id, nbytes),)
 
     def _finish(
-        self, vecin: list[_Slot], vecout: list[_Slot], copies: list[_Slot], bufs: list[_Slot]
+        self,
+        vecin: list[_Slot],
+        vecout: list[_Slot],
+        copies: list[_Slot],
+        shared: list[_Slot],
+        bufs: list[_Slot],
     ) -> MemoryPlan:
         """Number the queues through, check the limits, build the graph's nodes."""
         plans: list[BufferPlan] = []
@@ -303,6 +384,7 @@ class _Planner:
         for kind, slots, position in (
             (0, vecin, Position.VECIN),
             (2, copies, Position.VECOUT),
+            (3, shared, Position.VECOUT),
             (1, vecout, Position.VECOUT),
         ):
             for s in slots:
@@ -317,7 +399,7 @@ class _Planner:
                         self.buf_num,
                         s.nbytes,
                         names,
-                        copy=kind == 2,
+                        copy=kind in (2, 3),
                     )
                 )
         for s in bufs:
@@ -346,6 +428,8 @@ class _Planner:
             que = replace(que, id=number)
             mem = replace(mem, reuse_id=number)
         y = replace(n.y, mem=mem, que=que, buf=buf)
+        if n.name in self.over:
+            n = replace(n, attrs={**n.attrs, "over": self.over[n.name]})
         return replace(n, y=y, tmp_buffers=self.tmp.get(n.name, ()))
 
 

@@ -106,9 +106,8 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
             continue
         varies = set(n.y.varies()) & moving
         still = hoist and not uniform_group and n.op != "Store" and n.name not in stored
-        still = still and (
-            not varies if n.op in ("Load", "Iota") else all(i in fixed for i in inputs)
-        )
+        still = still and all(i in fixed for i in inputs)
+        still = still and not (varies and n.op in ("Load", "Iota"))
         node = replace(
             n,
             inputs=inputs,

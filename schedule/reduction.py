@@ -5,19 +5,25 @@ around it, everything else once before both.  A reduction over the axes of the r
 to the neutral value before the loop, joined with the partial result of every iteration.  What needs the result comes
 behind the loop; if it goes through the reduced axes again, it does so in a further loop (a *pass*), for which loads and
 what is computed from them are repeated.
+
+A reduction that needs the result of an earlier one does not have to wait for the next pass where
+``implgraph/online.py`` has a rule for it: then what lies between the two runs in the loop as well, with what the
+earlier one has come to so far (its *running* copies), and the accumulator is corrected whenever that has moved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import Expr, align_up
-from autofuse.implgraph.graph import Api, Node, TensorView
+from autofuse.implgraph.expr import Expr, align_up, product
+from autofuse.implgraph.graph import Api, Attr, AxisType, Node, TensorView
+from autofuse.implgraph.online import Centre, Online, online_reductions
 from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.reduce_rows import REDUCES, neutral
+from autofuse.implgraph.reduce_rows import JOIN, REDUCES, neutral
 from autofuse.schedule.broadcast import broadcast_runs, broadcast_steps
+from autofuse.schedule.casts import rounding
 from autofuse.schedule.ends import is_sink, is_source
 from autofuse.schedule.layout import Layout
 from autofuse.schedule.placement import (
@@ -36,8 +42,8 @@ __all__ = ["place_reduction"]
 
 #: Levels: before the loops, in the loop over tiles, in a reduce loop.
 ONCE, TILE, LOOP = range(3)
-#: What joins two partial results.
-JOIN = {"ReduceSum": "Add", "ReduceMax": "Maximum", "ReduceMin": "Minimum", "ReduceProd": "Mul"}
+#: The number below all others: a centre before the first element, and where there are none but -inf.
+LOWEST = {"float32": -float.fromhex("0x1.fffffep127"), "float16": -65504.0}
 _VECTOR = Api("Compute", "elewise", "Vector")
 
 
@@ -53,6 +59,14 @@ def place_reduction(g: GroupInput, choice: Choice) -> Placed:
     if sum(n.op == "Load" for n in placed.hoisted) > MAX_RESIDENT:
         placed = _Placer(g, split, hoist=False).run()
     return placed
+
+
+@dataclass(frozen=True, slots=True)
+class _Moving:
+    """A centre in the loop in which it moves: nodes that hold its move, and what makes a row without a centre NaN."""
+
+    move: str
+    lost: Node | None
 
 
 class _Placer:
@@ -71,6 +85,15 @@ class _Placer:
         self.stage: dict[str, int] = {}
         self.made: dict[str, Node] = {}
         self.taken: set[str] = set()
+        count = product(g.size(a) for a in g.reduced)
+        #: Reductions that could follow earlier ones, and those that do.
+        self.rules = online_reductions(g.nodes, frozenset(g.reduced), count)
+        self.follows: dict[str, Online] = {}
+        #: What joins the result of an iteration, by reduction.
+        self.joins: dict[str, Node] = {}
+        self.moving: dict[Centre, _Moving] = {}
+        #: What only running copies need of the loop over tiles.
+        self.idle: set[str] = set()
         self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
         self.dense = self._dense_axes()
         self.layout = Layout(split, self._pitches())
@@ -129,15 +152,16 @@ class _Placer:
     def _classify(self) -> None:
         """Level and stage of every node."""
         blocked, looped = self.split.blocked, self.split.looped
+        # The last tile of an axis that is cut is shorter: what has its length does so for one tile only.
+        cut = {a.id for a in self.g.axes if a.type is AxisType.TILE_IN}
         moves: dict[str, frozenset[int]] = {}
         for n in self.g.nodes:
-            own = frozenset(n.y.varies()) & (blocked | looped)
+            varies = frozenset(n.y.varies())
+            own = varies & (blocked | looped)
             inputs = frozenset[int]().union(*(moves[i] for i in n.inputs))
             if n.op in STRUCTURAL:
                 move: frozenset[int] = frozenset()
-            elif n.op in ("Load", "Iota"):
-                move = own
-            elif n.op == "Store":
+            elif n.op in ("Load", "Iota") or n.op == "Store":
                 move = own | inputs
             elif n.op in REDUCES:
                 move = inputs - frozenset(self.g.reduced)
@@ -146,18 +170,33 @@ class _Placer:
             moves[n.name] = move
             level = LOOP if move & looped else TILE if move & blocked else ONCE
             joins = n.op in REDUCES and bool(looped)
-            if n.op == "Store" or joins or not self.hoist:
+            if n.op == "Store" or joins or not self.hoist or varies & cut:
                 level = max(level, TILE)
             # A reduction of equal numbers does not change from tile to tile, but is joined in the loop over them.
             level = max([level, *(min(self.level[i], TILE) for i in n.inputs)])
             self.level[n.name] = level
             stage = max((self.stage[i] for i in n.inputs), default=0)
             if joins:
+                stage = self._join_pass(n, stage)
                 self.joined[n.name] = stage
                 stage += 1
             self.stage[n.name] = stage
         self._delay_overwrites()
         self._delay_tiles()
+
+    def _join_pass(self, n: Node, stage: int) -> int:
+        """The pass in which a reduction is joined: that of its centres, if it can follow them."""
+        rule = self.rules.get(n.name)
+        if rule is None:
+            return stage
+        passes = {self.joined.get(c.reduction, stage) for c in rule.centres}
+        early = {c.reduction for c in rule.centres}
+        beside = {x for name in (*rule.path, n.name) for x in self.by_name[name].inputs}
+        ready = max((self.stage[x] for x in beside - rule.path - early), default=0)
+        if len(passes) > 1 or max(*passes, ready) >= stage:
+            return stage
+        self.follows[n.name] = rule
+        return passes.pop()
 
     def _delay_overwrites(self) -> None:
         """A Store that overwrites an input waits for the last pass that reads it."""
@@ -215,28 +254,37 @@ class _Placer:
                 continue
             wanted: list[int] = []
             for u in self.users[n.name]:
+                if u.name in self.idle:
+                    continue
                 if self.level[u.name] == TILE and u.name not in self.joined:
                     wanted.append(self.stage[u.name])
-                wanted += [p for p, names in slices.items() if u.name in names]
+                # In an earlier pass it has a running copy.
+                own = self.stage[n.name]
+                wanted += [p for p, names in slices.items() if u.name in names and p >= own]
             if wanted:
                 self.stage[n.name] = max(self.stage[n.name], min(wanted))
+            else:
+                self.idle.add(n.name)
+        for n in reversed(self.nodes):
+            users = self.users[n.name]
+            if self.level[n.name] == ONCE and users and self.idle.issuperset(u.name for u in users):
+                self.idle.add(n.name)
 
     # making nodes -----------------------------------------------------------------------------
     def run(self) -> Placed:
         self._classify()
-        hoisted = self._emit([n for n in self.nodes if self.level[n.name] == ONCE], ONCE, 0)
+        once = [n for n in self.nodes if self.level[n.name] == ONCE and n.name not in self.idle]
+        hoisted = self._emit(once, ONCE, 0)
         inside: list[Node] = []
         for p in self._passes():
             ready = [
-                n for n in self.nodes if self.level[n.name] == TILE and n.name not in self.joined
+                n
+                for n in self.nodes
+                if self.level[n.name] == TILE and n.name not in {*self.joined, *self.idle}
             ]
             inside += self._emit([n for n in ready if self.stage[n.name] == p], TILE, p)
-            names = self._slice(p)
-            if names:
-                for n in self.nodes:
-                    if self.joined.get(n.name) == p:
-                        inside.append(self._initial(n))
-                inside += self._emit([n for n in self.nodes if n.name in names], LOOP, p)
+            if self._slice(p):
+                inside += self._pass(p)
         outputs = [
             replace(n, inputs=tuple(self.made[i].name for i in n.inputs))
             for n in self.g.nodes
@@ -250,6 +298,33 @@ class _Placer:
             tuple(inside),
             tuple(outputs),
         )
+
+    def _pass(self, number: int) -> list[Node]:
+        """One reduce loop, behind the initial values of what it joins."""
+        joined = [n for n in self.nodes if self.joined.get(n.name) == number]
+        followers = [n for n in joined if n.name in self.follows]
+        rules = [self.follows[n.name] for n in followers]
+        centres = {c.value: c for rule in rules for c in rule.centres}
+        running = {x for rule in rules for x in rule.path if self.level[x] == TILE}
+        names = self._slice(number) | running
+        before = [self._initial(n) for n in joined]
+        inside: list[Node] = []
+        for n in (n for n in self.nodes if n.name in names):
+            if n.name in running:
+                inside += self._running(n, centres.get(n.name), number)
+            else:
+                inside += self._emit([n], LOOP, number)
+            if n.name in centres:
+                hidden = any(r.hides for r in rules if centres[n.name] in r.centres)
+                starts, steps = self._follow(centres[n.name], number, hidden=hidden)
+                before += starts
+                inside += steps
+        # Behind the loop, what is made of a centre is made anew; a maximum is what was joined.
+        for name in running:
+            del self.made[name]
+        for n in joined:
+            self.made[n.name] = self.joins[n.name]
+        return [*before, *inside, *(x for n in followers for x in self._finished(n))]
 
     def _emit(self, nodes: Iterable[Node], level: int, number: int) -> list[Node]:
         out: list[Node] = []
@@ -340,14 +415,14 @@ class _Placer:
         self.made[init.name] = init
         return init
 
-    def _scalar(self, name: str, like: TensorView, value: float | int) -> str:
+    def _scalar(self, name: str, like: TensorView, value: float | int | dict[str, Attr]) -> str:
         one: DType = like.dtype
         view = self.split.view(like)
         ones = tuple(Expr.of(1) for _ in view.axis)
         zeros = tuple(Expr.of(0) for _ in view.axis)
-        self.structural.append(
-            Node(name, "Scalar", (), TensorView(one, view.axis, ones, zeros), {"value": value})
-        )
+        attrs = value if isinstance(value, dict) else {"value": value}
+        y = TensorView(one, view.axis, ones, zeros)
+        self.structural.append(Node(name, "Scalar", (), y, attrs))
         return name
 
     def _join(self, n: Node, number: int) -> list[Node]:
@@ -357,7 +432,151 @@ class _Placer:
         steps = reduce_steps(part, source, self.layout, self._gone(), self.dense)
         init = self.made[f"{n.name}_acc"]
         last = steps[-1] if steps else source
-        join = replace(n, op=JOIN[n.op], inputs=(init.name, last.name), attrs={"joins": True})
+        rule = self.follows.get(n.name)
+        if rule is not None:
+            steps += self._corrected(n, rule, init, number)
+        have = init if rule is None else steps[-1]
+        join = replace(n, op=JOIN[n.op], inputs=(have.name, last.name), attrs={"joins": init.name})
         join = self._place(join, LOOP, number)
-        self.made[n.name] = join
+        self.made[n.name] = self.joins[n.name] = join
         return [*steps, join]
+
+    # centres that move ------------------------------------------------------------------------
+    def _running(self, n: Node, centre: Centre | None, number: int) -> list[Node]:
+        """A copy of a node behind the loop: for what the reductions have come to so far."""
+        out: list[Node] = []
+        if centre is not None and centre.is_mean:
+            # The mean of the elements that were gone through: another number of them.
+            fill = self.by_name[centre.count]
+            count = self._count(self._new(f"{n.name}_count"), fill.y, "after")
+            if fill.op != "Scalar":
+                filled = replace(fill, name=self._new(f"{fill.name}_running"), inputs=(count,))
+                out.append(self._place(filled, LOOP, number))
+                count = filled.name
+                self.made[count] = out[-1]
+            inputs = tuple(count if x == centre.count else x for x in n.inputs)
+            n = replace(n, inputs=inputs)
+        name = f"{n.name}_running"
+        while name in self.by_name:
+            name += "_"
+        copy = self._plain(replace(n, name=name), LOOP, number)
+        self.made[n.name] = copy[-1] if copy else self._source(n.inputs[0])
+        return [*out, *copy]
+
+    def _follow(
+        self, centre: Centre, number: int, *, hidden: bool
+    ) -> tuple[list[Node], list[Node]]:
+        """How far a centre has moved in this iteration: initial values, and what runs behind it.
+
+        A maximum of nothing but -inf is no number to subtract; the lowest one does as well, and leaves a sum of 0.
+        What the sum of such a row has to be, NaN, is what the centre less itself is: where the results would not be NaN
+        anyway (``hidden``), it is added behind the loop.
+        """
+        value = self.by_name[centre.value]
+        now = self._source(centre.value)
+        y, stem = value.y, centre.value
+        steps: list[Node] = []
+        starts: list[Node] = []
+        lost: Node | None = None
+        # The first move multiplies by 0, or is counted 0 times: what the sum starts with is 0 either way.
+        start = 0.0 if centre.is_mean else float("-inf")
+        if not centre.is_mean:
+            if hidden:
+                starts.append(self._start(value, "lost", 0.0))
+                lost = self._step(value, f"{stem}_nan", "Sub", (now, now), number, starts[-1])
+                steps.append(lost)
+            low = self._scalar(self._new(f"{stem}_lowest"), y, LOWEST[y.dtype.name])
+            steps.append(self._step(value, f"{stem}_centre", "Maxs", (now, low), number))
+            now = steps[-1]
+            self.made[centre.value] = now
+        before = self._start(value, "before", start)
+        starts.append(before)
+        steps.append(self._step(value, f"{stem}_move", "Sub", (before, now), number))
+        self.moving[centre] = _Moving(steps[-1].name, lost)
+        steps.append(self._step(value, f"{stem}_kept", "UbCopy", (now,), number, before))
+        return starts, steps
+
+    def _corrected(self, n: Node, rule: Online, init: Node, number: int) -> list[Node]:
+        """The accumulator of a sum about centres that have moved, without what this iteration adds."""
+        out: list[Node] = []
+
+        def step(
+            what: str, op: str, inputs: tuple[Node | str, ...], dtype: DType, like: Node = n
+        ) -> Node:
+            source = replace(like, y=replace(n.y, dtype=dtype))
+            out.append(self._step(source, what, op, inputs, number))
+            return out[-1]
+
+        def through(x: Node | str, names: Iterable[str]) -> Node | str:
+            for name in names:
+                like = self.by_name[name]
+                inputs = (x, *like.inputs[1:])
+                x = step(f"{name}_move", like.op, inputs, like.y.dtype, like)
+            return x
+
+        moves: list[Node | str] = []
+        for k, (centre, names) in enumerate(zip(rule.centres, rule.moves, strict=True)):
+            same = (centre, names) == (rule.centres[0], rule.moves[0])
+            moves.append(moves[0] if k and same else through(self.moving[centre].move, names))
+        if rule.scales:
+            step(f"{n.name}_scaled", "Mul", (init, moves[0]), n.y.dtype)
+            return out
+        # The count goes first: in the first iteration it is 0, and the square of the move might be too large.
+        count = self._count(self._new(f"{n.name}_count"), n.y, "before")
+        dtype = self.by_name[n.inputs[0]].y.dtype
+        weighted = step(f"{n.name}_weighted", "Muls", (moves[0], count), dtype)
+        moved = through(step(f"{n.name}_squared", "Mul", (weighted, moves[1]), dtype), rule.after)
+        step(f"{n.name}_shifted", "Add", (init, moved), n.y.dtype)
+        return out
+
+    def _finished(self, n: Node) -> list[Node]:
+        """What is made of the accumulator behind the loop: NaN, where a row has a centre that is no number."""
+        rule = self.follows[n.name]
+        lost = self.moving[rule.centres[0]].lost
+        if lost is None or not rule.hides:
+            return []
+        out: list[Node] = []
+        have = lost.y.dtype
+        if have != n.y.dtype:
+            attrs: dict[str, Attr] = {"round": rounding(have, n.y.dtype)}
+            wide = replace(n, name=self._new(f"{lost.name}_wide"), op="Cast", attrs=attrs)
+            lost = self._place(replace(wide, inputs=(lost.name,)), TILE, 0)
+            out.append(lost)
+        made = replace(n, name=self._new(f"{n.name}_sum"), op="Add", attrs={})
+        made = self._place(replace(made, inputs=(self.joins[n.name].name, lost.name)), TILE, 0)
+        self.made[n.name] = made
+        return [*out, made]
+
+    def _start(self, like: Node, what: str, value: float) -> Node:
+        """An accumulator that is not a reduction's, with its initial value."""
+        name = self._new(f"{like.name}_{what}")
+        scalar = self._scalar(self._new(f"{name}_start"), like.y, value)
+        init = replace(like, name=name, op="Duplicate", inputs=(scalar,), attrs={})
+        return self._place(init, TILE, 0)
+
+    def _step(
+        self,
+        like: Node,
+        name: str,
+        op: str,
+        inputs: tuple[Node | str, ...],
+        number: int,
+        into: Node | None = None,
+    ) -> Node:
+        """A call in the loop on as many elements as ``like`` has; ``into``: the accumulator that it overwrites."""
+        operands = tuple(x if isinstance(x, str) else x.name for x in inputs)
+        attrs: dict[str, Attr] = {} if into is None else {"joins": into.name}
+        attrs |= like.attrs if op == like.op else {}
+        node = replace(like, name=self._new(name), op=op, inputs=operands, attrs=attrs)
+        return self._place(node, LOOP, number)
+
+    def _count(self, name: str, like: TensorView, when: str) -> str:
+        """A Scalar: how many elements were gone through before this iteration, or after it."""
+        return self._scalar(name, like, {"count": when})
+
+    def _new(self, name: str) -> str:
+        """A name that no node has."""
+        while name in self.taken or name in self.by_name:
+            name += "_"
+        self.taken.add(name)
+        return name

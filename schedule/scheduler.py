@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import bounds, const, product
+from autofuse.implgraph.expr import ONE, bounds, const, product
+from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.graph import (
     AllocType,
     BufferPlan,
@@ -33,7 +34,8 @@ from autofuse.schedule.rank import modelled_cycles, smallest_tile
 from autofuse.schedule.reduction import place_reduction
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.result import Group, Rejected, ScheduleResult
-from autofuse.schedule.templates import general, reduce, row, transpose
+from autofuse.schedule.scan import SCAN, place_scan, scanned_axes
+from autofuse.schedule.templates import general, reduce, row, scan, transpose
 from autofuse.schedule.tiling_axes import Choice, GroupInput
 from autofuse.schedule.transposition import (
     copy_limits,
@@ -45,7 +47,7 @@ from autofuse.schedule.transposition import (
 from autofuse.schedule.workspace import place_workspaces
 from autofuse.targets import TargetSpec
 
-__all__ = ["schedule"]
+__all__ = ["schedule", "schedule_all"]
 
 #: Templates kept per group when all sizes are known, and for a kernel of symbolic sizes.
 MAX_STATIC, MAX_SYMBOLIC = 2, 5
@@ -53,12 +55,44 @@ MAX_STATIC, MAX_SYMBOLIC = 2, 5
 MAX_KEYS = 16
 
 
-def schedule(hint: HintGraph, target: TargetSpec) -> tuple[ScheduleResult, ...]:
+def schedule_all(hints: Sequence[HintGraph], target: TargetSpec) -> tuple[ScheduleResult, ...]:
+    """One result per form of a graph; the host chooses among them for the sizes of a call.
+
+    Args:
+        hints: canonical graphs.  All but the first one may be dropped, with the reasons among what was rejected.
+        target: the chip.
+
+    Raises:
+        AutofuseError: as :func:`schedule`, for the first form.
+    """
+    (first,) = schedule(hints[0], target)
+    others: list[ScheduleResult] = []
+    rejected = list(first.rejected)
+    for form in hints[1:]:
+        found, why = _other(form, target, 1 + len(others))
+        others += found
+        rejected += why
+    return (replace(first, rejected=tuple(rejected)), *others)
+
+
+def _other(
+    form: HintGraph, target: TargetSpec, number: int
+) -> tuple[tuple[ScheduleResult, ...], list[Rejected]]:
+    """The result of a form that is not needed; or why there is none."""
+    try:
+        return schedule(form, target, result=number), []
+    except AutofuseError as e:
+        d = e.diagnostics[0]
+        return (), [Rejected(0, f"form {number}", d.message, d.code)]
+
+
+def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[ScheduleResult, ...]:
     """All ways to realise ``hint`` that are worth a branch in the kernel; at present one result.
 
     Args:
         hint: a canonical graph.
         target: the chip.
+        result: the number of the result.
 
     Raises:
         AutofuseError: AF3001 an op is not available, AF3002/AF3003/AF3004 no template fits (the notes name each
@@ -78,7 +112,7 @@ def schedule(hint: HintGraph, target: TargetSpec) -> tuple[ScheduleResult, ...]:
         order = next(n.y.axis for n in legal if n.op == "Store")
         g = GroupInput(
             hint.name,
-            0,
+            result,
             index,
             hint.symbols,
             hint.axes,
@@ -92,12 +126,15 @@ def schedule(hint: HintGraph, target: TargetSpec) -> tuple[ScheduleResult, ...]:
         impls, dropped = _schedule_group(g, keep, next_tensor)
         rejected += dropped
         out.append(Group(index, impls, sync_before=index in late))
-    return (ScheduleResult(0, hint, tuple(out), tuple(rejected)),)
+    return (ScheduleResult(result, hint, tuple(out), tuple(rejected)),)
 
 
 def _reduced_axes(nodes: Sequence[Node], order: Sequence[int]) -> tuple[int, ...]:
-    """The axes that the reductions of a group reduce, in order."""
+    """The axes that the reductions of a group reduce, or its running sums run along, in order."""
     named = {n.name: n for n in nodes}
+    for n in nodes:
+        if n.op == SCAN:
+            return tuple(a for a in order if a in scanned_axes(n))
     gone = {
         a
         for n in nodes
@@ -180,8 +217,10 @@ def _schedule_group(
 
 def _tries(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     """What the template families propose."""
+    if g.scans:
+        return scan.choices(g)
     if g.reduced:
-        return reduce.choices(g) + transpose.reduce_choices(g)
+        return reduce.choices(g) + reduce.block_choices(g) + transpose.reduce_choices(g)
     tries = [(g, c) for c in general.choices(g) + row.choices(g)]
     packed = row.packed_choice(g)
     tries += [] if packed is None else [packed]
@@ -204,13 +243,19 @@ def _always_legal(built: Sequence[tuple[float, int, ImplGraph]]) -> ImplGraph | 
     for _, _, impl in built:
         if impl.template == "general" and not impl.suffix:
             return impl
-        if (
-            impl.template == reduce.LOOP
-            and not impl.tiling.conditions
-            and impl.tiling.row_elements == 1
-        ):
+        if impl.template in (reduce.LOOP, scan.LOOP) and _takes_every_size(impl.tiling):
             return impl
     return None
+
+
+def _takes_every_size(spec: TilingSpec) -> bool:
+    """Whether the smallest tile fits UB and a DMA command whatever the sizes are."""
+    if spec.conditions or spec.row_elements == 1:
+        return not spec.conditions
+    if not (spec.extent * spec.outer * spec.reduce_outer).symbols():
+        return False  # nothing else is asked for
+    limited = spec.tile_max is not None and not spec.tile_max.is_const
+    return not limited and spec.ub.symbols() <= {spec.tile_size}
 
 
 def _title(g: GroupInput, c: Choice) -> str:
@@ -218,25 +263,63 @@ def _title(g: GroupInput, c: Choice) -> str:
     return f"{c.template}{'_' + c.suffix if c.suffix else ''} (tile {tiled})"
 
 
+#: Buffers of a queue, and whether results take over those of loads: what is tried, in this order.  Where tiles can be
+#: made smaller instead, sharing would save no pass over GM.
+_BUFFERING = ((2, False), (1, False))
+_BUFFERING_OF_ROWS = ((2, False), (2, True), (1, False), (1, True))
+
+
 def _realise(g: GroupInput, choice: Choice, next_tensor: int) -> ImplGraph:
-    """One template with its memory plan; single buffers where two of each do not fit.
+    """One template with its memory plan: where two buffers of each queue do not fit, fewer.
+
+    In a tile that holds whole rows, results take over the buffers of loads before single buffers are tried.
 
     Raises:
         TemplateRejectedError: with the reason.
     """
-    placed = place_reduction(g, choice) if g.reduced else place(g, choice)
+    placing = place_scan if g.scans else place_reduction if g.reduced else place
+    placed = placing(g, choice)
     if not g.target.has_datacopypad:
         _check_block_copies(g, placed)
-    try:
-        return _planned(g, choice, placed, next_tensor, buf_num=2)
-    except TemplateRejectedError:
-        return _planned(g, choice, placed, next_tensor, buf_num=1)
+    last = TemplateRejectedError("nothing was tried")
+    tries = _BUFFERING_OF_ROWS if choice.all_load else _BUFFERING
+    for buf_num, share in ((1, True),) if choice.tight else tries:
+        try:
+            impl = _planned(g, choice, placed, next_tensor, buf_num, share=share)
+            return _for_long_rows(g, choice, placed, next_tensor, impl) if choice.tight else impl
+        except TemplateRejectedError as why:  # noqa: PERF203
+            last = why
+    raise last
+
+
+def _for_long_rows(
+    g: GroupInput, choice: Choice, placed: Placed, next_tensor: int, impl: ImplGraph
+) -> ImplGraph:
+    """The template, for sizes for which it would not fit with two buffers for each queue.
+
+    Raises:
+        TemplateRejectedError: there are no such sizes.
+    """
+    spec = _planned(g, choice, placed, next_tensor, 2, share=False).tiling
+    used = spec.ub.substitute({spec.tile_size: const(spec.granule)})
+    ranges = {s.name: (s.min, s.max) for s in g.symbols}
+    if bounds(used, ranges)[1] <= spec.ub_limit:
+        raise TemplateRejectedError("two buffers for each queue fit, whatever the sizes are")
+    long = Condition(used, at_least=spec.ub_limit + 1)
+    conditions = (*impl.tiling.conditions, long)
+    return replace(impl, tiling=replace(impl.tiling, conditions=conditions))
 
 
 def _planned(
-    g: GroupInput, choice: Choice, placed: Placed, next_tensor: int, buf_num: int
+    g: GroupInput,
+    choice: Choice,
+    placed: Placed,
+    next_tensor: int,
+    buf_num: int,
+    *,
+    share: bool,
 ) -> ImplGraph:
-    plan = plan_memory(placed, g.target, buf_num)
+    plan = plan_memory(placed, g.target, buf_num, share=share)
     impl = _assemble(g, choice, placed, plan, next_tensor)
     _check_budget(impl)
     return impl
@@ -251,6 +334,10 @@ def _check_block_copies(g: GroupInput, placed: Placed) -> None:
         if n.op not in ("Load", "Store"):
             continue
         axes = n.y.vectorized_axis
+        if n.y.vectorized_strides[-1:] not in ((), (ONE,)):
+            raise TemplateRejectedError(
+                f"{g.target.name} has no DataCopyPad: {n.name} would be moved element by element"
+            )
         row = g.size(g.order[-1]) if axes and axes[-1] == placed.split.vector[-1] else const(1)
         elements = row.as_int()
         if elements is None or elements * n.y.dtype.itemsize % BLOCK:
@@ -319,13 +406,22 @@ def _conditions(g: GroupInput, placed: Placed) -> list[Condition]:
         TemplateRejectedError: a size that is known breaks a condition.
     """
     split, out = placed.split, list[Condition]()
+    # An index is brought inside its dimension, which takes one that is not empty.
+    extents = dict.fromkeys(
+        parse(str(n.attrs["extent"])) for n in g.nodes if len(n.inputs) > 1 and n.op == "Load"
+    )
+    out += [
+        Condition(e, at_least=1)
+        for e in extents
+        if bounds(e, {s.name: (s.min, s.max) for s in g.symbols})[0] < 1
+    ]
     if not g.reduced:
         return out
     ranges = {s.name: (s.min, s.max) for s in g.symbols}
     out += [
         Condition(split.sizes[a], at_least=1)
         for a in split.vector
-        if a in g.reduced and bounds(split.sizes[a], ranges)[0] < 1
+        if a in g.reduced and not g.scans and bounds(split.sizes[a], ranges)[0] < 1
     ]
     most = g.target.dma_block_count_max
     for n in (*placed.hoisted, *placed.looped):

@@ -32,7 +32,7 @@ class GroupInput:
         order: ids of the iteration space, outermost first.
         nodes: legal nodes in execution order, with the Data and Output nodes they touch.
         inputs: number of inputs of the kernel; tensor ids of the outputs follow them.
-        reduced: ids of the axes that the group's reductions reduce.
+        reduced: ids of the axes that the group's reductions reduce, or its running sums run along.
         outputs: number of outputs of the kernel; tensor ids of workspaces follow theirs.
     """
 
@@ -47,6 +47,11 @@ class GroupInput:
     inputs: int
     reduced: tuple[int, ...] = ()
     outputs: int = 0
+
+    @property
+    def scans(self) -> bool:
+        """Whether the group has running sums."""
+        return any(n.op == "Scan" for n in self.nodes)
 
     def size(self, axis: int) -> Expr:
         """Size of the axis with this id."""
@@ -64,6 +69,7 @@ class Choice:
         y_axis: the axis id in the function's name; None: the tiled axis.
         all_load: reduced axes outside the tiled one lie inside the tile as well, so that there is no reduce loop.
         all_padded: with ``padded``, the innermost axis of every tensor with several of them is padded.
+        tight: for sizes for which the template does not fit UB with two buffers for each queue.
     """
 
     template: str
@@ -74,6 +80,7 @@ class Choice:
     y_axis: int | None = None
     all_load: bool = False
     all_padded: bool = False
+    tight: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from autofuse.implgraph.expr import (
     CeilDiv,
     Expr,
     FloorDiv,
+    Func,
     Max,
     Min,
     align_up,
@@ -51,7 +52,7 @@ ROW_BYTES = 32
 _RATE = 32.0
 
 _VECTOR = Api("Compute", "elewise", "Vector")
-_HALF = BY_NAME["float16"]
+_HALF, _INT32 = BY_NAME["float16"], BY_NAME["int32"]
 
 
 def contiguous_axis(y: TensorView, axes: Iterable[int]) -> int | None:
@@ -78,9 +79,14 @@ def copied_by_elements(n: Node, users: Sequence[Node], layout: Layout) -> bool:
     )
 
 
-def by_elements(n: Node) -> Node:
-    """A Load or Store of which every element has 32 bytes of UB to itself."""
-    unit = BLOCK // n.y.dtype.itemsize
+def _moved_bytes(dtype: DType) -> int:
+    """Bytes of an element as it is transposed: 64 bits as two words."""
+    return min(dtype.itemsize, 4)
+
+
+def by_elements(n: Node, unit: int = 0) -> Node:
+    """A Load or Store of which every element has 32 bytes of UB to itself, or the room of ``unit`` elements."""
+    unit = unit or BLOCK // n.y.dtype.itemsize
     strides = tuple(s * unit for s in n.y.vectorized_strides)
     return replace(n, y=replace(n.y, vectorized_strides=strides))
 
@@ -134,16 +140,11 @@ def _raw_view(n: Node, layout: Layout) -> TensorView | None:
     k = contiguous_axis(y, reversed(axes))
     if not axes or k == axes[-1]:
         return None
-    unit = BLOCK // y.dtype.itemsize
-    if y.dtype.bits == 64:
-        raise TemplateRejectedError(
-            f"{n.name} is {y.dtype} and not contiguous in GM along the innermost axis of a tile: "
-            "no call of the chip transposes 64-bit elements in UB"
-        )
+    unit = BLOCK // _moved_bytes(y.dtype)
     if k is None:
-        return by_elements(n).y
+        return by_elements(n, unit).y
     after = axes[axes.index(k) + 1 :]
-    row = product(layout.extent(a) for a in after) * y.dtype.itemsize
+    row = product(layout.extent(a) for a in after) * _moved_bytes(y.dtype)
     if CeilDiv(row, const(BLOCK)) * BLOCK != row and not _is_last(after[-1], layout):
         raise TemplateRejectedError(
             f"rows of {row} bytes of {n.name} would be transposed to addresses that are no multiples of {BLOCK}"
@@ -160,7 +161,7 @@ def _is_last(axis: int, layout: Layout) -> bool:
 
 
 def _steps(like: Node, source: Node, name: str, y: TensorView) -> list[Node]:
-    """The transposition of ``source`` to the view ``y``; bytes go as halves, which hold each of them exactly."""
+    """The transposition of ``source`` to the view ``y``; bytes as halves, which hold each exactly, 64 bits as words."""
     dtype = y.dtype
 
     def step(op: str, name: str, x: Node, view: TensorView, to: DType, **attrs: str) -> Node:
@@ -170,6 +171,13 @@ def _steps(like: Node, source: Node, name: str, y: TensorView) -> list[Node]:
             like, name=name, op=op, inputs=(x.name,), y=view, axis=nest, attrs=attrs, api=_VECTOR
         )
 
+    if dtype.bits == 64:
+        low, high = (
+            step(op, f"{name}_{op.lower()}", source, source.y, _INT32) for op in ("Low", "High")
+        )
+        words = [step("UbTranspose", f"{w.name}_moved", w, y, _INT32) for w in (low, high)]
+        whole = step("Join", name, low, y, dtype, dtype=dtype.name)
+        return [low, high, *words, replace(whole, inputs=tuple(w.name for w in words))]
     if dtype.bits != 8:
         return [step("UbTranspose", name, source, y, dtype)]
     wide = step("Cast", f"{name}_half", source, source.y, _HALF, round="NONE")
@@ -200,7 +208,9 @@ def copy_limits(
 
 def rows_within(most: int, count: Expr) -> Expr:
     """How often ``count`` rows are at most ``most``; a size like s0 - 3 may be 0, and is not divided by then."""
-    return FloorDiv(most, Max(count, 1) if any(c < 0 for _, c in count.terms) else count)
+    rounded_down = any(isinstance(a, Func) and a.name in ("FloorDiv", "Mod") for a in count.atoms())
+    may_be_nothing = rounded_down or any(c < 0 for _, c in count.terms)
+    return FloorDiv(most, Max(count, 1) if may_be_nothing else count)
 
 
 def smaller(a: Expr | None, b: Expr | None) -> Expr | None:
@@ -213,12 +223,10 @@ def smaller(a: Expr | None, b: Expr | None) -> Expr | None:
 # costs ----------------------------------------------------------------------------------------
 def moves_rows(impl: ImplGraph) -> bool:
     """Whether a copy has a layout of its own: then the rows of all copies count."""
-    single = (
-        n.y.vectorized_strides[-1] != 1
-        for n in impl.nodes
-        if n.op in ("Load", "Store") and n.y.vectorized_axis
-    )
-    return any(single) or any(n.op == "UbTranspose" for n in impl.nodes)
+    copies = [n for n in impl.nodes if n.op in ("Load", "Store")]
+    single = any(n.y.vectorized_strides[-1:] not in ((), (ONE,)) for n in copies)
+    indexed = any(len(n.inputs) > 1 for n in copies)
+    return single or indexed or any(n.op == "UbTranspose" for n in impl.nodes)
 
 
 def copy_rows(n: Node, impl: ImplGraph, at: Mapping[str, int]) -> tuple[int, int]:
@@ -231,15 +239,19 @@ def copy_rows(n: Node, impl: ImplGraph, at: Mapping[str, int]) -> tuple[int, int
     dims: list[tuple[int, int, int]] = (
         [] if y.vectorized_strides[-1:] in ((), (ONE,)) else [(1, 1, 1)]
     )
+    commands = 1
     for a, s in reversed(list(zip(y.vectorized_axis, y.vectorized_strides, strict=True))):
         size, step, pitch = (e.evaluate(at) for e in (impl.axes[a].size, gm[a], s))
+        if gm[a] == 0:  # a place of its own for every index
+            commands *= size
+            continue
         if dims and (step, pitch) == (dims[0][1] * dims[0][0], dims[0][2] * dims[0][0]):
             dims[0] = (size * dims[0][0], *dims[0][1:])
         else:
             dims.insert(0, (size, step, pitch))
     far = len(dims) > 1 and dims[-2][1] < dims[-1][0]  # backwards: every row is a command
     sizes = [d[0] for d in dims]
-    return math.prod(sizes[:-1]), math.prod(sizes[: -1 if far else -2])
+    return commands * math.prod(sizes[:-1]), commands * math.prod(sizes[: -1 if far else -2])
 
 
 def transpose_cycles(source: Node, impl: ImplGraph, at: Mapping[str, int]) -> float:

@@ -43,10 +43,10 @@ def largest_tile(tiling: TilingSpec, sizes: Mapping[str, int]) -> tuple[int, int
 def template_rows(
     results: tuple[ScheduleResult, ...], symbols: Sequence[Symbol]
 ) -> list[dict[str, object]]:
-    """One row per tiling key and group."""
+    """One row per tiling key and group; sizes without hints are typical ones of the form that the template is in."""
     sizes = typical_sizes(symbols)
     return [
-        {"key": key, **_template(impl, sizes)}
+        {"key": key, **_template(impl, sizes | typical_sizes(impl.symbols))}
         for key, choice in enumerate(tiling_keys(results))
         for impl in choice
     ]
@@ -55,7 +55,8 @@ def template_rows(
 def _template(impl: ImplGraph, sizes: Mapping[str, int]) -> dict[str, object]:
     tiling = impl.tiling
     try:
-        found = largest_tile(tiling, sizes)
+        # Nothing at all, such as a rest where there is none, takes no tile.
+        found = (0, 0) if tiling.extent.evaluate(sizes) == 0 else largest_tile(tiling, sizes)
     except ExprError:
         found = None
     names = {a.id: a.name for a in impl.axes}
@@ -67,7 +68,7 @@ def _template(impl: ImplGraph, sizes: Mapping[str, int]) -> dict[str, object]:
         "tile": found[0] if found else None,
         "ub_bytes": found[1] if found else None,
         "ub_limit": tiling.ub_limit,
-        "conditions": [f"{c.value} is a multiple of {c.multiple_of}" for c in tiling.conditions],
+        "conditions": [c.text() for c in tiling.conditions],
     }
 
 

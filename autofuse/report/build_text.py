@@ -10,7 +10,7 @@ from rich.console import Console
 from autofuse.report.console import printable
 from autofuse.report.tables import bytes_text, number, table
 
-__all__ = ["print_build", "print_graph_summary"]
+__all__ = ["print_build", "print_graph_summary", "print_split"]
 
 
 def print_build(screen: Console, found: Mapping[str, Any]) -> None:
@@ -23,9 +23,39 @@ def print_build(screen: Console, found: Mapping[str, Any]) -> None:
     )
     if found["experimental"]:
         screen.print("this target is experimental: nothing was checked for it", style="yellow")
+    _print_templates(screen, found)
+    _print_files(screen, found)
+
+
+def print_split(screen: Console, found: Mapping[str, Any]) -> None:
+    """Where the graph was cut, every kernel with its templates, what passes between them, files, next command."""
+    parts = found["parts"]
+    took = sum(found["seconds"].values())
+    screen.print(
+        f"{found['name']} for {found['target']}: {len(parts)} kernels and a driver, {took:.2f} s",
+        style="bold",
+    )
+    if found["experimental"]:
+        screen.print("this target is experimental: nothing was checked for it", style="yellow")
+    cuts = [f"after node {n}" for n in found["cut_after"]]
+    for k, part in enumerate(parts):
+        makes = sum(p["maker"] == k for p in found["passed"])
+        screen.print(
+            printable(f"kernel {part['name']}, passes on {makes} tensors")
+            + (printable(f", cut {cuts[k]}") if k < len(cuts) else ""),
+            style="bold",
+        )
+        _print_templates(screen, part)
+    _print_files(screen, found)
+
+
+def _print_templates(screen: Console, found: Mapping[str, Any]) -> None:
     screen.print(template_table(found["templates"]))
     for r in found["rejected"]:
         screen.print(printable(f"not taken: {r['template']}: {r['reason']}"), style="dim")
+
+
+def _print_files(screen: Console, found: Mapping[str, Any]) -> None:
     written = found["written"]
     changes = ", ".join(f"{len(written[k])} {k}" for k in written if written[k])
     screen.print(f"files in {found['folder']}: {changes}", soft_wrap=True)

@@ -21,7 +21,7 @@ from autofuse.schedule.legalize import legalize
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import TargetSpec, load_target
 
-__all__ = ["support_page"]
+__all__ = ["NONE", "realised", "support_page"]
 
 #: One target per architecture; the chips of one architecture differ in sizes, not in calls.
 TARGETS = ("ascend910b1", "ascend310p")
@@ -82,12 +82,11 @@ def support_page() -> str:
 
 #: Differences from NumPy, and what is refused, that no single row could state.
 _DIFFERENCES = (
-    "- A float becomes an integer as on the chip: out of range saturates, NaN becomes 0. uint64 saturates at 2^63 - 1.",
-    "- int64 and uint64 are computed in pairs of 32-bit words, which wrap: sums, products, order, selection, casts.",
-    "  The chip has no other call on them but Cast, so divisions, shifts, powers, and uint64 to floats, are refused.",
+    "- A float becomes an integer as on the chip: out of range saturates, NaN becomes 0.",
+    "- int64 and uint64 are computed in pairs of 32-bit words, which wrap. A ReduceSum of them has at most 2^23",
+    "  addends along each dimension, or 2^27 in all, which the limits of symbols must say; a ReduceProd has at most",
+    "  64 factors, in known number.",
     "- Of subnormal float32 numbers the chip's documentation says nothing; the twin computes them.",
-    "- Igamma and Igammac are refused: their series has as many terms as the argument asks for, and a vector program",
-    "  has no loop that depends on data.",
     "- Degrees of polynomials must be constants. Frexp has one op per result.",
 )
 
@@ -96,7 +95,7 @@ def _table(rows: Sequence[OpDef], target: TargetSpec) -> list[str]:
     head = ["op", "what", "ulp", *(d.name for d in DTYPES)]
     out = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for row in rows:
-        cells = [_cell(row, d, target) for d in DTYPES]
+        cells = [realised(row, d, target) for d in DTYPES]
         ulp = f"{row.ulp:g}" + (f", {row.absolute:g}" if row.absolute else "")
         out.append("| " + " | ".join([row.name, _text(row.doc), ulp, *cells]) + " |")
     return out
@@ -106,7 +105,8 @@ def _text(cell: str) -> str:
     return cell.replace("|", "\\|")
 
 
-def _cell(row: OpDef, dtype: DType, target: TargetSpec) -> str:
+def realised(row: OpDef, dtype: DType, target: TargetSpec) -> str:
+    """How an op on fresh tensors of a dtype is realised: a word of the page, :data:`NONE` if it is not."""
     try:
         graph = _graph(row, dtype)
         hint = canonicalise(lower(graph))
@@ -146,11 +146,17 @@ def _graph(row: OpDef, dtype: DType) -> FusionGraph:
     kinds = [dtype] * min(row.arity[1], max(row.arity[0], 2 if row.name == "AddN" else 1))
     if row.name in _CONDITION:
         kinds[_CONDITION[row.name]] = BY_NAME["bool"]
+    if row.compute_type == "gather":
+        kinds[1] = BY_NAME["int32"]
     shapes = [(SHAPE[0], const(1)) if row.name == "Broadcast" else SHAPE for _ in kinds]
     inputs = [Tensor(f"x{i}", k, s) for i, (k, s) in enumerate(zip(kinds, shapes, strict=True))]
     attrs: dict[str, Any] = {}
     if row.name == "Cast":
         attrs["dtype"] = "float16" if dtype.name == "float32" else "float32"
+    if row.name == "BitCast":
+        attrs["dtype"] = next(
+            d.name for d in reversed(DTYPES) if d.bits == dtype.bits and d.kind != "b"
+        )
     if row.name in ("Broadcast", "Reshape"):
         attrs["shape"] = SHAPE if row.name == "Broadcast" else (SHAPE[0] * SHAPE[1],)
     attrs |= _MOVED.get(row.name, {})

@@ -13,8 +13,15 @@ from dataclasses import dataclass
 from autofuse.codegen.generate import generate
 from autofuse.implgraph.canonicalise import canonicalise
 from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.fusion import AttrValue, FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.expr import const, sym
+from autofuse.implgraph.fusion import (
+    AttrValue,
+    FusionGraph,
+    FusionNode,
+    GraphOutput,
+    Symbol,
+    Tensor,
+)
 from autofuse.implgraph.graph import ImplGraph, Node
 from autofuse.implgraph.infer import infer_node
 from autofuse.implgraph.lowering import lower
@@ -39,8 +46,9 @@ function, or is dropped with a reason that `autofuse build` prints.
 
 How one is chosen: of the ImplGraphs of a group, the two of the fewest modelled cycles are kept, and up to five where
 sizes are symbolic, among them the one that is legal for every size. A kernel has at most 16 combinations over all of
-its groups. The host function compares those whose conditions hold for the sizes of the call, by DMA commands and the
-bytes that they move, and picks tile lengths and cores as well.
+its groups, and as many of its second form, in which reductions are divided among the cores. The host function compares
+those whose conditions hold for the sizes of the call, by DMA commands and the bytes that they move, and picks tile
+lengths and cores as well.
 
 In the names, `T` counts tiles, `t` is the place in a tile, `B` is the core, `b` a step of one core: `z0Tb` counts the
 tiles of `z0` of one core. In the pictures, every box is a node of the ImplGraph. A double frame loads from GM or stores
@@ -55,14 +63,14 @@ class Family:
     Attributes:
         template: as in ``ImplGraph.template``.
         suffix: how ``ImplGraph.suffix`` starts.
-        inputs: shapes of the float32 inputs ``x``, ``y``, ...
+        inputs: shapes of the float32 inputs ``x``, ``y``, ...; a symbol as its name and largest value.
         nodes: op, inputs and attributes; results are ``t0``, ``t1``, ...
         text: when it is chosen, and its limits.
     """
 
     template: str
     suffix: str
-    inputs: Sequence[Sequence[int]]
+    inputs: Sequence[Sequence[int | tuple[str, int]]]
     nodes: Sequence[tuple[str, Sequence[str], Mapping[str, AttrValue]]]
     text: str
 
@@ -130,20 +138,53 @@ Not on chips without DataCopyPad (310P).""",
 A kept axis is cut into tiles, and everything that is reduced lies inside: GM is read once, also where the result of a
 reduction meets the data again, as in softmax and the norms.
 
-Chosen wherever one step of the tiled axis fits UB with all that is reduced into it. A softmax of float32 holds
-rows of about 11,000 elements.""",
+Chosen wherever one step of the tiled axis fits UB with all that is reduced into it. Where two buffers for each queue
+do not fit, the result takes over the buffer of what was loaded (`TQueBind`), then queues have one buffer: a softmax of
+float32 holds rows of about 7,600 elements with two buffers for loads and two for results, 15,000 with two that both
+share, and 22,000 with one.""",
+    ),
+    Family(
+        "reduce_all",
+        "tight",
+        [(("n", 4096), ("m", 1 << 20))],
+        [("Softmax", ["x"], {"axis": -1})],
+        """\
+`reduce_all` with single buffers, and results that take over those of loads. Where it is known at run time only how long
+rows are, it stands beside the one with two buffers for each queue, for rows that are too long for that.
+
+Chosen by the host for rows that do not fit `reduce_all`. Only where `reduce` would read the rows more than once.""",
     ),
     Family(
         "reduce",
         "",
-        [(96, 20000)],
+        [(96, 40000)],
         [("Softmax", ["x"], {"axis": -1})],
         """\
 What is reduced is gone through in a loop, with an accumulator in UB that starts with the neutral value. Data that meet
 a result of the reduction are read again in a further loop, a pass.
 
-Chosen where rows do not fit UB. With the innermost axis tiled it is legal for every size. Two reductions of which the
-second needs the first one cost two passes, and storing the rows a third: softmax reads its input three times.""",
+Chosen where rows do not fit UB. With the innermost axis tiled it is legal for every size.
+
+A reduction that needs the result of another one is made in the same pass where `implgraph/online.py` has a rule for it,
+with what the other one has come to so far (nodes that end in `_running`); whenever that moves (`_move`), the
+accumulator is corrected. There are two rules: a sum of exponentials below a maximum is multiplied, as in softmax, its
+logarithm and log-sum-exp; a sum of products about means is added to, as in variances, covariances, and the norms. So
+these read their input twice, or once if nothing of its shape is stored. The maximum, or mean, has to be that of the
+same data, and only multiples by positive constants, conversions to wider types and, beside an exponential, independent
+factors may stand in between. What no rule covers costs a pass for every reduction that waits for another one: distances
+from a mean, exponentials above a minimum, or means that are rounded to float16.""",
+    ),
+    Family(
+        "reduce",
+        "block_128",
+        [(1000, 5000)],
+        [("ReduceSum", ["x"], {"axes": (0,)})],
+        """\
+The same loop over rows, of which a tile has a block of 128 neighbours: a group of cores for every block of columns. The
+innermost axis is kept, and cut into tiles of a constant length; the last one is shorter.
+
+Tried where rows are kept that are longer than 192 elements, or of a length that is known at run time only. Blocks of
+128 elements are what the parts of a divided reduction are counted by (see below). Not on chips without DataCopyPad.""",
     ),
     Family(
         "transpose",
@@ -159,15 +200,52 @@ Tried for every group of which the copies are contiguous along different axes; w
 `reduce_all` with such tiles, and names that end in `cut_64` or `cut_32`. Elements of 64 bits cannot be transposed
 in UB: there the other families copy with strides, as far as these may.""",
     ),
+    Family(
+        "scan_all",
+        "",
+        [(256, 200)],
+        [("CumSum", ["x"], {"axis": 1})],
+        """\
+Groups with running sums: a tile holds everything that a sum runs over, and the tiled axis is another one. Along an
+outer axis rows are added up in steps of 1, 2, 4, ... rows; along the innermost one, rows are transposed first.
+
+Chosen where whole sums fit UB. All sums of a group run along the same axes in one direction; others, and reductions,
+are groups of their own.""",
+    ),
+    Family(
+        "scan",
+        "",
+        [(5, 100000)],
+        [("CumSum", ["x"], {"axis": 1})],
+        """\
+The axes of the sums are a loop of one core, with a *carry* in UB: what comes before the tile. Sums from the end go
+through the loop backwards. The tile is a part of the one sum, which is added up in 16 segments side by side; or, for an
+outer axis, a part of a row of which every element goes on with a sum of its own.
+
+Chosen where sums do not fit UB. With the innermost axis tiled it is legal for every size. The cores share what is not
+summed: one long sum runs on one core.""",
+    ),
 )
 
 _CUT = """\
 ## More than one core for one result
 
 The cores share what is kept. A sum over all of a large tensor would run on one core, so `implgraph/split_reductions.py`
-makes two reductions of it where sizes are known: partial results of many parts, shared by the cores, go through a
-workspace, and a second group reduces them behind a SyncAll. The order is fixed. Each of the two groups has one of the
-templates above.
+makes two phases of it. The reduced axis is divided into parts of equal length, and what is left over, fewer elements
+than there are parts, is a short part of its own. The first phase reduces the parts, shared by the cores; their results
+go through a workspace; behind a SyncAll the second phase reduces these, and joins the result of the short part. A part
+without elements has the neutral value. Each group has one of the templates above, so a sum of columns has a core for
+every part of every block of columns.
+
+How many parts: with `c` cores and `k` blocks of 128 kept elements, the number for which the busiest core has the fewest
+modelled cycles, among them those of the short part and of the second phase. That is about `c` where one element or one
+short row is kept, and 6 for the eight blocks of a row of 1024 on 48 cores.
+
+Where all sizes are known, it is decided when the kernel is made: two phases have to take at most two thirds of the
+modelled cycles of one, with 8000 cycles for the SyncAll (assumed). Where a size is a symbol, the kernel has both forms,
+with tiling keys of their own, and the host takes the one that costs less for the sizes of the call; a symbol without a
+hint counts as 1024 there if it says how much is kept. The order of a sum follows from the form, the templates and the
+tiles: the same call gives the same bits.
 
 The bytes that each family moves are counted in [verification.md](verification.md#traffic).
 """
@@ -176,17 +254,20 @@ The bytes that each family moves are counted in [verification.md](verification.m
 def _graph(family: Family) -> FusionGraph:
     f32 = BY_NAME["float32"]
     names = ("x", "y", "z")[: len(family.inputs)]
-    tensors = {
-        n: Tensor(n, f32, tuple(const(s) for s in shape))
-        for n, shape in zip(names, family.inputs, strict=True)
-    }
+    symbols: dict[str, Symbol] = {}
+    tensors: dict[str, Tensor] = {}
+    for x, given in zip(names, family.inputs, strict=True):
+        symbols |= {s[0]: Symbol(s[0], 1, s[1]) for s in given if isinstance(s, tuple)}
+        sizes = (sym(s[0]) if isinstance(s, tuple) else const(s) for s in given)
+        tensors[x] = Tensor(x, f32, tuple(sizes))
     nodes = []
     for i, (op, inputs, attrs) in enumerate(family.nodes):
         dtype, shape = infer_node(lookup(op), [tensors[x] for x in inputs], attrs)
         tensors[f"t{i}"] = Tensor(f"t{i}", dtype, shape)
         nodes.append(FusionNode(op.lower(), op, tuple(inputs), (f"t{i}",), attrs))
     last = f"t{len(nodes) - 1}"
-    return FusionGraph("g", (), names, tuple(nodes), (GraphOutput("out", last),), tensors)
+    outputs = (GraphOutput("out", last),)
+    return FusionGraph("g", tuple(symbols.values()), names, tuple(nodes), outputs, tensors)
 
 
 def _example(family: Family) -> tuple[ImplGraph, str]:
@@ -247,7 +328,7 @@ def _box(n: Node) -> str:
 # the loops -------------------------------------------------------------------------------------
 
 _LOOP = re.compile(r"\s*for \(int64_t (\w+) = 0; \w+ < (\w+); \w+\+\+\) \{")
-_CALL = re.compile(r"(?:autofuse::)?([A-Z]\w+(?:<[\w:]+>)?)\((.*)\)", re.S)
+_CALL = re.compile(r"(?:autofuse::)?([A-Z]\w+(?:<[\w:, ]+>)?)\((.*)\)", re.S)
 _TENSOR = re.compile(r"\b(\w+?)(?:_local)?\[")
 
 
@@ -293,7 +374,9 @@ def templates_page() -> str:
     parts = [_TEXT]
     for family in FAMILIES:
         impl, kernel = _example(family)
-        shapes = ", ".join("x".join(map(str, s)) for s in family.inputs)
+        shapes = ", ".join(
+            "x".join(d[0] if isinstance(d, tuple) else str(d) for d in s) for s in family.inputs
+        )
         ops = ", ".join(op for op, *_ in family.nodes)
         parts.append(f"## `{family.name}`\n\n{family.text}\n\nExample: {ops} on {shapes}.\n")
         parts.append(f"```mermaid\n{nodes_by_loop(impl)}\n```\n")

@@ -24,6 +24,8 @@ def print_run(screen: Console, found: Row) -> None:
     """One run: sizes, tiling key, cores, errors."""
     sizes = ", ".join(f"{k}={v}" for k, v in found["symbols"].items()) or "fixed sizes"
     where = f"tiling key {found['key']} of {found['keys']}, {found['block_dim']} cores"
+    if found["parts"] > 1:
+        where = f"{found['parts']} kernels, {where}"
     screen.print(f"{found['name']} on the CPU twin: {sizes}, {where}", style="bold")
     out = table("output", "dtype", "shape", *_ERRORS, "first wrong", "", right=_ERRORS)
     for r in found["outputs"]:
@@ -66,6 +68,8 @@ def _print_graph(screen: Console, r: Row) -> None:
     head.append(r["state"], style=_STYLES[r["state"]])
     if r["cases"]:
         keys = f"{r['keys']} tiling key{'s' if r['keys'] != 1 else ''}"
+        if r["parts"] > 1:
+            keys += f" of {r['parts']} kernels"
         head.append(f", {r['cases']} runs over {keys}, {r['seconds']:.1f} s", style="")
     screen.print(head)
     if r["shrunk"]:

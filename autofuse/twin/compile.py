@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -30,6 +31,7 @@ __all__ = [
     "TwinFiles",
     "command",
     "compile_kernel",
+    "compile_split",
     "toolchain",
     "twin_files",
 ]
@@ -37,6 +39,7 @@ __all__ = [
 FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-DAUTOFUSE_TWIN")
 CHECKED = "-DAUTOFUSE_TWIN_CHECKED"
 UNIT = "unit.cpp"
+OBJECT = "unit.o"
 _CODE = (".cpp", ".h", ".inc")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
@@ -181,44 +184,110 @@ def compile_kernel(
         ValueError: a name that may not become a path, or an unknown optimisation level.
     """
     _check(files, name, opt)
+    if not _sources(files):
+        raise ValueError("there is no .cpp file under device/ or host/")
     twin, cxx = twin_files(), toolchain()
+    texts = {**_code(files), UNIT: _unit(files)}
+    library = f"{name}.so"
+    cmd = command(library, cxx, twin, _flags(opt, checked))
+    key = _key(texts, cmd, cxx, twin)
+    if not cache:
+        path = cache_folder.root() / "kernels" / key
+        with cache_folder.lock(key):
+            shutil.rmtree(path, ignore_errors=True)
+    return _made(texts, cmd, key, library, name)
+
+
+def compile_split(
+    files: Mapping[str, str],
+    name: str,
+    parts: Mapping[str, tuple[Mapping[str, str], str]],
+    *,
+    opt: str = "-O1",
+) -> Path:
+    """Compile a graph that runs as several kernels into one shared library for the twin.
+
+    The driver and every kernel are one translation unit each, compiled side by side and kept in the cache by
+    themselves.
+
+    Args:
+        files: path inside the output folder -> text; of these, what lies under ``device/`` and ``host/`` is compiled.
+        name: name of the graph.
+        parts: for every kernel, by name, the files of its folder, and the text of its translation unit.
+        opt: as for :func:`compile_kernel`.
+
+    Returns:
+        The library, as :func:`compile_kernel`.
+
+    Raises:
+        AutofuseError: AF5001 no compiler, AF5002 the code does not compile.
+        ValueError: a name that may not become a path, or an unknown optimisation level.
+    """
+    twin, cxx = twin_files(), toolchain()
+    flags = tuple(f for f in _flags(opt, checked=False) if f != "-shared")
+    cmd = [*command(OBJECT, cxx, twin, (*flags, "-c"), link=False)]
+    units = {name: (files, _unit(files)), **parts}
+    jobs: list[tuple[str, dict[str, str], str]] = []
+    for unit, (own, text) in units.items():
+        _check(own, unit, opt)
+        texts = {**_code(own), UNIT: text}
+        jobs.append((unit, texts, _key(texts, cmd, cxx, twin)))
+    with ThreadPoolExecutor(max_workers=min(len(jobs), os.cpu_count() or 1)) as pool:
+        objects = list(pool.map(lambda j: _made(j[1], cmd, j[2], OBJECT, j[0]), jobs))
+    library = f"{name}.so"
+    link = [cxx.path, "-shared", "-o", library, *map(str, objects), *_libraries(twin)]
+    key = _key({}, [*link, *(j[2] for j in jobs)], cxx, twin)
+    return _made({}, link, key, library, name)
+
+
+def _made(texts: Mapping[str, str], cmd: Sequence[str], key: str, result: str, name: str) -> Path:
+    """What a compiler call makes of sources, from the cache if it is there."""
+
+    def make(folder: Path) -> None:
+        _write(texts, folder)
+        _run(list(cmd), folder, name)
+
+    try:
+        return cache_folder.entry("kernels", key, result, make) / result
+    except _CompilerFailedError as e:
+        raise _failure(e, texts, key, name) from None
+
+
+def _flags(opt: str, checked: bool) -> tuple[str, ...]:
     macros = (CHECKED,) if checked else ()
-    flags = (
+    return (
         *FLAGS,
         *macros,
         *(("-O0", "-g") if knobs.DEBUG.get() else (opt,)),
         *knobs.CXXFLAGS.get(),
     )
-    code = {p: text for p, text in files.items() if PurePosixPath(p).suffix in _CODE}
-    texts = {**code, UNIT: _unit(files)}
-    library = f"{name}.so"
-    cmd = command(library, cxx, twin, flags)
-    key = _key(texts, cmd, cxx, twin)
-
-    def make(folder: Path) -> None:
-        _write(texts, folder)
-        _run(cmd, folder, name)
-
-    if not cache:
-        path = cache_folder.root() / "kernels" / key
-        with cache_folder.lock(key):
-            shutil.rmtree(path, ignore_errors=True)
-    try:
-        return cache_folder.entry("kernels", key, library, make) / library
-    except _CompilerFailedError as e:
-        raise _failure(e, texts, key, name) from None
 
 
-def command(library: str, cxx: Toolchain, twin: TwinFiles, flags: Sequence[str]) -> list[str]:
+def _code(files: Mapping[str, str]) -> dict[str, str]:
+    """What a compiler may read of the files of a kernel; parts are kernels of their own."""
+    return {
+        p: text
+        for p, text in files.items()
+        if PurePosixPath(p).suffix in _CODE and not p.startswith("parts/")
+    }
+
+
+def command(
+    result: str, cxx: Toolchain, twin: TwinFiles, flags: Sequence[str], *, link: bool = True
+) -> list[str]:
     """The compiler call, to be executed in the folder of the sources."""
     includes = [
         f"-I{p}" for p in (Path(), Path("include"), Path("device"), Path("host"), *twin.include)
     ]
+    libraries = _libraries(twin) if link else []
+    return [cxx.path, *flags, *includes, "-o", result, UNIT, *libraries]
+
+
+def _libraries(twin: TwinFiles) -> list[str]:
     lib = twin.library
     # defs: a missing function of the twin is an error here and not at load time.
     # Bsymbolic: a kernel called `div` calls itself, not the function of the C library.
-    link = ["-Wl,-z,defs", "-Wl,-Bsymbolic", str(lib), f"-Wl,-rpath,{lib.parent}"]
-    return [cxx.path, *flags, *includes, "-o", library, UNIT, *link]
+    return ["-Wl,-z,defs", "-Wl,-Bsymbolic", str(lib), f"-Wl,-rpath,{lib.parent}"]
 
 
 def _check(files: Mapping[str, str], name: str, opt: str) -> None:
@@ -229,8 +298,6 @@ def _check(files: Mapping[str, str], name: str, opt: str) -> None:
     for path in files:
         if not all(_PART.fullmatch(p) for p in path.split("/")) or path == UNIT:
             raise ValueError(f"{path!r} is not a path inside the output folder")
-    if not _sources(files):
-        raise ValueError("there is no .cpp file under device/ or host/")
 
 
 def _sources(files: Mapping[str, str]) -> list[str]:

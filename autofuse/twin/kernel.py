@@ -150,11 +150,15 @@ class TwinKernel:
         if found:
             text = KernelText.of(self.path)
             raise AutofuseError(diagnostics_of(self.graph, text, found, sizes, key))
+        self._hand_back(outputs, inputs)
+        return Run(outputs, dict(sizes), tiling.key, tiling.block_dim, tiling.workspace)
+
+    def _hand_back(self, outputs: dict[str, Array], inputs: Mapping[str, Any]) -> None:
+        """Put in-out results into the arrays that were given."""
         for o in self.graph.outputs:
             if o.inout is not None and outputs[o.name] is not inputs[o.inout]:
                 _write_back(inputs[o.inout], outputs[o.name])
                 outputs[o.name] = inputs[o.inout]
-        return Run(outputs, dict(sizes), tiling.key, tiling.block_dim, tiling.workspace)
 
     # arguments --------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from autofuse.codegen.kernel_ir import (
     For,
     Free,
     GlobalDecl,
+    IndexRead,
     InitBuffer,
     KernelFn,
     Let,
@@ -136,6 +137,14 @@ def _ub_offset(s: Stmt) -> Iterator[tuple[str, Stmt | None]]:
         yield f"{_short(s)}: UB offset +{step}", replace(s, local_offset=s.local_offset + step)
 
 
+def _index(s: Stmt) -> Iterator[tuple[str, Stmt | None]]:
+    """Another index is read, or it is brought inside another dimension."""
+    if isinstance(s, IndexRead):
+        yield f"{s.name}: UB offset +1", replace(s, offset=s.offset + 1)
+        for by in (1, -1):
+            yield f"{s.name}: extent {by:+d}", replace(s, extent=s.extent + by)
+
+
 def _blocks(change: Callable[[DmaBlock, int], Iterator[tuple[str, DmaBlock]]]) -> _Edit:
     def edit(s: Stmt) -> Iterator[tuple[str, Stmt | None]]:
         if isinstance(s, DmaLet):
@@ -203,6 +212,7 @@ def _constant(s: Stmt) -> Iterator[tuple[str, Stmt | None]]:
         for i, a in enumerate(s.args):
             if isinstance(a, Number):
                 other = a.value + (-1 if a.value > 0 else 1) if math.isfinite(a.value) else 0
+                other = 0 if other == a.value else other
                 args = (*s.args[:i], Number(other, a.dtype), *s.args[i + 1 :])
                 yield f"{_short(s)}: {other} for {a.value}", replace(s, args=args)
 
@@ -263,6 +273,7 @@ CLASSES: dict[str, _Edit] = {
     "gm-base": _gm_base,
     "gm-offset": _gm_offset,
     "ub-offset": _ub_offset,
+    "index-read": _index,
     "dma-length": _blocks(_length),
     "dma-count": _blocks(_count),
     "dma-gap": _blocks(_gap),

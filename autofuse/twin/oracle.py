@@ -17,6 +17,10 @@ Reductions and what is composed of them have bounds of their own: :mod:`autofuse
 perturbation (Monte Carlo arithmetic) was not taken: two independent errors of opposite sign cancel
 in a sample of a few runs, and an element where that happens gets a bound of zero.
 
+A kernel may make a reduction that needs an earlier one with what that has come to so far, and correct it as that
+goes on (``implgraph/online.py``).  So what lies between two reductions counts as rounded even where it is exact, and
+so does the sum that it ends in: the mean of a part of a row may have more digits than that of the row.
+
 Where a small change of an operand flips a discontinuous result (comparison, floor, conversion to an
 integer) or makes a finite result infinite or NaN, the element is *ill-conditioned*: its tolerance
 is infinite, and it is counted.
@@ -34,6 +38,7 @@ from autofuse.implgraph.dtypes import DType, numpy_dtype
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Operand
 from autofuse.implgraph.infer import operand_dtypes
+from autofuse.implgraph.op_rules import with_source
 from autofuse.implgraph.ops import ANY, OpDef, lookup
 from autofuse.twin.reductions import composed, moved, reduced
 from autofuse.twin.rounding import (
@@ -94,9 +99,12 @@ def evaluate(
     """
     values = {name: Value(widen(np.asarray(inputs[name]))) for name in graph.inputs}
     last = _last_uses(graph)
+    between = _between_reductions(graph)
     with np.errstate(all="ignore"):
         for i, node in enumerate(graph.nodes):
-            result = _apply(node, graph, values, symbols)
+            result = _apply(node, graph, values, symbols, between)
+            if node.outputs[0] in between:
+                result = _rounded(result, graph.tensors[node.outputs[0]].dtype)
             for name in node.outputs:
                 values[name] = result
             for operand in (*node.inputs, *node.outputs):
@@ -105,6 +113,34 @@ def evaluate(
         return {
             o.name: _finish(values[o.tensor], graph.tensors[o.tensor].dtype) for o in graph.outputs
         }
+
+
+def _between_reductions(graph: FusionGraph) -> frozenset[str]:
+    """Tensors that are made of the result of a reduction, and that another reduction needs."""
+
+    def reduces(n: FusionNode) -> bool:
+        kind = lookup(n.op).compute_type
+        return kind == "reduce" or n.op == "ReduceMean"
+
+    late: set[str] = set()
+    for n in graph.nodes:
+        if reduces(n) or not late.isdisjoint(x for x in n.inputs if isinstance(x, str)):
+            late.update(n.outputs)
+    wanted: set[str] = set()
+    for n in reversed(graph.nodes):
+        if reduces(n) or not wanted.isdisjoint(n.outputs):
+            wanted.update(x for x in n.inputs if isinstance(x, str))
+    return frozenset(late & wanted)
+
+
+def _rounded(x: Value, dtype: DType) -> Value:
+    """The value with at least the error of one rounding, also where it is exact."""
+    if dtype.kind != "f":
+        return x
+    own = own_error(np.full(x.data.shape, np.nan), x.data, 0.5, dtype)
+    if own is None:  # no elements
+        return x
+    return Value(x.data, own if x.error is None else own + x.error)
 
 
 def _last_uses(graph: FusionGraph) -> dict[str, int]:
@@ -131,7 +167,11 @@ def _finish(v: Value, dtype: DType) -> Reference:
 
 
 def _apply(
-    node: FusionNode, graph: FusionGraph, values: Mapping[str, Value], symbols: Mapping[str, int]
+    node: FusionNode,
+    graph: FusionGraph,
+    values: Mapping[str, Value],
+    symbols: Mapping[str, int],
+    between: frozenset[str],
 ) -> Value:
     row = lookup(node.op)
     if row.reference is None:
@@ -145,7 +185,7 @@ def _apply(
     if row.compute_type in _MOVES:
         return moved(row, attrs, operands, tensor.dtype)
     if row.compute_type in ("reduce", "scan"):
-        return reduced(row, attrs, operands[0], tensor.dtype)
+        return reduced(row, attrs, operands[0], tensor.dtype, running=node.inputs[0] in between)
     if row.compute_type == "composite":
         return composed(row, attrs, operands[0], tensor.dtype)
     # A sum of many operands is made left to right, rounding each time.
@@ -155,7 +195,10 @@ def _apply(
             total = _compute(row, node.attrs, (total, x), tensor.dtype)
         result = total
     else:
-        result = _compute(row, node.attrs, operands, tensor.dtype)
+        first = node.inputs[0]
+        kind = graph.tensors[first].dtype.name if isinstance(first, str) else ""
+        given = with_source(node.attrs, row.attr_names(), kind)
+        result = _compute(row, given, operands, tensor.dtype)
     if result.data.shape != shape:
         result = _move(result, shape, "broadcast")
     return result

@@ -39,15 +39,38 @@ def moved(row: OpDef, attrs: Mapping[str, Any], operands: Sequence[Value], dtype
         return Value(data)
     fill = {**attrs, "value": 0.0} if "value" in attrs else attrs
     errors = [np.zeros_like(o.data) if o.error is None else o.error for o in operands]
+    unsure: Array | None = None
     if row.compute_type == "gather":
         errors[1] = operands[1].data
+        unsure = _other_places(row, attrs, operands)
     if dtype.kind != "b":
         errors = [e.astype(np.float64) if e.dtype.kind == "b" else e for e in errors]
-    return Value(data, np.asarray(row.reference(errors, fill)))
+    error = np.asarray(row.reference(errors, fill))
+    if unsure is not None:
+        error = np.where(unsure, True if dtype.kind == "b" else np.inf, error)
+    return Value(data, error)
 
 
-def reduced(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Value:
-    """ReduceSum, ReduceMax, ReduceMin, ReduceProd, CumSum."""
+def _other_places(row: OpDef, attrs: Mapping[str, Any], operands: Sequence[Value]) -> Array | None:
+    """Where an index may be another one, so that the element may be any."""
+    x, index = operands
+    if index.error is None:
+        return None
+    wrong = np.asarray(index.error > 0)
+    if row.name == "Gather":
+        axis = attrs["axis"] % x.data.ndim
+        after = x.data.ndim - axis - 1
+        wrong = wrong.reshape((1,) * axis + wrong.shape + (1,) * after)
+    return wrong
+
+
+def reduced(
+    row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType, *, running: bool = False
+) -> Value:
+    """ReduceSum, ReduceMax, ReduceMin, ReduceProd, CumSum.
+
+    ``running``: the operand is made of an earlier reduction, and may be corrected as that goes on.
+    """
     if row.name == "CumSum":
         return _running(row, attrs, x, dtype)
     axes = reduced_axes(attrs.get("axes", ()), x.data.ndim)
@@ -59,7 +82,7 @@ def reduced(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Val
     elif dtype.kind != "f":
         error = None if x.error is None else np.sum(x.error, axis=axes, keepdims=True)
     elif row.name == "ReduceSum":
-        error = _sum_error(x, axes, exact, data, dtype)
+        error = _sum_error(x, axes, exact, data, dtype, running=running)
     else:
         error = _product_error(x, axes, exact, data, dtype)
     if not attrs.get("keepdims", False):
@@ -78,13 +101,19 @@ def _depth(n: int) -> float:
 
 
 def _sum_error(
-    x: Value, axes: tuple[int, ...], exact: Array, data: Array, dtype: DType
+    x: Value,
+    axes: tuple[int, ...],
+    exact: Array,
+    data: Array,
+    dtype: DType,
+    *,
+    running: bool = False,
 ) -> Array | None:
     finite = np.where(np.isfinite(x.data), x.data, 0.0)
     size = np.abs(finite)
     total = size.sum(axis=axes, keepdims=True)
     error = _depth(_count(x.data, axes)) * UNIT * total
-    for scale in _SCALES:
+    for scale in () if running else _SCALES:
         whole = (finite * scale == np.rint(finite * scale)).all(axis=axes, keepdims=True)
         error[whole & (total * scale <= 2.0**24)] = 0.0
     # Partial sums beyond the largest number: their order decides.
@@ -140,19 +169,27 @@ def _extreme_error(op: str, x: Value, axes: tuple[int, ...], dtype: DType) -> Ar
 
 
 def _running(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Value:
-    """The bound of a sum of all elements, at every element."""
+    """The bound of the sum at every element: what is added up there is all that its roundings are of."""
     assert row.reference is not None
     exact = row.reference([x.data], attrs)
     data = round_result(exact, dtype)
     if dtype.kind != "f":
         return Value(data, None if x.error is None else row.reference([x.error], attrs))
     axis = reduced_axes((attrs["axis"],), x.data.ndim)
-    spread = Value(x.data, x.error)
-    whole = reduce_array("ReduceSum", x.data, axis, dtype)
-    error = _sum_error(spread, axis, whole, round_result(whole, dtype), dtype)
+    finite = np.where(np.isfinite(x.data), x.data, 0.0)
+    total = np.asarray(row.reference([np.abs(finite)], attrs))
+    error = np.asarray(_depth(_count(x.data, axis)) * UNIT * total)
+    for scale in _SCALES:
+        whole = (finite * scale == np.rint(finite * scale)).all(axis=axis, keepdims=True)
+        error[np.broadcast_to(whole, error.shape) & (total * scale <= 2.0**24)] = 0.0
+    # Partial sums beyond the largest number: their order decides.
+    error[total > largest(F32) * (1 - 2.0**-10)] = np.inf
+    if x.error is not None:
+        error = error + row.reference([x.error], attrs)
     own = own_error(exact, data, 0.5, dtype)
-    total = np.zeros(data.shape) if error is None else np.broadcast_to(error, data.shape)
-    return Value(data, total if own is None else total + own)
+    error = error if own is None else error + own
+    error[~np.isfinite(exact) & np.isfinite(error)] = 0.0
+    return Value(data, error if error.any() else None)
 
 
 # compositions ---------------------------------------------------------------------------------
@@ -185,6 +222,9 @@ def _truth(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Valu
     data = row.reference([x.data], attrs)
     if x.error is None:
         return Value(data)
+    if x.data.dtype != np.bool_:
+        x = Value(x.data != 0, np.asarray((x.error > 0) & (np.abs(x.data) <= x.error)))
+    assert x.error is not None
     least = row.reference([x.data & ~x.error], attrs)
     most = row.reference([x.data | x.error], attrs)
     return Value(data, np.asarray(least != most))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from autofuse.implgraph.expr import ExprError
 from autofuse.implgraph.fusion import FusionGraph, Symbol
+from autofuse.implgraph.infer import nonempty_sizes
 from autofuse.twin.oracle import shape_of
 
 __all__ = ["MAX_ELEMENTS", "largest_tensor", "shapes_for"]
@@ -27,7 +28,8 @@ def shapes_for(
     """Up to ``count`` bindings of the symbols; one empty binding for a graph without symbols.
 
     The first is the hints, then come the smallest sizes (0 where allowed), 1, and random mixes of
-    awkward sizes; the last is as large as ``max_elements`` per tensor allows.
+    awkward sizes; the last is as large as ``max_elements`` per tensor allows.  Sizes for which an
+    op has no result are left out.
 
     Args:
         graph: whose symbols.
@@ -94,15 +96,17 @@ def _awkward(s: Symbol, rng: random.Random) -> int:
 def _fit(graph: FusionGraph, sizes: dict[str, int], max_elements: int) -> dict[str, int] | None:
     """Lower the largest sizes until all tensors are small enough; None if they make no sense."""
     sizes = dict(sizes)
+    needed = [size for _, size in nonempty_sizes(graph)]
     low = {s.name: s.min for s in graph.symbols}
     try:
         while largest_tensor(graph, sizes) > max_elements:
             name = max(sizes, key=lambda n: (sizes[n] > low[n], sizes[n]))
             if sizes[name] <= low[name]:
-                return sizes
+                break
             # Keeps odd sizes odd; 1 halves to itself that way, so it goes down by one.
             half = sizes[name] // 2 | (sizes[name] & 1)
             sizes[name] = max(low[name], min(half, sizes[name] - 1))
+        empty = any(size.evaluate(sizes) < 1 for size in needed)
     except ExprError:
         return None
-    return sizes
+    return None if empty else sizes

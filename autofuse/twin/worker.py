@@ -329,6 +329,7 @@ def diagnostic_from_json(d: dict[str, Any]) -> Diagnostic:
         d.get("hint", ""),
         tuple(d.get("notes", ())),
         d.get("severity", "error"),
+        tuple(d.get("cut_after", ())),
     )
 
 

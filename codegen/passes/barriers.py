@@ -11,7 +11,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from autofuse.codegen.intrinsics import phases
-from autofuse.codegen.kernel_ir import Alloc, Barrier, Call, For, GetBuf, KernelFn, Stmt, Sync
+from autofuse.codegen.kernel_ir import (
+    Alias,
+    Alloc,
+    Barrier,
+    Call,
+    For,
+    GetBuf,
+    KernelFn,
+    Let,
+    Stmt,
+    Sync,
+)
+from autofuse.implgraph.expr import Expr, Func
 
 __all__ = ["InsertBarriers"]
 
@@ -37,6 +49,19 @@ class _Pending:
         self.writes.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """What the pass knows of a function.
+
+    Attributes:
+        of: what holds the bytes of a tensor, where that is not itself.
+        runs: numbers of iterations that are at least 1.
+    """
+
+    of: dict[str, str]
+    runs: set[str]
+
+
 @dataclass(frozen=True)
 class InsertBarriers:
     """Inserts the barriers, also between what stands before a loop, its iterations, and what follows it."""
@@ -45,12 +70,12 @@ class InsertBarriers:
 
     def __call__(self, fn: KernelFn) -> KernelFn:
         """The function with barriers."""
-        bufs = {s.local: s.buf for s in fn.body if isinstance(s, GetBuf)}
-        return replace(fn, body=self._block(fn.body, _Pending(), bufs))
+        places = _places(fn.body)
+        lets = {s.name: s.value for s in fn.body if isinstance(s, Let)}
+        runs = {name for name, value in lets.items() if _is_positive(value)}
+        return replace(fn, body=self._block(fn.body, _Pending(), _Places(places, runs)))
 
-    def _block(
-        self, body: tuple[Stmt, ...], pending: _Pending, bufs: dict[str, str]
-    ) -> tuple[Stmt, ...]:
+    def _block(self, body: tuple[Stmt, ...], pending: _Pending, bufs: _Places) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         for s in body:
             if isinstance(s, Alloc):
@@ -67,17 +92,20 @@ class InsertBarriers:
                     out.append(Barrier("PIPE_V"))
                     pending.clear()
                 s = replace(s, body=self._loop(s.body, pending, bufs))
+                if s.extent.symbols() <= bufs.runs:
+                    # What is left is what its last iteration leaves; not what was before, as if it did not run.
+                    self._block(s.body, pending, bufs)
             elif isinstance(s, Call) and self._call(s, pending, bufs):
                 out.append(Barrier("PIPE_V"))
             out.append(s)
         return tuple(out)
 
-    def _call(self, s: Call, pending: _Pending, bufs: dict[str, str]) -> bool:
+    def _call(self, s: Call, pending: _Pending, bufs: _Places) -> bool:
         """Whether a barrier has to stand before the call; ``pending`` is what it leaves."""
         needed = False
         for number, (read, written) in enumerate(phases(s)):
-            reads = [bufs.get(x, x) for x in read]
-            writes = [bufs.get(x, x) for x in written]
+            reads = [bufs.of.get(x, x) for x in read]
+            writes = [bufs.of.get(x, x) for x in written]
             if number:
                 pending.clear()
             elif pending.conflicts(reads, writes):
@@ -87,9 +115,7 @@ class InsertBarriers:
             pending.writes.update(writes)
         return needed
 
-    def _loop(
-        self, body: tuple[Stmt, ...], pending: _Pending, bufs: dict[str, str]
-    ) -> tuple[Stmt, ...]:
+    def _loop(self, body: tuple[Stmt, ...], pending: _Pending, bufs: _Places) -> tuple[Stmt, ...]:
         """The body with barriers that hold in every iteration: its start expects all that its end may leave."""
         while True:
             start = pending.copy()
@@ -98,6 +124,29 @@ class InsertBarriers:
             pending.writes |= start.writes
             if pending == start:
                 return out
+
+
+def _places(body: Iterable[Stmt]) -> dict[str, str]:
+    """What holds the bytes of a tensor, where that is not itself: its TBuf, or the tensor that it is an alias of."""
+    out: dict[str, str] = {}
+    for s in body:
+        if isinstance(s, For):
+            out |= _places(s.body)
+        elif isinstance(s, GetBuf):
+            out[s.local] = s.buf
+        elif isinstance(s, Alias):
+            out[s.local] = s.of
+    return out
+
+
+def _is_positive(e: Expr) -> bool:
+    """Whether a size is at least 1, seen by its form: a product of rounded-up quotients of constants."""
+    if len(e.terms) != 1 or e.terms[0][1] < 1:
+        return False
+    return all(
+        isinstance(a, Func) and a.name == "CeilDiv" and (a.args[0].as_int() or 0) > 0
+        for a, _ in e.terms[0][0]
+    )
 
 
 def _count(body: Iterable[Stmt]) -> int:

@@ -16,6 +16,7 @@ from autofuse.codegen.kernel_ir import (
     DmaBlock,
     DmaLet,
     For,
+    IndexRead,
     KernelFn,
     Let,
     Stmt,
@@ -94,15 +95,21 @@ def _copies(body: tuple[Stmt, ...]) -> list[CopyIn | CopyOut]:
 
 
 def _named(body: tuple[Stmt, ...], names: _Names) -> tuple[Stmt, ...]:
-    """The statements of one block, definitions behind the leading Lets or before the first copy."""
+    """The statements of one block, definitions behind the leading Lets or before the first copy.
+
+    An offset that depends on what a tensor holds stays where it is.
+    """
     out: list[Stmt] = []
     first: int | None = None
+    read = {s.name for s in body if isinstance(s, IndexRead)}
     for s in body:
         if isinstance(s, CopyIn | CopyOut):
             if first is None:
                 first = len(out)
             named = names.block(s.block, isinstance(s, CopyIn))
-            s = replace(s, gm_offset=names.offset(s.gm_offset), block_name=named)
+            fixed = read.isdisjoint(s.gm_offset.symbols())
+            offset = names.offset(s.gm_offset) if fixed else s.gm_offset
+            s = replace(s, gm_offset=offset, block_name=named)
         out.append(s)
     if first is None:
         return body

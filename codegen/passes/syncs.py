@@ -17,6 +17,7 @@ from autofuse.codegen.kernel_ir import (
     DeQue,
     For,
     GetBuf,
+    IndexRead,
     KernelFn,
     ScalarRead,
     Stmt,
@@ -65,7 +66,7 @@ class _Pending:
         """The event that the statement has to wait for; empty if there is none."""
         if isinstance(s, Call) and self.vector & self.places(*s.reads, *s.writes):
             return "MTE2_V"
-        if isinstance(s, ScalarRead):
+        if isinstance(s, ScalarRead | IndexRead):
             place = self.places(s.local)
             return "V_S" if self.made & place else "MTE2_S" if self.scalar & place else ""
         return ""

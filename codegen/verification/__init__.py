@@ -13,10 +13,15 @@ from autofuse.codegen.device import parameter_names
 from autofuse.codegen.kernel_ir import KernelFn
 from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
+from autofuse.codegen.verification.accumulators import (
+    accumulators_are_read_in_order,
+    elements_are_counted,
+)
 from autofuse.codegen.verification.cover import (
     copies_move_their_region,
     cores_share_the_tiles,
     in_place_regions_agree,
+    indices_are_their_operands,
     loads_are_inside_their_tensor,
     stores_cover_their_output,
     tensors_are_their_parameters,
@@ -44,6 +49,7 @@ from autofuse.codegen.verification.ranges import (
     integers_do_not_overflow,
     ub_is_within_its_limit,
 )
+from autofuse.codegen.verification.scans import sums_go_on_in_order
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import ImplGraph
@@ -70,8 +76,12 @@ CHECKS: tuple[Callable[[Kernel], Iterator[Finding]], ...] = (
     calls_match_their_nodes,
     calls_cover_the_tile,
     calls_fit_their_buffers,
+    accumulators_are_read_in_order,
+    elements_are_counted,
     cores_share_the_tiles,
+    sums_go_on_in_order,
     tensors_are_their_parameters,
+    indices_are_their_operands,
     copies_move_their_region,
     copies_fit_their_buffers,
     dma_fields_do_not_truncate,

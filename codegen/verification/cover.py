@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from autofuse.codegen.kernel_ir import CopyIn, CopyOut, GlobalDecl
+from autofuse.codegen.kernel_ir import CopyIn, CopyOut, GlobalDecl, IndexRead
 from autofuse.codegen.lower import size_of
 from autofuse.codegen.verification.model import (
     Finding,
@@ -24,7 +24,7 @@ from autofuse.codegen.verification.model import (
     at_loads,
     node_of_copy,
 )
-from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, const, product
+from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, const, product, sym
 from autofuse.implgraph.fusion import Tensor
 from autofuse.implgraph.graph import Axis, AxisType, Node
 
@@ -32,6 +32,7 @@ __all__ = [
     "copies_move_their_region",
     "cores_share_the_tiles",
     "in_place_regions_agree",
+    "indices_are_their_operands",
     "loads_are_inside_their_tensor",
     "stores_cover_their_output",
     "tensors_are_their_parameters",
@@ -86,10 +87,11 @@ def _of_node(kernel: Kernel, n: Node) -> tuple[Expr, list[_Dim]]:
     size = n.y.dtype.itemsize
     stride = dict(zip(y.axis, y.strides, strict=True))
     start = kernel.start_of(n)
-    dims = [
-        _Dim(kernel.extent(a), stride[a] * size, ub * size)
-        for a, ub in zip(y.vectorized_axis, y.vectorized_strides, strict=True)
-    ]
+    pitch = dict(zip(y.vectorized_axis, y.vectorized_strides, strict=True))
+    # Every place that a tensor says has copies of its own: these loops are the outermost ones.
+    first = kernel.indexed_axes(n)
+    order = [*first, *(a for a in y.vectorized_axis if a not in first)]
+    dims = [_Dim(kernel.extent(a), stride[a] * size, pitch[a] * size) for a in order]
     return start, [*dims, _Dim(const(size), ONE, ONE)]
 
 
@@ -111,6 +113,49 @@ def _of_copy(kernel: Kernel, item: Item) -> tuple[Expr, Expr, list[_Dim]]:
     dims.append(_Dim(block.count, block.length + block.gm_gap, pitch))
     dims.append(_Dim(block.length, ONE, ONE))
     return gm, ub, dims
+
+
+def indices_are_their_operands(kernel: Kernel) -> Iterator[Finding]:
+    """What a Load takes as the place of its elements is the index of the same place in this tile.
+
+    Of the place itself nothing is known but that it is inside of its dimension (``Kernel._place_read``).
+    """
+    reads = {i.stmt.name: i for i in kernel.items if isinstance(i.stmt, IndexRead)}
+    for item, s, _ in at_loads(kernel):
+        n = kernel.locals.get(s.local)
+        if not isinstance(s, CopyIn) or n is None or len(n.inputs) < 2:
+            continue
+        at = reads.pop(f"{n.name}_at", None)
+        if at is None:
+            yield Finding("no statement reads the index of the elements", n.name)
+            continue
+        read = at.stmt
+        assert isinstance(read, IndexRead)
+        index = kernel.nodes[n.inputs[1]]
+        if read.local != kernel.local_of(index.name) or read.dtype != index.y.dtype:
+            yield Finding(f"{read.local} is read as the index, not {index.name}", n.name)
+        axes = kernel.indexed_axes(n)
+        if len(at.rows) != len(axes) or item.rows[: len(at.rows)] != at.rows:
+            yield Finding("the index is not read in the loops of its axes", n.name)
+            continue
+        yield from kernel.same(
+            at.values[1], size_of(n.attrs["extent"]), "extent of what is indexed", n.name
+        )
+        yield from kernel.at_least(at.values[1], ONE, "extent of what is indexed", n.name)
+        mine = dict(zip(n.y.vectorized_axis, n.y.vectorized_strides, strict=True))
+        theirs = dict(zip(index.y.vectorized_axis, index.y.vectorized_strides, strict=True))
+        if not set(theirs) <= set(axes):
+            yield Finding(f"{index.name} varies along axes that the loops do not have", n.name)
+            continue
+        wanted, place = ZERO, item.values[0]
+        for a, (var, extent) in zip(axes, at.rows, strict=True):
+            yield from kernel.same(extent, kernel.extent(a), "indices of an axis", n.name, item)
+            step = place.substitute({var: ONE}) - place.substitute({var: ZERO})
+            yield from kernel.same(step, mine[a], "UB stride of an indexed axis", n.name, item)
+            wanted = wanted + theirs.get(a, ZERO) * sym(var)
+        yield from kernel.same(at.values[0], wanted, "UB offset of an index", n.name, at)
+    for name in reads:
+        yield Finding(f"{name} is read for no copy")
 
 
 def copies_move_their_region(kernel: Kernel) -> Iterator[Finding]:
@@ -388,7 +433,8 @@ def in_place_regions_agree(kernel: Kernel) -> Iterator[Finding]:
             continue
         store = kernel.nodes[out.inputs[0]]
         for n in kernel.impl.nodes:
-            if n.op != "Load" or int(str(kernel.nodes[n.inputs[0]].attrs["index"])) != index:
+            source = kernel.nodes[n.inputs[0]] if n.op == "Load" else None
+            if source is None or source.op != "Data" or int(str(source.attrs["index"])) != index:
                 continue
             if n.loop_axis is None:
                 yield Finding(

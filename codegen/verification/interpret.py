@@ -19,6 +19,7 @@ from autofuse.codegen.kernel_ir import (
     For,
     GetBuf,
     GlobalDecl,
+    IndexRead,
     InitBuffer,
     KernelFn,
     Let,
@@ -81,6 +82,7 @@ class _Core:
         #: Bytes of every buffer, as InitBuffer sets them up, and the buffer of every tensor.
         self.nbytes: dict[str, int] = {}
         self.place: dict[str, str] = {}
+        self.reads = 0
 
     def value(self, e: Expr) -> int:
         return e.evaluate(self.env)
@@ -110,6 +112,10 @@ class _Core:
             self.place[s.local] = s.buf
         elif isinstance(s, DmaLet):
             self.blocks[s.name] = s.block
+        elif isinstance(s, IndexRead):
+            # Values are not known here: all places of the dimension take turns.
+            self.env[s.name] = self.reads % self.value(s.extent)
+            self.reads += 1
         elif isinstance(s, CopyIn | CopyOut):
             yield self.copy(s)
         elif isinstance(s, For):

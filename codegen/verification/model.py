@@ -33,12 +33,14 @@ from autofuse.codegen.kernel_ir import (
     DmaBlock,
     DmaLet,
     For,
+    IndexRead,
     InitBuffer,
     KernelFn,
     Let,
     ReturnIfEmpty,
     Stmt,
 )
+from autofuse.codegen.lower import size_of
 from autofuse.codegen.verification.prover import Bound, Fact, Prover
 from autofuse.codegen.verification.samples import legal_tiles, small_sizes
 from autofuse.implgraph.expr import (
@@ -56,6 +58,7 @@ from autofuse.implgraph.expr import (
 )
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import Axis, AxisType, ImplGraph, Node
+from autofuse.schedule.scan import goes_backwards
 from autofuse.targets import TargetSpec
 
 __all__ = [
@@ -148,6 +151,9 @@ class Kernel:
         self.blocked = parts
         self.outer = [a for a in parts if a.id != self.tile_out.id]
         self.reduce_loop = None if self.impl.r_axis is None else self.axes[self.impl.r_axis]
+        self.backwards = self.reduce_loop is not None and goes_backwards(self.impl)
+        #: The number of a step of the reduce loop, counted from the start of its axes.
+        self.place = "%p" if self.backwards else Q
         self.looped = self._parts(self.reduce_loop)
         self.outer += [a for a in self.looped if a.id != self.tile_out.id]
         self.per_axis = CeilDiv(spec.extent, self.t)
@@ -170,6 +176,8 @@ class Kernel:
         self._proved: set[tuple[Expr, Expr]] = set()
         self._guards()
         self._few: tuple[dict[str, int], ...] | None = None
+        #: Places that tensors say, by the name in the text: the variable, and the extent of the dimension.
+        self.read: dict[str, tuple[str, Expr]] = {}
         self.prover = Prover(
             self._facts(),
             {c.value: c.multiple_of for c in spec.conditions if c.multiple_of != 1},
@@ -195,7 +203,9 @@ class Kernel:
         self.loop_size = Min(self.b, self.tiles - first)
         self.meaning: dict[Expr, Expr] = {first + self.step: k}
         self._digits(k, self.blocked)
-        self._digits(sym(Q), self.looped)
+        if self.backwards:
+            self.meaning[self.spec.reduce_steps - 1 - sym(Q)] = sym(self.place)
+        self._digits(sym(self.place), self.looped)
         self.tile_index = self.index[self.tile_out.id]
         self.meaning[Min(self.t, self.spec.extent - self.tile_index * self.t)] = sym(A)
         for a, tiles in self.cut.items():
@@ -270,6 +280,9 @@ class Kernel:
             elif isinstance(s, InitBuffer):
                 self.nbytes[s.name] = self.value(s.nbytes)
                 values = (self.nbytes[s.name],)
+            elif isinstance(s, IndexRead):
+                values = (self.value(s.offset), self.value(s.extent))
+                self._place_read(s, values[1], len(at.rows))
             elif isinstance(s, DmaLet):
                 blocks[s.name] = s.block
             elif isinstance(s, CopyIn | CopyOut):
@@ -297,7 +310,8 @@ class Kernel:
                 self.problems.append(Finding(text))
             self._resolve(s.body, replace(at, inside=True))
             return
-        reduces = self.reduce_loop is not None and s.var == self.reduce_loop.name
+        loop = "" if self.reduce_loop is None else self.reduce_loop.name
+        reduces = bool(loop) and s.var == (f"{loop}_step" if self.backwards else loop)
         if at.inside and at.number is None and not rows and reduces:
             self._env[s.var] = sym(Q)
             if extent != self.spec.reduce_steps:
@@ -313,6 +327,19 @@ class Kernel:
         self._env[s.var] = sym(var)
         self._cache = {e: v for e, v in self._cache.items() if s.var not in e.symbols()}
         self._resolve(s.body, replace(at, rows=(*rows, (var, extent))))
+
+    def _place_read(self, s: IndexRead, extent: Expr, depth: int) -> None:
+        """Assumed: ``autofuse::IndexIn`` gives a place inside of the dimension, if that has one.
+
+        What the tensor holds is data.  The function brings an index that is outside to the nearest place; the twin
+        reports such an index in checked mode.
+        """
+        var = f"%{s.name}"
+        self.prover.facts[var] = Fact(upper=((ONE, extent - 1),), rank=70 + depth)
+        self.prover.ranges[var] = (0, 1 << 62)
+        self.read[s.name] = (var, extent)
+        self._env[s.name] = sym(var)
+        self._cache = {e: v for e, v in self._cache.items() if s.name not in e.symbols()}
 
     # facts ------------------------------------------------------------------------------------
     def _facts(self) -> dict[str, Fact]:
@@ -367,12 +394,13 @@ class Kernel:
             if len(self.looped) == 1 and self.looped[0].id != self.tile_out.id:
                 size = self.looped[0].size
                 facts[Q] = Fact(0, _top(size.as_int()), upper=((ONE, size - 1),), rank=26)
-        for number, parts in ((K, self.blocked), (Q, self.looped)):
+            facts[self.place] = facts[Q]
+        for number, parts in ((K, self.blocked), (self.place, self.looped)):
             if len(parts) == 1 and parts[0].id != self.tile_out.id:
                 facts[number] = replace(facts[number], rank=30)
         # E - j*t >= 1: no tile is empty.
         tile = ((self.t, spec.extent - 1), (ONE, self.per_axis - 1))
-        if str(self.tile_index) in (J, K, Q):
+        if str(self.tile_index) in (J, K, self.place):
             facts[str(self.tile_index)] = Fact(0, upper=tile, rank=40)
         own = spec.extent.as_int()
         tail = multiple if not spec.rounded else math.gcd(own, multiple) if own else 1
@@ -458,7 +486,7 @@ class Kernel:
         for env in self.samples():
             for last in (True, False):
                 at = dict(env)
-                for var, extent in rows:
+                for var, extent in (*rows, *self.read.values()):
                     at[var] = extent.evaluate(at) - 1 if last else 0
                 try:
                     if all(at[v] >= 0 for v, _ in rows) and e.evaluate(at) < 0:
@@ -524,14 +552,14 @@ class Kernel:
         """The node whose result a statement at this place writes to ``local``."""
         found = self.locals.get(local)
         for n in self.joins.values() if item.number is not None else ():
-            if found is not None and n.inputs[0] == found.name:
+            if found is not None and n.attrs["joins"] == found.name:
                 return n
         return found
 
     def local_of(self, name: str) -> str:
         """The tensor in UB that holds the result of a node."""
         n = self.joins.get(name)
-        return f"{n.inputs[0] if n is not None else name}_local"
+        return f"{n.attrs['joins'] if n is not None else name}_local"
 
     def start_of(self, n: Node) -> Expr:
         """GM offset, in elements, of the first element of a node's tensor in this tile."""
@@ -541,7 +569,16 @@ class Kernel:
                 start = start + s * sym(K)
             elif a != self.block_out.id and a not in n.y.vectorized_axis:
                 start = start + s * self.index.get(a, ZERO)
+        if n.op == "Load" and len(n.inputs) > 1:
+            start = start + sym(f"%{n.name}_at") * size_of(n.attrs["stride"])
         return start
+
+    def indexed_axes(self, n: Node) -> list[int]:
+        """The axes in this tile of a Load along which a tensor says which elements are meant."""
+        if n.op != "Load" or len(n.inputs) < 2:
+            return []
+        stride = dict(zip(n.y.axis, n.y.strides, strict=True))
+        return [a for a in n.y.vectorized_axis if stride[a] == ZERO]
 
     def is_whole(self, n: Node) -> bool:
         """Whether a node is made for a tile of full length: before the loops, or for all tiles of a reduce loop."""
@@ -560,7 +597,7 @@ class Kernel:
 
 
 def _buffers(body: Iterable[Stmt]) -> dict[str, str]:
-    from autofuse.codegen.kernel_ir import Alloc, GetBuf
+    from autofuse.codegen.kernel_ir import Alias, Alloc, GetBuf
 
     out: dict[str, str] = {}
     for s in body:
@@ -570,6 +607,8 @@ def _buffers(body: Iterable[Stmt]) -> dict[str, str]:
             out[s.local] = s.buf
         elif isinstance(s, Alloc):
             out[s.local] = s.queue
+        elif isinstance(s, Alias):
+            out[s.local] = out.get(s.of, "")
     return out
 
 

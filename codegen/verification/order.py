@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from autofuse.codegen.intrinsics import phases
 from autofuse.codegen.kernel_ir import (
+    Alias,
     Alloc,
     Barrier,
     BufDecl,
@@ -27,6 +28,7 @@ from autofuse.codegen.kernel_ir import (
     Free,
     GetBuf,
     GlobalDecl,
+    IndexRead,
     InitBuffer,
     QueueDecl,
     ScalarRead,
@@ -35,6 +37,7 @@ from autofuse.codegen.kernel_ir import (
     Sync,
 )
 from autofuse.codegen.verification.model import Finding, Item, Kernel
+from autofuse.implgraph.expr import ONE, bounds
 from autofuse.implgraph.graph import Position
 from autofuse.implgraph.ops import lookup
 
@@ -51,11 +54,15 @@ _PIPES = ("S", "MTE2", "V", "MTE3")
 
 @dataclass(slots=True)
 class _Life:
-    """A tensor of a queue from Alloc to Free."""
+    """A tensor of a queue, with its aliases, from Alloc to Free.
+
+    ``state``: allocated, enqueued, dequeued, or, behind a DeQue from a load to vector calls, between.
+    """
 
     queue: str
     state: str = "allocated"
     written: bool = False
+    link: str = ""
 
 
 def queue_protocol(kernel: Kernel) -> Iterator[Finding]:
@@ -106,12 +113,19 @@ class _Protocol:
             else:
                 if life.state != "dequeued":
                     self.say(f"FreeTensor of {s.local}, which is {life.state}", s.local)
-                del self.alive[s.local]
+                self.alive = {k: v for k, v in self.alive.items() if v is not life}
+        elif isinstance(s, Alias):
+            life = self.alive.get(s.of)
+            if life is None or life.state != "between":
+                state = "not alive" if life is None else life.state
+                self.say(f"{s.local} takes over {s.of}, which is {state}", s.local)
+            if life is not None:
+                self.alive[s.local] = life
         elif isinstance(s, CopyIn):
             self._write(s.local, "MTE2")
         elif isinstance(s, CopyOut):
             self._read(s.local, "MTE3")
-        elif isinstance(s, ScalarRead):
+        elif isinstance(s, ScalarRead | IndexRead):
             self._read(s.local, "S")
         elif isinstance(s, Call):
             for x in s.reads:
@@ -125,14 +139,15 @@ class _Protocol:
         if s.queue not in self.queues:
             self.say(f"{s.queue} is not declared", s.local)
             return
-        alive = sum(x.queue == s.queue for x in self.alive.values())
+        lives = {id(x): x for x in self.alive.values()}
+        alive = sum(x.queue == s.queue for x in lives.values())
         if alive >= self.number.get(s.queue, 0):
             number = self.number.get(s.queue, 0)
             self.say(f"{s.queue} has {number} buffers, none of them is free for {s.local}", s.local)
         self.alive[s.local] = _Life(s.queue)
 
     def _enque(self, s: EnQue, life: _Life) -> None:
-        if life.state != "allocated":
+        if life.state != ("between" if s.link == "out" else "allocated"):
             self.say(f"EnQue of {s.local}, which is {life.state}", s.local)
         if not life.written:
             self.say(f"EnQue of {s.local}, to which nothing was written", s.local)
@@ -143,7 +158,7 @@ class _Protocol:
                 f"{len(waiting)} tensors wait in {s.queue} of depth {self.queues[s.queue].depth}",
                 s.local,
             )
-        life.state = "enqueued"
+        life.state, life.link = "enqueued", s.link
 
     def _deque(self, s: DeQue, life: _Life) -> None:
         if life.state != "enqueued":
@@ -151,7 +166,9 @@ class _Protocol:
             return
         if self.waiting[s.queue].pop(0) != s.local:
             self.say(f"DeQue of {s.queue} gives another tensor than {s.local}", s.local)
-        life.state = "dequeued"
+        if life.link != s.link:
+            self.say(f"DeQue of {s.local} waits for another pipe than EnQue tells", s.local)
+        life.state = "between" if s.link == "in" else "dequeued"
 
     def _write(self, local: str, pipe: str) -> None:
         if local in self.bufs:
@@ -161,9 +178,11 @@ class _Protocol:
             self.say(f"{local} is written while no queue holds it", local)
             return
         decl = self.queues[life.queue]
-        if life.state != "allocated":
+        between = life.state == "between"
+        if life.state != "allocated" and not between:
             self.say(f"{local} is written while it is {life.state}", local)
-        writer = "MTE2" if decl.copy or decl.position is Position.VECIN else "V"
+        loads = decl.copy or decl.position is Position.VECIN
+        writer = "MTE2" if loads and not between else "V"
         if pipe != writer:
             self.say(f"{pipe} writes {local} of {life.queue}, which {writer} fills", local)
         life.written = True
@@ -181,6 +200,7 @@ class _Protocol:
         # have to wait for DeQue.
         own = life.state == "allocated" and pipe in ("V", "S")
         early = own and out and not decl.copy and life.written
+        early = early or (life.state == "between" and pipe in ("V", "S"))
         if life.state != "dequeued" and not early:
             self.say(f"{local} is read while it is {life.state}", local)
 
@@ -218,10 +238,14 @@ def buffers_hold_their_tensors(kernel: Kernel) -> Iterator[Finding]:
             buf_of[s.local] = s.buf
             if s.buf not in declared:
                 say(f"{s.buf} is not declared", s.local)
+        elif isinstance(s, Alias):
+            # Tensors that take turns in one buffer of a queue.
+            buf_of[s.of] = buf_of[s.local] = buf_of.get(s.of, s.of)
+            owner.setdefault(buf_of[s.of], s.of)
         elif isinstance(s, CopyIn):
             if s.local in buf_of:
                 owner[buf_of[s.local]] = s.local
-        elif isinstance(s, CopyOut):
+        elif isinstance(s, CopyOut | IndexRead):
             read(s.local)
         elif isinstance(s, ScalarRead):
             read(s.local)
@@ -253,10 +277,13 @@ def _shared(kernel: Kernel, s: Call, buf_of: dict[str, str]) -> Iterator[str]:
     node = kernel.locals.get(s.writes[0])
     join = any(kernel.local_of(x) == s.writes[0] and s.writes[0] in s.reads for x in kernel.joins)
     row = lookup(node.op).calls.get(kernel.target.arch) if node is not None else None
+    carries = set(s.reads) & set(s.writes[1:])
     for x in s.reads:
         if place[x] == place[s.writes[0]] and not join and not (row is not None and row.inplace):
             yield f"{s.api} writes {s.writes[0]} over its operand {x}"
         for tmp in s.writes[1:]:
+            if tmp == x and x in carries:
+                continue
             if place[tmp] == place[x]:
                 yield f"the scratch space {tmp} of {s.api} is where its operand {x} is"
     for tmp in s.writes[1:]:
@@ -319,13 +346,16 @@ def barriers_and_events(kernel: Kernel) -> Iterator[Finding]:
     for item in kernel.items:
         if not item.inside:
             walk.step(item.stmt)
-    for turn in range(2):
+    # Reduce loops may have nothing to go through.
+    spec, ranges = kernel.spec, {s.name: (s.min, s.max) for s in kernel.impl.symbols}
+    sizes = (spec.reduce_outer, spec.extent if spec.reduce_tiles else ONE)
+    empty = any(bounds(size, ranges)[0] < 1 for size in sizes) and not kernel.empty
+    for repeats in (2, 2, 0, 0) if empty else (2, 2):
         walk.loads.clear()
         walk.stores.clear()
-        for item in kernel.turn():
+        for item in kernel.turn(repeats):
             walk.enter(item)
             walk.step(item.stmt)
-        del turn
     yield from walk.found.values()
 
 
@@ -380,7 +410,7 @@ class _Waits:
         elif isinstance(s, CopyOut):
             self._access("MTE3", (s.local,), (), "the store")
             self._in_place_store(s)
-        elif isinstance(s, ScalarRead):
+        elif isinstance(s, ScalarRead | IndexRead):
             self._access("S", (s.local,), (), "GetValue")
         elif isinstance(s, Sync):
             first, then = s.event.split("_")
@@ -396,6 +426,8 @@ class _Waits:
             self.freed[s.name] = [{}] * s.buf_num
         elif isinstance(s, GetBuf):
             self.place[s.local] = s.buf
+        elif isinstance(s, Alias):
+            self.place[s.local] = self.place.get(s.of, s.of)
         elif isinstance(s, GlobalDecl):
             self.params[s.name] = s.param
         elif isinstance(s, Alloc | EnQue | DeQue | Free) and s.queue in self.queues:
@@ -405,7 +437,9 @@ class _Waits:
         decl, time = self.queues[s.queue], self.time
         loads = decl.copy or decl.position is Position.VECIN
         stores = decl.copy or decl.position is Position.VECOUT
-        writer, reader = "MTE2" if loads else "V", "MTE3" if stores else "V"
+        link = s.link if isinstance(s, EnQue | DeQue) else ""
+        writer = "MTE2" if loads and link != "out" else "V"
+        reader = "MTE3" if stores and link != "in" else "V"
         if isinstance(s, Alloc):
             # The bytes of whoever had this buffer before: the event of FreeTensor has been awaited.
             self.fresh += 1
@@ -478,12 +512,15 @@ def event_ids_suffice(kernel: Kernel) -> Iterator[Finding]:
     ids: Counter[str] = Counter()
     number: dict[str, int] = {}
     queues: dict[str, QueueDecl] = {}
+    through: set[str] = set()
     for item in kernel.items:
         s = item.stmt
         if isinstance(s, QueueDecl):
             queues[s.name] = s
         elif isinstance(s, InitBuffer):
             number[s.name] = s.buf_num
+        elif isinstance(s, EnQue) and s.link:
+            through.add(s.queue)
         elif isinstance(s, Sync) and not s.event.endswith("_S"):
             ids[s.event] += 1
             if item.inside:
@@ -493,7 +530,8 @@ def event_ids_suffice(kernel: Kernel) -> Iterator[Finding]:
     for name, decl in queues.items():
         event = "MTE2_V" if decl.position is Position.VECIN else "V_MTE3"
         event = "MTE2_MTE3" if decl.copy else event
-        ids[event] += number.get(name, 0)
+        for e in ("MTE2_V", "V_MTE3") if name in through else (event,):
+            ids[e] += number.get(name, 0)
     for event, count in ids.items():
         if count > _EVENT_IDS:
             yield Finding(f"{count} ids of {event} are taken; there are {_EVENT_IDS}")

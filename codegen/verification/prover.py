@@ -14,7 +14,7 @@ Facts about functions, for ``n >= 1`` (the tests confirm each with an SMT solver
 
 - ``x <= n*CeilDiv(x, n) <= x + n - 1`` and ``x - n + 1 <= n*FloorDiv(x, n) <= x``; both grow with ``x``;
 - ``CeilDiv(x, m) <= k*CeilDiv(x, k*m)``: a multiple of ``k*m`` that is at least ``x`` is a multiple of ``m``;
-- ``0 <= Mod(x, n) <= n - 1``;
+- ``0 <= Mod(x, n) <= n - 1``, and ``Mod(x, n) = x - n*FloorDiv(x, n)``;
 - ``CeilDiv(CeilDiv(x, m), n) = CeilDiv(x, m*n)``, and the same for ``FloorDiv``;
 - if ``n`` divides ``x``, ``n*CeilDiv(x, n) = n*FloorDiv(x, n) = x``.
 
@@ -98,7 +98,6 @@ class Prover:
             examples: some legal values of all symbols: what is negative for one of them need not be searched for.
         """
         self.facts = dict(facts)
-        self.assumed = tuple(assumed)
         self._examples = examples
         self.multiples = dict(multiples or {})
         self.ranges = {name: (f.low, f.high) for name, f in self.facts.items()}
@@ -106,6 +105,7 @@ class Prover:
         self._normal: dict[Expr, Expr] = {}
         self._ranks: dict[Atom, int] = {}
         self._steps = 0
+        self.assumed = tuple(self.normal(x) for x in assumed)
 
     # questions --------------------------------------------------------------------------------
     def nonneg(self, e: Expr) -> bool:
@@ -310,6 +310,7 @@ class Prover:
         if v.name == "Max":
             yield from _nearest(tuple((ONE, a) for a in v.args), _without(e, v))
         elif v.name == "Mod":
+            yield ONE, x - n * FloorDiv(x, n)
             yield ONE, ZERO
         elif v.name in ("CeilDiv", "FloorDiv"):
             if n.is_const and self.divides(n.value, x):
@@ -336,6 +337,7 @@ class Prover:
         if v.name == "Min":
             yield from _nearest(tuple((ONE, a) for a in v.args), _without(e, v))
         elif v.name == "Mod":
+            yield ONE, x - n * FloorDiv(x, n)
             yield ONE, n - 1
         elif v.name in ("CeilDiv", "FloorDiv"):
             if n.is_const and self.divides(n.value, x):

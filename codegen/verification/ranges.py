@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from autofuse.codegen.kernel_ir import (
+    Alias,
     Call,
     CopyIn,
     CopyOut,
@@ -26,6 +27,12 @@ from autofuse.codegen.verification.reductions import (
     reduces_as_its_node,
     reduction_covers,
     reduction_fits,
+)
+from autofuse.codegen.verification.scans import (
+    is_scan,
+    scan_covers,
+    scan_fits,
+    scans_as_its_node,
 )
 from autofuse.codegen.verification.transpositions import (
     is_transposition,
@@ -94,6 +101,10 @@ def buffers_equal_the_plan(kernel: Kernel) -> Iterator[Finding]:
             node = kernel.locals.get(item.stmt.local)
             if node is not None and f"buf{node.y.buf}" != item.stmt.buf:
                 yield Finding(f"{item.stmt.local} is taken from {item.stmt.buf}", node.name)
+        elif isinstance(item.stmt, Alias):
+            node = kernel.locals.get(item.stmt.local)
+            if node is not None and f"{node.attrs.get('over')}_local" != item.stmt.of:
+                yield Finding(f"{item.stmt.local} has the memory of {item.stmt.of}", node.name)
 
 
 def ub_is_within_its_limit(kernel: Kernel) -> Iterator[Finding]:
@@ -167,7 +178,9 @@ def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
         if kernel.place_of(n) != item.place:
             yield Finding(f"{s.api} runs in other loops than its node", n.name)
         row = _row(kernel, n)
-        own = reduces_as_its_node(s, n) if is_reduction(s) else row is not None and row.api == s.api
+        own = row is not None and row.api == s.api
+        own = reduces_as_its_node(s, n) if is_reduction(s) else own
+        own = scans_as_its_node(s, n) if is_scan(s) else own
         if n.op != "Broadcast" and not own:
             yield Finding(f"{n.op} is done by {s.api}", n.name)
         if not _same_constants(kernel, s, n):
@@ -182,7 +195,7 @@ def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
 def _same_constants(kernel: Kernel, s: Call, n: Node) -> bool:
     """The constants of a call are those of its node; those of integers as bits."""
     scalars = [kernel.nodes[x] for x in n.inputs if kernel.nodes[x].op == "Scalar"]
-    want = [x.attrs.get("value") for x in scalars if not x.attrs.get("expr")]
+    want = [x.attrs.get("value") for x in scalars if "value" in x.attrs]
     have = [a for a in s.args if isinstance(a, Number)]
     if len(want) != len(have):
         return False
@@ -198,7 +211,9 @@ def _same_constants(kernel: Kernel, s: Call, n: Node) -> bool:
 
 def _touched(n: Node, s: Call, have: list[str]) -> tuple[set[str], set[str]]:
     scratch = {x for x in have if x == f"{n.name}_tmp"}
-    return {have[0], *scratch}, set(have[1:]) - scratch
+    # What a running sum carries from tile to tile is read and written.
+    carry = set(have[2:3]) - scratch if is_scan(s) else set[str]()
+    return {have[0], *scratch, *carry}, set(have[1:]) - scratch
 
 
 def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
@@ -215,6 +230,9 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
             sizes = [_extent(kernel, n, a) for a in source.y.vectorized_axis]
             elements = (want, needed(kernel, source))
             yield from reduction_covers(kernel, s, n, counts, sizes, elements)
+            continue
+        if is_scan(s):
+            yield from scan_covers(kernel, s, n, counts, partial(_extent, kernel, n))
             continue
         if is_transposition(s):
             yield from transposition_covers(kernel, s, n, counts, partial(_extent, kernel, n))
@@ -297,6 +315,9 @@ def calls_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
             continue
         if is_reduction(s):
             yield from reduction_fits(kernel, s, n, counts)
+            continue
+        if is_scan(s):
+            yield from scan_fits(kernel, s, n, counts)
             continue
         if is_transposition(s):
             yield from transposition_fits(kernel, s, n, counts)
@@ -426,7 +447,7 @@ def _expressions(kernel: Kernel) -> Iterator[tuple[Expr, str]]:
                     yield e, node
         if isinstance(s, Call):
             for a in s.args:
-                if isinstance(a, Count) and not a.value.is_const:
+                if isinstance(a, Count | SizeValue) and not a.value.is_const:
                     yield kernel.value(a.value), s.writes[0].removesuffix("_local")
 
 
@@ -542,6 +563,7 @@ def _largest(kernel: Kernel, e: Expr) -> Expr:
             powers[kernel.spec.block_size] -= 1
             term = term * (tiles + MAX_CORES)
         upper = {"%k": tiles, kernel.spec.block_size: tiles, "%i": tiles, "%q": steps}
+        upper[kernel.place] = steps
         upper |= {t: extent, "%a": extent, tile: extent}
         upper |= {str(kernel.extent(a)): kernel.axes[a].size for a in kernel.cut}
         upper |= {f"%{a.name}": a.size for a in kernel.outer}

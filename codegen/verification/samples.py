@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.fusion import Symbol
+from autofuse.implgraph.graph import Condition, ImplGraph
 
 __all__ = ["legal_tiles", "small_sizes"]
 
@@ -19,11 +20,28 @@ def small_sizes(impl: ImplGraph) -> Iterator[dict[str, int]]:
     for s in impl.symbols:
         own = [v for v in _SIZES if s.min <= v <= s.max] or [s.min]
         own += [step * v for v in (1, 2, 3) if step > 1 and s.min <= step * v <= s.max]
+        own += [v for c in impl.tiling.conditions for v in _least(impl, c, s)]
         choices.append(list(dict.fromkeys(own)))
     for values in _mixed(choices):
         env = dict(zip(names, values, strict=True))
         if all(c.holds(env) for c in impl.tiling.conditions):
             yield env
+
+
+def _least(impl: ImplGraph, c: Condition, s: Symbol) -> list[int]:
+    """The smallest values of a symbol for which a size is as large as a condition asks, where small ones are not."""
+    env = {other.name: max(other.min, 1) for other in impl.symbols}
+    low, high = s.min, s.max
+
+    def enough(v: int) -> bool:
+        return c.value.evaluate({**env, s.name: v}) >= (c.at_least or 0)
+
+    if s.name not in c.value.symbols() or enough(min(high, max(_SIZES))) or not enough(high):
+        return []
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return [v for v in (low, low + 1, low + 129) if v <= s.max]
 
 
 def _mixed(choices: list[list[int]]) -> Iterator[tuple[int, ...]]:

@@ -1,7 +1,8 @@
 """Templates of groups with reductions.
 
 *reduce_all*: a tile holds whole rows of everything that is reduced, so GM is read once, also where results of the
-reduction meet the data again (norms).  The tiled axis is one that is kept.
+reduction meet the data again (norms).  The tiled axis is one that is kept.  Where it is known at run time how long rows
+are, there is a second one with single buffers, for rows that would not fit otherwise.
 
 *reduce*: reduced axes are gone through in a loop, with an accumulator in UB.  Data that meet a result of the
 reduction are read again in a further loop.  With the innermost axis tiled it is legal for every size.
@@ -9,11 +10,17 @@ reduction are read again in a further loop.  With the innermost axis tiled it is
 
 from __future__ import annotations
 
-from autofuse.schedule.tiling_axes import Choice, GroupInput, with_unit_axis
+from dataclasses import replace
 
-__all__ = ["ALL", "LOOP", "choices"]
+from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.implgraph.split_reductions import ROW
+from autofuse.schedule.tiling_axes import Choice, GroupInput, with_tiles, with_unit_axis
+
+__all__ = ["ALL", "LOOP", "block_choices", "choices"]
 
 ALL, LOOP = "reduce_all", "reduce"
+#: Suffix of *reduce_all* with as few buffers as can be.
+TIGHT = "tight"
 
 #: Choices of one family that are tried, the innermost tiled axes first.
 MOST = 4
@@ -26,6 +33,9 @@ def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     out = [(g, Choice(ALL, "", p, padded=True, all_load=True)) for p in reversed(kept[-MOST:])]
     if not kept:
         out.append((unit, Choice(ALL, "", 0, padded=True, all_load=True)))
+    if any(not g.size(a).is_const for a in g.reduced) and _meets_data_again(g):
+        # How long rows are is known at run time: those that do not fit with two buffers may fit with one.
+        out += [(h, replace(c, suffix=TIGHT, tight=True)) for h, c in out]
     for p in reversed(range(len(g.order))[-2 * MOST :]):
         reduced = g.order[p] in g.reduced
         if not reduced and not any(a in g.reduced for a in g.order[:p]):
@@ -35,3 +45,31 @@ def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
         else:
             out.append((g, Choice(LOOP, "", p, padded=True)))
     return out
+
+
+def _meets_data_again(g: GroupInput) -> bool:
+    """Whether a result of a reduction goes back to the elements along the reduced axes: a loop reads them again."""
+    late: set[str] = set()
+    for n in g.nodes:
+        if n.op in REDUCES or not late.isdisjoint(n.inputs):
+            late.add(n.name)
+            if n.op not in REDUCES and not set(g.reduced).isdisjoint(n.y.varies()):
+                return True
+    return False
+
+
+def block_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
+    """A loop over rows of which every tile has a block of neighbours, where rows are kept and long.
+
+    The rows in a tile are then many, whatever their length, and a group of cores shares each block of columns.  The
+    last block is shorter, which takes DataCopyPad.
+    """
+    last = g.order[-1]
+    size = g.size(last).as_int()
+    outside = [p for p, a in enumerate(g.order[:-1]) if a in g.reduced]
+    long = size is None or size > ROW + ROW // 2
+    if last in g.reduced or not outside or not long or not g.target.has_datacopypad:
+        return []
+    cut = with_tiles(g, last, ROW)
+    choice = Choice(LOOP, f"block_{ROW}", 1 + outside[-1], padded=True, all_padded=True)
+    return [(cut, choice)]

@@ -6,20 +6,22 @@ from pathlib import Path
 import pytest
 
 from autofuse.knobs import KNOBS
-from autofuse.targets import load_target, target_names
+from autofuse.targets import chip_names, load_target
 
 
 def test_targets_lists_every_chip(autofuse: Callable) -> None:
     done = autofuse("targets")
     assert done.code == 0
-    for name in target_names():
+    for name in chip_names():
         assert name in done.out
+    assert "cost model only" in done.out
     assert "No kernel was run on silicon yet." in done.out
 
 
 def test_targets_as_json(autofuse: Callable) -> None:
     rows = autofuse("targets", "--json").json()["result"]["targets"]
-    assert [r["name"] for r in rows] == list(target_names())
+    assert [r["name"] for r in rows] == list(chip_names())
+    assert [r["name"] for r in rows if r["model_only"]] == ["ascend950pr"]
     assert rows[0].keys() >= {"soc", "npu_arch", "experimental", "aiv_cores", "ub_bytes"}
 
 

@@ -19,7 +19,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.twin
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["quickstart.md", "cli.md"])
+@pytest.mark.parametrize("name", ["quickstart.md", "cli.md", "split.md"])
 def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("AUTOFUSE_", "ASCEND_"))}
     scripts = str(Path(sys.executable).parent)

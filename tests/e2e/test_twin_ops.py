@@ -24,11 +24,6 @@ CONDITION = {"Select": 0, "MaskedFill": 1}
 DEGREE = ("LaguerrePolynomialL", "LegendrePolynomialP")
 #: Infinite arguments of polynomials, and a power, amplify beyond meaning.
 TAME = frozenset({*DEGREE, *ATTRS, "Pow"})
-#: What there is for 64 bits.
-LONG = (
-    *("Add", "Sub", "Mul", "Neg", "Abs", "Sign", "Square", "Maximum", "Minimum", "Select"),
-    *("Equal", "Less", "LessEqual", "Greater", "GreaterEqual", "BitwiseXor", "MaskedFill"),
-)
 #: Of what is computed in a wider dtype the wider one is tested, and these: the casts are the same for all ops.
 KEPT = ("int8", "uint16")
 PER_KERNEL = 16
@@ -38,7 +33,7 @@ def jobs():
     """(op, dtypes of the inputs) for all that the rows and the chip take."""
     out = []
     for row in all_ops(user=True):
-        if row.compute_type != "elewise" or row.name == "Cast":
+        if row.compute_type != "elewise" or row.name in ("Cast", "BitCast"):
             continue
         for dtype in DTYPES:
             kinds = [dtype] * max(row.arity[0], 3 if row.arity[1] > 3 else 0)
@@ -48,8 +43,8 @@ def jobs():
                 infer_node(row, tensors(kinds), ATTRS.get(row.name, {}))
             except OpError:
                 continue
-            if dtype == "int64" and row.name not in LONG:
-                continue
+            if dtype == "int64" and row.name == "Pow":
+                continue  # 800 calls: test_long_integers_on_twin.py
             if dtype in row.promote and row.cost in ("unary", "div") and dtype not in KEPT:
                 continue
             out.append((row.name, tuple(kinds)))

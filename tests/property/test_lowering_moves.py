@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -10,13 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autofuse.implgraph.canonicalise import canonicalise
+from autofuse.implgraph.decompose import decompose
 from autofuse.implgraph.dimensions import bind, check_shapes, symbolize
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import HintGraph
 from autofuse.implgraph.group_order import group_order_hazards
 from autofuse.implgraph.interpret import interpret
-from autofuse.implgraph.lowering import lower
+from autofuse.implgraph.lowering import lower, lower_all
+from autofuse.implgraph.split_reductions import split_reductions
 from autofuse.implgraph.verify import verify
+from autofuse.targets import load_target
 from autofuse.twin.data import random_inputs
 from autofuse.twin.oracle import Reference, evaluate
 
@@ -75,3 +80,52 @@ def test_symbols_keep_the_meaning(graph, limit):
     env = {s.name: s.hint or 0 for s in symbolic.symbols}
     assert bind(symbolic, env) == graph
     check(graph, canonicalise(lower(symbolic)), 0, env)
+
+
+# reductions that the cores share ---------------------------------------------------------------
+
+#: Nothing costs anything but the elements.
+EAGER = replace(
+    load_target("ascend910b1"), aiv_cores=5, sync_all=0.0, load_head=0.0, store_head=0.0
+)
+
+
+@st.composite
+def with_large_reductions(draw: st.DrawFn) -> FusionGraph:
+    rng = draw(st.randoms(use_true_random=False))
+    dtypes = ("float32", "float16", "int32", "bool")
+    options: Any = Options(**OPTIONS, moves=True, dtypes=dtypes)
+    for _ in range(8):
+        graph: FusionGraph = random_graph(rng, "g", options)
+        written = decompose(graph)
+        if split_reductions(written, EAGER) is not written:
+            break
+    return graph
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(with_large_reductions(), st.integers(0, 99))
+def test_dividing_keeps_the_meaning(graph, seed):
+    (hint,) = lower_all(graph, EAGER)
+    check(graph, canonicalise(hint), seed, {})
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(with_large_reductions(), st.integers(1, 3))
+def test_both_forms_mean_the_same(graph, limit):
+    symbolic = symbolize(graph, limit)
+    env = {s.name: s.hint or 0 for s in symbolic.symbols}
+    # Without hints what is reduced may be long, and is divided.
+    unknown = replace(symbolic, symbols=tuple(replace(s, hint=None) for s in symbolic.symbols))
+    for hint in lower_all(unknown, EAGER):
+        check(graph, canonicalise(hint), 0, env)
+
+
+def test_there_are_graphs_to_divide():
+    """The strategy makes some: a test of nothing would always pass."""
+    options: Any = Options(**OPTIONS, moves=True, dtypes=("float32",))
+    found = 0
+    for seed in range(150):
+        written = decompose(random_graph(Random(seed), "g", options))
+        found += split_reductions(written, EAGER) is not written
+    assert found >= 5

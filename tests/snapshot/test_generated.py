@@ -73,8 +73,12 @@ def test_the_graphs_reach_every_kind_of_template() -> None:
         ("row", ""),
         ("row", "unaligned"),
         ("reduce", ""),
+        ("reduce", "block_128"),
         ("reduce_all", ""),
+        ("reduce_all", "tight"),
         ("transpose", ""),
+        ("scan", ""),
+        ("scan_all", ""),
     }
 
 
@@ -111,6 +115,48 @@ def test_project(snapshot: SnapshotAssertion) -> None:
     files = built("abs_test").files
     for file in ("CMakeLists.txt", "CMakePresets.json"):
         check(snapshot, f"abs_test.{file}", files[file])
+
+
+@functools.cache
+def split() -> api.SplitResult:
+    """A graph of several kernels: what passes on is a tensor, an output and nothing; a symbol; an output in place."""
+    nodes = [
+        ("exp_0", "Exp", ["x"], "a", {}),
+        ("relu_0", "Relu", ["a"], "b", {}),
+        ("add_0", "Add", ["b", "bias"], "c", {}),
+        ("tanh_0", "Tanh", ["c"], "d", {}),
+        ("abs_0", "Abs", ["bias"], "e", {}),
+    ]
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": "several",
+        "symbols": {"s0": {"min": 1, "max": 4096, "hint": 100}},
+        "inputs": [
+            {"name": "x", "dtype": "float32", "shape": ["s0", 96]},
+            {"name": "bias", "dtype": "float32", "shape": [96]},
+        ],
+        "nodes": [
+            {"name": n, "op": op, "inputs": i, "outputs": [o], "attrs": a}
+            for n, op, i, o, a in nodes
+        ],
+        "outputs": ["c", "d", {"name": "f", "tensor": "e", "inout": "bias"}],
+    }
+    return api.build_split(graph, cut_after=["exp_0", "add_0", "tanh_0"], verify_ir=True)
+
+
+def test_driver(snapshot: SnapshotAssertion) -> None:
+    files = split().files
+    check(snapshot, "several.driver.cpp", files["host/several_driver.cpp"])
+    check(snapshot, "several.tiling_data.h", files["autofuse_tiling_data.h"])
+    check(snapshot, "several.split.json", files["several.split.json"])
+    check(snapshot, "several.CMakeLists.txt", files["CMakeLists.txt"])
+
+
+@pytest.mark.twin
+def test_driver_runs_on_the_twin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
+    report = api.verify(split(), shapes=3)
+    assert report.ok, [str(d) for d in report.diagnostics]
 
 
 @pytest.mark.twin

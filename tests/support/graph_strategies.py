@@ -33,6 +33,7 @@ KINDS = ("unary", "unary", "binary", "binary", "binary", "binary", "compare", "s
 KINDS += ("cast", "cast", "broadcast", "reshape", "addn", "truth")
 #: Further steps, where ``Options.moves`` allows them.
 MOVES = ("reduce", "reduce", "reduce", "transpose", "slice", "concat", "pad", "iota", "composed")
+MOVES += ("reduce", "cumsum", "gather")
 REDUCE = ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd")
 #: Codes with which a legal graph may be refused.
 REFUSALS = frozenset({"AF2101", "AF2102", "AF3001", "AF3002", "AF3003", "AF3004"})
@@ -276,6 +277,14 @@ class GraphMaker:
             self.add("Pad", [x], {"low": low, "high": high, "value": rng.choice((0.0, 1.0))})
         elif kind == "slice" and 0 not in shape:
             self.slice(x, shape)
+        elif kind == "cumsum" and t.dtype.kind != "b":
+            flags = {"exclusive": self.chance(40), "reverse": self.chance(40)}
+            self.add("CumSum", [x], {"axis": rng.randrange(rank), **flags})
+        elif kind == "gather":
+            places = self.named(BY_NAME["int32"])
+            axis = rng.randrange(rank)
+            if places and shape[axis]:
+                self.add("Gather", [x, rng.choice(places)], {"axis": axis})
         elif kind == "concat":
             axis = rng.randrange(rank)
             found = [

@@ -20,6 +20,7 @@ from autofuse.codegen.kernel_ir import (
     For,
     Free,
     GetBuf,
+    IndexRead,
     InitBuffer,
     KernelFn,
     QueueDecl,
@@ -83,7 +84,7 @@ class _Machine:
             self.touch(s.local, "MTE2", write=True)
         elif isinstance(s, CopyOut):
             self.touch(s.local, "MTE3", write=False)
-        elif isinstance(s, ScalarRead):
+        elif isinstance(s, ScalarRead | IndexRead):
             self.touch(s.local, "S", write=False)
         elif isinstance(s, Sync):
             first, then = s.event.split("_")
@@ -161,6 +162,10 @@ class _Machine:
             self.writes.clear()
             self.call(Call("Copy", s.args, (result,), (scratch,)))
             return
+        if s.api.startswith("autofuse::ScanInner<"):
+            # It begins with a barrier.
+            self.reads.clear()
+            self.writes.clear()
         reads = [id(self.locals[x]) for x in s.reads if x in self.locals]
         writes = [id(self.locals[x]) for x in s.writes if x in self.locals]
         if set(self.writes) & {*reads, *writes} or set(self.reads) & set(writes):

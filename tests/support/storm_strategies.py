@@ -18,6 +18,7 @@ from autofuse.diagnostics import AutofuseError, Diagnostic
 from autofuse.implgraph.expr import ExprError
 from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.infer import nonempty_sizes
 from autofuse.twin.sizes import largest_tensor
 from autofuse.twin.verify import verify_in_subprocess
 from autofuse.twin.worker import WorkerPool
@@ -36,15 +37,14 @@ OTHER = (0, 1, 1, 2, 3, 5, 7, 11, 13, 17, 23, 31, 37, 53, 61, 97, 127, 211, 8, 1
 REFUSALS: tuple[tuple[str, str, str], ...] = (
     # (name in the documentation, code, text that the diagnostic or one of its notes has)
     (
-        "no reduction of the dtype",
+        "products of many 64-bit numbers",
         "AF3001",
-        r"Reduce(Sum|Prod) on (int8|uint8|uint16|uint32|u?int64) is not available"
-        r"|Reduce(Max|Min) on (uint16|uint32|u?int64) is not available",
+        r"there is no way for a product of .* numbers of u?int64",
     ),
     (
-        "no transposition of 64-bit elements",
-        "AF3002",
-        "no call of the chip transposes 64-bit elements",
+        "sums of many 64-bit numbers",
+        "AF3001",
+        r"there is no way for a sum of u?int64 over up to \d+ elements",
     ),
 )
 
@@ -109,7 +109,9 @@ def run_case(case: Case, pool: WorkerPool | None = None, seed: int = 1) -> Verdi
     """Build, prove, compile and verify a case in checked mode."""
     try:
         built = api.build(case.document, ub_bytes=case.ub_bytes, verify_ir=True)
-        bindings = [_fitted(built.graph, b) for b in case.bindings]
+        fitted = [_fitted(built.graph, b) for b in case.bindings]
+        needed = [size for _, size in nonempty_sizes(built.graph)]
+        bindings = [b for b in fitted if all(size.evaluate(b) > 0 for size in needed)] or None
         report = verify_in_subprocess(
             built.files,
             built.graph,
@@ -163,11 +165,15 @@ class Maker:
     symbolic: bool = False
     symbols: dict[str, int] = field(default_factory=dict)
     least: dict[str, int] = field(default_factory=dict)
+    #: Symbols of which nothing is known: no hint, and large values.
+    unknown: set[str] = field(default_factory=set)
     inputs: list[dict[str, Any]] = field(default_factory=list)
     nodes: list[dict[str, Any]] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     #: Tensor -> dtype and shape.
     tensors: dict[str, tuple[str, tuple[Dim, ...]]] = field(default_factory=dict)
+    #: Bytes of UB to choose from; None: all of it.
+    ub_bytes: tuple[int | None, ...] = (None, None, 60_000)
 
     def chance(self, percent: int) -> bool:
         return self.rng.randint(0, 99) < percent
@@ -267,7 +273,10 @@ class Maker:
     def case(self, family: str) -> Case:
         """The finished graph; sizes of symbols as hinted, and two others."""
         symbols = {
-            n: {"min": self.least[n], "max": 1000, "hint": v} for n, v in self.symbols.items()
+            n: {"min": self.least[n], "max": 1 << 22}
+            if n in self.unknown
+            else {"min": self.least[n], "max": 1000, "hint": v}
+            for n, v in self.symbols.items()
         }
         document = {
             "schema": "autofuse.graph/1",
@@ -286,7 +295,7 @@ class Maker:
                 for _ in range(2)
             ]
         # With little UB, sizes that are known at run time only may have no legal tile.
-        ub = None if self.symbols else self.rng.choice((None, None, 60_000))
+        ub = None if self.symbols else self.rng.choice(self.ub_bytes)
         seed = self.rng.choice((0, 1, 2, 3))
         return Case(family, document, ub, tuple(bindings), seed)
 
@@ -352,15 +361,52 @@ def reduce(m: Maker) -> None:
         m.outputs.append(add_reduce(m, y))
 
 
+def long(m: Maker) -> None:
+    """Reductions of much to little: the cores share what is reduced, as far as it is long in a call."""
+    dtype = dtype_of(m, (*FLOATS, "int32", "int16", "bool"))
+    kept = m.sizes(m.rng.choice((1, 2)), budget=m.rng.choice((1, 8, 64, 400)))
+    axis = m.rng.randint(0, len(kept))
+    if m.symbolic:
+        name = f"s{len(m.symbols)}"
+        m.symbols[name], m.least[name] = m.rng.choice((1, 47, 48, 49, 97, 500, 6007)), 0
+        m.unknown.add(name)
+        size: Dim = name
+    else:
+        size = max(1, m.rng.choice((90_001, 131_072, 200_003)) // max(math.prod(kept), 1))
+    shape = (*map(m.dim, kept[:axis]), size, *map(m.dim, kept[axis:]))
+    x = m.maybe(m.input(dtype, shape), 30)
+    axes = sorted({axis, *(d for d in range(len(shape)) if m.chance(30))})
+    keep = m.chance(50)
+    kinds = ("ReduceAny", "ReduceAll") if dtype == "bool" else ("ReduceSum", "ReduceProd")
+    if dtype != "bool" and all(m.value(shape[a]) for a in axes):
+        kinds = (*kinds, "ReduceMax", "ReduceMin")
+    want = reduced(shape, axes, keep)
+    y = m.node(m.rng.choice(kinds), [x], dtype, want, axes=axes, keepdims=keep)
+    m.outputs.append(m.maybe(y, 30))
+    if keep and dtype != "bool" and m.chance(30):
+        m.outputs.append(m.node("Maximum", [x, y], dtype, shape))
+
+
 def norm(m: Maker) -> None:
-    """Softmax and its logarithm, layer norm, RMS norm."""
+    """Softmax and its logarithm, layer norm, RMS norm, log-sum-exp; also rows that do not fit UB."""
     dtype = m.rng.choice(FLOATS)
     shape = m.shape()
     rank = len(shape)
+    m.ub_bytes = (None, 60_000, 16_000)
     x = m.maybe(m.input(dtype, shape), 25)
-    kind = m.rng.choice(("Softmax", "LogSoftmax", "layer", "rms"))
+    kind = m.rng.choice(("Softmax", "LogSoftmax", "layer", "rms", "log-sum-exp"))
     if kind in ("Softmax", "LogSoftmax"):
         y = m.node(kind, [x], dtype, shape, axis=m.rng.randrange(-rank, rank))
+    elif kind == "log-sum-exp" and all(m.value(d) for d in shape):
+        first = m.rng.randrange(rank)
+        axes = list(range(first, rank)) if m.chance(80) else [first]
+        one = reduced(shape, axes, True)
+        top = m.node("ReduceMax", [x], dtype, one, axes=axes, keepdims=True)
+        power = m.node("Exp", [m.node("Sub", [x, top], dtype, shape)], dtype, shape)
+        total = m.node("ReduceSum", [power], dtype, one, axes=axes, keepdims=True)
+        y = m.node("Add", [m.node("Ln", [total], dtype, one), top], dtype, one)
+        if m.chance(50):
+            y = m.node("Sub", [x, y], dtype, shape)
     else:
         first = m.rng.randrange(rank)
         axes = list(range(first, rank)) if m.chance(80) else [first]
@@ -531,14 +577,77 @@ def chain(m: Maker) -> None:
     m.outputs.append(x)
 
 
+def add_gather(m: Maker, x: str) -> str:
+    """Elements along an axis, by a tensor of up to two dimensions that is an input, or moved."""
+    dtype, shape = m.tensors[x]
+    axis = m.rng.randrange(len(shape))
+    kind = m.rng.choice(("int32", "int64"))
+    if m.chance(20):
+        index = tuple(
+            s if i == axis or isinstance(s, str) else m.rng.randint(1, s)
+            for i, s in enumerate(shape)
+        )
+        if all(isinstance(s, str) or s > 0 for s in shape):
+            i = m.input(kind, index)
+            return m.node(
+                "GatherElements", [x, i], dtype, index, axis=axis - m.rng.choice((0, len(shape)))
+            )
+    sizes = m.sizes(m.rng.choice((1, 1, 2)), budget=max(1, BUDGET // max(m.count(shape), 1)))
+    places = tuple(m.dim(s) for s in sizes) if m.chance(90) else ()
+    i = m.input(kind, places)
+    if len(places) == 2 and m.chance(30):
+        i = m.node("Transpose", [i], kind, places[::-1], perm=[1, 0])
+        places = places[::-1]
+    result = (*shape[:axis], *places, *shape[axis + 1 :])
+    return m.node("Gather", [x, i], dtype, result, axis=axis - m.rng.choice((0, len(shape))))
+
+
+def gather(m: Maker) -> None:
+    """Elements at the places that a tensor says, of an input or of what is computed."""
+    shape = tuple(m.dim(max(s, 1), least=1) for s in m.sizes(budget=BUDGET // 20))
+    x = m.maybe(m.input(dtype_of(m), shape), 25)
+    y = m.maybe(add_gather(m, x), 50)
+    dtype, shape = m.tensors[y]
+    if m.chance(25) and len(shape) > 1:
+        y = add_transpose(m, y)
+    elif m.chance(25) and shape:
+        op = "LogicalOr" if dtype == "bool" else "Add"
+        y = m.node(op, [y, m.input(dtype, m.narrower(shape))], dtype, shape)
+    m.outputs.append(y)
+
+
+def add_sum(m: Maker, x: str) -> str:
+    dtype, shape = m.tensors[x]
+    axis = m.rng.randrange(len(shape)) - m.rng.choice((0, len(shape)))
+    flags = {"exclusive": m.chance(40), "reverse": m.chance(40)}
+    return m.node("CumSum", [x], dtype, shape, axis=axis, **flags)
+
+
+def running(m: Maker) -> None:
+    """Running sums along any axis, with something before and after, perhaps of each other."""
+    x = m.input(m.rng.choice((*FLOATS, *INTS)), m.shape())
+    y = m.maybe(add_sum(m, m.maybe(x, 30)), 40)
+    if m.chance(20):
+        y = add_sum(m, y)
+    if m.chance(25):
+        y = add_transpose(m, y)
+    elif m.chance(25):
+        dtype, shape = m.tensors[y]
+        y = m.node("Add", [y, m.input(dtype, m.narrower(shape))], dtype, shape)
+    m.outputs.append(y)
+
+
 FAMILIES: dict[str, Callable[[Maker], None]] = {
     "reduce": reduce,
+    "long": long,
     "norm": norm,
     "concat": concat,
     "slice": slices,
     "transpose": transpose,
     "broadcast": broadcast,
     "pad": pad,
+    "gather": gather,
+    "running": running,
     "chain": chain,
 }
 

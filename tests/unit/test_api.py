@@ -224,3 +224,22 @@ def test_a_manifest_cannot_name_files_elsewhere(built: api.BuildResult, tmp_path
     content["files"]["../secret"] = "0"
     manifest.write_text(json.dumps(content))
     assert "../secret" not in read_files(tmp_path / "out")
+
+
+def test_a_graph_of_copies_that_is_refused_has_no_cuts() -> None:
+    """Nodes that no output needs are no reason to look for cuts: there is one node left at most."""
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": "copies",
+        "inputs": [{"name": "x", "dtype": "float16", "shape": [50, 33]}],
+        "nodes": [
+            {"name": "a", "op": "Exp", "inputs": ["x"], "outputs": ["p"]},
+            {"name": "b", "op": "Exp", "inputs": ["p"], "outputs": ["q"]},
+        ],
+        "outputs": [{"name": "y", "tensor": "x"}],
+    }
+    for make in (api.build, api.build_split):
+        with pytest.raises(AutofuseError) as e:
+            make(graph, target="ascend310p")
+        assert e.value.diagnostics[0].code == "AF3002"
+        assert e.value.diagnostics[0].cut_after == ()

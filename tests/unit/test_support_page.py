@@ -19,4 +19,5 @@ def test_the_page_tells_calls_from_detours() -> None:
     assert rows["| Rsqrt"][3] == "calls"
     assert rows["| Add"][6] == "wider"
     assert rows["| Add"][9] == "calls"
-    assert rows["| FloorDiv"][9] == "-"
+    assert rows["| FloorDiv"][9] == "calls"
+    assert rows["| Exp"][9] == "-"

@@ -32,6 +32,7 @@ from autofuse.implgraph.dtypes import BY_NAME, DType, numpy_dtype
 from autofuse.implgraph.expr import Expr, const
 from autofuse.implgraph.fusion import Constant, Tensor
 from autofuse.implgraph.infer import broadcast_shapes
+from autofuse.implgraph.op_rules import with_source
 from autofuse.implgraph.ops import OpError
 
 __all__ = ["Emitter"]
@@ -246,7 +247,8 @@ class Emitter:
         except OpError as e:
             raise self.error(e.code, str(e), e.hint) from None
         with np.errstate(all="ignore"):
-            value = row.reference([np.asarray(x.value) for x in xs], attrs).astype(
+            given = with_source(attrs, row.attr_names(), dtypes[0].name if dtypes else "")
+            value = row.reference([np.asarray(x.value) for x in xs], given).astype(
                 numpy_dtype(dtype)
             )
         sizes = broadcast_shapes(shapes)

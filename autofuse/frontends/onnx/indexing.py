@@ -1,7 +1,7 @@
 """Converters of ops that pick elements by index.
 
-From a table of a few rows an element is picked by comparing the index with 0, 1, 2, ... and adding up: that is vector
-work, and fuses with what is around it.  A Gather reads row by row.
+A Gather reads row by row, with a DMA command for each.  Where a row is a single element of a table of a few, it is
+picked by comparing the index with 0, 1, 2, ... and adding up: that is vector work, and takes less than a command.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ def _features(n: Node) -> Result:
 
 
 def _gathered(n: Node, x: Value, index: Value, axis: int) -> Value:
-    e, rows = n.e, x.shape[axis].as_int()
-    if rows is None or rows > _FEW or e.dtype(x).name not in _SUMMED:
+    e = n.e
+    if not _is_compared(e, x, axis):
         return e.node_of("Gather", [x, index], axis=axis)
+    rows = n.size(x, axis)
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     ones = (const(1),) * len(index.shape)
     data = e.reshape(x, (*before, *ones, x.shape[axis], *after))
@@ -71,11 +72,20 @@ def _gathered(n: Node, x: Value, index: Value, axis: int) -> Value:
     return _picked(e, data, wide, axis + len(ones))
 
 
+def _is_compared(e: Emitter, x: Value, axis: int) -> bool:
+    """Whether an element is picked from a table by comparing its index."""
+    rows, run = x.shape[axis].as_int(), product(x.shape[axis + 1 :])
+    return rows is not None and rows <= _FEW and run == 1 and e.dtype(x).name in _SUMMED
+
+
 @converter("GatherElements")
 def _gather_elements(n: Node) -> Result:
     e, x, index = n.e, n.x(), n.x(1)
     rank = len(x.shape)
     axis = n.axis(int(n.attrs.get("axis", 0)), rank)
+    few = x.shape[axis].as_int()
+    if few is None or few > _FEW or e.dtype(x).name not in _SUMMED:
+        return e.node_of("GatherElements", [x, index], axis=axis)
     rows = tuple(x.shape[i] if i == axis else index.shape[i] for i in range(rank))
     x = e.slice(x, [const(0)] * rank, rows)
     at = _from_the_front(e, index, n.size(x, axis))

@@ -15,8 +15,6 @@ from autofuse.implgraph.expr import const, product
 __all__ = ["mean", "reduced_count"]
 
 INT64 = BY_NAME["int64"]
-#: Longest axis whose running sums are made by whole-tensor steps.
-_FEW = 64
 _FLOAT_LIMITS = {"Max": -np.inf, "Min": np.inf}
 
 
@@ -161,17 +159,16 @@ def _hardmax(e: Emitter, x: Value, axis: int) -> Value:
 def _running(n: Node) -> Result:
     x = n.x()
     axis = n.axis(n.ints(1, "the axis")[0], len(x.shape))
-    size = x.shape[axis].as_int()
-    if n.op_type == "CumSum" and (size is None or size > _FEW):
+    if n.op_type == "CumSum":
         flags = {k: bool(n.attrs.get(k, 0)) for k in ("exclusive", "reverse")}
         return n.e.node_of("CumSum", [x], axis=axis, **flags)
-    return _doubled(n, x, axis)
+    return _running_product(n, x, axis)
 
 
-def _doubled(n: Node, x: Value, axis: int) -> Value:
-    """Results of 2, 4, 8, ... neighbours: each step takes in what lies twice as far away."""
+def _running_product(n: Node, x: Value, axis: int) -> Value:
+    """Products of 2, 4, 8, ... neighbours: each step takes in what lies twice as far away."""
     e, rank = n.e, len(x.shape)
-    op, nothing = ("Add", 0) if n.op_type == "CumSum" else ("Mul", 1)
+    nothing = 1
     size, back = n.size(x, axis), bool(n.attrs.get("reverse", 0))
 
     def moved(v: Value, by: int) -> Value:
@@ -184,7 +181,7 @@ def _doubled(n: Node, x: Value, axis: int) -> Value:
         x = moved(x, 1) if size > 1 else e.broadcast(e.like(nothing, x), x.shape)
     step = 1
     while step < size:
-        x = e.op(op, x, moved(x, step))
+        x = e.op("Mul", x, moved(x, step))
         step *= 2
     return x
 

@@ -5,10 +5,13 @@ from dataclasses import dataclass, fields, is_dataclass
 
 import pytest
 
-from autofuse.codegen import device, host, host_tiling, project, render
+from autofuse.codegen import device, driver, host, host_tiling, project, render
 
 VIEWS = {
     "CMakeLists.txt.jinja": project._CMakeView,
+    "driver.cpp.jinja": driver._DriverView,
+    "driver_CMakeLists.txt.jinja": driver._CMakeView,
+    "driver_data.h.jinja": driver._DataView,
     "get_kernel.cpp.jinja": host._KernelView,
     "infer_shape.cpp.jinja": host._InferView,
     "launch.cpp.jinja": host._LaunchView,

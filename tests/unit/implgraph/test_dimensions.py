@@ -15,7 +15,7 @@ from autofuse.implgraph.ops import lookup
 
 
 def make(inputs, nodes, strides=None):
-    """inputs: name -> shape; nodes: (result, op, operands[, shape]), the last is the output."""
+    """inputs: name -> shape; nodes: (result, op, operands[, attrs]), the last is the output."""
     tensors = {}
     for name, shape in inputs.items():
         steps = (strides or {}).get(name)
@@ -23,7 +23,7 @@ def make(inputs, nodes, strides=None):
         tensors[name] = Tensor(name, BY_NAME["float32"], tuple(map(const, shape)), layout)
     made = []
     for result, op, operands, *rest in nodes:
-        attrs = {"shape": tuple(map(const, rest[0]))} if rest else {}
+        attrs = {k: tuple(map(const, v)) for k, v in rest[0].items()} if rest else {}
         dtype, shape = infer_node(lookup(op), [tensors[x] for x in operands], attrs)
         tensors[result] = Tensor(result, dtype, shape)
         made.append(FusionNode(f"n{len(made)}", op, tuple(operands), (result,), attrs))
@@ -72,10 +72,10 @@ def test_broadcasts_and_reshapes_follow():
     graph = make(
         {"x": (640, 768), "m": (640, 1)},
         [
-            ("h", "Reshape", ["x"], (640, 12, 64)),
-            ("w", "Broadcast", ["m"], (640, 768)),
+            ("h", "Reshape", ["x"], {"shape": (640, 12, 64)}),
+            ("w", "Broadcast", ["m"], {"shape": (640, 768)}),
             ("f", "Mul", ["x", "w"]),
-            ("g", "Reshape", ["f"], (640, 12, 64)),
+            ("g", "Reshape", ["f"], {"shape": (640, 12, 64)}),
             ("y", "Add", ["h", "g"]),
         ],
     )
@@ -87,7 +87,7 @@ def test_broadcasts_and_reshapes_follow():
 
 
 def test_dimensions_that_do_not_divide_keep_their_size():
-    graph = make({"x": (640, 4, 6)}, [("y", "Reshape", ["x"], (640, 6, 4))])
+    graph = make({"x": (640, 4, 6)}, [("y", "Reshape", ["x"], {"shape": (640, 6, 4)})])
     small = shrink(graph, 5000)
     check_shapes(small)
     assert shapes(small) == {"x": ["64", "4", "6"], "y": ["64", "6", "4"]}
@@ -109,7 +109,7 @@ def test_symbols_replace_the_largest_dimensions():
 
 
 def test_symbols_through_a_reshape():
-    graph = make({"x": (40, 768)}, [("y", "Reshape", ["x"], (40, 12, 64))])
+    graph = make({"x": (40, 768)}, [("y", "Reshape", ["x"], {"shape": (40, 12, 64)})])
     s = symbolize(graph)
     check_shapes(s)
     assert shapes(s) == {"x": ["s1", "(s0 * s2)"], "y": ["s1", "s2", "s0"]}
@@ -151,6 +151,55 @@ def test_bind_checks_names_and_ranges():
         with pytest.raises(AutofuseError) as e:
             bind(s, values)
         assert e.value.diagnostics[0].code == "AF1109"
+
+
+def padded(low, high, *more, shape=(300, 4096)):
+    nodes = [("p", "Pad", ["x"], {"low": low, "high": high}), *more]
+    return make({"x": shape}, nodes)
+
+
+def test_the_inside_of_a_frame_shrinks_and_the_frame_stays():
+    small = shrink(padded((0, 1), (2, 3)), 20_000)
+    check_shapes(small)
+    assert shapes(small) == {"x": ["108", "64"], "p": ["110", "68"]}
+    assert dict(small.nodes[0].attrs) == {"low": (const(0), const(1)), "high": (const(2), const(3))}
+
+
+def test_what_is_as_large_as_a_frame_follows_it():
+    graph = padded(
+        (0, 1), (0, 3), ("q", "Pad", ["p"], {"low": (5, 0), "high": (0, 0)}), ("y", "Abs", ["q"])
+    )
+    small = shrink(graph, 20_000)
+    check_shapes(small)
+    assert shapes(small)["y"] == ["113", "68"]
+    symbolic = symbolize(graph)
+    check_shapes(symbolic)
+    assert shapes(symbolic)["y"] == ["(5 + s1)", "(4 + s0)"]
+    assert bind(symbolic, {"s0": 4096, "s1": 300}).tensors == graph.tensors
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [("y", "Reshape", ["p"], {"shape": (300, 41, 100)})],  # a frame does not split
+        [("s", "Slice", ["p"], {"starts": (0, 2), "shape": (300, 4096)}), ("y", "Add", ["s", "x"])],
+        [("s", "Slice", ["p"], {"starts": (0, 2), "shape": (300, 50)})],
+    ],
+)
+def test_a_frame_that_something_else_fixes_keeps_the_inside(more):
+    small = shrink(padded((0, 2), (0, 2), *more), 20_000)
+    check_shapes(small)
+    assert shapes(small)["p"][1] == "4100"
+
+
+def test_two_dimensions_in_frames_of_one_size_stay():
+    nodes = [
+        ("p", "Pad", ["x"], {"low": (0,), "high": (4,)}),
+        ("q", "Pad", ["y"], {"low": (8,), "high": (0,)}),
+        ("z", "Add", ["p", "q"]),
+    ]
+    graph = make({"x": (4096,), "y": (4092,)}, nodes)
+    assert shrink(graph, 1000) is graph
 
 
 @pytest.mark.corpus

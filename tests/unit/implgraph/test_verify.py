@@ -142,6 +142,10 @@ HINT_CASES = [
     ("ops_are_known", lambda g: with_node(g, "abs_0", inputs=("gather_0", "gather_0"))),
     ("reductions_share_axes", lambda g: with_reductions(g, (sym("s0"), const(200)))),
     ("reductions_share_axes", lambda g: with_reductions(g, (sym("s0"), ONE), (ONE, const(200)))),
+    (
+        "operands_have_the_axes_of_results",
+        lambda g: with_y(g, "abs_0", repeats=(sym("s0"), ONE), strides=(ONE, const(0))),
+    ),
     ("lines_are_straight", with_line),
     ("scalars_have_a_value", with_scalar),
     ("scalars_have_a_value", lambda g: with_scalar(g, value=1, expr="s0")),
@@ -156,6 +160,10 @@ HINT_CASES = [
 
 #: The same for the scheduled graph.
 IMPL_CASES = [
+    ("accumulators_are_joined", lambda g: with_node(g, "abs_0", attrs={"joins": "none"})),
+    ("accumulators_are_joined", lambda g: with_node(g, "abs_0", attrs={"joins": "gather_0"})),
+    ("takeovers_end_in_a_store", lambda g: with_node(g, "abs_0", attrs={"over": "Data_0"})),
+    ("takeovers_end_in_a_store", lambda g: with_node(g, "abs_0", attrs={"over": "gather_0"})),
     ("axes_exist", lambda g: replace(g, y_axis=17)),
     ("symbols_are_declared", lambda g: with_buffer(g, 0, nbytes=sym("n") * 32)),
     ("axes_derive", lambda g: with_axis(g, 3, size=const(3))),

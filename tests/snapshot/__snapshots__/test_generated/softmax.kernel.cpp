@@ -10,7 +10,7 @@
 using namespace AscendC;
 
 // softmax_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
-// z1T is gone through 3 times for each of them.
+// z1T is gone through 2 times for each of them.
 inline __aicore__ void softmax_0_reduce_0_nil_0_2(
     GM_ADDR softmax_Data_0,
     GM_ADDR softmax_Output_0,
@@ -38,34 +38,48 @@ inline __aicore__ void softmax_0_reduce_0_nil_0_2(
   TBuf<TPosition::VECCALC> buf2;
   TBuf<TPosition::VECCALC> buf3;
   TBuf<TPosition::VECCALC> buf4;
+  TBuf<TPosition::VECCALC> buf5;
+  TBuf<TPosition::VECCALC> buf6;
   const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z1t_size, 32);
   const int64_t bytes1 = autofuse::Max(256, autofuse::Max(32 * autofuse::CeilDiv(4 * z1t_size, 32), 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 8), 2048), 32 * autofuse::CeilDiv(z1t_size, 8)), 32)));
-  const int64_t bytes2 = autofuse::Max(32, 32 * autofuse::CeilDiv(4 * z1t_size, 32));
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf0, 32);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(buf1, 32);
+  tpipe.InitBuffer(buf2, 32);
   tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(buf4, 32);
+  tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf6, static_cast<uint32_t>(bytes0));
   LocalTensor<float> softmax_reducemax_acc_local = buf0.Get<float>();
-  LocalTensor<float> softmax_reducemax_part_local = buf2.Get<float>();
-  LocalTensor<uint8_t> softmax_reducemax_part_tmp = buf1.Get<uint8_t>();
-  LocalTensor<float> broadcast_0_local = buf2.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf1.Get<uint8_t>();
-  LocalTensor<float> softmax_reducesum_acc_local = buf0.Get<float>();
-  LocalTensor<float> softmax_sub_local = buf1.Get<float>();
-  LocalTensor<float> softmax_exp_local = buf1.Get<float>();
+  LocalTensor<float> softmax_reducesum_acc_local = buf1.Get<float>();
+  LocalTensor<float> softmax_reducemax_before_local = buf2.Get<float>();
+  LocalTensor<float> softmax_reducemax_part_local = buf4.Get<float>();
+  LocalTensor<uint8_t> softmax_reducemax_part_tmp = buf3.Get<uint8_t>();
+  LocalTensor<float> softmax_reducemax_centre_local = buf4.Get<float>();
+  LocalTensor<float> softmax_reducemax_move_local = buf3.Get<float>();
+  LocalTensor<float> broadcast_0_running_local = buf6.Get<float>();
+  LocalTensor<uint8_t> broadcast_0_running_tmp = buf5.Get<uint8_t>();
+  LocalTensor<float> softmax_sub_local = buf6.Get<float>();
+  LocalTensor<float> softmax_exp_local = buf6.Get<float>();
   LocalTensor<float> softmax_reducesum_part_local = buf4.Get<float>();
-  LocalTensor<uint8_t> softmax_reducesum_part_tmp = buf3.Get<uint8_t>();
-  LocalTensor<float> broadcast_1_local = buf1.Get<float>();
+  LocalTensor<uint8_t> softmax_reducesum_part_tmp = buf5.Get<uint8_t>();
+  LocalTensor<float> softmax_exp_move_local = buf3.Get<float>();
+  LocalTensor<float> softmax_reducesum_scaled_local = buf3.Get<float>();
+  LocalTensor<float> broadcast_0_local = buf6.Get<float>();
+  LocalTensor<uint8_t> broadcast_0_tmp = buf3.Get<uint8_t>();
+  LocalTensor<float> broadcast_1_local = buf5.Get<float>();
   LocalTensor<uint8_t> broadcast_1_tmp = buf3.Get<uint8_t>();
-  LocalTensor<float> softmax_sub_pass2_local = buf3.Get<float>();
-  LocalTensor<float> softmax_exp_pass2_local = buf3.Get<float>();
+  LocalTensor<float> softmax_sub_pass1_local = buf3.Get<float>();
+  LocalTensor<float> softmax_exp_pass1_local = buf3.Get<float>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: softmax_reducemax_acc: Duplicate (/nodes/0)
     Duplicate(softmax_reducemax_acc_local[0], autofuse::FloatBits(0xff800000u), 1);
+    // from: softmax_reducesum_acc: Duplicate (/nodes/0)
+    Duplicate(softmax_reducesum_acc_local[0], 0.0f, 1);
+    // from: softmax_reducemax_before: Duplicate (/nodes/0)
+    Duplicate(softmax_reducemax_before_local[0], autofuse::FloatBits(0xff800000u), 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(77 - z1T * z1t_size, z1t_size);
       const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
@@ -84,7 +98,6 @@ inline __aicore__ void softmax_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
-      que0.FreeTensor(gather_0_local);
       // from: softmax_reducemax: Maximum (/nodes/0)
       PipeBarrier<PIPE_V>();
       Max(
@@ -92,30 +105,30 @@ inline __aicore__ void softmax_0_reduce_0_nil_0_2(
           softmax_reducemax_acc_local[0],
           softmax_reducemax_part_local[0],
           1);
-    }
-    // from: broadcast_0: Broadcast (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    autofuse::BroadcastInner(
-        broadcast_0_local[0],
-        softmax_reducemax_acc_local[0],
-        broadcast_0_tmp,
-        1,
-        z1t_size);
-    // from: softmax_reducesum_acc: Duplicate (/nodes/0)
-    Duplicate(softmax_reducesum_acc_local[0], 0.0f, 1);
-    PipeBarrier<PIPE_V>();
-    for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
-      const int64_t z1t_actual_size = autofuse::Min(77 - z1T * z1t_size, z1t_size);
-      const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
-      const int64_t offset1 = 77 * z0 + z1T * z1t_size;
-      // from: gather_0_pass1: Load (/inputs/0)
-      LocalTensor<float> gather_0_pass1_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_pass1_local[0], Data_0_gm[offset1], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_pass1_local);
-      gather_0_pass1_local = que0.DeQue<float>();
+      // from: softmax_reducemax_centre: Maxs (/nodes/0)
+      PipeBarrier<PIPE_V>();
+      Maxs(softmax_reducemax_centre_local[0], softmax_reducemax_acc_local[0], -3.4028235e+38f, 1);
+      // from: softmax_reducemax_move: Sub (/nodes/0)
+      PipeBarrier<PIPE_V>();
+      Sub(
+          softmax_reducemax_move_local[0],
+          softmax_reducemax_before_local[0],
+          softmax_reducemax_centre_local[0],
+          1);
+      // from: softmax_reducemax_kept: UbCopy (/nodes/0)
+      PipeBarrier<PIPE_V>();
+      DataCopy(softmax_reducemax_before_local[0], softmax_reducemax_centre_local[0], 8);
+      // from: broadcast_0_running: Broadcast (/nodes/0)
+      autofuse::BroadcastInner(
+          broadcast_0_running_local[0],
+          softmax_reducemax_centre_local[0],
+          broadcast_0_running_tmp,
+          1,
+          z1t_actual_size);
       // from: softmax_sub: Sub (/nodes/0)
-      Sub(softmax_sub_local[0], gather_0_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
-      que0.FreeTensor(gather_0_pass1_local);
+      PipeBarrier<PIPE_V>();
+      Sub(softmax_sub_local[0], gather_0_local[0], broadcast_0_running_local[0], z1t_actual_size);
+      que0.FreeTensor(gather_0_local);
       // from: softmax_exp: Exp (/nodes/0)
       PipeBarrier<PIPE_V>();
       Exp(softmax_exp_local[0], softmax_sub_local[0], z1t_actual_size);
@@ -128,14 +141,31 @@ inline __aicore__ void softmax_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
+      // from: softmax_exp_move: Exp (/nodes/0)
+      Exp(softmax_exp_move_local[0], softmax_reducemax_move_local[0], 1);
+      // from: softmax_reducesum_scaled: Mul (/nodes/0)
+      PipeBarrier<PIPE_V>();
+      Mul(
+          softmax_reducesum_scaled_local[0],
+          softmax_reducesum_acc_local[0],
+          softmax_exp_move_local[0],
+          1);
       // from: softmax_reducesum: Add (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(
           softmax_reducesum_acc_local[0],
-          softmax_reducesum_acc_local[0],
+          softmax_reducesum_scaled_local[0],
           softmax_reducesum_part_local[0],
           1);
     }
+    // from: broadcast_0: Broadcast (/nodes/0)
+    PipeBarrier<PIPE_V>();
+    autofuse::BroadcastInner(
+        broadcast_0_local[0],
+        softmax_reducemax_acc_local[0],
+        broadcast_0_tmp,
+        1,
+        z1t_size);
     // from: broadcast_1: Broadcast (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastInner(
@@ -146,28 +176,28 @@ inline __aicore__ void softmax_0_reduce_0_nil_0_2(
         z1t_size);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(77 - z1T * z1t_size, z1t_size);
-      const DataCopyExtParams block2{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
-      const int64_t offset2 = 77 * z0 + z1T * z1t_size;
-      // from: gather_0_pass2: Load (/inputs/0)
-      LocalTensor<float> gather_0_pass2_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_pass2_local[0], Data_0_gm[offset2], block2, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_pass2_local);
-      gather_0_pass2_local = que0.DeQue<float>();
-      // from: softmax_sub_pass2: Sub (/nodes/0)
+      const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
+      const int64_t offset1 = 77 * z0 + z1T * z1t_size;
+      // from: gather_0_pass1: Load (/inputs/0)
+      LocalTensor<float> gather_0_pass1_local = que0.AllocTensor<float>();
+      DataCopyPad(gather_0_pass1_local[0], Data_0_gm[offset1], block1, autofuse::NoPad<float>());
+      que0.EnQue<float>(gather_0_pass1_local);
+      gather_0_pass1_local = que0.DeQue<float>();
+      // from: softmax_sub_pass1: Sub (/nodes/0)
       PipeBarrier<PIPE_V>();
-      Sub(softmax_sub_pass2_local[0], gather_0_pass2_local[0], broadcast_0_local[0], z1t_actual_size);
-      que0.FreeTensor(gather_0_pass2_local);
-      // from: softmax_exp_pass2: Exp (/nodes/0)
+      Sub(softmax_sub_pass1_local[0], gather_0_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
+      que0.FreeTensor(gather_0_pass1_local);
+      // from: softmax_exp_pass1: Exp (/nodes/0)
       PipeBarrier<PIPE_V>();
-      Exp(softmax_exp_pass2_local[0], softmax_sub_pass2_local[0], z1t_actual_size);
+      Exp(softmax_exp_pass1_local[0], softmax_sub_pass1_local[0], z1t_actual_size);
       // from: softmax: Div (/nodes/0)
       LocalTensor<float> softmax_local = que1.AllocTensor<float>();
       PipeBarrier<PIPE_V>();
-      Div(softmax_local[0], softmax_exp_pass2_local[0], broadcast_1_local[0], z1t_actual_size);
+      Div(softmax_local[0], softmax_exp_pass1_local[0], broadcast_1_local[0], z1t_actual_size);
       // from: store: Store (/outputs/0)
       que1.EnQue<float>(softmax_local);
       softmax_local = que1.DeQue<float>();
-      DataCopyPad(Output_0_gm[offset2], softmax_local[0], block2);
+      DataCopyPad(Output_0_gm[offset1], softmax_local[0], block1);
       que1.FreeTensor(softmax_local);
     }
   }

@@ -26,12 +26,12 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 64 + 128 * autofuse::CeilDiv(4 * t, 32) + 2 * autofuse::Max(256, autofuse::Max(32 * autofuse::CeilDiv(4 * t, 32), 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 32))) + autofuse::Max(32, 32 * autofuse::CeilDiv(4 * t, 32));
+    return 128 + 160 * autofuse::CeilDiv(4 * t, 32) + 2 * autofuse::Max(256, autofuse::Max(32 * autofuse::CeilDiv(4 * t, 32), 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 32)));
 }
 
 int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 1860 * autofuse::CeilDiv(77, t) + 16 * t * autofuse::CeilDiv(77, t);
+    return 1320 * autofuse::CeilDiv(77, t) + 12 * t * autofuse::CeilDiv(77, t);
 }
 
 // template 1: softmax_0_reduce_all_0_nil_0_nil

@@ -1,0 +1,47 @@
+"""Elements that a reduce loop has gone through."""
+
+from __future__ import annotations
+
+from autofuse.implgraph.expr import ONE, ZERO, Expr, product, sym
+from autofuse.implgraph.graph import AxisType, ImplGraph
+from autofuse.implgraph.reduce_rows import REDUCES
+
+__all__ = ["elements_done"]
+
+
+def elements_done(impl: ImplGraph, actual: str, *, after: bool) -> Expr:
+    """Elements along the reduced axes that were gone through when an iteration begins, or ends.
+
+    Args:
+        impl: a template with a reduce loop.
+        actual: the variable that is the length of a tile, the last one perhaps shorter.
+        after: with those of this iteration.
+
+    Returns:
+        An expression of the indices of the loop, which are variables with the names of the axes.
+    """
+    assert impl.r_axis is not None
+    spec, axes = impl.tiling, {a.id: a for a in impl.axes}
+    loop, tile_in = axes[impl.r_axis], impl.tile(AxisType.TILE_IN)
+    tile_out = impl.tile(AxisType.TILE_OUT)
+    inner = product(axes[a].size for a in _reduced_inside(impl) - {tile_in.id})
+    parts = [axes[a] for a in loop.origin] if loop.type is AxisType.MERGED else [loop]
+    done, below = ZERO, ONE
+    for part in reversed(parts):
+        tiles = part.id == tile_out.id
+        done = done + sym(part.name) * (sym(spec.tile_size) if tiles else below)
+        below = below * (spec.extent if tiles else part.size)
+    if after:
+        done = done + (sym(actual) if spec.reduce_tiles else ONE)
+    return done * inner
+
+
+def _reduced_inside(impl: ImplGraph) -> set[int]:
+    """The axes inside one call that reductions reduce."""
+    nodes = impl.by_name()
+    found: set[int] = set()
+    for n in impl.nodes:
+        if n.op in REDUCES:
+            source = nodes[n.inputs[0]].y
+            found |= set(source.vectorized_axis) - set(n.y.vectorized_axis)
+    return found

@@ -1,0 +1,266 @@
+"""Where the nodes of a group with running sums run.
+
+The axes of the sum are gone through as reduced ones are: inside the tile, or in a loop of one core.  In the loop a
+tensor in UB, the *carry*, holds what comes before the tile; every call adds it to its results and brings it up to date.
+Sums from the end go through the loop backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, product
+from autofuse.implgraph.graph import Api, Axis, ImplGraph, Node, TensorView
+from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.scratch import scan_inner_bytes, scan_outer_bytes
+from autofuse.schedule.broadcast import broadcast_runs, broadcast_steps
+from autofuse.schedule.ends import is_sink, is_source
+from autofuse.schedule.layout import Layout
+from autofuse.schedule.placement import STRUCTURAL, Placed, alignment, check_blocks
+from autofuse.schedule.rejection import TemplateRejectedError
+from autofuse.schedule.tiling_axes import Choice, GroupInput, Split, split_axes
+from autofuse.schedule.transposition import transposed_load, transposed_store
+
+__all__ = [
+    "SCAN",
+    "goes_backwards",
+    "place_scan",
+    "scan_extents",
+    "scan_run",
+    "scan_tmp",
+    "scanned_axes",
+]
+
+SCAN = "Scan"
+#: Levels: before the loops, in the loop over tiles, in the loop over the axes of the sum.
+ONCE, TILE, LOOP = range(3)
+
+
+def scanned_axes(n: Node) -> tuple[int, ...]:
+    """Ids of the axes along which a Scan adds up, outermost first."""
+    axes = n.attrs["axes"]
+    assert isinstance(axes, tuple)
+    return axes
+
+
+def scan_run(n: Node, axes: Mapping[int, Axis]) -> list[int]:
+    """Places among the vectorised axes of a Scan of those that it adds up along."""
+    gone = set(scanned_axes(n))
+    return [
+        i
+        for i, a in enumerate(n.y.vectorized_axis)
+        if a in gone or (axes[a].origin and set(axes[a].origin) <= gone)
+    ]
+
+
+def goes_backwards(impl: ImplGraph) -> bool:
+    """Whether the loop over the axes of the sums starts at their end."""
+    return any(
+        n.op == SCAN and n.loop_axis == impl.r_axis and n.attrs["reverse"] for n in impl.nodes
+    )
+
+
+def place_scan(g: GroupInput, choice: Choice) -> Placed:
+    """Split, lay out and order one group with running sums.
+
+    Raises:
+        TemplateRejectedError: a DMA block is not contiguous in GM, or the axes of a sum do not lie side by side in UB.
+    """
+    split = split_axes(g, choice.position, all_load=choice.all_load)
+    return _Placer(g, split).run()
+
+
+class _Placer:
+    def __init__(self, g: GroupInput, split: Split) -> None:
+        self.g, self.split = g, split
+        self.axes = {a.id: a for a in split.axes}
+        self.nodes = [n for n in g.nodes if not is_source(n) and not is_sink(n)]
+        self.by_name = {n.name: n for n in g.nodes}
+        self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
+        self.layout = Layout(split, self._pitches())
+        self.made: dict[str, Node] = {}
+        self.hoist = any(split.sizes[a] != 1 for a in split.blocked)
+
+    # layout -----------------------------------------------------------------------------------
+    def _present(self, n: Node) -> tuple[int, ...]:
+        repeat = dict(zip(n.y.axis, n.y.repeats, strict=True))
+        tiled = {self.split.tile_in: self.split.tiled}
+        return tuple(a for a in self.split.vector if repeat.get(tiled.get(a, a), 1) != 1)
+
+    def _tensors(self) -> Iterator[tuple[int, ...]]:
+        """Vectorised axes of all tensors, also of the steps in which UB broadcasts, and of carries."""
+        for n in self.nodes:
+            axes = self._present(n)
+            yield axes
+            if n.op == "Broadcast":
+                have = set(self._present(self.by_name[n.inputs[0]]))
+                for run in broadcast_runs(axes, have):
+                    have |= set(run)
+                    yield tuple(a for a in axes if a in have)
+
+    def _pitches(self) -> dict[int, Expr]:
+        """The innermost axis of every tensor with several of them is padded, in all tensors alike."""
+        split, out = self.split, dict[int, Expr]()
+        for a in {axes[-1] for axes in self._tensors() if len(axes) > 1}:
+            tiled = split.tiled if a == split.tile_in else a
+            size = split.sizes[a]
+            out[a] = size if a == split.tile_in else align_up(size, alignment(self.g.nodes, tiled))
+        return out
+
+    # making nodes -----------------------------------------------------------------------------
+    def run(self) -> Placed:
+        split = self.split
+        levels = self._levels()
+        hoisted: list[Node] = []
+        tiles: list[Node] = []
+        inside: list[Node] = []
+        for n in self.nodes:
+            if n.op == "Scalar":
+                continue
+            level = levels[n.name]
+            (hoisted, tiles, inside)[level].extend(self._made(n, level, tiles))
+        outputs = [
+            replace(n, inputs=tuple(self.made[i].name for i in n.inputs))
+            for n in self.g.nodes
+            if is_sink(n)
+        ]
+        return Placed(
+            split,
+            self.layout,
+            tuple(self.structural),
+            tuple(hoisted),
+            (*tiles, *inside),
+            tuple(outputs),
+        )
+
+    def _levels(self) -> dict[str, int]:
+        blocked, looped = self.split.blocked, self.split.looped
+        out: dict[str, int] = {}
+        for n in self.g.nodes:
+            own = frozenset(n.y.varies())
+            level = max((out[i] for i in n.inputs), default=ONCE)
+            if n.op not in STRUCTURAL:
+                sums = bool(looped) and n.op == SCAN
+                level = max(
+                    level, LOOP if sums or own & looped else TILE if own & blocked else ONCE
+                )
+                if not self.hoist or n.op in ("Store", SCAN):
+                    level = max(level, TILE)
+            out[n.name] = level
+        return out
+
+    def _place(self, n: Node, level: int) -> Node:
+        split = self.split
+        loops = {ONCE: None, TILE: split.block_in, LOOP: split.reduce_loop}
+        inner = () if split.reduce_loop is None or level != LOOP else (split.reduce_loop,)
+        unit = {"Load": "MTE2", "Store": "MTE3"}.get(n.op, "Vector")
+        return replace(
+            n,
+            y=self.layout.vectorize(split.view(n.y)),
+            axis=(split.block_out, split.block_in, *inner, *split.vector),
+            loop_axis=loops[level],
+            api=Api("Compute", lookup(n.op).compute_type, unit),
+        )
+
+    def _source(self, name: str) -> Node:
+        return self.made.get(name) or self.by_name[name]
+
+    def _made(self, n: Node, level: int, tiles: list[Node]) -> list[Node]:
+        sources = [self._source(i) for i in n.inputs]
+        node = self._place(replace(n, inputs=tuple(s.name for s in sources)), level)
+        made = [node]
+        if n.op == "Load":
+            made = transposed_load(node, self.layout)
+            check_blocks(made[0], self.layout)
+        elif n.op == "Store":
+            made = transposed_store(node, sources[0], self.layout)
+            check_blocks(made[-1], self.layout)
+            made = [*self._to_store(made[-1], sources[0]), *made] if len(made) == 1 else made
+            if len(made) == 2 and made[0].op == "UbCopy":
+                made[-1] = replace(made[-1], inputs=(made[0].name,))
+        elif n.op == "Broadcast":
+            made = broadcast_steps(node, sources[0], self.layout)
+        elif n.op == SCAN:
+            made = [self._scan(node, sources[0], level, tiles)]
+        self.made[n.name] = made[-1] if made else sources[0]
+        return made
+
+    def _to_store(self, store: Node, source: Node) -> list[Node]:
+        """A copy of what is made in another loop than it is stored: the queue of a result belongs to one loop."""
+        if store.loop_axis == source.loop_axis:
+            return []
+        y = replace(source.y, mem=None, que=None, buf=None)
+        name = f"{store.name}_source"
+        api = Api("Compute", "elewise", "Vector")
+        return [replace(store, name=name, op="UbCopy", inputs=(source.name,), y=y, api=api)]
+
+    # sums -------------------------------------------------------------------------------------
+    def _scan(self, n: Node, source: Node, level: int, tiles: list[Node]) -> Node:
+        """The call, with a carry where it is in the loop."""
+        run = scan_run(n, self.axes)
+        axes = n.y.vectorized_axis
+        if source.y.vectorized_axis != axes:
+            raise TemplateRejectedError(f"{source.name} does not vary along all axes of {n.name}")
+        if run and run != list(range(run[0], run[-1] + 1)):
+            raise TemplateRejectedError(f"the axes of the sum {n.name} do not lie side by side")
+        if any(self.layout.padded(axes[i]) for i in run[1:]):
+            raise TemplateRejectedError(f"padding lies between what {n.name} adds up")
+        if level != LOOP:
+            return n
+        outside = [i for i in range(len(axes)) if run and i < run[0]]
+        if any(self.split.sizes[axes[i]] != 1 for i in outside):
+            raise TemplateRejectedError(
+                f"a tile of {n.name} has several rows of which each goes on"
+            )
+        carry = self._carry(self.by_name[n.name])
+        tiles.append(carry)
+        return replace(n, inputs=(source.name, carry.name))
+
+    def _carry(self, n: Node) -> Node:
+        """What comes before the first tile: zeros."""
+        gone = set(scanned_axes(n))
+        y = self._without(n.y, gone)
+        like = self.split.view(y)
+        name = f"{n.name}_nothing"
+        ones, zeros = tuple(ONE for _ in like.axis), tuple(ZERO for _ in like.axis)
+        zero = 0.0 if n.y.dtype.kind == "f" else 0
+        self.structural.append(
+            Node(name, "Scalar", (), TensorView(n.y.dtype, like.axis, ones, zeros), {"value": zero})
+        )
+        init = replace(n, name=f"{n.name}_carry", op="Duplicate", inputs=(name,), attrs={}, y=y)
+        return self._place(init, TILE)
+
+    def _without(self, y: TensorView, gone: set[int]) -> TensorView:
+        keep = [a not in gone for a in y.axis]
+        return replace(
+            y,
+            repeats=tuple(r if k else ONE for r, k in zip(y.repeats, keep, strict=True)),
+            strides=tuple(s if k else ZERO for s, k in zip(y.strides, keep, strict=True)),
+        )
+
+
+# scratch space --------------------------------------------------------------------------------
+def scan_extents(n: Node, sizes: Sequence[Expr], run: Sequence[int]) -> tuple[Expr, Expr, Expr]:
+    """``(outer, n, inner)`` of a Scan in UB; ``inner`` is 1 where it adds up along the innermost axis.
+
+    Args:
+        n: the Scan.
+        sizes: elements reserved along its vectorised axes, with padding.
+        run: places of those along which it adds up; none where a tile has one element of each sum.
+    """
+    if not run:
+        return ONE, ONE, product(sizes)
+    first, after = run[0], run[-1] + 1
+    return product(sizes[:first]), product(sizes[first:after]), product(sizes[after:])
+
+
+def scan_tmp(n: Node, layout: Layout) -> Expr:
+    """Bytes of scratch space that a Scan takes."""
+    axes = {a.id: a for a in layout.split.axes}
+    run = scan_run(n, axes)
+    sizes = [layout.extent(a) for a in n.y.vectorized_axis]
+    outer, count, inner = scan_extents(n, sizes, run)
+    if run and run[-1] + 1 == len(sizes):
+        return scan_inner_bytes(n.y.dtype, outer, count)
+    return scan_outer_bytes(n.y.dtype, outer, count, inner)

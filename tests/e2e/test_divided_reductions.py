@@ -1,0 +1,193 @@
+"""Reductions of much to little on the CPU twin: the cores share what is reduced, for sizes known and unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autofuse import api
+from autofuse.codegen.verification import verify_schedule
+from autofuse.targets import load_target, target_names
+
+pytestmark = pytest.mark.twin
+
+F = "float32"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as m:
+        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def graph(
+    op: str, shape: Sequence[int | str], axes: Sequence[int], dtype: str = F, least: int = 0
+) -> dict[str, Any]:
+    names = sorted({s for s in shape if isinstance(s, str)})
+    attrs: dict[str, Any] = {"axes": list(axes)}
+    if op.startswith("Arg"):
+        attrs = {"axis": axes[0], "dtype": "int32"}
+    return {
+        "schema": "autofuse.graph/1",
+        "name": "k",
+        "symbols": {n: {"min": least, "max": 1 << 22} for n in names},
+        "inputs": [{"name": "x", "dtype": dtype, "shape": list(shape)}],
+        "nodes": [{"name": "r", "op": op, "inputs": ["x"], "outputs": ["y"], "attrs": attrs}],
+        "outputs": ["y"],
+    }
+
+
+def built_of(document: Mapping[str, Any]) -> api.BuildResult:
+    """The kernel; all of it proved, and with a form in two phases."""
+    built = api.build(document, verify_ir=True)
+    assert verify_schedule(built.graph, built.schedule, built.target) == []
+    last = built.schedule[-1]
+    assert len(last.groups) >= 2
+    assert any(g.sync_before for g in last.groups)
+    assert len(built.schedule) == 1 + bool(built.graph.symbols)
+    return built
+
+
+def check(
+    document: Mapping[str, Any], sizes: Sequence[dict[str, int]] = ({},), seed: int = 1
+) -> None:
+    """In checked mode, instructions in a hostile order: every key whose conditions hold, every size."""
+    built = built_of(document)
+    report = api.verify(built, shapes=sizes, check_seed=seed)
+    assert report.ok, "\n".join(map(str, report.diagnostics))
+    first = len(_keys_of(built, 0)) if built.graph.symbols else 0
+    assert any(c.key >= first and c.status == "passed" and c.block_dim > 1 for c in report.cases)
+
+
+def _keys_of(built: api.BuildResult, result: int) -> set[int]:
+    names = {i.name for g in built.schedule[result].groups for i in g.impls}
+    return {k["key"] for k in built.metadata["tilingKeys"] if k["functions"][0] in names}
+
+
+# lengths known: prime, with a rest, several axes
+@pytest.mark.parametrize(
+    ("op", "shape", "axes", "dtype"),
+    [
+        ("ReduceSum", (131_071,), [0], F),
+        ("ReduceSum", (262_147,), [0], "float16"),
+        ("ReduceMean", (4099, 129), [0], "bfloat16"),
+        ("ReduceMax", (2, 500_009), [1], "float16"),
+        ("ReduceMin", (9973, 5, 11), [0, 2], "int32"),
+        ("ReduceProd", (1009, 331), [0, 1], F),
+        ("ReduceAny", (524_287,), [0], "bool"),
+        ("ReduceAll", (60_013, 9), [0], "bool"),
+        ("ArgMax", (131_071,), [0], F),
+        ("ArgMin", (10_007, 37), [0], "float16"),
+    ],
+)
+def test_known_lengths(op: str, shape: Sequence[int], axes: Sequence[int], dtype: str) -> None:
+    check(graph(op, shape, axes, dtype))
+
+
+#: Nothing, one element, as many as there are parts, one less and more, long.
+LENGTHS = [{"n": n} for n in (0, 1, 47, 48, 49, 97, 70_001)]
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        *(("ReduceSum", d) for d in (F, "float16", "bfloat16", "int32")),
+        *(("ReduceMax", F), ("ReduceMin", "int16"), ("ReduceProd", F), ("ReduceMean", "float16")),
+        *(("ReduceAny", "bool"), ("ReduceAll", "bool"), ("ArgMax", F), ("ArgMin", "int32")),
+    ],
+)
+def test_any_length(op: str, dtype: str) -> None:
+    some = op in ("ReduceMean", "ArgMax", "ArgMin")  # of nothing these have no value
+    check(graph(op, ["n"], [0], dtype, least=int(some)), LENGTHS[some:])
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "sizes"),
+    [
+        (["n", 5], [0], [{"n": 0}, {"n": 1}, {"n": 53}, {"n": 20_011}]),
+        (["n", 300], [0], [{"n": 0}, {"n": 17}, {"n": 1021}]),
+        (["n", "m"], [0], [{"n": 0, "m": 3}, {"n": 9, "m": 0}, {"n": 301, "m": 257}]),
+        ([3, "n"], [1], [{"n": 0}, {"n": 1}, {"n": 30_013}]),
+        (["n", 7, "m"], [0, 2], [{"n": 0, "m": 1}, {"n": 1, "m": 997}, {"n": 499, "m": 5}]),
+        (["n", "m"], [0, 1], [{"n": 0, "m": 9}, {"n": 97, "m": 89}, {"n": 1, "m": 1}]),
+    ],
+)
+def test_any_length_of_several_axes(
+    shape: Sequence[int | str], axes: Sequence[int], sizes: Sequence[dict[str, int]]
+) -> None:
+    check(graph("ReduceSum", shape, axes), sizes, seed=2)
+
+
+def test_what_is_around_the_reduction() -> None:
+    """Computed before and after it; the data go through a reduction, and into an output of their own."""
+    document = graph("ReduceSum", ["n", 3], [0])
+    document["nodes"] = [
+        {"name": "a", "op": "Exp", "inputs": ["x"], "outputs": ["e"], "attrs": {}},
+        {"name": "s", "op": "ReduceSum", "inputs": ["e"], "outputs": ["t"], "attrs": {"axes": [0]}},
+        {"name": "l", "op": "Ln", "inputs": ["t"], "outputs": ["y"], "attrs": {}},
+        {"name": "d", "op": "Div", "inputs": ["e", "t"], "outputs": ["z"], "attrs": {}},
+    ]
+    document["outputs"] = ["y", "z"]
+    document["symbols"]["n"]["min"] = 1
+    check(document, [{"n": 1}, {"n": 61}, {"n": 10_007}])
+
+
+# what the host takes --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "few", "many"),
+    [
+        (["n"], [0], (0, 1, 47, 1000), (200_000, 1_000_003)),
+        (["n", 64], [0], (0, 1, 100), (8192, 20_001)),
+        ([2, "n"], [1], (0, 3, 999), (300_007,)),
+    ],
+)
+def test_the_host_divides_what_is_large(
+    shape: Sequence[int | str], axes: Sequence[int], few: Sequence[int], many: Sequence[int]
+) -> None:
+    built = built_of(graph("ReduceSum", shape, axes))
+    kernel = api.load(built)
+    divided = _keys_of(built, 1)
+    rng = np.random.default_rng(5)
+    for n in (*few, *many):
+        x = rng.uniform(0.5, 2, [n if s == "n" else s for s in shape]).astype(np.float32)
+        ran = kernel.run({"x": x})
+        assert (ran.key in divided) == (n in many), n
+        want = x.sum(axis=tuple(axes), dtype=np.float64)
+        assert np.allclose(ran.outputs["y"], want, rtol=1e-6)
+
+
+def test_the_same_call_gives_the_same_bits() -> None:
+    built = built_of(graph("ReduceSum", ["n"], [0]))
+    x = np.random.default_rng(6).normal(size=131_071).astype(np.float32)
+    kernel = api.load(built)
+    want = kernel.run({"x": x}).outputs["y"].tobytes()
+    assert kernel.run({"x": x}).outputs["y"].tobytes() == want
+    for seed in (0, 1, 2, 3):
+        hostile = api.load(built, check="all", check_seed=seed)
+        assert hostile.run({"x": x}).outputs["y"].tobytes() == want
+
+
+def test_the_error_does_not_grow_with_the_length() -> None:
+    """A plain loop over 2^22 elements is off by some 1e-4."""
+    kernel = api.load(built_of(graph("ReduceSum", ["n"], [0])))
+    rng = np.random.default_rng(7)
+    for n in (1 << 14, (1 << 18) + 3, 1 << 22):
+        x = rng.uniform(0.5, 2, n).astype(np.float32)
+        want = x.sum(dtype=np.float64)
+        assert abs(float(kernel.run({"x": x}).outputs["y"]) / want - 1) < 3e-7
+
+
+@pytest.mark.parametrize("target", [t for t in target_names() if load_target(t).has_datacopypad])
+def test_every_chip_has_its_own_number_of_parts(target: str) -> None:
+    document = graph("ReduceSum", [1 << 20], [0])
+    built = api.build(document, target=target, verify_ir=True)
+    assert api.build(document, target=target).files == built.files
+    report = api.verify(built)
+    assert report.ok, "\n".join(map(str, report.diagnostics))
+    assert max(c.block_dim for c in report.cases) == built.target.aiv_cores

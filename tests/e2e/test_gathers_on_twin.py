@@ -1,0 +1,349 @@
+"""Gathers on the CPU twin in checked mode, each kernel proved first: axes, dtypes, odd sizes, what is fused around."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autofuse import api
+from autofuse.codegen.verification import verify_schedule
+from autofuse.diagnostics import AutofuseError
+from autofuse.schedule import scheduler
+from autofuse.targets import load_target
+from autofuse.twin.compile import compile_kernel
+from autofuse.twin.data import indexing_inputs, random_inputs
+from autofuse.twin.kernel import TwinKernel
+from autofuse.twin.verify import verify_kernel
+
+pytestmark = pytest.mark.twin
+
+CHIP = load_target("ascend910b1")
+F, H, I32, I64 = "float32", "float16", "int32", "int64"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as m:
+        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        # Templates that the model of their cycles would drop have to be right as well.
+        m.setattr(scheduler, "MAX_STATIC", 10)
+        m.setattr(scheduler, "MAX_SYMBOLIC", 10)
+        yield
+
+
+def graph(
+    inputs: Mapping[str, tuple[str, Sequence[Any]]],
+    nodes: Sequence[tuple[Any, ...]],
+    outputs: Sequence[Any] = ("y",),
+    **symbols: Mapping[str, int],
+) -> dict[str, Any]:
+    """inputs: name -> (dtype, shape); nodes: (result, op, operands[, attrs])."""
+    return {
+        "schema": "autofuse.graph/1",
+        "name": "k",
+        "symbols": symbols,
+        "inputs": [{"name": n, "dtype": d, "shape": list(s)} for n, (d, s) in inputs.items()],
+        "nodes": [
+            {
+                "name": f"n{i}",
+                "op": op,
+                "inputs": xs,
+                "outputs": [y],
+                "attrs": attrs[0] if attrs else {},
+            }
+            for i, (y, op, xs, *attrs) in enumerate(nodes)
+        ],
+        "outputs": list(outputs),
+    }
+
+
+def check(document: dict[str, Any], ub: int | None = None, **options: Any) -> api.BuildResult:
+    target = CHIP if ub is None else CHIP.with_ub(ub)
+    built = api.build(document, target=target, verify_ir=True)
+    assert verify_schedule(built.graph, built.schedule, target) == []
+    report = verify_kernel(built.files, built.graph, **options)
+    assert report.ok, "\n".join(map(str, report.diagnostics))
+    return built
+
+
+def picked(
+    dtype: str,
+    shape: Sequence[Any],
+    index: Sequence[Any],
+    axis: int,
+    kind: str = I32,
+    after: str = "",
+    **symbols: Any,
+) -> dict[str, Any]:
+    nodes: list[tuple[Any, ...]] = [("g", "Gather", ["x", "i"], {"axis": axis})]
+    nodes += [("y", after, ["g"])] if after else []
+    return graph({"x": (dtype, shape), "i": (kind, index)}, nodes, nodes[-1][:1], **symbols)
+
+
+CASES = [
+    ((7,), (5,), 0),
+    ((7,), (), 0),
+    ((1, 9), (3,), 0),
+    ((30, 8), (17,), 0),
+    ((30, 100), (3, 5), 0),
+    ((3, 30, 13), (7,), 1),
+    ((3, 30, 16), (), 1),
+    ((5, 300), (4, 41), 1),
+    ((5, 40, 70), (9,), 2),
+    ((2, 3, 5, 7), (2, 2, 3), 2),
+    ((10, 3000), (70,), 0),
+    ((3000,), (2500,), 0),
+]
+
+
+@pytest.mark.parametrize(("shape", "index", "axis"), CASES)
+@pytest.mark.parametrize(("kind", "after"), [(I32, ""), (I64, "Exp")])
+def test_axes(shape, index, axis, kind, after):
+    check(picked(F, shape, index, axis, kind, after))
+
+
+WIDTHS = ["float16", "bfloat16", "int8", "uint8", "bool", "int16", "uint16", "int32", "uint32"]
+
+
+@pytest.mark.parametrize("dtype", [*WIDTHS, "int64", "uint64"])
+@pytest.mark.parametrize(("shape", "axis"), [((33, 17), 0), ((9, 33), 1), ((4, 21, 3), 1)])
+def test_elements_of_every_width(dtype, shape, axis):
+    check(picked(dtype, shape, (13,), axis))
+    after = "LogicalNot" if dtype == "bool" else "Square"
+    check(picked(dtype, shape, (13,), axis, after=after))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("after", ["", "Neg"])
+def test_symbolic_sizes(axis, after):
+    sizes = {"a": {"min": 1, "max": 300}, "b": {"min": 1, "max": 70}, "n": {"min": 0, "max": 400}}
+    check(picked(H, ("a", "b", 5), ("n",), axis, I64, after, **sizes))
+
+
+def test_a_row_that_does_not_fit_ub():
+    check(picked(F, (3, 100_000), (5,), 0, after="Exp"))
+
+
+@pytest.mark.parametrize("ub", [4096, 20000])
+def test_little_ub(ub):
+    check(picked(F, (40, 500), (70,), 0, after="Exp"), ub)
+
+
+def test_embeddings():
+    """Rows of a table, scaled, with the embedding of the position added."""
+    tokens = {"min": 1, "max": 5000, "hint": 300}
+    check(
+        graph(
+            {"table": (H, (1000, 96)), "ids": (I64, (4, "tokens")), "at": (H, ("tokens", 96))},
+            [
+                ("rows", "Gather", ["table", "ids"], {"axis": 0}),
+                ("scaled", "Mul", ["rows", {"const": 9.8}]),
+                ("y", "Add", ["scaled", "at"]),
+            ],
+            tokens=tokens,
+        )
+    )
+
+
+def test_a_computed_table_goes_through_a_workspace():
+    built = check(
+        graph(
+            {"x": (F, (37, 53)), "i": (I32, (3, 7))},
+            [("e", "Exp", ["x"]), ("g", "Gather", ["e", "i"], {"axis": 1}), ("y", "Neg", ["g"])],
+        )
+    )
+    assert len(built.schedule[0].groups) == 2
+
+
+def test_a_computed_index():
+    """The index is a vector result: the scalar unit waits for it."""
+    check(
+        graph(
+            {"x": (F, (40, 50)), "s": (F, (40, 7))},
+            [
+                ("k", "ArgMax", ["s"], {"axis": 1, "dtype": "int32"}),
+                ("g", "Gather", ["x", "k"], {"axis": 0}),
+                ("y", "Exp", ["g"]),
+            ],
+        )
+    )
+    check(
+        graph(
+            {"x": (F, (40, 50)), "i": (I32, (30,))},
+            [
+                ("m", "Mod", ["i", {"const": 40}]),
+                ("g", "Gather", ["x", "m"], {"axis": 0}),
+                ("y", "Exp", ["g"]),
+            ],
+        )
+    )
+
+
+def test_a_gather_of_a_gather():
+    check(
+        graph(
+            {"x": (F, (40, 50)), "i": (I32, (30,)), "j": (I32, (20,))},
+            [
+                ("k", "Gather", ["i", "j"], {"axis": 0}),
+                ("g", "Gather", ["x", "k"], {"axis": 0}),
+                ("y", "Exp", ["g"]),
+            ],
+        )
+    )
+
+
+def test_two_gathers_by_one_index():
+    check(
+        graph(
+            {"x": (F, (40, 20)), "z": (F, (50, 20)), "i": (I32, (30,))},
+            [
+                ("a", "Gather", ["x", "i"], {"axis": 0}),
+                ("b", "Gather", ["z", "i"], {"axis": 0}),
+                ("y", "Mul", ["a", "b"]),
+            ],
+        )
+    )
+
+
+def test_reductions_of_what_is_gathered():
+    """Bags: the sum of the rows that an index names, and a norm over each row."""
+    check(
+        graph(
+            {"x": (F, (40, 70)), "i": (I32, (9, 6))},
+            [
+                ("g", "Gather", ["x", "i"], {"axis": 0}),
+                ("y", "ReduceSum", ["g"], {"axes": [1]}),
+            ],
+        )
+    )
+    check(
+        graph(
+            {"x": (F, (40, "n")), "i": (I32, (9,))},
+            [("g", "Gather", ["x", "i"], {"axis": 0}), ("y", "Softmax", ["g"], {"axis": 1})],
+            n={"min": 1, "max": 30000, "hint": 300},
+        )
+    )
+
+
+def test_moves_around_a_gather():
+    """Slices and transpositions of the result, and of the index."""
+    cut = {"starts": [2, 1], "shape": [9, 40], "steps": [2, -1]}
+    cut["starts"] = [2, 45]
+    check(
+        graph(
+            {"x": (F, (40, 50)), "i": (I32, (3, 30))},
+            [
+                ("p", "Transpose", ["i"], {"perm": [1, 0]}),
+                ("r", "Reshape", ["p"], {"shape": [90]}),
+                ("g", "Gather", ["x", "r"], {"axis": 0}),
+                ("s", "Slice", ["g"], cut),
+                ("t", "Transpose", ["s"], {"perm": [1, 0]}),
+                ("y", "Exp", ["t"]),
+            ],
+        )
+    )
+
+
+def test_the_index_is_an_output_as_well():
+    check(
+        graph(
+            {"x": (F, (40, 50)), "i": (I32, (30,))},
+            [
+                ("m", "Abs", ["i"]),
+                ("k", "Minimum", ["m", {"const": 39}]),
+                ("g", "Gather", ["x", "k"], {"axis": 0}),
+                ("y", "Exp", ["g"]),
+            ],
+            ["y", "k", "g"],
+        )
+    )
+
+
+def test_an_overwritten_table():
+    """The rows are read before the table is overwritten."""
+    check(
+        graph(
+            {"x": (F, (40, 50)), "i": (I32, (40,))},
+            [("g", "Gather", ["x", "i"], {"axis": 0}), ("y", "Mul", ["g", "x"])],
+            [{"tensor": "y", "inout": "x"}],
+        )
+    )
+
+
+def test_a_strided_table():
+    document = picked(F, (20, 30), (11,), 0, after="Exp")
+    document["inputs"][0] |= {"strides": [64, 1], "offset": 3}
+    check(document)
+    document = picked(F, (20, 30, 4), (11,), 1)
+    document["inputs"][0] |= {"strides": [640, 16, 1]}
+    check(document)
+
+
+# indices --------------------------------------------------------------------------------------
+
+
+def test_random_indices_reach_both_ends():
+    built = api.build(picked(F, (11, 3), (400,), 0), target=CHIP)
+    assert {k: str(e) for k, e in indexing_inputs(built.graph).items()} == {"i": "11"}
+    found = random_inputs(built.graph, {}, 3)["i"]
+    assert sorted(set(found.tolist())) == list(range(-11, 11))
+
+
+@pytest.mark.parametrize("bad", [11, -12, 1 << 30, -(1 << 31)])
+@pytest.mark.parametrize("at", [0, 399])
+def test_an_index_outside_is_a_finding_and_reads_nothing_else(bad, at):
+    built = api.build(picked(F, (11, 3), (400,), 0), target=CHIP)
+    inputs = random_inputs(built.graph, {}, 3)
+    inputs["i"][at] = bad
+    safe = TwinKernel(compile_kernel(built.files, built.name), built.graph)
+    want = inputs["x"][np.clip(np.where(inputs["i"] < 0, inputs["i"] + 11, inputs["i"]), 0, 10)]
+    got = safe(**inputs)
+    assert np.array_equal(got, want)
+    library = compile_kernel(built.files, built.name, checked=True)
+    with pytest.raises(AutofuseError, match=f"the index {bad} is outside of a dimension of 11"):
+        TwinKernel(library, built.graph, check="all")(**inputs)
+
+
+# elements -------------------------------------------------------------------------------------
+
+
+def elements(
+    dtype: str, shape: Sequence[Any], index: Sequence[Any], axis: int, **symbols: Any
+) -> dict[str, Any]:
+    nodes = [("y", "GatherElements", ["x", "i"], {"axis": axis})]
+    return graph({"x": (dtype, shape), "i": (I32, index)}, nodes, **symbols)
+
+
+@pytest.mark.parametrize(
+    ("shape", "index", "axis"),
+    [
+        ((9,), (20,), 0),
+        ((9, 5), (3, 4), 0),
+        ((9, 5), (9, 11), 1),
+        ((3, 1, 6), (3, 7, 5), 1),
+        ((4, 70, 33), (4, 70, 1), -1),
+    ],
+)
+@pytest.mark.parametrize("dtype", [F, "uint8", I64])
+def test_elements_along_an_axis(dtype, shape, index, axis):
+    check(elements(dtype, shape, index, axis))
+
+
+def test_elements_of_symbolic_sizes():
+    sizes = {"a": {"min": 1, "max": 90}, "b": {"min": 1, "max": 70}, "n": {"min": 0, "max": 100}}
+    check(elements(F, ("a", "b"), ("n", "b"), 0, **sizes))
+    # More elements than 32 bits count: the place is computed in 64 bits.
+    sizes["b"] = {"min": 1, "max": 1 << 28, "hint": 60}
+    check(elements(F, ("a", "b"), ("a", "n"), 1, **sizes))
+
+
+def test_an_element_outside_is_a_finding():
+    built = api.build(elements(F, (9, 5), (9, 5), 1), target=CHIP)
+    inputs = random_inputs(built.graph, {}, 3)
+    inputs["i"][0, 0] = 5  # the first element of the next row, were it not looked at
+    library = compile_kernel(built.files, built.name, checked=True)
+    with pytest.raises(AutofuseError, match="the index 45 is outside of a dimension of 45"):
+        TwinKernel(library, built.graph, check="all")(**inputs)

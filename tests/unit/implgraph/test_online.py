@@ -1,0 +1,161 @@
+"""Reductions that follow earlier ones: what is recognised, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from autofuse import api
+from autofuse.implgraph import online
+from autofuse.implgraph.expr import product
+from autofuse.implgraph.online import Online
+from autofuse.schedule import scheduler
+from autofuse.targets import load_target
+
+CHIP = load_target("ascend910b1")
+ROWS = {"axes": [1], "keepdims": True}
+
+
+def rules(
+    nodes: Sequence[tuple[Any, ...]],
+    outputs: Sequence[str],
+    monkeypatch: pytest.MonkeyPatch,
+    shape: Sequence[Any] = (40, 33),
+    dtype: str = "float32",
+) -> list[Online]:
+    """The rules of the groups of a graph over ``x`` and ``z``, after legalisation."""
+    used = [n for n in ("x", "z") if any(n in xs for _, _, xs, *_ in nodes)]
+    document = {
+        "schema": "autofuse.graph/1",
+        "name": "k",
+        "symbols": {s: {"max": 99} for s in shape if isinstance(s, str)},
+        "inputs": [{"name": n, "dtype": dtype, "shape": list(shape)} for n in used],
+        "nodes": [
+            {
+                "name": name,
+                "op": op,
+                "inputs": [x if isinstance(x, str) else {"const": x} for x in xs],
+                "outputs": [name],
+                "attrs": attrs[0] if attrs else {},
+            }
+            for name, op, xs, *attrs in nodes
+        ],
+        "outputs": list(outputs),
+    }
+    found: list[Online] = []
+    group = scheduler._schedule_group
+
+    def recognised(g: scheduler.GroupInput, *args: Any) -> Any:
+        count = product(g.size(a) for a in g.reduced)
+        found.extend(online.online_reductions(g.nodes, frozenset(g.reduced), count).values())
+        return group(g, *args)
+
+    monkeypatch.setattr(scheduler, "_schedule_group", recognised)
+    scheduler.schedule(api.hint_of(document), CHIP)
+    return found
+
+
+MAX = ("m", "ReduceMax", ["x"], ROWS)
+MEAN = ("m", "ReduceMean", ["x"], ROWS)
+BELOW = ("d", "Sub", ["x", "m"])
+
+
+def total(name: str) -> tuple[Any, ...]:
+    return ("s", "ReduceSum", [name], ROWS)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "moves"),
+    [
+        ([MAX, BELOW, ("e", "Exp", ["d"]), total("e")], ["e"]),
+        ([MAX, BELOW, ("k", "Mul", ["d", 0.5]), ("e", "Exp", ["k"]), total("e")], ["k", "e"]),
+        ([MAX, BELOW, ("e", "Exp", ["d"]), ("f", "Mul", ["e", "z"]), total("f")], ["e"]),
+        ([MAX, BELOW, ("e", "Exp", ["d"]), ("f", "Mul", ["e", -3.0]), total("f")], ["e"]),
+    ],
+    ids=["powers", "scaled", "weighted", "multiple"],
+)
+def test_sums_of_powers(nodes, moves, monkeypatch):
+    (rule,) = rules(nodes, ["s"], monkeypatch)
+    assert rule.scales
+    assert not rule.centres[0].is_mean
+    # The move goes through what makes the power, in that order, and not through factors beside it.
+    assert list(rule.moves[0]) == moves
+
+
+@pytest.mark.parametrize("shape", [(40, 33), (1, 999), ("a", "b")], ids=str)
+def test_sums_of_squares(shape, monkeypatch):
+    nodes = [MEAN, BELOW, ("q", "Mul", ["d", "d"]), total("q")]
+    (rule,) = rules(nodes, ["s"], monkeypatch, shape)
+    assert not rule.scales
+    assert rule.centres[0] == rule.centres[1]
+    assert rule.centres[0].is_mean
+    assert not rule.hides
+
+
+def test_sum_of_products_about_two_means(monkeypatch):
+    nodes = [
+        MEAN,
+        ("n", "ReduceMean", ["z"], ROWS),
+        BELOW,
+        ("f", "Sub", ["z", "n"]),
+        ("q", "Mul", ["d", "f"]),
+        total("q"),
+    ]
+    (rule,) = rules(nodes, ["s"], monkeypatch)
+    assert len({c.reduction for c in rule.centres}) == 2
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [MAX, ("d", "Sub", ["z", "m"]), ("e", "Exp", ["d"]), total("e")],
+        [MAX, ("d", "Sub", ["m", "x"]), ("e", "Exp", ["d"]), total("e")],
+        [MAX, BELOW, ("k", "Mul", ["d", -1.0]), ("e", "Exp", ["k"]), total("e")],
+        [MAX, BELOW, ("q", "Mul", ["d", "d"]), total("q")],
+        [MAX, BELOW, ("e", "Exp", ["d"]), ("f", "Add", ["e", "z"]), total("f")],
+        [MAX, BELOW, ("e", "Abs", ["d"]), ("f", "Add", ["e", "z"]), total("f")],
+        [MAX, BELOW, ("e", "Exp", ["d"]), ("s", "ReduceMax", ["e"], ROWS)],
+        [("m", "ReduceMin", ["x"], ROWS), BELOW, ("e", "Exp", ["d"]), total("e")],
+        [MEAN, BELOW, ("e", "Exp", ["d"]), total("e")],
+        [MEAN, BELOW, ("q", "Abs", ["d"]), total("q")],
+        [MEAN, ("d", "Sub", ["z", "m"]), ("q", "Mul", ["d", "d"]), total("q")],
+        [
+            ("t", "ReduceSum", ["x"], ROWS),
+            ("m", "Div", ["t", 32.0]),
+            BELOW,
+            ("q", "Mul", ["d", "d"]),
+            total("q"),
+        ],
+    ],
+    ids=[
+        *("other data", "above", "negative multiple", "squares about a maximum"),
+        *("a term beside", "a term beside a distance"),
+        *("largest of powers", "minimum", "powers about a mean", "distances", "squares of others"),
+        "not the number of elements",
+    ],
+)
+def test_what_no_rule_covers(nodes, monkeypatch):
+    assert rules(nodes, ["s"], monkeypatch) == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "hides"),
+    [
+        ([("y", "Softmax", ["x"], {"axis": 1})], False),
+        ([("y", "LogSoftmax", ["x"], {"axis": 1})], False),
+        ([MAX, BELOW, ("e", "Exp", ["d"]), total("e"), ("y", "Ln", ["s"])], True),
+        ([MAX, BELOW, ("e", "Exp", ["d"]), total("e"), ("y", "Add", ["s", "m"])], True),
+    ],
+    ids=["softmax", "logarithm", "sum", "with the maximum"],
+)
+def test_rows_without_a_number_show(nodes, hides, monkeypatch):
+    (rule,) = rules(nodes, ["y"], monkeypatch)
+    assert rule.hides is hides
+
+
+def test_half_precision_is_summed_up_in_single(monkeypatch):
+    nodes = [MAX, BELOW, ("e", "Exp", ["d"]), total("e")]
+    (rule,) = rules(nodes, ["s"], monkeypatch, dtype="float16")
+    assert len(rule.moves[0]) == 2  # the power, and its conversion

@@ -1,0 +1,106 @@
+"""Several forms of one graph: results of one kernel, numbered, of which all but the first may be missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from autofuse import api
+from autofuse.diagnostics import AutofuseError
+from autofuse.implgraph.canonicalise import canonicalise
+from autofuse.implgraph.graph import HintGraph
+from autofuse.implgraph.lowering import lower_all
+from autofuse.schedule.result import tiling_keys
+from autofuse.schedule.scheduler import schedule_all
+from autofuse.targets import load_target
+
+CHIP = load_target("ascend910b1")
+
+
+def sums(columns: int | str = 300) -> dict[str, object]:
+    return {
+        "schema": "autofuse.graph/1",
+        "name": "g",
+        "symbols": {n: {"min": 0, "max": 100_000} for n in ("n", columns) if isinstance(n, str)},
+        "inputs": [{"name": "x", "dtype": "float32", "shape": ["n", columns]}],
+        "nodes": [
+            {
+                "name": "s",
+                "op": "ReduceSum",
+                "inputs": ["x"],
+                "outputs": ["y"],
+                "attrs": {"axes": [0]},
+            }
+        ],
+        "outputs": ["y"],
+    }
+
+
+def forms() -> list[HintGraph]:
+    return [canonicalise(h) for h in lower_all(api.read(sums()), CHIP)]
+
+
+def test_results_are_numbered_and_so_are_their_functions():
+    first, second = schedule_all(forms(), CHIP)
+    assert (first.index, second.index) == (0, 1)
+    assert (len(first.groups), len(second.groups)) == (1, 3)
+    names = [i.name for r in (first, second) for g in r.groups for i in g.impls]
+    assert len(set(names)) == len(names)
+    assert {i.result for g in second.groups for i in g.impls} == {1}
+    keys = tiling_keys((first, second))
+    assert [k[0].result for k in keys] == sorted(k[0].result for k in keys)
+
+
+def test_a_form_without_a_template_is_left_out_with_the_reason(monkeypatch):
+    from autofuse.schedule import scheduler
+
+    real = scheduler.schedule
+
+    def refusing(hint, target, *, result=0):
+        if result:
+            raise AutofuseError.of("AF3003", "does not fit")
+        return real(hint, target, result=result)
+
+    monkeypatch.setattr(scheduler, "schedule", refusing)
+    (only,) = schedule_all(forms(), CHIP)
+    assert only.index == 0
+    assert [(r.template, r.reason, r.code) for r in only.rejected][-1] == (
+        "form 1",
+        "does not fit",
+        "AF3003",
+    )
+
+
+def test_the_first_form_has_to_fit():
+    with pytest.raises(AutofuseError, match="AF300"):
+        schedule_all(forms(), CHIP.with_ub(64))
+
+
+def test_long_rows_that_are_kept_have_templates_of_blocks():
+    _, second = schedule_all(forms(), CHIP)
+    main = second.groups[1]
+    (block,) = (i for i in main.impls if i.suffix == "block_128")
+    (tiles, inside) = next(iter(block.cut_axes()))
+    assert (str(tiles.size), inside.size) == ("3", 128)
+    assert not block.tiling.conditions
+    assert main.impls[0] is block  # the one that is legal for every size comes first
+
+
+def test_rows_of_any_length_have_a_template_of_blocks():
+    built = api.build(sums("m"), verify_ir=True)
+    assert any(i.suffix == "block_128" for g in built.schedule[0].groups for i in g.impls)
+
+
+def test_a_chip_that_copies_whole_units_has_no_shorter_last_block():
+    document = {**sums(320), "symbols": {"n": {"min": 1, "max": 100_000}}}
+    built = api.build(document, target="ascend310p", verify_ir=True)
+    suffixes = {i.suffix for r in built.schedule for g in r.groups for i in g.impls}
+    assert not any("block" in s for s in suffixes)
+
+
+def test_a_barrier_costs_what_the_target_says():
+    text = api.build(sums()).files["host/g_tiling.cpp"]
+    (row,) = [line for line in text.splitlines() if line.strip().endswith(f", {CHIP.sync_all}}},")]
+    assert row.strip().startswith("{1, 3, ")
+    plain = api.build({**sums(), "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 300]}]})
+    assert len(plain.schedule) == 1
+    assert str(CHIP.sync_all) not in plain.files["host/g_tiling.cpp"]
