@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from autofuse.codegen.extents import size_of
 from autofuse.codegen.kernel_ir import CopyIn, CopyOut, GlobalDecl, IndexRead
-from autofuse.codegen.lower import size_of
 from autofuse.codegen.verification.model import (
     Finding,
     Item,

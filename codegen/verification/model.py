@@ -26,6 +26,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from autofuse.codegen.extents import size_of
 from autofuse.codegen.kernel_ir import (
     BlockIndex,
     CopyIn,
@@ -40,7 +41,6 @@ from autofuse.codegen.kernel_ir import (
     ReturnIfEmpty,
     Stmt,
 )
-from autofuse.codegen.lower import size_of
 from autofuse.codegen.verification.prover import Bound, Fact, Prover
 from autofuse.codegen.verification.samples import legal_tiles, small_sizes
 from autofuse.implgraph.expr import (

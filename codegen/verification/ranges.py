@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from autofuse.codegen.extents import size_of
 from autofuse.codegen.kernel_ir import (
     Alias,
     Call,
@@ -20,7 +21,6 @@ from autofuse.codegen.kernel_ir import (
     ScalarVar,
     SizeValue,
 )
-from autofuse.codegen.lower import size_of
 from autofuse.codegen.verification.model import MAX_CORES, Finding, Item, Kernel, at_loads
 from autofuse.codegen.verification.reductions import (
     is_reduction,

@@ -1,0 +1,100 @@
+"""Extents of the tensors of a tile: symbols of the loops around it, lengths of tails, pitches in UB."""
+
+from __future__ import annotations
+
+from autofuse.implgraph.expr import ONE, Expr, Min, divide_exact, sym
+from autofuse.implgraph.expr_parser import parse
+from autofuse.implgraph.graph import Axis, AxisType, ImplGraph, TensorView
+
+__all__ = ["Extents", "actual_size", "size_of"]
+
+
+class Extents:
+    """How long the axes of a tile are.
+
+    Attributes:
+        axes: all axes, by id.
+        tile_in, tile_out, block_in, block_out: those of the tiles, and of the cores.
+        tails: axes whose tiles have a constant length, by what is inside: the extent of a tile, if not always the same.
+    """
+
+    def __init__(self, impl: ImplGraph) -> None:
+        self.impl = impl
+        self.axes = {a.id: a for a in impl.axes}
+        self.tile_in = impl.tile(AxisType.TILE_IN)
+        self.tile_out = impl.tile(AxisType.TILE_OUT)
+        self.block_out = self._only(AxisType.BLOCK_OUT)
+        self.block_in = self._only(AxisType.BLOCK_IN)
+        self.tails = {
+            inside.id: Min(inside.size, self._whole_size(inside) - sym(tiles.name) * inside.size)
+            for tiles, inside in impl.cut_axes()
+            if divide_exact(self._whole_size(inside), inside.size) is None
+        }
+
+    def _whole_size(self, inside: Axis) -> Expr:
+        return self.axes[inside.origin[0]].size
+
+    def _only(self, kind: AxisType) -> Axis:
+        return next(a for a in self.impl.axes if a.type is kind)
+
+    def actual_name(self) -> str:
+        """The variable that holds the length of this tile."""
+        return actual_size(self.tile_in)
+
+    def of(self, axis: int, whole: bool) -> Expr:
+        """Elements of a tile along an axis; ``whole``: of a full one, not of a tail."""
+        if axis == self.tile_in.id:
+            return sym(self.impl.tiling.tile_size) if whole else sym(self.actual_name())
+        return sym(actual_size(self.axes[axis])) if axis in self.tails else self.axes[axis].size
+
+    def index(self, axis: int) -> Expr:
+        """The variable of the loop over an axis."""
+        return sym(self.axes[axis].name)
+
+    def elements(self, y: TensorView, whole: bool) -> Expr:
+        """Elements of a call on the whole tensor: the outermost extent times its UB stride."""
+        if not y.vectorized_axis:
+            return ONE
+        axis, stride = y.vectorized_axis[0], y.vectorized_strides[0]
+        if axis == self.tile_in.id or axis in self.tails:
+            return self.of(axis, whole) * stride
+        return self._span(y)
+
+    def _span(self, y: TensorView) -> Expr:
+        return self.axes[y.vectorized_axis[0]].size * y.vectorized_strides[0]
+
+    def in_ub(self, y: TensorView, i: int, whole: bool) -> Expr:
+        """Extent along vectorised axis ``i`` in UB: the quotient of neighbouring strides, padding included."""
+        axis = y.vectorized_axis[i]
+        if i == 0:
+            if axis == self.tile_in.id or axis in self.tails:
+                return self.of(axis, whole)
+            return (
+                self._innermost_pitch(axis) if len(y.vectorized_axis) == 1 else self.axes[axis].size
+            )
+        above, own = y.vectorized_strides[i - 1], y.vectorized_strides[i]
+        return _exact(above, own)
+
+    def _innermost_pitch(self, axis: int) -> Expr:
+        """Extent of a tensor that varies along one axis only; the pitch where others have one."""
+        for n in self.impl.nodes:
+            y = n.y
+            if len(y.vectorized_axis) > 1 and y.vectorized_axis[-1] == axis:
+                return y.vectorized_strides[-2]
+        return self.axes[axis].size
+
+
+def actual_size(inside: Axis) -> str:
+    """The variable that holds the length of this tile of an axis."""
+    return f"{inside.name}_actual_size"
+
+
+def _exact(a: Expr, b: Expr) -> Expr:
+    q = divide_exact(a, b)
+    assert q is not None, f"UB strides {a} and {b} do not nest"
+    return q
+
+
+def size_of(value: object) -> Expr:
+    """An attribute that is an integer, or the text of an expression of sizes."""
+    return Expr.of(value) if isinstance(value, int) else parse(str(value))

@@ -1,0 +1,178 @@
+"""Vector nodes of a tile as calls of the chip: their operands, counts and strides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autofuse.codegen.counting import elements_done
+from autofuse.codegen.extents import Extents, size_of
+from autofuse.codegen.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
+from autofuse.codegen.kernel_ir import Arg, Call, Count, LocalArg, Number, ScalarVar, SizeValue
+from autofuse.codegen.scanning import scan_call
+from autofuse.codegen.transposing import transpose_counts
+from autofuse.implgraph.dtypes import BY_NAME, DType
+from autofuse.implgraph.expr import ZERO, align_up, product, sym
+from autofuse.implgraph.graph import ImplGraph, Node
+from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.scan import SCAN, scan_run
+
+__all__ = ["VectorCalls"]
+
+BLOCK = 32
+
+
+class VectorCalls:
+    """The calls of an ImplGraph on one architecture; ``extents`` are those of its tiles."""
+
+    def __init__(self, impl: ImplGraph, arch: str, extents: Extents) -> None:
+        self.impl = impl
+        self.arch = arch
+        self.extents = extents
+        self.nodes = impl.by_name()
+        #: Accumulators are the tensor of their initial value.
+        self.same = {n.name: str(n.attrs["joins"]) for n in impl.nodes if n.attrs.get("joins")}
+
+    def local(self, n: Node) -> str:
+        """The tensor in UB that holds the result of a node."""
+        return f"{self.same.get(n.name, n.name)}_local"
+
+    def takes_scalar(self, n: Node, i: int) -> bool:
+        """Whether input ``i`` is an operand that the call takes as a scalar here."""
+        x = self.nodes[n.inputs[i]]
+        if n.op != "SelectMask":
+            return True
+        return not x.y.vectorized_axis and bool(n.y.vectorized_axis)
+
+    def of(self, n: Node, whole: bool, known: Mapping[str, ScalarVar]) -> Call:
+        """The call of a node; ``known`` are uniform tensors that were read as scalars."""
+        if n.op == "Broadcast":
+            return self._broadcast(n, whole)
+        if n.op in REDUCES:
+            return self._reduce(n, whole)
+        if n.op == "UbTranspose":
+            return self._transpose(n, whole)
+        if n.op == SCAN:
+            return self._scan(n, whole)
+        row = lookup(n.op).calls[self.arch]
+        tensors: dict[int, tuple[str, DType]] = {}
+        scalars: dict[int, Scalar] = {}
+        if n.op == "Iota":
+            scalars = dict(enumerate(self._line(n)))
+        for i, name in enumerate(n.inputs):
+            x = self.nodes[name]
+            as_scalar = i in SCALAR_INPUTS.get(row.style, ()) and self.takes_scalar(n, i)
+            if x.op == "Scalar":
+                scalars[i] = self._counted(x) if x.attrs.get("count") else _scalar(x)
+            elif as_scalar:
+                scalars[i] = known.get(name) or ScalarVar(f"{name}_scalar")
+            else:
+                tensors[i] = (self.local(x), x.y.dtype)
+        tmp = f"{n.name}_tmp" if n.tmp_buffers else None
+        site = CallSite(
+            n, row, self.local(n), tensors, scalars, self.extents.elements(n.y, whole), tmp
+        )
+        return STYLES[row.style](site)
+
+    def _counted(self, x: Node) -> SizeValue:
+        """The number that a Scalar counts."""
+        after = x.attrs["count"] == "after"
+        return SizeValue(
+            elements_done(self.impl, self.extents.actual_name(), after=after), x.y.dtype
+        )
+
+    def _line(self, n: Node) -> tuple[SizeValue, SizeValue]:
+        """First value and step of an Iota: what its index is at the start of the tile."""
+        start, step = (size_of(n.attrs.get(k, d)) for k, d in (("start", 0), ("step", 1)))
+        first = ZERO
+        for a, s, r in zip(n.y.axis, n.y.strides, n.y.repeats, strict=True):
+            if r == 1:
+                continue
+            if a == self.extents.block_in.id:
+                first = first + s * sym(self.extents.tile_out.name)
+            elif a != self.extents.block_out.id and a not in n.y.vectorized_axis:
+                first = first + s * self.extents.index(a)
+        dtype = n.y.dtype
+        return SizeValue(start + step * first, dtype), SizeValue(step, dtype)
+
+    def _broadcast(self, n: Node, whole: bool) -> Call:
+        """One run of axes appears: [outer, 1, inner] -> [outer, mid, inner]."""
+        source = self.nodes[n.inputs[0]]
+        axes, have = n.y.vectorized_axis, set(source.y.vectorized_axis)
+        run = [i for i, a in enumerate(axes) if a not in have]
+        extents = [self.extents.in_ub(n.y, i, whole) for i in range(len(axes))]
+        outer, mid = product(extents[: run[0]]), product(extents[run[0] : run[-1] + 1])
+        inner = product(extents[run[-1] + 1 :])
+        dst, src = LocalArg(self.local(n)), LocalArg(self.local(source))
+        if run[-1] + 1 == len(axes):
+            tmp = f"{n.name}_tmp"
+            args = (dst, src, LocalArg(tmp), Count(outer), Count(mid))
+            return Call(
+                "autofuse::BroadcastInner", args, (self.local(n), tmp), (self.local(source),)
+            )
+        args2 = (dst, src, Count(outer), Count(mid), Count(inner))
+        return Call("autofuse::BroadcastOuter", args2, (self.local(n),), (self.local(source),))
+
+    def _reduce(self, n: Node, whole: bool) -> Call:
+        """One run of axes goes: [outer, n] -> [outer], or [outer, n, inner] -> [outer, inner]."""
+        source = self.nodes[n.inputs[0]]
+        y, left = source.y, set(n.y.vectorized_axis)
+        run = [i for i, a in enumerate(y.vectorized_axis) if a not in left]
+        extents = [self.extents.in_ub(y, i, whole) for i in range(len(y.vectorized_axis))]
+        outer = product(extents[: run[0]])
+        tmp = f"{n.name}_tmp"
+        tensors = (LocalArg(self.local(n)), LocalArg(self.local(source)), LocalArg(tmp))
+        tag = f"<autofuse::{n.op.removeprefix('Reduce')}Of>"
+        if run[-1] + 1 < len(extents):
+            length = product(self.extents.of(y.vectorized_axis[i], whole) for i in run)
+            counts = (outer, length, y.vectorized_strides[run[-1]])
+            name = f"autofuse::ReduceOuter{tag}"
+        else:
+            # Padding, if there is any, is behind the last axis of the run.
+            last = self.extents.of(y.vectorized_axis[-1], whole)
+            pitch = y.vectorized_strides[run[0] - 1] if run[0] else None
+            if pitch is None:
+                whole_run = product(self.extents.in_ub(y, i, True) for i in run)
+                pitch = align_up(whole_run, BLOCK // y.dtype.itemsize)
+            counts = (outer, product(extents[i] for i in run[:-1]) * last, pitch)
+            name = f"autofuse::ReduceInner{tag}"
+        args: tuple[Arg, ...] = (*tensors, *(Count(c) for c in counts))
+        return Call(name, args, (self.local(n), tmp), (self.local(source),))
+
+    def _scan(self, n: Node, whole: bool) -> Call:
+        """Running sums along a run of axes of the tile; along none of them, of the tiles."""
+        y, row = n.y, lookup(n.op).calls[self.arch]
+        moved = row.as_type.get(y.dtype.name)
+        places = range(len(y.vectorized_axis))
+        own = [self.extents.of(a, whole) for a in y.vectorized_axis]
+        padded = [self.extents.in_ub(y, i, whole) for i in places]
+        reserved = [self.extents.in_ub(y, i, True) for i in places]
+        locals_ = [self.local(self.nodes[x]) for x in (n.name, *n.inputs)]
+        dst, src, carry = (*locals_, "")[:3]
+        return scan_call(
+            n,
+            (dst, src, carry, f"{n.name}_tmp"),
+            BY_NAME[moved] if moved else None,
+            scan_run(n, self.extents.axes),
+            (own, padded, reserved),
+        )
+
+    def _transpose(self, n: Node, whole: bool) -> Call:
+        """[outer, rows, cols] -> [outer, cols, rows], rows of both at their pitches."""
+        source, row = self.nodes[n.inputs[0]], lookup(n.op).calls[self.arch]
+        counts = transpose_counts(source.y, n.y, lambda axis: self.extents.of(axis, whole))
+        moved = row.as_type.get(n.y.dtype.name)
+        view = BY_NAME[moved] if moved else None
+        dst, src, tmp = self.local(n), self.local(source), f"{n.name}_tmp"
+        args = (LocalArg(dst, view), LocalArg(src, view), LocalArg(tmp))
+        return Call(row.api, (*args, *(Count(c) for c in counts)), (dst, tmp), (src,))
+
+
+def _scalar(x: Node) -> Number | SizeValue:
+    """The value of a Scalar node."""
+    text = x.attrs.get("expr")
+    if text:
+        return SizeValue(size_of(text), x.y.dtype)
+    value = x.attrs["value"]
+    assert isinstance(value, (int, float))
+    return Number(value, x.y.dtype)
