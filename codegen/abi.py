@@ -87,12 +87,14 @@ def tiling_fields(graph: FusionGraph, results: Iterable[ScheduleResult]) -> tupl
         for name, meaning in (
             (impl.tiling.tile_size, "length of a tile"),
             (impl.tiling.block_size, "tiles per core"),
+            (impl.tiling.first_core, "core that takes the first tiles"),
         ):
             if name in taken:
                 raise AutofuseError.of("AF1106", f"symbol {name!r} has the name of a tiling field")
-            if name not in seen:
+            if name is not None and name not in seen:
                 seen.add(name)
-                fields.append(Field(check_identifier(name), "int64_t", 1, meaning))
+                default = 0 if name == impl.tiling.first_core else 1
+                fields.append(Field(check_identifier(name), "int64_t", default, meaning))
     return tuple(fields)
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from autofuse.codegen.kernel_ir import DmaBlock
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, FloorDiv
+from autofuse.schedule.layout import BLOCK
 
 __all__ = ["Dim", "dma_block", "join_dims"]
-
-BLOCK = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,12 +234,19 @@ _LINKS = {
     "out": "TPosition::VECOUT, TPosition::GM, ",
 }
 
+
+def _core(s: BlockIndex) -> str:
+    if s.first is None:
+        return "GetBlockIdx()"
+    return f"autofuse::CoreFrom({to_cpp(s.first)}, t.block_dim)"
+
+
 _Emitter: TypeAlias = Callable[[Any], list[str]]
 
 _EMIT: dict[type, _Emitter] = {
     Comment: lambda s: [f"// {s.text}"],
     Let: lambda s: [f"const int64_t {s.name} = {to_cpp(s.value)};"],
-    BlockIndex: lambda s: [f"const int64_t {s.name} = GetBlockIdx();"],
+    BlockIndex: lambda s: [f"const int64_t {s.name} = {_core(s)};"],
     ReturnIfEmpty: lambda s: [f"if ({s.value} <= 0) {{", f"{INDENT}return;", "}"],
     GlobalDecl: lambda s: [
         f"GlobalTensor<{s.dtype.cpp}> {s.name};",

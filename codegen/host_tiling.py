@@ -57,6 +57,7 @@ class _Template:
 class _Group:
     first: int
     count: int
+    first_core: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,8 @@ def render_tiling(
         rows.append(_Result(len(groups), len(r.groups), key, round(barriers * target.sync_all)))
         key += len(tiling_keys((r,)))
         for g in r.groups:
-            groups.append(_Group(first, len(g.impls)))
+            core = g.impls[0].tiling.first_core
+            groups.append(_Group(first, len(g.impls), check_identifier(core) if core else None))
             first += len(g.impls)
     view = _TilingView(
         banner=banner(graph, target.name),

@@ -118,9 +118,10 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class BlockIndex:
-    """``const int64_t name = GetBlockIdx()``."""
+    """``const int64_t name = GetBlockIdx()``; counted from another core if ``first`` says which."""
 
     name: str
+    first: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,12 +137,12 @@ class _Lowering:
         wanted = [s.name for s in self.impl.symbols] + [spec.tile_size, spec.block_size]
         out: list[Stmt] = [Let(name, sym(f"t.{name}")) for name in wanted if name in known]
         total = f"{self.loop.name}_axis_size"
-        first = sym(self.extents.block_out.name) * sym(spec.block_size)
+        first, core = sym(self.extents.block_out.name) * sym(spec.block_size), spec.first_core
         if bounds(spec.row_elements, {s.name: (s.min, s.max) for s in self.impl.symbols})[0] < 1:
             out += [Let("row_size", spec.row_elements), ReturnIfEmpty("row_size")]
         out += [
             Let(total, spec.tiles),
-            BlockIndex(self.extents.block_out.name),
+            BlockIndex(self.extents.block_out.name, sym(f"t.{core}") if core else None),
             Let(
                 f"{self.extents.block_in.name}_loop_size",
                 Min(sym(spec.block_size), sym(total) - first),

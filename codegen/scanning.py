@@ -8,10 +8,9 @@ from autofuse.codegen.kernel_ir import Arg, Call, Count, LocalArg
 from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import ONE, Expr, align_up, product
 from autofuse.implgraph.graph import Node
+from autofuse.schedule.layout import BLOCK
 
 __all__ = ["scan_call", "scan_name"]
-
-BLOCK = 32
 
 
 def scan_name(n: Node, inner: bool) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from autofuse.codegen.dma import BLOCK
 from autofuse.implgraph.expr import ONE, Expr, align_up, divide_exact
 from autofuse.implgraph.graph import TensorView
+from autofuse.schedule.layout import BLOCK
 
 __all__ = ["transpose_counts"]
 

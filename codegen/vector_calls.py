@@ -15,11 +15,10 @@ from autofuse.implgraph.expr import ZERO, align_up, product, sym
 from autofuse.implgraph.graph import ImplGraph, Node
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.scan import SCAN, scan_run
 
 __all__ = ["VectorCalls"]
-
-BLOCK = 32
 
 
 class VectorCalls:

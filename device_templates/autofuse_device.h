@@ -11,6 +11,11 @@ constexpr uint32_t kVectorBytes = 256;  // one repeat of a vector instruction
 constexpr uint32_t kMaxRepeat = 255;
 constexpr uint32_t kMaxBlockStride = 255;  // repeat strides are counted in 32-byte blocks
 
+// Index of this core among `cores`, counted from core `first` on.
+__aicore__ inline int64_t CoreFrom(int64_t first, int64_t cores) {
+  return (AscendC::GetBlockIdx() + cores - first % cores) % cores;
+}
+
 // A load that pads nothing: the rest of the last 32-byte unit of a block is not used.
 template <typename T>
 __aicore__ inline AscendC::DataCopyPadExtParams<T> NoPad() {

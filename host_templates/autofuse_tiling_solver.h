@@ -170,9 +170,11 @@ struct Template {
 };
 
 // Templates [first, first + count) of the table, to choose one from.
+template <typename Data>
 struct Group {
     int64_t first;
     int64_t count;
+    int64_t Data::*first_core = nullptr;  // for a group that the next one runs beside: behind the cores of that one
 };
 
 // Groups [first, first + count) of the table, which run one after another; keys start at `key`.
@@ -186,7 +188,7 @@ struct Result {
 template <typename Data>
 struct Plan {
     const Template<Data>* templates;
-    const Group* groups;
+    const Group<Data>* groups;
     const Result* results;
     int64_t result_count;
     int64_t key_count;
@@ -218,9 +220,10 @@ int64_t SolveResult(const Plan<Data>& plan, const Machine& machine, const Data& 
     int64_t digit = 1;  // keys per choice of the group at hand; the choice of the last group varies fastest
     int64_t key = result.key;
     int64_t block_dim = 1;
+    int64_t taken = 0;  // cores of the groups that run beside the one at hand, as far as they are known
     *cost = result.head;
     for (int64_t g = result.count - 1; g >= 0; --g) {
-        const Group& group = plan.groups[result.first + g];
+        const Group<Data>& group = plan.groups[result.first + g];
         const int64_t only = forced < 0 ? -1 : forced / digit % group.count;
         int64_t rc = kNoTemplate;
         int64_t chosen = -1;
@@ -243,11 +246,16 @@ int64_t SolveResult(const Plan<Data>& plan, const Machine& machine, const Data& 
         }
         key += digit * chosen;
         digit *= group.count;
-        block_dim = Max(block_dim, best.block_dim);
+        const int64_t first_core = group.first_core == nullptr ? 0 : taken;
+        taken = first_core + best.block_dim;
+        block_dim = Max(block_dim, Min(taken, machine.cores));
         *cost = SaturatingAdd(*cost, best.cost);
         if (data != nullptr) {
             data->*(plan.templates[group.first + chosen].tile_size) = best.size;
             data->*(plan.templates[group.first + chosen].block_size) = best.per_core;
+            if (group.first_core != nullptr) {
+                data->*(group.first_core) = first_core;
+            }
         }
     }
     if (data != nullptr) {

@@ -329,6 +329,7 @@ class TilingSpec:
         rounded: also the tile that holds the whole axis is a multiple of the granule.
         reduce_tiles: the tiles of the axis are gone through in the reduce loop of one core, not shared by the cores.
         reduce_outer: iterations of the reduce loop for each tile, or for all of them with ``reduce_tiles`` times this.
+        first_core: symbol of the core that takes the first tiles, for a group that has others beside it; else core 0.
     """
 
     tile_axis: int
@@ -345,6 +346,7 @@ class TilingSpec:
     rounded: bool = False
     reduce_tiles: bool = False
     reduce_outer: Expr = ONE
+    first_core: str | None = None
 
     @property
     def longest(self) -> Expr:

@@ -390,7 +390,10 @@ class _GraphParser:
             self.guard(lambda x: buffers.append(self.buffer(x)), line)
         conditions: list[Condition] = []
         tiling = self.read_table(
-            "Tiling", lambda x, key: self.tiling_value(x, key, conditions), _TILING, _REDUCTION
+            "Tiling",
+            lambda x, key: self.tiling_value(x, key, conditions),
+            _TILING,
+            _TILING_OPTIONAL,
         )
         self.finish()
         return ImplGraph(
@@ -447,7 +450,7 @@ class _GraphParser:
     def tiling_value(self, line: Line, key: str, conditions: list[Condition]) -> Any:
         if key == "tile_axis":
             return self.axis_ref(line)
-        if key in ("tile_size", "block_size"):
+        if key in ("tile_size", "block_size", "first_core"):
             return line.word("a symbol")
         if key in ("granule", "ub_limit"):
             return line.integer()
@@ -503,7 +506,7 @@ _TILING = (
     "ub",
     "ub_limit",
 )
-_REDUCTION = ("rounded", "reduce_tiles", "reduce_outer")
+_TILING_OPTIONAL = ("rounded", "reduce_tiles", "reduce_outer", "first_core")
 
 
 def _build_node(r: _RawNode) -> Node:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from autofuse.schedule.layout import BLOCK
 from autofuse.targets import TargetSpec
 
 __all__ = [
@@ -29,9 +30,6 @@ __all__ = [
     "line_factor",
     "traffic_us",
 ]
-
-#: Bytes of the unit that the DMA moves.
-BLOCK = 32
 
 
 class Reach(str, Enum):

@@ -5,6 +5,7 @@ Every template that is dropped leaves its reason in ``ScheduleResult.rejected``.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -126,7 +127,22 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
         impls, dropped = _schedule_group(g, keep, next_tensor)
         rejected += dropped
         out.append(Group(index, impls, sync_before=index in late))
-    return (ScheduleResult(result, hint, tuple(out), tuple(rejected)),)
+    return (ScheduleResult(result, hint, _side_by_side(out), tuple(rejected)),)
+
+
+def _side_by_side(parts: Sequence[Group]) -> tuple[Group, ...]:
+    """Groups between which the cores do not meet start on different cores: small ones then run at the same time.
+
+    The last of them starts on core 0, each of the others behind the cores of the next one.
+    """
+    out: list[Group] = []
+    for g, after in itertools.zip_longest(parts, parts[1:]):
+        if after is not None and not after.sync_before:
+            core = f"first_core_{g.index}"
+            moved = (replace(i, tiling=replace(i.tiling, first_core=core)) for i in g.impls)
+            g = replace(g, impls=tuple(moved))
+        out.append(g)
+    return tuple(out)
 
 
 def _reduced_axes(nodes: Sequence[Node], order: Sequence[int]) -> tuple[int, ...]:

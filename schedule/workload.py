@@ -15,7 +15,6 @@ from autofuse.implgraph.graph import AxisType, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.cost import (
-    BLOCK,
     Body,
     Call,
     Conflict,
@@ -27,6 +26,7 @@ from autofuse.schedule.cost import (
     Work,
     evaluate,
 )
+from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.rank import largest_tile, smallest_tile
 from autofuse.schedule.scan import SCAN, scan_run
 from autofuse.schedule.transposition import copy_rows, transpose_cycles

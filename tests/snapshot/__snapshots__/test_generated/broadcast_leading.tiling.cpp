@@ -88,7 +88,7 @@ constexpr autofuse::Template<Data> kTemplates[] = {
     {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
     {&Axis2, &Ub2, &Bytes2, nullptr, &Data::z0t_size, &Data::z0Tb_size},
 };
-constexpr autofuse::Group kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {
     {0, 3},
 };
 constexpr autofuse::Result kResults[] = {

@@ -302,7 +302,7 @@ inline __aicore__ void column_sums_1_reduce_0_nil_7_9_block_128(
   const int64_t z0t_size = t.z0t_size;
   const int64_t z1Tb_size = t.z1Tb_size;
   const int64_t z1T_axis_size = 3;
-  const int64_t z1TB = GetBlockIdx();
+  const int64_t z1TB = autofuse::CoreFrom(t.first_core_0, t.block_dim);
   const int64_t z1Tb_loop_size = autofuse::Min(z1T_axis_size - z1TB * z1Tb_size, z1Tb_size);
   if (z1Tb_loop_size <= 0) {
     return;
@@ -382,7 +382,7 @@ inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
   const int64_t z1t_size = t.z1t_size;
   const int64_t z1Tb_size = t.z1Tb_size;
   const int64_t z1T_axis_size = autofuse::CeilDiv(300, z1t_size);
-  const int64_t z1TB = GetBlockIdx();
+  const int64_t z1TB = autofuse::CoreFrom(t.first_core_0, t.block_dim);
   const int64_t z1Tb_loop_size = autofuse::Min(z1T_axis_size - z1TB * z1Tb_size, z1Tb_size);
   if (z1Tb_loop_size <= 0) {
     return;

@@ -275,9 +275,9 @@ constexpr autofuse::Template<Data> kTemplates[] = {
     {&Axis8, &Ub8, &Bytes8, nullptr, &Data::z6t_size, &Data::z6Tb_size},
     {&Axis9, &Ub9, &Bytes9, nullptr, &Data::z5t_size, &Data::z6Tb_size},
 };
-constexpr autofuse::Group kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {
     {0, 4},
-    {4, 2},
+    {4, 2, &Data::first_core_0},
     {6, 2},
     {8, 2},
 };

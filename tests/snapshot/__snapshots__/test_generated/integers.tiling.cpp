@@ -36,7 +36,7 @@ int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 constexpr autofuse::Template<Data> kTemplates[] = {
     {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z0t_size, &Data::z0Tb_size},
 };
-constexpr autofuse::Group kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {
     {0, 1},
 };
 constexpr autofuse::Result kResults[] = {

@@ -37,7 +37,7 @@ int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 constexpr autofuse::Template<Data> kTemplates[] = {
     {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z1t_size, &Data::z0b_size},
 };
-constexpr autofuse::Group kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {
     {0, 1},
 };
 constexpr autofuse::Result kResults[] = {

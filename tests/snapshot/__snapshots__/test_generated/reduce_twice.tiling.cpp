@@ -116,7 +116,7 @@ constexpr autofuse::Template<Data> kTemplates[] = {
     {&Axis2, &Ub2, &Bytes2, nullptr, &Data::z2t_size, &Data::unitb_size},
     {&Axis3, &Ub3, &Bytes3, nullptr, &Data::unitt_size, &Data::unitTb_size},
 };
-constexpr autofuse::Group kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
     {2, 2},
 };

@@ -63,7 +63,7 @@ constexpr autofuse::Template<Data> kTemplates[] = {
     {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z1t_size, &Data::z1Tb_size},
     {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z0t_size, &Data::unitb_size},
 };
-constexpr autofuse::Group kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
 };
 constexpr autofuse::Result kResults[] = {

@@ -22,7 +22,7 @@ inline __aicore__ void two_groups_0_general_0_nil_0_nil(
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(128, z0t_size);
-  const int64_t z0TB = GetBlockIdx();
+  const int64_t z0TB = autofuse::CoreFrom(t.first_core_0, t.block_dim);
   const int64_t z0Tb_loop_size = autofuse::Min(z0T_axis_size - z0TB * z0Tb_size, z0Tb_size);
   if (z0Tb_loop_size <= 0) {
     return;

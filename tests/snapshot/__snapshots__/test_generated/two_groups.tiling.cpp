@@ -62,8 +62,8 @@ constexpr autofuse::Template<Data> kTemplates[] = {
     {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z0t_size, &Data::z0Tb_size},
     {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z1t_size, &Data::z1Tb_size},
 };
-constexpr autofuse::Group kGroups[] = {
-    {0, 1},
+constexpr autofuse::Group<Data> kGroups[] = {
+    {0, 1, &Data::first_core_0},
     {1, 1},
 };
 constexpr autofuse::Result kResults[] = {
