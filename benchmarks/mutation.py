@@ -51,13 +51,12 @@ from autofuse.twin.compare import compare
 from autofuse.twin.kernel import TwinKernel
 from autofuse.twin.native import Finding, KernelLibrary, Region, StatusError, Tiling
 from autofuse.twin.oracle import evaluate
-from autofuse.twin.sizes import shapes_for
 from autofuse.twin.worker import WorkerPool
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from mutation_data import inputs_for, is_large  # noqa: E402
+from mutation_data import inputs_for, is_large, sizes_for  # noqa: E402
 from mutation_kernels import (  # noqa: E402
     KEY_BITS,
     KINDS,
@@ -249,12 +248,13 @@ def rows_of(
         built: the kernel.
         chosen: its mutants.
         pool: workers with the job :func:`run_job`.
-        sizes: bindings of the symbols of a dynamic graph.
+        sizes: bindings of the symbols of a dynamic graph with few elements; there may be larger ones beside them.
 
     Raises:
         AutofuseError: the kernel itself fails.
     """
-    bindings = shapes_for(built.graph, sizes, 0, max_elements=MAX_ELEMENTS)
+    extents = (i.tiling.extent for i in impls_of(built))
+    bindings = sizes_for(built.graph, extents, sizes, MAX_ELEMENTS)
     parts = (built.graph, bindings, variants_of(built, bindings))
     kernel = base64.b64encode(pickle.dumps(parts)).decode()
     keys = tiling_keys(built.schedule)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.ops import lookup
 from autofuse.twin.balanced import balanced_inputs
 from autofuse.twin.data import divisors, positive_inputs, random_inputs
-from autofuse.twin.sizes import largest_tensor
+from autofuse.twin.sizes import largest_tensor, shapes_for
 
-__all__ = ["inputs_for", "is_large"]
+__all__ = ["inputs_for", "is_large", "sizes_for"]
 
 #: Seeds of data for which comparisons are close (for an input of one element they take turns), and of other data.
 _BALANCED = range(16)
@@ -25,11 +27,47 @@ _SPREAD = 1000.0
 #: Elements of the largest tensor from which on a kernel has few of the data, and one seed of the scheduler for each
 #: tiling and data, by turns: else a mutant that lives would run for many minutes.
 _LARGE = 1 << 15
+#: Length of a tiled axis from which on its tiles may be many, with a short last one, and rows that are folded need
+#: scratch space: with 8 and fewer they need none.
+_LONG = 9
+#: Elements of the largest tensor to which a kernel may grow until its tiled axes are that long, and bindings of its
+#: symbols from which the smallest with that is taken.
+_GROWN = 1 << 16
+_TRIED = 64
 
 
 def is_large(graph: FusionGraph, symbols: dict[str, int]) -> bool:
     """Whether the kernel is tried with fewer data and schedules, for the time that it takes."""
     return largest_tensor(graph, symbols) >= _LARGE
+
+
+def sizes_for(
+    graph: FusionGraph, extents: Iterable[Expr], count: int, max_elements: int
+) -> list[dict[str, int]]:
+    """Sizes to run mutants with: small ones, and larger ones for tiled axes that are short with all of these.
+
+    An axis of the quotient of a size, such as the rows of one of 16 parts, may be empty with every small size, so that
+    nothing in the loops of its template can show.
+
+    Args:
+        graph: whose symbols.
+        extents: lengths of the tiled axes, one for each template.
+        count: number of small bindings.
+        max_elements: of the largest tensor, for small bindings.
+    """
+    out = shapes_for(graph, count, 0, max_elements=max_elements)
+    short = [e for e in extents if not _reaches(e, out)]
+    larger = shapes_for(graph, _TRIED, 0, max_elements=_GROWN) if short else []
+    for s in sorted(larger, key=lambda s: largest_tensor(graph, s)):
+        if any(_reaches(e, [s]) for e in short):
+            out.append(s)
+            short = [e for e in short if not _reaches(e, out)]
+    return out
+
+
+def _reaches(extent: Expr, sizes: Sequence[dict[str, int]]) -> bool:
+    """Whether an axis is long with one of the sizes, or has a length that no size changes."""
+    return extent.is_const or any(extent.evaluate(s) >= _LONG for s in sizes)
 
 
 def inputs_for(graph: FusionGraph, symbols: dict[str, int], seed: int) -> list[dict[str, Any]]:
