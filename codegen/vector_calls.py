@@ -127,13 +127,13 @@ class VectorCalls:
             counts = (outer, length, y.vectorized_strides[run[-1]])
             name = f"autofuse::ReduceOuter{tag}"
         else:
-            # Padding, if there is any, is behind the last axis of the run.
-            last = self.extents.of(y.vectorized_axis[-1], whole)
+            # Padding, if there is any, is behind all elements of the run.
             pitch = y.vectorized_strides[run[0] - 1] if run[0] else None
             if pitch is None:
                 whole_run = product(self.extents.in_ub(y, i, True) for i in run)
                 pitch = align_up(whole_run, BLOCK // y.dtype.itemsize)
-            counts = (outer, product(extents[i] for i in run[:-1]) * last, pitch)
+            length = product(self.extents.of(y.vectorized_axis[i], whole) for i in run)
+            counts = (outer, length, pitch)
             name = f"autofuse::ReduceInner{tag}"
         args: tuple[Arg, ...] = (*tensors, *(Count(c) for c in counts))
         return Call(name, args, (self.local(n), tmp), (self.local(source),))

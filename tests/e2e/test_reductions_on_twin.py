@@ -87,6 +87,13 @@ def test_one_reduction(shape, axes, op, d):
     check(graph({"x": (d, shape)}, nodes))
 
 
+@pytest.mark.parametrize("rows", [48, 3])
+def test_padding_behind_a_column_is_not_summed(rows):
+    """A column that is broadcast has its rows at 32 bytes, and so has what is computed with it."""
+    nodes = [("m", "Mul", ["x", "c"]), ("y", "ReduceSum", ["m"], {"axes": [1, 2]})]
+    check(graph({"x": (F, (rows, 338, 16)), "c": (F, (rows, 338, 1))}, nodes), check_seed=2)
+
+
 @pytest.mark.parametrize("ub", [None, 6000])
 @pytest.mark.parametrize(("shape", "axis"), [((40, 77), 1), ((40, 77), 0), ((5, 40, 33), 1)])
 def test_softmax(shape, axis, ub):
