@@ -20,6 +20,7 @@ import numpy.typing as npt
 from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, GraphOutput
 from autofuse.twin.data import divisors, indexing_inputs, positive_inputs, random_inputs
 from autofuse.twin.oracle import evaluate, shape_of, ulp_of
+from autofuse.twin.rounding import round_result
 
 __all__ = ["balanced_inputs"]
 
@@ -209,8 +210,7 @@ def _balance(
     near = root + np.select([turn == 1, turn == 2], [1.0, -1.0]) * (1.0 if integer else step)
     values = np.where(better & (turn < 3), near, start)
     if integer:
-        limits = np.iinfo(x.dtype)
-        values = np.clip(np.rint(values), limits.min, limits.max)
+        values = round_result(np.rint(values), part.tensors[name].dtype)
     # In place: a strided input stays the view that it is.
     x[...] = values.astype(x.dtype).reshape(x.shape)
     return True

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from twin_graphs import every_template, graph
 
 from autofuse import api
-from autofuse.schedule import scheduler
 from autofuse.targets import load_target
 from autofuse.twin.verify import VerifyReport, verify_kernel
 
@@ -20,38 +20,8 @@ F = "float32"
 
 @pytest.fixture(scope="module", autouse=True)
 def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as m:
-        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        # Templates that the model of their cycles would drop have to be right as well.
-        m.setattr(scheduler, "MAX_STATIC", 8)
-        m.setattr(scheduler, "MAX_SYMBOLIC", 8)
+    with every_template(tmp_path_factory):
         yield
-
-
-def graph(
-    inputs: Mapping[str, tuple[str, Sequence[Any]]],
-    nodes: Sequence[tuple[Any, ...]],
-    outputs: Sequence[Any] = ("y",),
-    **symbols: Mapping[str, int],
-) -> dict[str, Any]:
-    """inputs: name -> (dtype, shape); nodes: (result, op, operands[, attrs])."""
-    return {
-        "schema": "autofuse.graph/1",
-        "name": "k",
-        "symbols": symbols,
-        "inputs": [{"name": n, "dtype": d, "shape": list(s)} for n, (d, s) in inputs.items()],
-        "nodes": [
-            {
-                "name": f"n{i}",
-                "op": op,
-                "inputs": [x if isinstance(x, str) else {"const": x} for x in xs],
-                "outputs": [y],
-                "attrs": attrs[0] if attrs else {},
-            }
-            for i, (y, op, xs, *attrs) in enumerate(nodes)
-        ],
-        "outputs": list(outputs),
-    }
 
 
 def check(document: dict[str, Any], ub: int | None = None, **options: Any) -> VerifyReport:

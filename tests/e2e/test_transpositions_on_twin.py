@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from twin_graphs import every_template, graph
 
 from autofuse import api
-from autofuse.schedule import scheduler
 from autofuse.targets import load_target
 from autofuse.twin.verify import verify_kernel
 
@@ -23,38 +23,8 @@ F, H = "float32", "float16"
 
 @pytest.fixture(scope="module", autouse=True)
 def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as m:
-        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        # Templates that the model of their cycles would drop have to be right as well.
-        m.setattr(scheduler, "MAX_STATIC", 10)
-        m.setattr(scheduler, "MAX_SYMBOLIC", 10)
+    with every_template(tmp_path_factory):
         yield
-
-
-def graph(
-    inputs: Mapping[str, tuple[str, Sequence[Any]]],
-    nodes: Sequence[tuple[Any, ...]],
-    outputs: Sequence[str] = ("y",),
-    **symbols: Mapping[str, int],
-) -> dict[str, Any]:
-    """inputs: name -> (dtype, shape); nodes: (result, op, operands[, attrs])."""
-    return {
-        "schema": "autofuse.graph/1",
-        "name": "k",
-        "symbols": symbols,
-        "inputs": [{"name": n, "dtype": d, "shape": list(s)} for n, (d, s) in inputs.items()],
-        "nodes": [
-            {
-                "name": f"n{i}",
-                "op": op,
-                "inputs": xs,
-                "outputs": [y],
-                "attrs": attrs[0] if attrs else {},
-            }
-            for i, (y, op, xs, *attrs) in enumerate(nodes)
-        ],
-        "outputs": list(outputs),
-    }
 
 
 def check(document: dict[str, Any], ub: int | None = None, **options: Any) -> api.BuildResult:
