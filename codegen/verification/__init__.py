@@ -30,6 +30,7 @@ from autofuse.codegen.verification.groups import (
     cores_meet_between_groups,
     outputs_have_one_writer,
 )
+from autofuse.codegen.verification.integers import divisors_are_positive, integers_do_not_overflow
 from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.codegen.verification.order import (
     barriers_and_events,
@@ -44,9 +45,7 @@ from autofuse.codegen.verification.ranges import (
     calls_fit_their_buffers,
     calls_match_their_nodes,
     copies_fit_their_buffers,
-    divisors_are_positive,
     dma_fields_do_not_truncate,
-    integers_do_not_overflow,
     ub_is_within_its_limit,
 )
 from autofuse.codegen.verification.scans import sums_go_on_in_order

@@ -22,7 +22,6 @@ or bounded, in terms of them.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -41,7 +40,8 @@ from autofuse.codegen.kernel_ir import (
     ReturnIfEmpty,
     Stmt,
 )
-from autofuse.codegen.verification.prover import Bound, Fact, Prover
+from autofuse.codegen.verification.facts import A, J, K, Q, assumed, facts
+from autofuse.codegen.verification.prover import Fact, Prover
 from autofuse.codegen.verification.samples import legal_tiles, small_sizes
 from autofuse.implgraph.expr import (
     ONE,
@@ -50,7 +50,6 @@ from autofuse.implgraph.expr import (
     Expr,
     ExprError,
     FloorDiv,
-    Func,
     Min,
     Mod,
     divide_exact,
@@ -70,10 +69,6 @@ __all__ = [
     "node_of_copy",
     "small_sizes",
 ]
-
-#: Cores that a launch may have.
-MAX_CORES = 65535
-K, J, A, Q = "%k", "%j", "%a", "%q"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +174,9 @@ class Kernel:
         #: Places that tensors say, by the name in the text: the variable, and the extent of the dimension.
         self.read: dict[str, tuple[str, Expr]] = {}
         self.prover = Prover(
-            self._facts(),
+            facts(self),
             {c.value: c.multiple_of for c in spec.conditions if c.multiple_of != 1},
-            self._assumed(),
+            assumed(self),
             self._examples,
         )
         self._resolve(self.fn.body, Item(self.fn.body[0], False))
@@ -209,9 +204,9 @@ class Kernel:
         self.tile_index = self.index[self.tile_out.id]
         self.meaning[Min(self.t, self.spec.extent - self.tile_index * self.t)] = sym(A)
         for a, tiles in self.cut.items():
-            self.meaning[Min(self.axes[a].size, self._rest(a, tiles))] = self.extent(a)
+            self.meaning[Min(self.axes[a].size, self.rest(a, tiles))] = self.extent(a)
 
-    def _rest(self, inside: int, tiles: Axis) -> Expr:
+    def rest(self, inside: int, tiles: Axis) -> Expr:
         """Elements of an axis that is cut from the first one of a tile on."""
         whole = self.axes[tiles.origin[0]].size
         return whole - self.index[tiles.id] * self.axes[inside].size
@@ -340,111 +335,6 @@ class Kernel:
         self.read[s.name] = (var, extent)
         self._env[s.name] = sym(var)
         self._cache = {e: v for e, v in self._cache.items() if s.name not in e.symbols()}
-
-    # facts ------------------------------------------------------------------------------------
-    def _facts(self) -> dict[str, Fact]:
-        """Facts that hold in the loop and behind the returns for nothing to do."""
-        spec, facts = self.spec, {}
-        one: set[str] = set()
-        # Where the tiled axis is reduced, it may be empty; then nothing that has its indices runs.
-        for e in (spec.extent, spec.outer) if self.loop_guard else ():
-            one |= _factors(e)
-        one |= _factors(spec.row_elements) if self.row_guard else set()
-        for c in spec.conditions:
-            one |= _factors(c.value) if c.at_least is not None and c.at_least > 0 else set()
-        for s in self.impl.symbols:
-            facts[s.name] = Fact(max(s.min, 1) if s.name in one else s.min, max(s.max, 1))
-        uppers: list[Bound] = []
-        uppers.append((ONE, spec.longest))
-        if spec.tile_max is not None:
-            uppers.insert(0, (ONE, spec.tile_max))
-        multiple = 1
-        length = spec.longest.as_int()
-        if spec.rounded:
-            multiple = spec.granule
-        elif length is not None:
-            # A tile is a multiple of the granule, or the whole axis; so is what a tail leaves of it.
-            whole = length <= spec.granule
-            multiple = max(length, 1) if whole else math.gcd(length, spec.granule)
-        facts[spec.tile_size] = Fact(
-            1,
-            max(length, 1) if length is not None else 1 << 62,
-            upper=tuple(uppers),
-            rank=10,
-            multiple=multiple,
-        )
-        facts[spec.block_size] = Fact(1, rank=15)
-        facts["%c"] = Fact(0, MAX_CORES - 1, rank=20)
-        facts["%i"] = Fact(
-            0,
-            upper=((ONE, self.b - 1), (ONE, self.tiles - self.core * self.b - 1)),
-            rank=22,
-        )
-        facts[K] = Fact(0, upper=((ONE, self.tiles - 1),), rank=25)
-        for n, a in enumerate(self.outer):
-            facts[f"%{a.name}"] = Fact(
-                0,
-                _top(a.size.as_int()),
-                upper=((ONE, a.size - 1),),
-                rank=30 + n,
-            )
-        self._facts_of_cut_axes(facts)
-        if self.reduce_loop is not None:
-            facts[Q] = Fact(0, upper=((ONE, spec.reduce_steps - 1),), rank=26)
-            if len(self.looped) == 1 and self.looped[0].id != self.tile_out.id:
-                size = self.looped[0].size
-                facts[Q] = Fact(0, _top(size.as_int()), upper=((ONE, size - 1),), rank=26)
-            facts[self.place] = facts[Q]
-        for number, parts in ((K, self.blocked), (self.place, self.looped)):
-            if len(parts) == 1 and parts[0].id != self.tile_out.id:
-                facts[number] = replace(facts[number], rank=30)
-        # E - j*t >= 1: no tile is empty.
-        tile = ((self.t, spec.extent - 1), (ONE, self.per_axis - 1))
-        if str(self.tile_index) in (J, K, self.place):
-            facts[str(self.tile_index)] = Fact(0, upper=tile, rank=40)
-        own = spec.extent.as_int()
-        tail = multiple if not spec.rounded else math.gcd(own, multiple) if own else 1
-        facts[A] = Fact(
-            1,
-            min(facts[spec.tile_size].high, own if own else 1 << 62),
-            upper=((ONE, self.t), (ONE, spec.extent - self.tile_index * self.t)),
-            rank=50,
-            multiple=tail,
-        )
-        return facts
-
-    def _facts_of_cut_axes(self, facts: dict[str, Fact]) -> None:
-        """No tile of a constant length is empty, and the last one ends with its axis."""
-        for inside, tiles in self.cut.items():
-            length, whole = self.axes[inside].size, self.axes[tiles.origin[0]].size
-            number = str(self.index[tiles.id])
-            if number in facts:
-                start = (length, whole - 1)
-                facts[number] = replace(facts[number], upper=(start, *facts[number].upper))
-            facts[str(self.extent(inside))] = Fact(
-                1,
-                min(length.value, whole.as_int() or length.value),
-                upper=((ONE, length), (ONE, self._rest(inside, tiles))),
-                rank=51,
-                multiple=math.gcd(length.value, whole.as_int() or 1),
-            )
-
-    def _assumed(self) -> list[Expr]:
-        """``t <= FloorDiv(most, rows)`` means ``t*rows <= most``, and with ``t >= 1`` ``rows <= most``."""
-        out = []
-        for c in self.spec.conditions:
-            out += [c.value - c.at_least] if c.at_least is not None else []
-            out += [c.at_most - c.value] if c.at_most is not None else []
-        limits = [self.spec.tile_max] if self.spec.tile_max is not None else []
-        for limit in limits:
-            for a in limit.atoms():
-                if not isinstance(a, Func) or str(a) != str(limit):
-                    continue
-                if a.name == "Min":
-                    limits += a.args
-                elif a.name == "FloorDiv":
-                    out += [a.args[0] - a.args[1], a.args[0] - a.args[1] * self.t]
-        return out
 
     def _examples(self) -> tuple[dict[str, int], ...]:
         if self._few is None:
@@ -612,26 +502,8 @@ def _buffers(body: Iterable[Stmt]) -> dict[str, str]:
     return out
 
 
-def _top(size: int | None) -> int:
-    return 1 << 62 if size is None else max(size - 1, 0)
-
-
 def _node_of(s: CopyIn | CopyOut) -> str:
     return s.local.removesuffix("_local")
-
-
-def _factors(e: Expr) -> set[str]:
-    """Symbols that are at least 1 if ``e`` is: those of a product."""
-    if len(e.terms) != 1:
-        return set()
-    out: set[str] = set()
-    for a, _ in e.terms[0][0]:
-        if isinstance(a, Func):
-            if a.name == "CeilDiv":
-                out |= _factors(a.args[0])
-        else:
-            out.add(a.name)
-    return out
 
 
 def at_loads(kernel: Kernel) -> Iterator[tuple[Item, CopyIn | CopyOut, DmaBlock]]:

@@ -1,4 +1,4 @@
-"""Checks of sizes: extents of calls and copies against their buffers, the UB sum, casts, overflow, divisions."""
+"""Checks of sizes: extents of calls and copies against their buffers, the UB sum, casts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from autofuse.codegen.kernel_ir import (
     CopyIn,
     CopyOut,
     Count,
-    EnQue,
     GetBuf,
     InitBuffer,
     LocalArg,
     Number,
-    ScalarRead,
     ScalarVar,
     SizeValue,
 )
-from autofuse.codegen.verification.model import MAX_CORES, Finding, Item, Kernel, at_loads
+from autofuse.codegen.verification.model import Finding, Item, Kernel, at_loads
 from autofuse.codegen.verification.reductions import (
     is_reduction,
     reduces_as_its_node,
@@ -45,14 +43,10 @@ from autofuse.implgraph.expr import (
     ZERO,
     CeilDiv,
     Expr,
-    ExprError,
     FloorDiv,
-    Func,
     align_up,
-    bounds,
     const,
     product,
-    sym,
 )
 from autofuse.implgraph.graph import Node
 from autofuse.implgraph.ops import Call as CallRow
@@ -64,16 +58,12 @@ __all__ = [
     "calls_fit_their_buffers",
     "calls_match_their_nodes",
     "copies_fit_their_buffers",
-    "divisors_are_positive",
     "dma_fields_do_not_truncate",
-    "integers_do_not_overflow",
     "ub_is_within_its_limit",
 ]
 
 BLOCK = 32
 MAX_BLOCK_COUNT, MAX_BLOCK_LENGTH = 4095, 2097151
-#: Elements of the iteration space, and of a tensor, that a kernel is made for.
-MAX_ELEMENTS = 1 << 48
 _COPIES = ("autofuse::BroadcastInner", "autofuse::BroadcastOuter")
 
 
@@ -427,151 +417,3 @@ def _whole_blocks(kernel: Kernel, s: CopyIn | CopyOut, item: Item) -> Iterator[F
         room = kernel.nbytes.get(kernel.buffer_of(s.local), ZERO)
         if kernel.spec.ub_limit > 65535 * BLOCK or not kernel.prover.nonneg(room - e):
             yield from kernel.at_least(const(65535), FloorDiv(e, BLOCK), what, node, item)
-
-
-# integers -------------------------------------------------------------------------------------
-def _expressions(kernel: Kernel) -> Iterator[tuple[Expr, str]]:
-    for item in kernel.items:
-        s = item.stmt
-        node = (
-            s.local.removesuffix("_local")
-            if isinstance(s, CopyIn | CopyOut | ScalarRead | EnQue)
-            else ""
-        )
-        for e in item.values:
-            if not e.is_const:
-                yield e, node
-        if item.block is not None:
-            for e in (item.block.count, item.block.length, item.block.gm_gap, item.block.ub_gap):
-                if not e.is_const:
-                    yield e, node
-        if isinstance(s, Call):
-            for a in s.args:
-                if isinstance(a, Count | SizeValue) and not a.value.is_const:
-                    yield kernel.value(a.value), s.writes[0].removesuffix("_local")
-
-
-def divisors_are_positive(kernel: Kernel) -> Iterator[Finding]:
-    """Every divisor is at least 1."""
-    seen: set[Expr] = set()
-    texts = [*_expressions(kernel), *((e, "") for e in kernel.meaning)]
-    for e, node in texts:
-        for d in _divisors(e):
-            if d not in seen:
-                seen.add(d)
-                yield from kernel.at_least(d, ONE, "divisor", node)
-
-
-def _divisors(e: Expr) -> Iterator[Expr]:
-    for a in e.atoms():
-        if isinstance(a, Func):
-            if a.name not in ("Min", "Max") and not a.args[1].is_const:
-                yield a.args[1]
-            for x in a.args:
-                yield from _divisors(x)
-
-
-def integers_do_not_overflow(kernel: Kernel) -> Iterator[Finding]:
-    """With an iteration space of at most 2**48 elements, all products fit 64 bits.
-
-    Indices are at most what they count: ``j*t < E``, ``c*b <= T + cores``, and so on; a product of the sizes that
-    remain is a part of the product of all sizes, or is bounded by the ranges of the symbols.
-    """
-    spec = kernel.spec
-    space = [
-        spec.extent,
-        spec.outer,
-        spec.reduce_outer,
-        *(kernel.axes[a.id].size for a in kernel.impl.axes if a.id in _inner(kernel)),
-    ]
-    whole = product(space)
-    seen: set[Expr] = set()
-    for e, node in _expressions(kernel):
-        if e in seen:
-            continue
-        seen.add(e)
-        big = _magnitude(kernel, e, whole)
-        if big >= 1 << 63:
-            yield Finding(f"|{e}| < 2**63: the bound is 2**{big.bit_length() - 1}", node, False)
-
-
-def _inner(kernel: Kernel) -> set[int]:
-    return {a for n in kernel.impl.nodes for a in n.y.vectorized_axis if a != kernel.tile_in.id}
-
-
-def _magnitude(kernel: Kernel, e: Expr, whole: Expr) -> int:
-    """A bound of the absolute value of every partial sum."""
-    try:
-        low, high = bounds(_largest(kernel, e), kernel.prover.ranges)
-        if low > -(1 << 62) and high < 1 << 62:
-            return max(-low, high)
-    except ExprError:
-        pass
-    known = dict(whole.terms[0][0]) if len(whole.terms) == 1 else {}
-    total = 0
-    for monomial, c in _largest(kernel, e).terms:
-        left, size = dict(known), abs(c)
-        used = False
-        for a, p in monomial:
-            for _ in range(p):
-                if left.get(a, 0) > 0:
-                    left[a] -= 1
-                    used = True
-                    continue
-                try:
-                    size *= max(1, bounds(Expr(((((a, 1),), 1),)), kernel.prover.ranges)[1])
-                except ExprError:
-                    size *= 1 << 62
-        total += size * (MAX_ELEMENTS if used else 1)
-    return total
-
-
-def _largest(kernel: Kernel, e: Expr) -> Expr:
-    """A sum of products of sizes that is at least ``|e|`` part by part."""
-    out = ZERO
-    t, tile = kernel.spec.tile_size, str(kernel.tile_index)
-    # A rounded tile is shorter than the axis and one granule together.
-    extent = kernel.spec.extent * (kernel.spec.granule if kernel.spec.rounded else 1)
-    tiles = kernel.spec.outer * (ONE if kernel.spec.reduce_tiles else extent)
-    steps = kernel.spec.reduce_outer * (extent if kernel.spec.reduce_tiles else ONE)
-    for monomial, c in e.terms:
-        term, powers = const(abs(c)), {}
-        for a, p in monomial:
-            if isinstance(a, Func):
-                arg = [_largest(kernel, x) for x in a.args]
-                divisor = a.args[1] if a.name in ("CeilDiv", "FloorDiv") else ONE
-                whole = divisor.as_int() or 1
-                low = arg[0] if a.name in ("CeilDiv", "FloorDiv", "Mod") else None
-                value = low if low is not None else sum(arg[1:], arg[0])
-                value = (
-                    min(arg, key=lambda x: sum(abs(c) for _, c in x.terms))
-                    if a.name == "Min"
-                    else value
-                )
-                # CeilDiv(x, n) <= x, for x is at least 1 in the loop; constants keep their quotient.
-                value = CeilDiv(value, whole) if value.is_const else value
-                for _ in range(p):
-                    term = term * value
-            else:
-                powers[a.name] = p
-        while powers.get(tile, 0) and powers.get(t, 0):
-            powers[tile] -= 1
-            powers[t] -= 1
-            term = term * extent
-        while powers.get("%c", 0) and powers.get(kernel.spec.block_size, 0):
-            powers["%c"] -= 1
-            powers[kernel.spec.block_size] -= 1
-            term = term * (tiles + MAX_CORES)
-        upper = {"%k": tiles, kernel.spec.block_size: tiles, "%i": tiles, "%q": steps}
-        upper[kernel.place] = steps
-        upper |= {t: extent, "%a": extent, tile: extent}
-        upper |= {str(kernel.extent(a)): kernel.axes[a].size for a in kernel.cut}
-        upper |= {f"%{a.name}": a.size for a in kernel.outer}
-        for name, p in powers.items():
-            for _ in range(p):
-                fact = kernel.prover.facts.get(name)
-                # A row of a copy: its number is below the extent of the loop over rows.
-                row = _largest(kernel, fact.upper[0][1] + 1) if fact and fact.rank >= 60 else None
-                term = term * upper.get(name, row if row is not None else sym(name))
-        out = out + term
-    return out

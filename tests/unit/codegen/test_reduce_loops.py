@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from twin_graphs import graph
 
 from autofuse import api
 from autofuse.codegen.device import parameter_names
 from autofuse.codegen.emit_cpp import emit_stmt
 from autofuse.codegen.kernel_ir import (
+    Alloc,
     Call,
     Count,
     For,
@@ -26,10 +28,10 @@ from autofuse.codegen.kernel_ir import (
 )
 from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
-from autofuse.codegen.verification import check_schedule, verify_kernel
+from autofuse.codegen.verification import check_schedule, verify_kernel, verify_schedule
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const, sym
+from autofuse.implgraph.expr import FloorDiv, const, sym
 from autofuse.implgraph.graph import ImplGraph
 
 
@@ -114,6 +116,39 @@ def test_the_kernel_is_proved(softmax):
 def test_wrong_loops_are_found(softmax, change, text):
     found = findings(softmax, change)
     assert any(text in message for message in found), found
+
+
+def test_a_divisor_is_at_least_one_where_it_divides(softmax):
+    length = sym("s1") - 1  # 0 for rows of one element
+    divided = Let("part", FloorDiv(sym("t.s0") + 7, length))
+    around = For("w", length * 2, (divided,))
+    outside = [For("w", length * 2, ()), divided]
+    for there, obligations in (
+        ([around], 0),
+        (outside, 1),
+        ([For("w", length + 1, (divided,))], 1),
+    ):
+        found = findings(
+            softmax, lambda s, there=there: [*there, s] if isinstance(s, Alloc) else [s]
+        )
+        assert [m.startswith("divisor:") for m in found] == [True] * obligations, found
+
+
+@pytest.mark.parametrize("least", [0, 1])
+def test_a_part_of_a_product_is_within_its_limit(least):
+    symbols = {s: {"min": least, "max": 999} for s in "abcd"}
+    sizes = list(symbols)
+    inputs = {
+        "x": ("float32", sizes),
+        "v": ("float32", [1, "b", "c", 1]),
+        "w": ("float32", ["a", "b", "c", 1]),
+    }
+    nodes = [("p", "Mul", ["x", "v"]), ("q", "Mul", ["p", "w"])]
+    nodes += [("y", "ReduceSum", ["q"], {"axes": [0, 1, 2, 3]})]
+    built = api.build(graph(inputs, nodes, **symbols))
+    limits = [i.tiling.conditions for r in built.schedule for g in r.groups for i in g.impls]
+    assert any(c.at_most is not None for conditions in limits for c in conditions)
+    assert verify_schedule(built.graph, built.schedule, built.target) == []
 
 
 @pytest.mark.parametrize("by", [0, -1, 1])

@@ -1,0 +1,167 @@
+"""What holds of the variables of a kernel: facts of the host's checks, of the loops and of the tile."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from autofuse.codegen.verification.prover import Bound, Fact
+from autofuse.implgraph.expr import ONE, Expr, Func, divide_exact, sym
+
+if TYPE_CHECKING:
+    from autofuse.codegen.verification.model import Kernel
+
+__all__ = ["MAX_CORES", "A", "J", "K", "Q", "assumed", "facts"]
+
+#: Cores that a launch may have.
+MAX_CORES = 65535
+#: Names of the tile number, of its index along the tiled axis, of its length, and of the step of a reduce loop.
+K, J, A, Q = "%k", "%j", "%a", "%q"
+
+
+def facts(kernel: Kernel) -> dict[str, Fact]:
+    """Facts that hold in the loop and behind the returns for nothing to do."""
+    spec = kernel.spec
+    out: dict[str, Fact] = {}
+    one = _at_least_one(kernel)
+    for s in kernel.impl.symbols:
+        out[s.name] = Fact(max(s.min, 1) if s.name in one else s.min, max(s.max, 1))
+    uppers: list[Bound] = []
+    uppers.append((ONE, spec.longest))
+    if spec.tile_max is not None:
+        uppers.insert(0, (ONE, spec.tile_max))
+    multiple = 1
+    length = spec.longest.as_int()
+    if spec.rounded:
+        multiple = spec.granule
+    elif length is not None:
+        # A tile is a multiple of the granule, or the whole axis; so is what a tail leaves of it.
+        whole = length <= spec.granule
+        multiple = max(length, 1) if whole else math.gcd(length, spec.granule)
+    out[spec.tile_size] = Fact(
+        1,
+        max(length, 1) if length is not None else 1 << 62,
+        upper=tuple(uppers),
+        rank=10,
+        multiple=multiple,
+    )
+    out[spec.block_size] = Fact(1, rank=15)
+    out["%c"] = Fact(0, MAX_CORES - 1, rank=20)
+    out["%i"] = Fact(
+        0,
+        upper=((ONE, kernel.b - 1), (ONE, kernel.tiles - kernel.core * kernel.b - 1)),
+        rank=22,
+    )
+    out[K] = Fact(0, upper=((ONE, kernel.tiles - 1),), rank=25)
+    for n, a in enumerate(kernel.outer):
+        out[f"%{a.name}"] = Fact(
+            0,
+            _top(a.size.as_int()),
+            upper=((ONE, a.size - 1),),
+            rank=30 + n,
+        )
+    _facts_of_cut_axes(kernel, out)
+    if kernel.reduce_loop is not None:
+        out[Q] = Fact(0, upper=((ONE, spec.reduce_steps - 1),), rank=26)
+        if len(kernel.looped) == 1 and kernel.looped[0].id != kernel.tile_out.id:
+            size = kernel.looped[0].size
+            out[Q] = Fact(0, _top(size.as_int()), upper=((ONE, size - 1),), rank=26)
+        out[kernel.place] = out[Q]
+    for number, parts in ((K, kernel.blocked), (kernel.place, kernel.looped)):
+        if len(parts) == 1 and parts[0].id != kernel.tile_out.id:
+            out[number] = replace(out[number], rank=30)
+    # E - j*t >= 1: no tile is empty.
+    tile = ((kernel.t, spec.extent - 1), (ONE, kernel.per_axis - 1))
+    if str(kernel.tile_index) in (J, K, kernel.place):
+        out[str(kernel.tile_index)] = Fact(0, upper=tile, rank=40)
+    own = spec.extent.as_int()
+    tail = multiple if not spec.rounded else math.gcd(own, multiple) if own else 1
+    out[A] = Fact(
+        1,
+        min(out[spec.tile_size].high, own if own else 1 << 62),
+        upper=((ONE, kernel.t), (ONE, spec.extent - kernel.tile_index * kernel.t)),
+        rank=50,
+        multiple=tail,
+    )
+    return out
+
+
+def _at_least_one(kernel: Kernel) -> set[str]:
+    """Symbols that are at least 1 where anything runs."""
+    spec = kernel.spec
+    one = {s.name for s in kernel.impl.symbols if s.min >= 1}
+    # Where the tiled axis is reduced, it may be empty; then nothing that has its indices runs.
+    for e in (spec.extent, spec.outer) if kernel.loop_guard else ():
+        one |= _factors(e)
+    one |= _factors(spec.row_elements) if kernel.row_guard else set()
+    for c in spec.conditions:
+        one |= _factors(c.value) if c.at_least is not None and c.at_least > 0 else set()
+    return one
+
+
+def _facts_of_cut_axes(kernel: Kernel, out: dict[str, Fact]) -> None:
+    """No tile of a constant length is empty, and the last one ends with its axis."""
+    for inside, tiles in kernel.cut.items():
+        length, whole = kernel.axes[inside].size, kernel.axes[tiles.origin[0]].size
+        number = str(kernel.index[tiles.id])
+        if number in out:
+            start = (length, whole - 1)
+            out[number] = replace(out[number], upper=(start, *out[number].upper))
+        out[str(kernel.extent(inside))] = Fact(
+            1,
+            min(length.value, whole.as_int() or length.value),
+            upper=((ONE, length), (ONE, kernel.rest(inside, tiles))),
+            rank=51,
+            multiple=math.gcd(length.value, whole.as_int() or 1),
+        )
+
+
+def assumed(kernel: Kernel) -> list[Expr]:
+    """What the host has checked.
+
+    ``t <= FloorDiv(most, rows)`` means ``t*rows <= most``, and with ``t >= 1`` ``rows <= most``.  Of a product that
+    has a limit, what is left without factors of at least 1 has it as well.
+    """
+    ones, out = _at_least_one(kernel), []
+    for c in kernel.spec.conditions:
+        out += [c.value - c.at_least] if c.at_least is not None else []
+        if c.at_most is not None:
+            out += [c.at_most - part for part in _parts(c.value, ones)]
+    limits = [kernel.spec.tile_max] if kernel.spec.tile_max is not None else []
+    for limit in limits:
+        for a in limit.atoms():
+            if not isinstance(a, Func) or str(a) != str(limit):
+                continue
+            if a.name == "Min":
+                limits += a.args
+            elif a.name == "FloorDiv":
+                out += [a.args[0] - a.args[1], a.args[0] - a.args[1] * kernel.t]
+    return out
+
+
+def _parts(e: Expr, ones: set[str]) -> list[Expr]:
+    """``e`` and, for a product, all that is left of it after division by symbols that are at least 1."""
+    out = [e]
+    if len(e.terms) == 1 and e.terms[0][1] > 0:
+        for name in sorted(ones & e.symbols()):
+            out += [part for x in out if (part := divide_exact(x, sym(name))) is not None]
+    return out
+
+
+def _top(size: int | None) -> int:
+    return 1 << 62 if size is None else max(size - 1, 0)
+
+
+def _factors(e: Expr) -> set[str]:
+    """Symbols that are at least 1 if ``e`` is: those of a product."""
+    if len(e.terms) != 1:
+        return set()
+    out: set[str] = set()
+    for a, _ in e.terms[0][0]:
+        if isinstance(a, Func):
+            if a.name == "CeilDiv":
+                out |= _factors(a.args[0])
+        else:
+            out.add(a.name)
+    return out
