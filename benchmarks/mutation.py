@@ -290,7 +290,7 @@ def rows_of(
         else:
             row = replace(row, lost=outcome.diagnostics[0].message)
         if c.fn is not None and c.original is not None and c.impl is not None:
-            others = _cores_of_others(built, c.impl)
+            others = cores_of_others(built, c.impl)
             change = Mutation(c.kind, c.original, c.fn, c.impl, built.target, others)
             row = replace(row, rule=equivalent(change))
         if row.codes or row.differs or row.lost:
@@ -299,9 +299,15 @@ def rows_of(
             yield replace(row, state="equivalent" if row.rule else "survived")
 
 
-def _cores_of_others(built: api.BuildResult, impl: ImplGraph) -> int | None:
-    """Tiles that the groups beside it have at most, which run in one launch; None if that depends on symbols."""
+def cores_of_others(built: api.BuildResult, impl: ImplGraph) -> int | None:
+    """Tiles that the other groups of a launch have at most.
+
+    None: that depends on symbols, or groups run at the same time, so that cores of one are beyond the last of another.
+    """
     counts = [0]
+    launch = next(r for r in built.schedule if r.groups[0].impls[0].result == impl.result)
+    if not all(g.sync_before for g in launch.groups[1:]):
+        return None
     for other in (i for r in built.schedule for g in r.groups for i in g.impls):
         if other.result == impl.result and other.group != impl.group:
             spec = other.tiling

@@ -125,7 +125,8 @@ def one_iteration(m: Mutation) -> bool:
 def barrier_inside(m: Mutation) -> bool:
     """A barrier beside a call of ours that has one inside, whatever the tile.
 
-    ``ReduceOuter`` of more than 8 rows, and ``ReduceInner`` of rows longer than 256 bytes, fold the source to scratch
+    ``ReduceOuter`` of three to eight rows joins them one after the other, with a barrier before each from the third on;
+    of more, it and ``ReduceInner`` of rows longer than 256 bytes, fold the source to scratch
     space, and after a barrier that to the result; of fewer or shorter ones they write no scratch space (of shorter
     ones only sums, maxima and minima of floats).  ``TransposeRows`` that has something to leave out begins with one;
     if it has nothing to leave out, it writes no scratch space.  It has one before every instruction that writes scratch
@@ -152,7 +153,10 @@ def _opened(m: Mutation, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             out += [replace(s, writes=s.writes[1:]), Barrier("PIPE_V")]
             out.append(replace(s, writes=s.writes[:1], reads=s.writes[1:]))
         elif isinstance(s, Call) and s.api.startswith(_FOLDS) and _is_direct(m, s):
-            out.append(replace(s, writes=s.writes[:1]))
+            once = replace(s, writes=s.writes[:1])
+            # From the third row on, each is joined to what was made before.
+            again = replace(once, reads=(*s.reads, *once.writes))
+            out += [once, Barrier("PIPE_V"), again] if _joins_rows(s) else [once]
         elif isinstance(s, Call) and s.api == _TRANSPOSE and _leaves_out(m, s):
             out += [Barrier("PIPE_V"), s]
         elif isinstance(s, Call) and s.api == _TRANSPOSE and _fits_whole(m, s):
@@ -187,6 +191,12 @@ def _is_direct(m: Mutation, s: Call) -> bool:
     whole = dtype.kind == "f" and "ProdOf" not in s.api
     limit = 8 if "Outer" in s.api else 256 // dtype.itemsize if whole else 0
     return n is not None and n <= limit
+
+
+def _joins_rows(s: Call) -> bool:
+    """``ReduceOuter`` of more than two rows, where it needs no scratch space."""
+    n = [a.value for a in s.args if isinstance(a, Count)][1].as_int()
+    return "Outer" in s.api and n is not None and n > 2
 
 
 def _leaves_out(m: Mutation, s: Call) -> bool:

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mutation import cores_of_others
 from mutation_kernels import candidates
 from mutation_rules import Mutation, equivalent
+from twin_graphs import graph
 
 from autofuse import api
 
@@ -13,21 +16,21 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAD = '{"schema": "autofuse.graph/1", "name": "g", '
 
 
-def rules(graph: Path | str, kind: str, text: str) -> list[str]:
+def rules(source: Path | str, kind: str, text: str) -> list[str]:
     """The rules that hold for mutants of a class whose text has this in it; empty text where none does."""
-    return [r for _, r in _found(graph, kind, text)]
+    return [r for _, r in _found(source, kind, text)]
 
 
-def by_template(graph: Path | str, kind: str, text: str) -> dict[str, set[str]]:
+def by_template(source: Path | str | dict[str, Any], kind: str, text: str) -> dict[str, set[str]]:
     """The same by template, such as ``reduce_all``."""
     out: dict[str, set[str]] = {}
-    for template, rule in _found(graph, kind, text):
+    for template, rule in _found(source, kind, text):
         out.setdefault(template, set()).add(rule)
     return out
 
 
-def _found(graph: Path | str, kind: str, text: str) -> Iterator[tuple[str, str]]:
-    built = api.build(graph)
+def _found(source: Path | str | dict[str, Any], kind: str, text: str) -> Iterator[tuple[str, str]]:
+    built = api.build(source)
     for c in candidates(built):
         if c.kind == kind and text in c.text:
             assert c.original is not None
@@ -83,16 +86,16 @@ def test_difference_whose_sign_is_lost(then: str, rule: str) -> None:
 
 def test_buffer_of_a_queue_that_the_vector_pipe_reads_behind_is_not_spare() -> None:
     """With one buffer, Relu of the next tile would write what Add still reads: the twin has a race."""
-    graph = ROOT / "tests/snapshot/graphs/output_used.json"
+    document = ROOT / "tests/snapshot/graphs/output_used.json"
     found = {
-        q: set(rules(graph, "shrink-buffer", f"{q}: one buffer less")) for q in ("que0", "que2")
+        q: set(rules(document, "shrink-buffer", f"{q}: one buffer less")) for q in ("que0", "que2")
     }
     assert found == {"que0": {"spare buffer of a queue"}, "que2": {""}}
 
 
 def test_scratch_space_above_the_least_that_a_function_takes() -> None:
-    graph = ROOT / "tests/snapshot/graphs/tmp_buffer.json"
-    assert set(rules(graph, "shrink-buffer", "buf0: 32 bytes less")) == {
+    document = ROOT / "tests/snapshot/graphs/tmp_buffer.json"
+    assert set(rules(document, "shrink-buffer", "buf0: 32 bytes less")) == {
         "scratch space above the least"
     }
     # Half of the bytes of the shortest tile are less than that.
@@ -123,3 +126,34 @@ def test_last_elements_are_left_out_between_rows_only(shape: list[int], rule: st
     graph = reduced(shape, [0, 2])
     assert by_template(graph, "call-count", "Mul to m_local: count -1")["reduce"] == {rule}
     assert "element between rows" not in rules(graph, "call-count", "count +1")
+
+
+@pytest.mark.parametrize(
+    ("rows", "rule"), [(2, ""), (7, "barrier inside a call"), (8, "barrier inside a call")]
+)
+def test_a_reduction_that_joins_rows_one_after_the_other_has_a_barrier_inside(
+    rows: int, rule: str
+) -> None:
+    """Behind the second reduction, the next tile writes what the first one reads."""
+    nodes = [
+        ("t", "Mul", ["x", "x"]),
+        ("squares", "ReduceSum", ["t"], {"axes": [1]}),
+        ("sums", "ReduceSum", ["x"], {"axes": [1]}),
+    ]
+    document = graph({"x": ("float32", [16, rows, 16])}, nodes, ["squares", "sums"])
+    found = by_template(document, "weaken-barrier", "ReduceOuter<autofuse::SumOf> to n2_local")
+    assert found["reduce_all"] == {rule}
+
+
+def test_cores_of_groups_side_by_side_are_not_known() -> None:
+    sums = {n: ("float32", [512, length]) for n, length in (("a", 300), ("b", 2000))}
+    nodes = [(f"{n}_sum", "ReduceSum", [n], {"axes": [1]}) for n in sums]
+    beside = api.build(graph(sums, nodes, [n for n, *_ in nodes]))
+    total = [("total", "ReduceSum", ["x"], {})]
+    behind = api.build(graph({"x": ("float32", [48 << 13])}, total, ["total"]))
+    for built, known in ((beside, False), (behind, True)):
+        groups = built.schedule[0].groups
+        assert len(groups) > 1
+        assert all(g.sync_before for g in groups[1:]) == known
+        found = {cores_of_others(built, i) for g in groups for i in g.impls}
+        assert (None not in found) == known, found
