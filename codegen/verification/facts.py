@@ -12,7 +12,7 @@ from autofuse.implgraph.expr import ONE, Expr, Func, divide_exact, sym
 if TYPE_CHECKING:
     from autofuse.codegen.verification.model import Kernel
 
-__all__ = ["MAX_CORES", "A", "J", "K", "Q", "assumed", "facts"]
+__all__ = ["MAX_CORES", "A", "J", "K", "Q", "assumed", "factors", "facts"]
 
 #: Cores that a launch may have.
 MAX_CORES = 65535
@@ -93,10 +93,10 @@ def _at_least_one(kernel: Kernel) -> set[str]:
     one = {s.name for s in kernel.impl.symbols if s.min >= 1}
     # Where the tiled axis is reduced, it may be empty; then nothing that has its indices runs.
     for e in (spec.extent, spec.outer) if kernel.loop_guard else ():
-        one |= _factors(e)
-    one |= _factors(spec.row_elements) if kernel.row_guard else set()
+        one |= factors(e)
+    one |= factors(spec.row_elements) if kernel.row_guard else set()
     for c in spec.conditions:
-        one |= _factors(c.value) if c.at_least is not None and c.at_least > 0 else set()
+        one |= factors(c.value) if c.at_least is not None and c.at_least > 0 else set()
     return one
 
 
@@ -153,7 +153,7 @@ def _top(size: int | None) -> int:
     return 1 << 62 if size is None else max(size - 1, 0)
 
 
-def _factors(e: Expr) -> set[str]:
+def factors(e: Expr) -> set[str]:
     """Symbols that are at least 1 if ``e`` is: those of a product."""
     if len(e.terms) != 1:
         return set()
@@ -161,7 +161,7 @@ def _factors(e: Expr) -> set[str]:
     for a, _ in e.terms[0][0]:
         if isinstance(a, Func):
             if a.name == "CeilDiv":
-                out |= _factors(a.args[0])
+                out |= factors(a.args[0])
         else:
             out.add(a.name)
     return out

@@ -70,7 +70,7 @@ def divisors_are_positive(kernel: Kernel) -> Iterator[Finding]:
 def _divisions(kernel: Kernel) -> Iterator[tuple[Expr, str, tuple[Expr, ...]]]:
     """Expressions, the node each is for, and the iterations of the loops around it."""
     for item in kernel.items:
-        around = _iterations(kernel, item)
+        around = kernel.iterations(item)
         for e, node in _expressions_of(kernel, item):
             yield e, node, around
         for inside, (_, extent) in enumerate(reversed(item.rows), 1):
@@ -80,13 +80,6 @@ def _divisions(kernel: Kernel) -> Iterator[tuple[Expr, str, tuple[Expr, ...]]]:
         numbers = e.symbols()
         loops = (kernel.tiles,) if K in numbers else ()
         yield e, "", (*loops, kernel.spec.reduce_steps) if kernel.place in numbers else loops
-
-
-def _iterations(kernel: Kernel, item: Item) -> tuple[Expr, ...]:
-    loops = (kernel.tiles,) if item.inside else ()
-    if item.number is not None:
-        loops = (*loops, kernel.spec.reduce_steps)
-    return (*loops, *(extent for _, extent in item.rows))
 
 
 def _is_factor(kernel: Kernel, d: Expr, whole: Expr) -> bool:

@@ -40,7 +40,7 @@ from autofuse.codegen.kernel_ir import (
     ReturnIfEmpty,
     Stmt,
 )
-from autofuse.codegen.verification.facts import A, J, K, Q, assumed, facts
+from autofuse.codegen.verification.facts import A, J, K, Q, assumed, factors, facts
 from autofuse.codegen.verification.prover import Fact, Prover
 from autofuse.codegen.verification.samples import legal_tiles, small_sizes
 from autofuse.implgraph.expr import (
@@ -170,6 +170,7 @@ class Kernel:
         self._samples: list[dict[str, int]] | None = None
         self._proved: set[tuple[Expr, Expr]] = set()
         self._guards()
+        self._provers: dict[frozenset[str], Prover] = {}
         self._few: tuple[dict[str, int], ...] | None = None
         #: Places that tensors say, by the name in the text: the variable, and the extent of the dimension.
         self.read: dict[str, tuple[str, Expr]] = {}
@@ -400,8 +401,35 @@ class Kernel:
         if a == b or self.prover.nonneg(a - b):
             self._proved.add((a, b))
             return
+        if item is not None and self._in_loops(item).nonneg(a - b):
+            return
         values = self.refute(a - b, item.rows if item else ())
         yield Finding(f"{what}: {a} >= {b}", node, values is not None, values)
+
+    def iterations(self, item: Item) -> tuple[Expr, ...]:
+        """How often each loop around a statement runs: at least once, where the statement runs."""
+        loops = (self.tiles,) if item.inside else ()
+        if item.number is not None:
+            loops = (*loops, self.spec.reduce_steps)
+        return (*loops, *(extent for _, extent in item.rows))
+
+    def _in_loops(self, item: Item) -> Prover:
+        """A prover that knows which symbols are not 0 because the loops around a statement run."""
+        found = {name for n in self.iterations(item) for name in factors(n)}
+        ones = frozenset(
+            s for s in found & self.prover.facts.keys() if self.prover.facts[s].low < 1
+        )
+        if not ones:
+            return self.prover
+        if ones not in self._provers:
+            known = {s: replace(f, low=1) if s in ones else f for s, f in self.prover.facts.items()}
+            self._provers[ones] = Prover(
+                known,
+                self.prover.multiples,
+                self.prover.assumed,
+                lambda: [v for v in self._examples() if all(v.get(s, 1) >= 1 for s in ones)],
+            )
+        return self._provers[ones]
 
     def same(
         self, a: Expr, b: Expr, what: str, node: str = "", item: Item | None = None

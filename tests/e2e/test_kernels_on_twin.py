@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from twin_graphs import graph
 
 from autofuse import api
 from autofuse.targets import TargetSpec, load_target
@@ -23,35 +24,6 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as m:
         m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
-
-
-def graph(
-    inputs: Mapping[str, tuple[Any, ...]],
-    nodes: Sequence[tuple[Any, ...]],
-    outputs: Sequence[Any] = ("y",),
-    symbols: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """inputs: name -> (dtype, shape[, more fields]); nodes: (result, op, operands[, attrs])."""
-    return {
-        "schema": "autofuse.graph/1",
-        "name": "k",
-        "symbols": dict(symbols or {}),
-        "inputs": [
-            {"name": k, "dtype": v[0], "shape": list(v[1]), **(v[2] if len(v) > 2 else {})}
-            for k, v in inputs.items()
-        ],
-        "nodes": [
-            {
-                "name": f"n{i}",
-                "op": op,
-                "inputs": [x if isinstance(x, str) else {"const": x} for x in xs],
-                "outputs": [y],
-                "attrs": attrs[0] if attrs else {},
-            }
-            for i, (y, op, xs, *attrs) in enumerate(nodes)
-        ],
-        "outputs": list(outputs),
-    }
 
 
 def check(document: dict[str, Any], target: TargetSpec = CHIP, **options: Any) -> VerifyReport:
@@ -230,7 +202,7 @@ def test_nothing_to_compute_with_rows_in_ub(sizes):
     symbols = {k: {"min": 0, "max": 1000, "hint": 8} for k in "mn"}
     inputs = {"x": (F, (3, "m", "n")), "b": (F, ("n",)), "c": (F, ("m", 1))}
     nodes = [("a", "Add", ["x", "b"]), ("y", "Mul", ["a", "c"])]
-    check(graph(inputs, nodes, symbols=symbols), bindings=[sizes, {"m": 9, "n": 13}])
+    check(graph(inputs, nodes, **symbols), bindings=[sizes, {"m": 9, "n": 13}])
 
 
 @pytest.mark.parametrize("to", ["int8", "uint8", "int16", "int32", "int64", "bool"])

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from twin_graphs import every_template, graph
+from twin_graphs import check, every_template, graph
 
 from autofuse import api
-from autofuse.codegen.verification import verify_schedule
 from autofuse.targets import load_target
 from autofuse.twin.compile import compile_kernel
 from autofuse.twin.kernel import TwinKernel
-from autofuse.twin.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 
@@ -27,15 +25,6 @@ F, H = "float32", "float16"
 def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with every_template(tmp_path_factory):
         yield
-
-
-def check(document: dict[str, Any], ub: int | None = None, **options: Any) -> api.BuildResult:
-    target = CHIP if ub is None else CHIP.with_ub(ub)
-    built = api.build(document, target=target, verify_ir=True)
-    assert verify_schedule(built.graph, built.schedule, target) == []
-    report = verify_kernel(built.files, built.graph, **options)
-    assert report.ok, "\n".join(map(str, report.diagnostics))
-    return built
 
 
 def summed(dtype: str, shape: Sequence[Any], axis: int, **attrs: Any) -> dict[str, Any]:

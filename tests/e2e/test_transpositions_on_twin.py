@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from twin_graphs import every_template, graph
+from twin_graphs import check, every_template, graph
 
 from autofuse import api
 from autofuse.targets import load_target
-from autofuse.twin.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 
@@ -25,14 +24,6 @@ F, H = "float32", "float16"
 def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with every_template(tmp_path_factory):
         yield
-
-
-def check(document: dict[str, Any], ub: int | None = None, **options: Any) -> api.BuildResult:
-    target = CHIP if ub is None else CHIP.with_ub(ub)
-    built = api.build(document, target=target, verify_ir=True)
-    report = verify_kernel(built.files, built.graph, **options)
-    assert report.ok, "\n".join(map(str, report.diagnostics))
-    return built
 
 
 def turned(dtype: str, shape: Sequence[Any], perm: Sequence[int], **symbols: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from twin_graphs import graph
 
 import autofuse
 from autofuse import api
@@ -16,27 +17,6 @@ def _cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as m:
         m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
-
-
-def graph(inputs, nodes, outputs=("y",), symbols=None, name="k"):
-    """A graph: inputs name -> (dtype, shape), nodes (op, operands, result[, attrs])."""
-    return {
-        "schema": "autofuse.graph/1",
-        "name": name,
-        "symbols": symbols or {},
-        "inputs": [{"name": k, "dtype": d, "shape": list(s)} for k, (d, s) in inputs.items()],
-        "nodes": [
-            {
-                "name": f"n{i}",
-                "op": op,
-                "inputs": [x if isinstance(x, str | dict) else {"const": x} for x in xs],
-                "outputs": [y],
-                "attrs": attrs[0] if attrs else {},
-            }
-            for i, (op, xs, y, *attrs) in enumerate(nodes)
-        ],
-        "outputs": list(outputs),
-    }
 
 
 def check(document, **options):
@@ -57,24 +37,24 @@ def test_every_inner_size_from_1_to_40(d):
         "row": (d, (1, "c")),
         "col": (d, ("r", 1)),
     }
-    nodes = [("Add", ("a", "row"), "t"), ("Mul", ("t", "col"), "u"), ("Maximum", ("u", "b"), "y")]
+    nodes = [("t", "Add", ("a", "row")), ("u", "Mul", ("t", "col")), ("y", "Maximum", ("u", "b"))]
     bindings = [{"r": 3, "c": c} for c in range(1, 41)] + [{"r": 37, "c": 1}]
-    check(graph(inputs, nodes, symbols=symbols), bindings=bindings)
+    check(graph(inputs, nodes, **symbols), bindings=bindings)
 
 
 @pytest.mark.parametrize("sizes", [(3, 0), (0, 5), (0, 0)])
 def test_nothing_to_do(sizes):
     symbols = {"r": {"min": 0, "max": 64, "hint": 3}, "c": {"min": 0, "max": 64, "hint": 17}}
     inputs = {"a": ("float32", ("r", "c")), "row": ("float32", (1, "c"))}
-    document = graph(inputs, [("Add", ("a", "row"), "y")], symbols=symbols)
+    document = graph(inputs, [("y", "Add", ("a", "row"))], **symbols)
     check(document, bindings=[dict(zip("rc", sizes, strict=True))])
 
 
 @pytest.mark.parametrize("d", ["float32", "float16", "bfloat16", "int32"])
 def test_comparisons_to_the_edge(d):
     ops = ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")
-    nodes = [(op, ("a", "b"), f"c{i}") for i, op in enumerate(ops)]
-    nodes.append(("Select", ("c2", "a", "b"), "y"))
+    nodes = [(f"c{i}", op, ("a", "b")) for i, op in enumerate(ops)]
+    nodes.append(("y", "Select", ("c2", "a", "b")))
     inputs = {"a": (d, (3, 77)), "b": (d, (3, 77))}
     outputs = ("c0", "c1", "c2", "c3", "c4", "c5", "y")
     check(graph(inputs, nodes, outputs=outputs), special=d != "int32")
@@ -87,20 +67,20 @@ DTYPES = ("float32", "float16", "bfloat16", "int32", "bool")
 def test_casts(source):
     """All but a 16-bit float to an integer: out of range that has no common meaning."""
     targets = [d for d in DTYPES if d != source and not (d == "int32" and "float" in source)]
-    nodes = [("Cast", ("x",), f"y_{d}", {"dtype": d}) for d in targets]
+    nodes = [(f"y_{d}", "Cast", ("x",), {"dtype": d}) for d in targets]
     check(graph({"x": (source, (5, 100))}, nodes, outputs=[f"y_{d}" for d in targets]))
 
 
 def test_a_float_becomes_an_integer():
-    built = api.build(graph({"x": ("float32", (64,))}, [("Cast", ("x",), "y", {"dtype": "int32"})]))
+    built = api.build(graph({"x": ("float32", (64,))}, [("y", "Cast", ("x",), {"dtype": "int32"})]))
     x = np.linspace(-40, 40, 64, dtype=np.float32)
     assert np.array_equal(autofuse.load(built)(x), x.astype(np.int32))
 
 
 def test_the_result_does_not_depend_on_the_number_of_cores():
-    nodes = [("Exp", ("x",), "t"), ("Add", ("t", "b"), "y")]
+    nodes = [("t", "Exp", ("x",)), ("y", "Add", ("t", "b"))]
     inputs = {"x": ("float32", ("r", 100)), "b": ("float32", (1, 100))}
-    built = api.build(graph(inputs, nodes, symbols={"r": {"min": 1, "max": 4096, "hint": 50}}))
+    built = api.build(graph(inputs, nodes, r={"min": 1, "max": 4096, "hint": 50}))
     kernel = autofuse.load(built)
     rng = np.random.default_rng(0)
     x = rng.standard_normal((333, 100), dtype=np.float32)
@@ -114,7 +94,7 @@ def test_the_result_does_not_depend_on_the_number_of_cores():
 
 @pytest.mark.parametrize("d", ["float32", "float16", "bfloat16"])
 def test_a_call_equals_numpy(d):
-    nodes = [("Sub", ("a", "b"), "t"), ("Relu", ("t",), "y")]
+    nodes = [("t", "Sub", ("a", "b")), ("y", "Relu", ("t",))]
     kernel = autofuse.load(api.build(graph({"a": (d, (7, 9)), "b": (d, (7, 9))}, nodes)))
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal((7, 9)).astype(numpy_dtype(dtype(d))) for _ in range(2))

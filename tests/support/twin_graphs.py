@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
+from autofuse import api
+from autofuse.codegen.verification import verify_schedule
 from autofuse.schedule import scheduler
+from autofuse.targets import load_target
+from autofuse.twin.verify import verify_kernel
+
+CHIP = load_target("ascend910b1")
 
 
 @contextmanager
@@ -22,26 +28,39 @@ def every_template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def graph(
-    inputs: Mapping[str, tuple[str, Sequence[Any]]],
+    inputs: Mapping[str, tuple[Any, ...]],
     nodes: Sequence[tuple[Any, ...]],
     outputs: Sequence[Any] = ("y",),
     **symbols: Mapping[str, int],
 ) -> dict[str, Any]:
-    """inputs: name -> (dtype, shape); nodes: (result, op, operands[, attrs]), a number is a constant."""
+    """inputs: name -> (dtype, shape[, more]); nodes: (result, op, operands[, attrs]), a number is a constant."""
     return {
         "schema": "autofuse.graph/1",
         "name": "k",
         "symbols": symbols,
-        "inputs": [{"name": n, "dtype": d, "shape": list(s)} for n, (d, s) in inputs.items()],
+        "inputs": [
+            {"name": n, "dtype": d, "shape": list(s), **(more[0] if more else {})}
+            for n, (d, s, *more) in inputs.items()
+        ],
         "nodes": [
             {
                 "name": f"n{i}",
                 "op": op,
                 "inputs": [x if isinstance(x, str | dict) else {"const": x} for x in xs],
                 "outputs": [y],
-                "attrs": attrs[0] if attrs else {},
+                "attrs": dict(attrs[0]) if attrs else {},
             }
             for i, (y, op, xs, *attrs) in enumerate(nodes)
         ],
         "outputs": list(outputs),
     }
+
+
+def check(document: dict[str, Any], ub: int | None = None, **options: Any) -> api.BuildResult:
+    """A graph builds with ``ub`` bytes of UB, its kernel is proved, and it runs as it should."""
+    target = CHIP if ub is None else CHIP.with_ub(ub)
+    built = api.build(document, target=target, verify_ir=True)
+    assert verify_schedule(built.graph, built.schedule, target) == []
+    report = verify_kernel(built.files, built.graph, **options)
+    assert report.ok, "\n".join(map(str, report.diagnostics))
+    return built
