@@ -39,7 +39,6 @@ import numpy as np
 from autofuse import api, knobs
 from autofuse.codegen.abi import tiling_fields
 from autofuse.codegen.verification import verify_kernel, verify_schedule
-from autofuse.codegen.verification.model import legal_tiles
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.dimensions import shrink
 from autofuse.implgraph.expr import const
@@ -56,7 +55,13 @@ from autofuse.twin.worker import WorkerPool
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from mutation_data import inputs_for, is_large, sizes_for  # noqa: E402
+from mutation_data import (  # noqa: E402
+    inputs_for,
+    is_large,
+    sizes_for,
+    sizes_that_fill,
+    tiles_for,
+)
 from mutation_kernels import (  # noqa: E402
     KEY_BITS,
     KINDS,
@@ -214,7 +219,7 @@ def variants_of(built: api.BuildResult, sizes: Sequence[dict[str, int]]) -> list
         found: list[_Variant] = []
         for key, choice in enumerate(tiling_keys(built.schedule)):
             found += [(key, 0, 0, {}), (key, 1, 0, {}), (key, 2, 0, {})]
-            tiles = [legal_tiles(i, symbols, most=8) for i in choice]
+            tiles = [tiles_for(i, symbols) for i in choice]
             for n in range(2 * max(map(len, tiles)) if all(tiles) else 0):
                 values: dict[str, int] = {}
                 block_dim = 1
@@ -253,8 +258,10 @@ def rows_of(
     Raises:
         AutofuseError: the kernel itself fails.
     """
-    extents = (i.tiling.extent for i in impls_of(built))
+    impls = impls_of(built)
+    extents = (i.tiling.extent for i in impls)
     bindings = sizes_for(built.graph, extents, sizes, MAX_ELEMENTS)
+    bindings += sizes_that_fill(built.graph, impls, bindings, MAX_ELEMENTS)
     parts = (built.graph, bindings, variants_of(built, bindings))
     kernel = base64.b64encode(pickle.dumps(parts)).decode()
     keys = tiling_keys(built.schedule)

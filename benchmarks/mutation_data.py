@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from autofuse.implgraph.expr import Expr
+from autofuse.codegen.verification.model import legal_tiles
+from autofuse.implgraph.expr import Expr, Func
 from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.graph import ImplGraph
 from autofuse.implgraph.ops import lookup
+from autofuse.schedule.banks import PERIOD
 from autofuse.twin.balanced import balanced_inputs
 from autofuse.twin.data import divisors, positive_inputs, random_inputs
 from autofuse.twin.sizes import largest_tensor, shapes_for
 
-__all__ = ["inputs_for", "is_large", "sizes_for"]
+__all__ = ["inputs_for", "is_large", "sizes_for", "sizes_that_fill", "tiles_for"]
 
 #: Seeds of data for which comparisons are close (for an input of one element they take turns), and of other data.
 _BALANCED = range(16)
@@ -63,6 +67,81 @@ def sizes_for(
             out.append(s)
             short = [e for e in short if not _reaches(e, out)]
     return out
+
+
+def sizes_that_fill(
+    graph: FusionGraph, impls: Sequence[ImplGraph], sizes: Sequence[dict[str, int]], most: int
+) -> list[dict[str, int]]:
+    """Sizes with which tensors fill buffers that they leave room in with ``sizes``, whatever the tile.
+
+    Lengths of buffers are rounded up, so that an element more, or some bytes less, fit where there is room.
+
+    Args:
+        graph: whose symbols.
+        impls: the templates.
+        sizes: to be tried anyway.
+        most: elements of the largest tensor, unless no size that small will do.
+    """
+    out: list[dict[str, int]] = []
+    tried: list[dict[str, int]] = []
+    for impl, nbytes in ((i, e) for i in impls for e in _rounded(i)):
+        if any(_fills(impl, nbytes, s) for s in (*sizes, *out)):
+            continue
+        if not tried:
+            small = shapes_for(graph, _TRIED, 0, max_elements=most)
+            large = shapes_for(graph, _TRIED, 0, max_elements=_GROWN)
+            tried = sorted((*small, *large), key=lambda s: largest_tensor(graph, s))
+        out += [s for s in tried if _fills(impl, nbytes, s)][:1]
+    return out
+
+
+def tiles_for(impl: ImplGraph, symbols: dict[str, int]) -> list[int]:
+    """Some legal tiles; for every buffer, one with which its tensors leave the least room is among them."""
+    name, legal = impl.tiling.tile_size, _many_tiles(impl, symbols)
+    full = [
+        min(legal, key=lambda t: _room(e, {**symbols, name: t}))
+        for e in (_rounded(impl) if legal else ())
+        if name in e.symbols()
+    ]
+    return list(dict.fromkeys((*legal_tiles(impl, symbols, most=8), *full)))
+
+
+def _rounded(impl: ImplGraph) -> list[Expr]:
+    """The lengths of buffers that depend on sizes."""
+    return list(dict.fromkeys(b.nbytes for b in impl.buffers if not b.nbytes.is_const))
+
+
+def _fills(impl: ImplGraph, nbytes: Expr, symbols: dict[str, int]) -> bool:
+    name = impl.tiling.tile_size
+    return any(_room(nbytes, {**symbols, name: t}) < 32 for t in _many_tiles(impl, symbols))
+
+
+def _many_tiles(impl: ImplGraph, symbols: dict[str, int]) -> list[int]:
+    """Legal tiles: all up to the length from which on they leave the same room again, some that are longer."""
+    spec = impl.tiling
+    some = legal_tiles(impl, symbols, most=8)
+    end = min(max(some, default=0), PERIOD * spec.granule)
+    all_ = range(spec.granule, end + 1, spec.granule)
+    fit = (t for t in all_ if spec.ub.evaluate({**symbols, spec.tile_size: t}) <= spec.ub_limit)
+    return list(dict.fromkeys((*fit, *some)))
+
+
+def _room(nbytes: Expr, values: dict[str, int]) -> Fraction:
+    """Bytes by which the length of a buffer was rounded up."""
+    return nbytes.evaluate(values) - _before_rounding(nbytes, values)
+
+
+def _before_rounding(e: Expr, values: dict[str, int]) -> Fraction:
+    atom, factor = None, 0
+    if len(e.terms) == 1:
+        (monomial, factor), *_ = e.terms
+        atom = monomial[0][0] if len(monomial) == 1 and monomial[0][1] == 1 else None
+    if isinstance(atom, Func) and atom.name == "Max" and factor == 1:
+        return max(_before_rounding(a, values) for a in atom.args)
+    if isinstance(atom, Func) and atom.name == "CeilDiv":
+        value, divisor = (a.evaluate(values) for a in atom.args)
+        return Fraction(factor * value, divisor)
+    return Fraction(e.evaluate(values))
 
 
 def _reaches(extent: Expr, sizes: Sequence[dict[str, int]]) -> bool:

@@ -11,10 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mutation_memory import has_room
+
 from autofuse import api
 from autofuse.codegen.device import parameter_names
 from autofuse.codegen.emit_cpp import emit_function
 from autofuse.codegen.kernel_ir import (
+    Alloc,
     Barrier,
     Call,
     Comment,
@@ -39,7 +42,9 @@ from autofuse.codegen.passes import run_passes
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr import FloorDiv
 from autofuse.implgraph.graph import ImplGraph
+from autofuse.schedule.banks import PERIOD
 from autofuse.schedule.result import ScheduleResult, tiling_keys
+from autofuse.targets import TargetSpec
 from autofuse.twin.compile import compile_kernel
 from autofuse.twin.mutation import CLASSES, mutants
 
@@ -109,9 +114,14 @@ def candidates(built: api.BuildResult) -> Iterator[Candidate]:
     tensors = parameter_names(built.graph)
     for impl in impls_of(built):
         fn = run_passes(lower_kernel(impl, tensors, built.target))
-        for m in mutants(fn, tuple(k for k in CLASSES if k in KINDS)):
+        kinds = tuple(k for k in CLASSES if k in KINDS and k != "shrink-buffer")
+        for m in mutants(fn, kinds):
             yield Candidate(m.kind, m.text, impl, fn, m.fn)
-        moved = (*_moves(fn.body), *_scratch(fn.body), *_reductions(fn.body))
+        for text, smaller in _smaller(fn, impl, built.target):
+            yield Candidate("shrink-buffer", text, impl, fn, smaller)
+        for text, smaller in _scratch(fn, impl, built.target):
+            yield Candidate("halve-scratch", text, impl, fn, smaller)
+        moved = (*_moves(fn.body), *_reductions(fn.body))
         for kind, text, body in moved:
             yield Candidate(kind, text, impl, fn, replace(fn, body=body))
     for i in range(_kernel_text(built).count(_SYNC_ALL)):
@@ -165,16 +175,55 @@ def _moves(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, ...]]
             yield "weaken-barrier", f"PIPE_MTE2 for the barrier {_place(body, i)}", changed
 
 
-def _scratch(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, ...]]]:
-    """Buffers that are scratch space of a call, and perhaps other things as well, with half of their bytes."""
-    bufs = {s.local: s.buf for s in body if isinstance(s, GetBuf)}
-    calls = [c for c in _calls(body) if c.api.startswith(_WITH_SCRATCH)]
+def _smaller(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> Iterator[tuple[str, KernelFn]]:
+    """One buffer less in a queue; fewer bytes in a buffer, as few less as may show.
+
+    Lengths are rounded up.  32 bytes less are no mistake where calls and copies are seen to fit for every tile, so that
+    32 more are taken until they are not.  Pads hold nothing.
+    """
+    held = {s.queue if isinstance(s, Alloc) else s.buf for s in _held(fn.body)}
+    for i, s in enumerate(fn.body):
+        if not isinstance(s, InitBuffer) or s.name not in held:
+            continue
+        for less in range(32, PERIOD + 1, 32):
+            smaller = _with(fn, i, replace(s, nbytes=s.nbytes - less))
+            if not has_room(smaller, impl, target):
+                yield f"{s.name}: {less} bytes less", smaller
+                break
+        if s.buf_num > 1:
+            yield f"{s.name}: one buffer less", _with(fn, i, replace(s, buf_num=s.buf_num - 1))
+
+
+def _held(body: tuple[Stmt, ...]) -> Iterator[Alloc | GetBuf]:
+    """Where tensors and scratch space come from."""
+    for s in body:
+        if isinstance(s, For):
+            yield from _held(s.body)
+        elif isinstance(s, Alloc | GetBuf):
+            yield s
+
+
+def _with(fn: KernelFn, at: int, s: Stmt) -> KernelFn:
+    return replace(fn, body=(*fn.body[:at], s, *fn.body[at + 1 :]))
+
+
+def _scratch(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> Iterator[tuple[str, KernelFn]]:
+    """Buffers that are scratch space of a call, and perhaps other things as well, with half of their bytes.
+
+    Where calls are seen to fit into half of what was rounded up, with a quarter, and so on.
+    """
+    bufs = {s.local: s.buf for s in fn.body if isinstance(s, GetBuf)}
+    calls = [c for c in _calls(fn.body) if c.api.startswith(_WITH_SCRATCH)]
     locals_ = [[a.local for a in c.args if isinstance(a, LocalArg)] for c in calls]
     used = {bufs.get(x[-1]) for x in locals_ if len(x) > 2}
-    for i, s in enumerate(body):
-        if isinstance(s, InitBuffer) and s.name in used:
-            half = replace(s, nbytes=FloorDiv(s.nbytes, 64) * 32)
-            yield "halve-scratch", f"{s.name}: half of its bytes", (*body[:i], half, *body[i + 1 :])
+    for i, s in enumerate(fn.body):
+        if not isinstance(s, InitBuffer) or s.name not in used:
+            continue
+        for parts, name in ((2, "half"), (4, "a quarter"), (8, "an eighth"), (16, "a sixteenth")):
+            smaller = _with(fn, i, replace(s, nbytes=FloorDiv(s.nbytes, 32 * parts) * 32))
+            if not has_room(smaller, impl, target):
+                yield f"{s.name}: {name} of its bytes", smaller
+                break
 
 
 def _reductions(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, ...]]]:

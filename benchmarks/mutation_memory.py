@@ -37,10 +37,15 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
 )
 from autofuse.codegen.passes.barriers import InsertBarriers
-from autofuse.codegen.verification.model import Kernel
-from autofuse.codegen.verification.ranges import calls_cover_the_tile, calls_fit_their_buffers
+from autofuse.codegen.verification.model import Finding, Kernel
+from autofuse.codegen.verification.ranges import (
+    calls_cover_the_tile,
+    calls_fit_their_buffers,
+    copies_fit_their_buffers,
+)
 from autofuse.implgraph.expr import ONE, ZERO, Expr, const, sym
-from autofuse.implgraph.graph import AxisType, Position
+from autofuse.implgraph.graph import AxisType, ImplGraph, Position
+from autofuse.targets import TargetSpec
 
 __all__ = [
     "ELEMENTWISE",
@@ -48,6 +53,7 @@ __all__ = [
     "behind_the_end",
     "between_rows",
     "bits_to_spare",
+    "has_room",
     "scratch_above_the_least",
     "scratch_that_is_not_used",
     "spare_buffer",
@@ -61,6 +67,8 @@ ELEMENTWISE = frozenset(
 _FOLDS = ("autofuse::ReduceInner<", "autofuse::ReduceOuter<")
 #: Bytes of scratch space that advanced functions need for float, as documented; 256 times the tensors that they keep.
 _LEAST_SCRATCH = {"Power": 1024, "Tanh": 256, "Sigmoid": 256, "Erf": 768, "Sin": 768, "Cos": 768}
+#: Lengths of a tile up to which each is looked at.
+_FEW = 64
 #: Reductions that the chip has for a row of half or float.
 WHOLE = tuple(f"autofuse::ReduceInner<autofuse::{op}Of>" for op in ("Sum", "Max", "Min"))
 
@@ -117,7 +125,10 @@ def scratch_above_the_least(m: Mutation) -> bool:
 
 
 def _less_scratch(m: Mutation, functions: tuple[str, ...]) -> list[tuple[int, int]] | None:
-    """Lengths that a tile may have, with the bytes that a buffer has then; only scratch of these functions is in it."""
+    """Lengths that a tile may have, with the bytes that a buffer has then.
+
+    In it are scratch space of these functions, and single elements at other times.
+    """
     old, new = change_of(m)
     if not isinstance(old, InitBuffer) or not isinstance(new, InitBuffer) or new.buf_num:
         return None
@@ -126,7 +137,8 @@ def _less_scratch(m: Mutation, functions: tuple[str, ...]) -> list[tuple[int, in
         return None
     here = {s.local for s in statements(m.fn.body) if isinstance(s, GetBuf) and s.buf == old.name}
     used = {x for c in calls_of(m.fn.body) for x in (*c.writes, *c.reads)} & here
-    if not used <= {c.writes[1] for c in calls} or not m.impl.tiling.longest.is_const:
+    others = used - {c.writes[1] for c in calls}
+    if not _are_elements(m, others) or not m.impl.tiling.longest.is_const:
         return None
     out = []
     for t in tile_lengths(m.impl):
@@ -136,6 +148,15 @@ def _less_scratch(m: Mutation, functions: tuple[str, ...]) -> list[tuple[int, in
             return None
         out.append((t, room))
     return out or None
+
+
+def _are_elements(m: Mutation, tensors: set[str]) -> bool:
+    """All that is done to these takes one element of each, which is in 32 bytes."""
+    for s in statements(m.fn.body):
+        if isinstance(s, CopyIn | CopyOut) and s.local in tensors:
+            return False
+    calls = [c for c in calls_of(m.fn.body) if not tensors.isdisjoint((*c.reads, *c.writes))]
+    return all({a.value for a in c.args if isinstance(a, Count)} == {ONE} for c in calls)
 
 
 def _value_of_tile(m: Mutation, e: Expr, tile: int) -> int | None:
@@ -170,6 +191,7 @@ def behind_the_end(m: Mutation) -> bool:
     ``TransposeRows`` of one matrix makes a column more into a row behind the others.
     ``BroadcastInner`` with a row more makes the others as before; with a longer row it does if there is one row.
     So do ``ReduceInner`` and ``ReduceOuter`` with a result more, which folds rows of its own.
+    ``PickByMask`` and ``PickAhead`` of one run pick an element more, which is in the buffer of the run.
     """
     old, before, after = count_change(m)
     if old is None or after != before + 1:
@@ -198,13 +220,21 @@ def behind_the_end(m: Mutation) -> bool:
         if changed != [counts[0] + 1, *counts[1:]]:
             return False
         touched = ()
+    elif old.api in ("autofuse::PickByMask", "autofuse::PickAhead"):
+        counts = [a.value for a in old.args if isinstance(a, Count)]
+        changed = (
+            [a.value for a in new.args if isinstance(a, Count)] if isinstance(new, Call) else []
+        )
+        if len(counts) != 2 or changed != [counts[0] + 1, counts[1]]:
+            return False
+        touched = ()
     elif old.api not in ELEMENTWISE:
         return False
     if touched and _end_in_their_last_block(m, touched, before):
         return True
     if old.api.startswith(WHOLE) and isinstance(new, Call) and _reduction_fits(m, new):
         return True
-    return not list(calls_fit_their_buffers(_kernel(m)))
+    return has_room(m.mutant, m.impl, m.target)
 
 
 def _reduction_fits(m: Mutation, call: Call) -> bool:
@@ -261,6 +291,44 @@ def bits_to_spare(m: Mutation) -> bool:
 
 def _kernel(m: Mutation) -> Kernel:
     return Kernel(m.mutant, m.impl, None, m.target)
+
+
+def has_room(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> bool:
+    """Calls and copies are shown to fit into the buffers of a function, whatever the tile.
+
+    Where no proof for all lengths of a tile at once is found, and there are few, one is asked for each of them: with
+    the room of that tile, for all up to its length.
+    """
+    found = _does_not_fit(fn, impl, target)
+    if not found or any(f.refuted for f in found) or not impl.tiling.longest.is_const:
+        return not found
+    lengths = sorted(tile_lengths(impl))
+    return 0 < len(lengths) <= _FEW and not any(
+        _does_not_fit(
+            _with_room_of(fn, impl, t),
+            replace(impl, tiling=replace(impl.tiling, tile_max=const(t))),
+            target,
+        )
+        for t in lengths
+    )
+
+
+def _does_not_fit(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> list[Finding]:
+    kernel = Kernel(fn, impl, None, target)
+    return [*calls_fit_their_buffers(kernel), *copies_fit_their_buffers(kernel)]
+
+
+def _with_room_of(fn: KernelFn, impl: ImplGraph, tile: int) -> KernelFn:
+    """The function with the buffers of tiles of one length."""
+    lets = {s.name: s.value for s in fn.body if isinstance(s, Let)}
+    name = impl.tiling.tile_size
+    body = tuple(
+        replace(s, nbytes=s.nbytes.substitute(lets).substitute({name: const(tile)}))
+        if isinstance(s, InitBuffer)
+        else s
+        for s in fn.body
+    )
+    return replace(fn, body=body)
 
 
 def between_rows(m: Mutation) -> bool:

@@ -23,6 +23,7 @@ from mutation_change import (
     calls_of,
     change_of,
     count_change,
+    dtypes_of,
     has_one_tile,
     one_step,
     statements,
@@ -62,6 +63,7 @@ from autofuse.codegen.kernel_ir import (
 )
 from autofuse.implgraph.expr import ONE, Expr, const, sym
 from autofuse.implgraph.graph import AxisType, ImplGraph
+from autofuse.implgraph.scratch import PICK_BYTES
 
 __all__ = ["RULES", "Mutation", "equivalent"]
 
@@ -97,6 +99,29 @@ def _sign_is_lost(m: Mutation) -> bool:
     users = [n for n in m.impl.nodes if made.name in n.inputs]
     squares = [n.op == "Mul" and set(n.inputs) == {made.name} for n in users]
     return bool(users) and all(s or n.op == "Abs" for s, n in zip(squares, users, strict=True))
+
+
+def _step_of_one_table(m: Mutation) -> bool:
+    """The step of ``PickAhead``, where one table of offsets has all elements, whatever the tile.
+
+    The offsets say where elements are; the step says where those of the next table begin.
+    """
+    old, new = change_of(m)
+    if not isinstance(old, Call) or not isinstance(new, Call) or old.api != "autofuse::PickAhead":
+        return False
+    count, _ = (a.value for a in old.args if isinstance(a, Count))
+    if next(a.value for a in new.args if isinstance(a, Count)) != count:
+        return False
+    entries = PICK_BYTES // 4
+    words = max(dtypes_of(m)[old.writes[0]].itemsize // 4, 1)
+    lengths = tile_lengths(m.impl) if m.impl.tiling.longest.is_const else set()
+    most = [_elements_of_tile(m, count, t) for t in lengths]
+    return bool(most) and all(n is not None and n * words <= entries for n in most)
+
+
+def _elements_of_tile(m: Mutation, count: Expr, tile: int) -> int | None:
+    """The count of a call in a tile of this length; None where it depends on more."""
+    return count.substitute({actual_size(m.impl): const(tile)}).as_int()
 
 
 # order ----------------------------------------------------------------------------------------
@@ -265,6 +290,7 @@ RULES: dict[str, tuple[tuple[str, ...], _Rule]] = {
     "loop that runs once": (("delete-barrier", "weaken-barrier", "early-start"), one_iteration),
     "reduce loop that runs once": (("late-start",), one_step),
     "pitch of one row": (("reduce-shape",), _pitch_of_one_row),
+    "step of one table": (("call-count",), _step_of_one_table),
     "scratch space that is not used": (
         ("halve-scratch", "shrink-buffer"),
         scratch_that_is_not_used,

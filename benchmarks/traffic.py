@@ -4,9 +4,9 @@
     python benchmarks/traffic.py --case softmax  those whose name has this in it
     python benchmarks/traffic.py --json
 
-A kernel has to read every byte of its inputs that the result depends on once, and to write every byte of its outputs
-once.  Counted is what copies between GM and UB move, without what fills rows up to 32 bytes; workspaces count as they
-are written and read.  No time is taken.
+A kernel has to read every byte of its inputs that the result depends on once, with the rest of its sector of 32 bytes
+where elements are taken that lie apart, and to write every byte of its outputs once.  Counted is what copies between GM
+and UB move, without what fills rows up to 32 bytes; workspaces count as they are written and read.  No time is taken.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Case:
         sizes: what distinguishes it from others of its family.
         inputs: name -> shape.
         steps: nodes; the last one is the output.
-        used: elements of the inputs that the result depends on; None: all.
+        used: elements of the inputs that the result depends on, or that lie in one sector of 32 bytes with such an
+            element; None: all.
     """
 
     family: str
@@ -140,6 +141,10 @@ def _two_dimensional(rows: int, columns: int) -> Iterator[Case]:
     part = {"starts": [16, 8], "shape": [rows - 32, columns - 24], "steps": [1, 1]}
     used = (rows - 32) * (columns - 24)
     yield Case("slice", sizes, {"x": x}, [step("Slice", "x", **part)], used)
+    third = {"starts": [0, 0], "shape": [rows, -(-columns // 3)], "steps": [1, 3]}
+    yield Case("every third column", sizes, {"x": x}, [step("Slice", "x", **third)])
+    back = {"starts": [0, columns - 1], "shape": [rows, columns], "steps": [1, -1]}
+    yield Case("rows from their end", sizes, {"x": x}, [step("Slice", "x", **back)])
     turned = step("Transpose", "x", perm=[1, 0])
     yield Case("transpose", sizes, {"x": x}, [turned])
     both = {"x": x, "y": (columns, rows)}
@@ -169,6 +174,13 @@ def cases() -> tuple[Case, ...]:
     for columns in (20000, 40000):
         out.append(Case("norm", f"96 x {columns}", {"x": (96, columns)}, _norm()))
     out.append(Case("log-sum-exp", "96 x 40000", {"x": (96, 40000)}, _log_sum_exp()))
+    affine = {"x": (96, 40000), "scale": (40000,), "shift": (40000,)}
+    out.append(Case("layer norm", "96 x 40000", affine, _layer_norm()))
+    few = {"x": (2, 500_009)}
+    out.append(Case("softmax", "2 x 500009", few, [step("Softmax", "x", axis=-1)]))
+    out.append(Case("norm", "2 x 500009", few, _norm()))
+    out.append(Case("log-sum-exp", "2 x 500009", few, _log_sum_exp()))
+    out.append(Case("running sums of rows", "2 x 500009", few, [step("CumSum", "x", axis=1)]))
     for size in ((4096, 1024), (4099, 1021)):
         text, x = " x ".join(map(str, size)), {"x": size}
         for what, axis in (("columns", 0), ("rows", 1)):

@@ -14,6 +14,7 @@ from autofuse.implgraph.bit_rows import WORDS
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.picking import PICKS
 from autofuse.schedule.result import ScheduleResult, tiling_keys
 from autofuse.schedule.scan import SCAN
 from autofuse.targets import TargetSpec
@@ -34,6 +35,7 @@ class _KernelView:
     dispatch: tuple[str, ...]
     reduces: bool
     scans: bool
+    picks: bool
     words: bool
 
 
@@ -70,6 +72,7 @@ def kernel_file(
         _dispatch(tiling_keys(results), tensors, synced, entry),
         any(n.op in REDUCES or n.op == "UbTranspose" for i in impls.values() for n in i.nodes),
         any(n.op == SCAN for i in impls.values() for n in i.nodes),
+        any(n.op in PICKS for i in impls.values() for n in i.nodes),
         any(n.op in WORDS for i in impls.values() for n in i.nodes),
     )
     return render("kernel.cpp.jinja", view)

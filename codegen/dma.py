@@ -9,7 +9,7 @@ from autofuse.codegen.kernel_ir import DmaBlock
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, FloorDiv
 from autofuse.schedule.layout import BLOCK
 
-__all__ = ["Dim", "dma_block", "join_dims"]
+__all__ = ["Dim", "dma_block", "join_dims", "run_dims"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,36 @@ def join_dims(dims: Sequence[Dim]) -> list[Dim]:
     """The dimensions with neighbours joined that lie side by side in GM and in UB."""
     out: list[Dim] = []
     for d in reversed(dims):
-        if out:
-            below = out[0]
-            if d.gm == below.gm * below.size and d.ub == below.ub * below.size:
-                out[0] = Dim(d.size * below.size, below.gm, below.ub)
-                continue
-        elif d.gm != 1 or d.ub != 1:
+        if not out and (d.gm != 1 or d.ub != 1):
             # The innermost dimension is not contiguous: single elements, each in a 32-byte slot of its own.
-            out.insert(0, Dim(ONE, ONE, ONE))
-        out.insert(0, d)
+            out = [d, Dim(ONE, ONE, ONE)]
+            continue
+        _join(out, d)
     return out
+
+
+def run_dims(dims: Sequence[Dim]) -> tuple[list[Dim], Expr]:
+    """The dimensions of a copy that takes what lies between the elements of the last one as well.
+
+    Returns:
+        the dimensions, and where the first element of such a run is, from that of the index 0 on: before it where the
+        index goes backwards.
+    """
+    out = [dims[-1]]
+    forwards = dims[-1].gm.value > 0
+    for d in reversed(dims[:-1]):
+        if forwards or len(out) > 1:
+            _join(out, d)
+        else:
+            out.insert(0, d)
+    last = out[-1]
+    out[-1] = Dim((last.size - 1) * abs(last.gm.value) + 1, ONE, ONE)
+    return out, ZERO if forwards else last.gm * (last.size - 1)
+
+
+def _join(out: list[Dim], d: Dim) -> None:
+    """Puts a dimension around others, into the outermost one where it goes on behind that."""
+    if out and d.gm == out[0].gm * out[0].size and d.ub == out[0].ub * out[0].size:
+        out[0] = Dim(d.size * out[0].size, out[0].gm, out[0].ub)
+    else:
+        out.insert(0, d)

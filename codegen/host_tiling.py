@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 
 from autofuse.codegen.abi import (
     SymbolRow,
@@ -14,22 +14,32 @@ from autofuse.codegen.abi import (
     symbol_expr_names,
     symbol_parameters,
     symbol_rows,
-    tile_symbol,
 )
 from autofuse.codegen.expr_cpp import check_identifier, int_literal, to_cpp
 from autofuse.codegen.provenance import banner
 from autofuse.codegen.render import render
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import ONE, ZERO, Expr, Max, const, product
+from autofuse.implgraph.expr import Expr, Max, const
 from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import Condition, ImplGraph, Node
+from autofuse.implgraph.graph import Condition, ImplGraph
 from autofuse.implgraph.infer import nonempty_sizes
+from autofuse.schedule.cost_form import (
+    Affine,
+    BodyForm,
+    CallForm,
+    CopyForm,
+    Place,
+    Route,
+    cost_form,
+    ticks,
+)
 from autofuse.schedule.result import ScheduleResult, tiling_keys
-from autofuse.schedule.transposition import ROW_BYTES, moves_rows
+from autofuse.schedule.solver import choose
+from autofuse.schedule.tile_cost import chip_table
 from autofuse.schedule.workspace import workspace_bytes
 from autofuse.targets import TargetSpec
 
-__all__ = ["condition_text", "moved_bytes", "render_tiling"]
+__all__ = ["condition_text", "render_tiling"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +47,18 @@ class _Template:
     index: int
     function: str
     extent: str
+    longest: str
     outer: str
+    reduce_outer: str
     granule: str
     tile_max: str
-    row_elements: str
     ub_limit: str
-    head: str
     looped: bool
     conditions: str
     ub: str
-    bytes: str
+    bodies: tuple[str, ...]
+    copies: tuple[str, ...]
+    calls: tuple[str, ...]
     guard: str
     fits: str
     tile_size: str
@@ -96,7 +108,9 @@ class _TilingView:
     results: tuple[_Result, ...]
     result_count: int
     key_count: int
-    machine: str
+    chip: str
+    form: str
+    folded: tuple[str, ...]
     errors: tuple[_Error, ...]
     workspace_size: str
     is_static: str
@@ -109,13 +123,17 @@ def render_tiling(
     templates = tuple(
         _template(graph, i, impl, target) for i, impl in enumerate(all_impls(results))
     )
+    most = [
+        max(1, *(len(rows) for rows in kind))
+        for kind in zip(*((t.bodies, t.copies, t.calls) for t in templates), strict=True)
+    ]
     groups: list[_Group] = []
     rows: list[_Result] = []
     first = key = 0
     for r in results:
         # A single result is compared with nothing.
         barriers = sum(g.sync_before for g in r.groups) if len(results) > 1 else 0
-        rows.append(_Result(len(groups), len(r.groups), key, round(barriers * target.sync_all)))
+        rows.append(_Result(len(groups), len(r.groups), key, barriers * ticks(target.sync_all)))
         key += len(tiling_keys((r,)))
         for g in r.groups:
             core = g.impls[0].tiling.first_core
@@ -133,7 +151,9 @@ def render_tiling(
         results=tuple(rows),
         result_count=len(rows),
         key_count=key,
-        machine=f"{target.aiv_cores}, {target.ub_usable}, {_rate(target)}",
+        chip=", ".join(int_literal(v) for v in astuple(chip_table(target))),
+        form=", ".join(str(n) for n in most),
+        folded=() if graph.symbols else _folded(results, target),
         errors=tuple(_errors(graph, results, templates)),
         workspace_size=workspace_text(graph, results),
         is_static="false" if graph.symbols else "true",
@@ -153,51 +173,16 @@ def condition_text(impl: ImplGraph) -> tuple[str, ...]:
     return tuple(c.text() for c in impl.tiling.conditions)
 
 
-def moved_bytes(impl: ImplGraph, loop_head: int = 0) -> Expr:
-    """Bytes that loads and stores move per tile, in the tile symbol and the graph's symbols.
-
-    ``loop_head``: what every iteration of a reduce loop costs beside its bytes, in bytes.
-    """
-    looped = [n for n in impl.nodes if n.loop_axis is not None and n.loop_axis == impl.r_axis]
-    once = _bytes_of(impl, [n for n in impl.nodes if n not in looped])
-    if not looped:
-        return once
-    return once + (_bytes_of(impl, looped) + loop_head) * impl.tiling.reduce_steps
-
-
-def _bytes_of(impl: ImplGraph, nodes: Iterable[Node]) -> Expr:
-    known = {s.name for s in impl.symbols} | {impl.tiling.tile_size}
-    by_name = impl.by_name()
-    by_rows = moves_rows(impl)
-    total = ZERO
-    for node in nodes:
-        if node.op not in ("Load", "Store"):
-            continue
-        view = node.y
-        if not view.vectorized_axis and node.inputs:
-            view = by_name[node.inputs[0]].y
-        repeats = dict(zip(view.axis, view.repeats, strict=True))
-        elements = product(repeats.get(a, impl.axes[a].size) for a in view.vectorized_axis)
-        if not elements.symbols() <= known:
-            elements = tile_symbol(impl) * impl.tiling.row_elements
-        total = total + elements * node.y.dtype.itemsize
-        if by_rows:
-            single = view.vectorized_strides[-1:] not in ((), (ONE,))
-            axes = view.vectorized_axis if single else view.vectorized_axis[:-1]
-            total = total + product(repeats.get(a, impl.axes[a].size) for a in axes) * ROW_BYTES
-    return total
-
-
 def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpec) -> _Template:
     spec = impl.tiling
     names = symbol_expr_names(graph, "s") | {spec.tile_size: "t"}
-    looped = [n for n in impl.nodes if n.loop_axis is not None and n.loop_axis == impl.r_axis]
-    moved = moved_bytes(impl, _head(looped, target) * _rate(target))
+    form = cost_form(impl, target)
     ranges = graph.symbol_ranges() | {spec.tile_size: (1, max(spec.granule, 1))}
     checked = [spec.longest, spec.outer, spec.longest * spec.outer, spec.row_elements]
-    checked += [spec.reduce_outer, spec.ub, moved, *(c.value for c in spec.conditions)]
+    checked += [spec.reduce_outer, spec.ub, *(c.value for c in spec.conditions)]
     checked += [spec.tile_max] if spec.tile_max is not None else []
-    for e in checked:
+    checked += form.sizes()
+    for e in (*checked, *form.exprs()):
         if not e.symbols() <= names.keys():
             odd = ", ".join(sorted(e.symbols() - names.keys()))
             raise AutofuseError.of("AF9001", f"the tiling of {impl.name} depends on {odd}")
@@ -207,22 +192,91 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
     return _Template(
         index=index,
         function=check_identifier(impl.name),
-        extent=to_cpp(spec.longest, names),
+        extent=to_cpp(spec.extent, names),
+        longest=to_cpp(Max(spec.longest, 1), names),
         outer=to_cpp(spec.outer, names),
+        reduce_outer=to_cpp(spec.reduce_outer, names),
         granule=int_literal(spec.granule),
         tile_max="autofuse::kUnlimited" if spec.tile_max is None else to_cpp(spec.tile_max, names),
-        row_elements=to_cpp(spec.row_elements, names),
         ub_limit=int_literal(spec.ub_limit),
-        head=int_literal(_head((n for n in impl.nodes if n not in looped), target)),
         looped=spec.reduce_tiles,
         conditions=" && ".join(_condition(c, names) for c in spec.conditions) or "true",
         ub=to_cpp(spec.ub, names),
-        bytes=to_cpp(moved, names),
+        bodies=tuple(map(_body_row, form.bodies)),
+        copies=tuple(_copy_row(c, names) for c in form.copies),
+        calls=tuple(_call_row(c, names) for c in form.calls),
         guard=" && ".join(f"autofuse::ProductFits({g})" for g in guards),
         fits=f"&Fits{index}" if guards else "nullptr",
         tile_size=check_identifier(spec.tile_size),
         block_size=check_identifier(spec.block_size),
     )
+
+
+_PLACES = {Place.ONCE: "kOnce", Place.TILE: "kTile", Place.STEP: "kStep"}
+_ROUTES = {Route.READ: "kRead", Route.AGAIN: "kAgain", Route.WRITE: "kWrite"}
+
+
+def _body_row(b: BodyForm) -> str:
+    """The members of ``autofuse::Body``."""
+    flags = f"{_bool(b.chained)}, {_bool(b.loads)}"
+    return f"autofuse::{_PLACES[b.place]}, {b.heads}, {b.scalar}, {b.buffers}, {flags}"
+
+
+def _copy_row(c: CopyForm, names: Mapping[str, str]) -> str:
+    """The members of ``autofuse::Copies``."""
+    fixed = [to_cpp(distance, names) for size, distance in c.aligned if size is None]
+    fixed += [
+        f"({to_cpp(size, names)} > 1 ? {to_cpp(distance, names)} : 0)"
+        for size, distance in c.aligned
+        if size is not None
+    ]
+    varies = [_more_than_one(v, names) for v in c.varying]
+    row = [
+        str(c.body),
+        f"autofuse::{_ROUTES[c.route]}",
+        str(c.count),
+        *(_line(a, names) for a in (c.commands, c.rows, c.row_bytes)),
+        _or(fixed),
+        _or([to_cpp(d, names) for d in c.tiled]),
+        *(to_cpp(e, names) for e in (c.whole, c.each, c.distinct)),
+        _line(c.footprint, names),
+        "true" if "true" in varies else " || ".join(v for v in varies if v != "false") or "false",
+        _bool(c.varies_by_tile),
+    ]
+    return ", ".join(row)
+
+
+def _call_row(c: CallForm, names: Mapping[str, str]) -> str:
+    """The members of ``autofuse::Calls``."""
+    return f"{c.body}, {_line(c.cycles, names)}, {_line(c.along, names)}"
+
+
+def _line(a: Affine, names: Mapping[str, str]) -> str:
+    return f"{{{to_cpp(a.base, names)}, {to_cpp(a.step, names)}}}"
+
+
+def _or(distances: Sequence[str]) -> str:
+    """Distances or-ed: what divides all of them shows in their lowest bit."""
+    parts = list(dict.fromkeys(d for d in distances if d != "0"))
+    return " | ".join(f"({p})" if " " in p and len(parts) > 1 else p for p in parts) or "0"
+
+
+def _more_than_one(size: Expr, names: Mapping[str, str]) -> str:
+    known = size.as_int()
+    return f"{to_cpp(size, names, atomic=True)} > 1" if known is None else _bool(known > 1)
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _folded(results: tuple[ScheduleResult, ...], target: TargetSpec) -> tuple[str, ...]:
+    """Assignments to the tiling data of a graph without symbols, where all of the chip is granted."""
+    found = choose(results, target)
+    if found is None:
+        return ()
+    fields = {"tiling_key": found.key, "block_dim": found.cores, **found.fields}
+    return tuple(f"{check_identifier(name)} = {int_literal(v)}" for name, v in fields.items())
 
 
 def _nonempty(graph: FusionGraph) -> tuple[_Size, ...]:
@@ -238,18 +292,6 @@ def _condition(c: Condition, names: Mapping[str, str]) -> str:
     if c.multiple_of != 1:
         parts.append(f"autofuse::Mod({to_cpp(c.value, names)}, {int_literal(c.multiple_of)}) == 0")
     return " && ".join(parts)
-
-
-def _head(nodes: Iterable[Node], target: TargetSpec) -> int:
-    """Cycles of the DMA commands of a tile before their first byte."""
-    heads = {"Load": target.load_head, "Store": target.store_head}
-    return round(sum(heads.get(n.op, 0.0) for n in nodes))
-
-
-def _rate(target: TargetSpec) -> int:
-    """Bytes per cycle that GM gives to one core when all are at work."""
-    per_core = target.gm_bandwidth_gbs * 1e3 / (target.clock_mhz * target.aiv_cores)
-    return max(round(per_core), 1)
 
 
 def _errors(

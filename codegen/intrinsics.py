@@ -17,7 +17,7 @@ from autofuse.codegen.kernel_ir import (
     SizeValue,
 )
 from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import CeilDiv, Expr, align_up
+from autofuse.implgraph.expr import CeilDiv, Expr, align_up, const
 from autofuse.implgraph.graph import Node
 from autofuse.implgraph.ops import Call as CallRow
 
@@ -180,6 +180,13 @@ def _advanced_binary(s: CallSite) -> Call:
     )
 
 
+def _offsets(s: CallSite) -> Call:
+    """A table of the offsets of every so many bytes, of a length that the call knows."""
+    tmp = () if s.tmp is None else (s.tmp,)
+    step = SizeValue(const(int(str(s.node.attrs["step"]))), BY_NAME["int64"])
+    return s.made(s.result(), *(LocalArg(t) for t in tmp), step, extra=tmp)
+
+
 STYLES: Mapping[str, Style] = {
     "unary": _unary,
     "binary": _binary,
@@ -190,6 +197,7 @@ STYLES: Mapping[str, Style] = {
     "select": _select,
     "duplicate": _duplicate,
     "iota": _iota,
+    "offsets": _offsets,
     "ub_copy": _ub_copy,
     "reinterpret": _reinterpret,
     "bits_1": _bits_1,

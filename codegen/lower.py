@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from autofuse.codegen.dma import Dim, dma_block, join_dims
+from autofuse.codegen.dma import Dim, dma_block, join_dims, run_dims
 from autofuse.codegen.extents import Extents, actual_size, size_of
 from autofuse.codegen.intrinsics import SCALAR_INPUTS
 from autofuse.codegen.kernel_ir import (
@@ -52,6 +52,7 @@ from autofuse.implgraph.expr import (
 )
 from autofuse.implgraph.graph import Axis, AxisType, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ops import lookup
+from autofuse.schedule.picking import is_run
 from autofuse.schedule.scan import goes_backwards
 from autofuse.targets import TargetSpec
 
@@ -173,6 +174,8 @@ class _Lowering:
                 out.append(Let(f"bytes{len(sizes) - 1}", b.nbytes))
         for b in self.impl.buffers:
             number = b.buf_num if b.kind == "queue" else 0
+            if b.pad:
+                out.append(Comment("What follows starts in the other half of the banks of UB."))
             out.append(InitBuffer(PIPE, _buffer(b), number, sizes.get(b.nbytes, b.nbytes)))
         return out
 
@@ -424,8 +427,12 @@ class _Lowering:
             else:
                 dims.append(d)
         # A tail changes only the outermost dimension, so dimensions may be joined by their full sizes.
-        dims = join_dims(dims)
         offset = y.offset
+        if is_run(n):
+            dims, first = run_dims(dims)
+            offset = offset + first
+        else:
+            dims = join_dims(dims)
         for a, s, r in zip(y.axis, y.strides, y.repeats, strict=True):
             if r == 1:
                 continue
@@ -435,7 +442,9 @@ class _Lowering:
             elif a != self.extents.block_out.id and a not in y.vectorized_axis:
                 offset = offset + s * self.extents.index(a)
         inner, outer = dims[-2:], dims[:-2]
-        if len(inner) == 2 and not self._gap_fits(inner[0], inner[1], n.y.dtype.itemsize):
+        if len(inner) == 2 and not self._gap_fits(
+            inner[0], inner[1], n.y.dtype.itemsize, apart=is_run(n)
+        ):
             inner, outer = dims[-1:], dims[:-1]
         gm, ub = offset, ZERO
         loops: list[tuple[str, Expr]] = []
@@ -466,18 +475,20 @@ class _Lowering:
         extent = size_of(n.attrs["extent"])
         return IndexRead(f"{n.name}_at", self.calls.local(index), offset, index.y.dtype, extent)
 
-    def _gap_fits(self, rows: Dim, row: Dim, size: int) -> bool:
+    def _gap_fits(self, rows: Dim, row: Dim, size: int, *, apart: bool) -> bool:
         """Whether the bytes between two rows in GM fit the 32 bits of a descriptor, which has no sign.
 
-        Else every row is a command.
+        Else every row is a command.  ``apart``: rows may overlap, unless their lengths say that they do not.
         """
         ranges = {s.name: (s.min, s.max) for s in self.impl.symbols}
-        ranges[self.extents.actual_name()] = ranges[self.impl.tiling.tile_size] = (1, 1 << 62)
+        extent = self.impl.tiling.extent.as_int() if apart else None
+        ranges[self.extents.actual_name()] = (1, 1 << 62 if extent is None else extent)
+        ranges[self.impl.tiling.tile_size] = (1, 1 << 62)
         ranges |= {
             actual_size(self.extents.axes[a]): (1, self.extents.axes[a].size.value)
             for a in self.extents.tails
         }
-        forward = bounds(rows.gm, ranges)[0] >= 0
+        forward = bounds(rows.gm - row.size if apart else rows.gm, ranges)[0] >= 0
         return forward and bounds((rows.gm - row.size) * size, ranges)[1] < 1 << 32
 
     def _dma(self, n: Node, local: str, gm: Expr, ub: Expr, dims: Sequence[Dim]) -> Stmt:

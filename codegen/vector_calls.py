@@ -8,6 +8,7 @@ from autofuse.codegen.counting import elements_done
 from autofuse.codegen.extents import Extents, size_of
 from autofuse.codegen.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
 from autofuse.codegen.kernel_ir import Arg, Call, Count, LocalArg, Number, ScalarVar, SizeValue
+from autofuse.codegen.picking import pick_call, pick_counts
 from autofuse.codegen.scanning import scan_call
 from autofuse.codegen.transposing import transpose_counts
 from autofuse.implgraph.dtypes import BY_NAME, DType
@@ -16,6 +17,7 @@ from autofuse.implgraph.graph import ImplGraph, Node
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.layout import BLOCK
+from autofuse.schedule.picking import PICKS
 from autofuse.schedule.scan import SCAN, scan_run
 
 __all__ = ["VectorCalls"]
@@ -53,6 +55,8 @@ class VectorCalls:
             return self._transpose(n, whole)
         if n.op == SCAN:
             return self._scan(n, whole)
+        if n.op in PICKS:
+            return self._pick(n, whole)
         row = lookup(n.op).calls[self.arch]
         tensors: dict[int, tuple[str, DType]] = {}
         scalars: dict[int, Scalar] = {}
@@ -155,6 +159,13 @@ class VectorCalls:
             scan_run(n, self.extents.axes),
             (own, padded, reserved),
         )
+
+    def _pick(self, n: Node, whole: bool) -> Call:
+        """Elements that lie apart, side by side."""
+        elements = self.extents.elements(n.y, whole)
+        counts = pick_counts(n, elements, lambda axis: self.extents.of(axis, whole))
+        operands = tuple(self.local(self.nodes[i]) for i in n.inputs)
+        return pick_call(n, lookup(n.op).calls[self.arch].api, self.local(n), operands, counts)
 
     def _transpose(self, n: Node, whole: bool) -> Call:
         """[outer, rows, cols] -> [outer, cols, rows], rows of both at their pitches."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import const
+from autofuse.implgraph.expr import Expr, const
 from autofuse.implgraph.infer import broadcast_shapes
 from autofuse.implgraph.ops import ANY, Attr, Attrs, Call, OpDef, Shape
-from autofuse.implgraph.scratch import TRANSPOSE_BYTES
+from autofuse.implgraph.scratch import PICK_BYTES, TRANSPOSE_BYTES
 
 __all__ = ["ROWS"]
 
@@ -31,6 +31,10 @@ def _first(dtypes: Sequence[DType], attrs: Attrs) -> DType:
 
 def _second(dtypes: Sequence[DType], attrs: Attrs) -> DType:
     return dtypes[1]
+
+
+def _int32(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    return BY_NAME["int32"]
 
 
 def _mask(dtypes: Sequence[DType], attrs: Attrs) -> DType:
@@ -71,6 +75,55 @@ def _structural(name: str, compute_type: str, attrs: tuple[Attr, ...] = ()) -> O
     """A node without arithmetic: Data, Output, Load, Store, Scalar."""
     return OpDef(
         name, (0, 1), _first, _shape, compute_type, attrs=attrs, cost="none", ulp=0.0, user=False
+    )
+
+
+#: What Gather, GatherMask and transpositions move; of 64 bits Gather takes the words.
+MOVED = frozenset({"int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"})
+LONG = frozenset({"int64", "uint64"})
+
+
+def _table_bytes(elements: Expr, dtype: DType) -> Expr:
+    return const(PICK_BYTES)
+
+
+def _pick(name: str, dtypes: frozenset[str], operands: int, *, tmp: bool = False) -> OpDef:
+    """A call that picks elements; before scheduling ends, it has no table among its operands."""
+    call = Call(
+        f"autofuse::{name}", "pick", dtypes, tmp=_table_bytes if tmp else None, inplace=False
+    )
+    return OpDef(
+        name,
+        (1, operands - 1),
+        _first,
+        _shape,
+        "pick",
+        attrs=(Attr("step", "int", doc="elements of the run from one that is picked to the next"),),
+        calls=_both(call),
+        cost="transpose",
+        user=False,
+    )
+
+
+def _offsets(name: str, *, tmp: bool = False) -> OpDef:
+    """A table of offsets in bytes, once per core."""
+    call = Call(
+        f"autofuse::{name}",
+        "offsets",
+        frozenset({"int32"}),
+        tmp=_table_bytes if tmp else None,
+        inplace=False,
+    )
+    return OpDef(
+        name,
+        (0, 0),
+        _int32,
+        _shape,
+        "offsets",
+        attrs=(Attr("step", "int", doc="bytes from one element to the next"),),
+        calls=_both(call),
+        cost="none",
+        user=False,
     )
 
 
@@ -132,6 +185,13 @@ ROWS: tuple[OpDef, ...] = (
             (
                 Attr("stride", "str", "", doc="elements between neighbours of that dimension"),
                 Attr("extent", "str", "", doc="their number"),
+                Attr(
+                    "run",
+                    "bool",
+                    False,
+                    doc="along its last axis in the tile it loads what lies between the elements as well, in the "
+                    "order of GM",
+                ),
             ),
         ),
         arity=(0, 2),
@@ -233,7 +293,7 @@ ROWS: tuple[OpDef, ...] = (
             Call(
                 "autofuse::TransposeRows",
                 "transpose",
-                frozenset({"int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"}),
+                MOVED,
                 as_type=BITS,
                 tmp=lambda elements, dtype: const(TRANSPOSE_BYTES),
                 inplace=False,
@@ -242,6 +302,13 @@ ROWS: tuple[OpDef, ...] = (
         cost="transpose",
         user=False,
     ),
+    # Elements of a run in UB that lie some elements apart, side by side; and the tables of offsets that two of the
+    # calls take.
+    _pick("PickByMask", MOVED, 2),
+    _pick("PickAhead", MOVED | LONG, 3),
+    _pick("PickBack", MOVED | LONG, 3, tmp=True),
+    _offsets("PickOffsets"),
+    _offsets("PairOffsets", tmp=True),
     # Sums of neighbours along the axes of the attribute; in a loop the second input is what comes before the tile.
     OpDef(
         "Scan",

@@ -275,6 +275,8 @@ class BufferPlan:
         copy: the queue is a TQueBind that carries loaded data straight to a store.
         nbytes: bytes of one buffer, a multiple of 32.
         tensors: names of the nodes whose results live here, in order of first use.
+        bank: the address of every one of its buffers modulo 512, for every size of the tile; None where the plan does
+            not say.
     """
 
     kind: str
@@ -285,6 +287,12 @@ class BufferPlan:
     nbytes: Expr
     tensors: tuple[str, ...]
     copy: bool = False
+    bank: int | None = None
+
+    @property
+    def pad(self) -> bool:
+        """Whether it holds nothing, and only moves the buffers that follow it to other banks."""
+        return self.bank is not None and not self.tensors
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from autofuse.diagnostics import AutofuseError, Where
-from autofuse.implgraph.expr import ONE, Expr, bounds, product
+from autofuse.implgraph.expr import ONE, Expr, product
 from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Tensor
 from autofuse.implgraph.infer import operand_dtypes
 from autofuse.implgraph.iteration_space import Runs, broadcast_runs
 from autofuse.implgraph.ops import OpDef, lookup
 from autofuse.implgraph.reduce_rows import reduced_axes
+from autofuse.implgraph.remainders import tight_bounds
 
 __all__ = [
     "BROADCAST",
@@ -129,7 +130,7 @@ class Program:
 
     def at_least(self, a: Expr, b: Expr) -> bool:
         """True if a >= b for all values of the symbols."""
-        return bounds(a - b, self.ranges)[0] >= 0
+        return tight_bounds(a - b, self.ranges)[0] >= 0
 
     def _pattern(self, source: Shape, target: Shape) -> Runs | None:
         if source == target:

@@ -9,13 +9,15 @@ can be carried along instead of being made anew:
 * A sum of products about means is added to: ``sum (x - d)(y - f) = sum (x - c)(y - e) + n (c - d)(e - f)``, for
   ``sum (x - c)`` and ``sum (y - e)`` are 0 where ``c`` and ``e`` are the means of the ``n`` elements so far.
 
-So one pass keeps both, correcting the sum whenever the centre has moved.  The first rule is that of Milakov and
+So one pass keeps both, correcting the sum whenever the centre has moved, and cores that have a part of a row each join
+what they have by the same rules (:mod:`autofuse.implgraph.online_parts`).  The first rule is that of Milakov and
 Gimelshein (2018), the second one that of Chan, Golub and LeVeque (1983).  What is recognised is a chain of ops, by the
 laws that they obey (:data:`_LAWS`); a reduction that depends on an earlier one in any other way waits for its end.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,7 +27,10 @@ from autofuse.implgraph.graph import Node
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
 
-__all__ = ["Centre", "Online", "online_reductions"]
+__all__ = ["LOWEST", "Centre", "Online", "online_reductions"]
+
+#: The number below all others: a centre before the first element, and where there are none but -inf.
+LOWEST = {"float32": -float.fromhex("0x1.fffffep127"), "float16": -65504.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,8 @@ class Centre:
 
     Attributes:
         reduction: the earlier reduction.
-        value: the node whose result is subtracted: the reduction itself, or the mean that is made of it.
+        value: the node whose result is subtracted: the reduction itself, the mean that is made of it, or what keeps
+            a maximum from being less than a number.
         count: operand of ``value`` that holds the number of elements; empty for a maximum.
     """
 
@@ -46,6 +52,11 @@ class Centre:
     def is_mean(self) -> bool:
         """Whether it is a mean, rather than a maximum."""
         return bool(self.count)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether a row without anything but -inf has a number as its centre as well."""
+        return not self.is_mean and self.value != self.reduction
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +135,8 @@ class _Recogniser:
         form = self.forms[n.inputs[0]]
         if form is None or form.kind not in ("exponential", "product"):
             return None
-        hides = form.kind == "exponential" and not self._shows(n)
+        lost = form.kind == "exponential" and not form.centres[0].is_number
+        hides = lost and not self._shows(n)
         return Online(form.centres, form.moves, form.after, frozenset(self.path), hides)
 
     def _shows(self, n: Node) -> bool:
@@ -233,6 +245,15 @@ def _spread(r: _Recogniser, n: Node) -> _Form | None:
     return form if form is not None and form.kind in ("value", "negative") else None
 
 
+def _floored(r: _Recogniser, n: Node) -> _Form | None:
+    """A maximum, or a number where that is more: it moves as a maximum does, and no element is above it."""
+    form, k = r.forms.get(n.inputs[0]), r.number(n.inputs[1])
+    if form is None or form.kind != "value" or k is None or not math.isfinite(k):
+        return None
+    (c,) = form.centres
+    return None if c.is_mean else replace(form, centres=(Centre(c.reduction, n.name),))
+
+
 def _difference(r: _Recogniser, data: str, centre: _Form) -> _Form | None:
     """``data - centre``: of the data that the centre is the maximum or the mean of."""
     (c,) = centre.centres
@@ -324,6 +345,7 @@ _LAWS: Mapping[str, _Law] = {
     "Sub": _sub,
     "Add": _add,
     "Adds": _add,
+    "Maxs": _floored,
     "Muls": _times,
     "Cast": _cast,
     "Exp": _exp,

@@ -126,7 +126,8 @@ class OpDef:
         dtype_rule: result dtype from input dtypes; raises OpError.
         shape_rule: result shape from input shapes; raises OpError.
         compute_type: ``elewise broadcast view reduce scan iota load store data output scalar workspace`` as printed
-            in the ImplGraph; ``transpose slice concat pad composite gather`` for ops that lowering leaves none of.
+            in the ImplGraph, ``transpose pick offsets`` around copies there; ``transpose slice concat pad composite
+            gather`` for ops that lowering leaves none of.
         reference: NumPy function on float64 (floats) or exact integer arrays; shapes broadcast as NumPy's do.
         attrs: attributes it takes.
         calls: Ascend C call by architecture name; empty for ops that never reach the device.

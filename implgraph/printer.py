@@ -235,7 +235,7 @@ class _Printer:
     def buffer(self, b: BufferPlan) -> str:
         return (
             f"{quote(b.kind)}({b.id}) : {b.nbytes}, {b.position.value}, depth: {b.depth}, "
-            f"buf_num: {b.buf_num}, copy: {b.copy:d}, "
+            f"buf_num: {b.buf_num}, copy: {b.copy:d}, bank: {'nil' if b.bank is None else b.bank}, "
             f"tensors: {_braces(self.node_name(t) for t in b.tensors)}"
         )
 

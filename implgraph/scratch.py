@@ -1,4 +1,4 @@
-"""Scratch space of the device functions of ``autofuse_reduce.h`` and ``autofuse_scan.h``, in bytes."""
+"""Scratch space of the device functions of ``autofuse_reduce.h``, ``_scan.h`` and ``_pick.h``, in bytes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import CeilDiv, Expr, Min, align_up, const
 
 __all__ = [
+    "PICK_BYTES",
     "TRANSPOSE_BYTES",
     "reduce_inner_bytes",
     "reduce_outer_bytes",
@@ -16,6 +17,8 @@ __all__ = [
 BLOCK, VECTOR = 32, 256
 #: Of ``TransposeRows``: what lies outside of the result of a call on 16 rows goes there.
 TRANSPOSE_BYTES = 512
+#: A table of 1024 offsets, and what is made of it for one call of ``PickBack``.
+PICK_BYTES = 4096
 
 
 def reduce_inner_bytes(op: str, dtype: DType, outer: Expr, n: Expr, pitch: Expr) -> Expr:
@@ -49,8 +52,8 @@ def scan_inner_bytes(dtype: DType, outer: Expr, n: Expr) -> Expr:
     """Of ``ScanInner``: few rows one after the other, in segments; from 16 rows on all of them, transposed."""
     size = dtype.itemsize
     fixed = (2 * 17 * 16 + 16) * size + TRANSPOSE_BYTES
-    # 16 segments in blocks of 32 bytes, as a bound without a division.
-    one = 2 * (n * size + 16 * BLOCK) + fixed
+    # Twice 16 segments of whole blocks.
+    one = 2 * 16 * BLOCK * CeilDiv(n * size, 16 * BLOCK) + fixed
     rows = outer.as_int()
     if rows is None:
         return one + 4 * n * outer * size

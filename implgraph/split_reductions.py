@@ -8,6 +8,10 @@ is a short part of its own, and joined last::
     x -> Slice, Reshape [parts, length] -> Reduce -> [parts] -> Reduce -+
     x -> Slice [rest] ------------------> Reduce -----------------------+-> Add -> result
 
+A sum that needs an earlier divided reduction of the same rows, as in softmax and in norms, is made of every part in the
+same phase where there is a rule for that (:mod:`autofuse.implgraph.online_parts`).  Long running sums are divided alike
+(:mod:`autofuse.implgraph.split_scans`).
+
 A part without elements has the neutral value, so that this holds for every size.  No core adds to what another one
 has: the order follows from the parts and the tiles, and the same call gives the same bits.
 
@@ -17,11 +21,12 @@ kernel, and the host takes the cheaper one for the sizes of a call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
+from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import (
     ONE,
     ZERO,
@@ -31,20 +36,29 @@ from autofuse.implgraph.expr import (
     Mod,
     bounds,
     const,
+    divide_exact,
     product,
 )
-from autofuse.implgraph.fusion import AttrValue, FusionGraph, FusionNode, Tensor
-from autofuse.implgraph.reduce_rows import JOIN, REDUCES, reduced_axes
+from autofuse.implgraph.fusion import AttrValue, FusionGraph, FusionNode, Operand, Tensor
+from autofuse.implgraph.online_parts import Follower, Half, Joiner, axes_of, follower_of, needed
+from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.reduce_rows import JOIN, REDUCES
+from autofuse.implgraph.remainders import tight_bounds
+from autofuse.implgraph.split_scans import divided_scan
 from autofuse.targets import TargetSpec
 
 __all__ = ["split_reductions"]
 
 #: Elements of a row that a DMA command moves at a good rate: neighbours that are kept are shared in blocks of them.
 ROW = 128
+#: The same for running sums, of which cores share the rows as far as these fill cache lines.
+LINE = 32
 #: Parts per core at most: more of them share the work more evenly, and are more to reduce in the second phase.
 ROUNDS = 4
 #: A symbol without a hint counts as that where it says how much is kept, and how much is reduced.
 FEW, MANY = 1024, 1 << 20
+#: Modelled time that a running sum takes in UB, over that in which a core loads its operand.
+SUMS = 1.75
 #: What is gained at least: two phases take at most two thirds of the time of one.
 GAIN = 1.5
 
@@ -52,7 +66,7 @@ GAIN = 1.5
 def split_reductions(
     graph: FusionGraph, target: TargetSpec, *, symbolic: bool = False
 ) -> FusionGraph:
-    """The graph with large reductions in two phases; the graph itself if there are none.
+    """The graph with large reductions and long running sums in two phases; the graph itself if there are none.
 
     Args:
         graph: without compositions.
@@ -63,10 +77,14 @@ def split_reductions(
     made = _Splitter(graph, target, symbolic)
     for n in graph.nodes:
         made.add(n)
-    if len(made.nodes) == len(graph.nodes):
+    if not made.divided:
         return graph
     symbols = tuple(replace(s, hint=made.hints.get(s.name, s.hint)) for s in graph.symbols)
-    return replace(graph, symbols=symbols, nodes=tuple(made.nodes), tensors=made.tensors)
+    # What lay between a sum and the reductions that it follows may have no other users.
+    nodes = tuple(needed(made.nodes, [o.tensor for o in graph.outputs]))
+    used = {*graph.inputs, *(y for n in nodes for y in n.outputs)}
+    tensors = {name: t for name, t in made.tensors.items() if name in used}
+    return replace(graph, symbols=symbols, nodes=nodes, tensors=tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +93,7 @@ class _Sizes:
 
     Attributes:
         length: elements of the axis that is to be divided.
-        blocks: what the cores share without parts: elements that are kept, in blocks of ROW neighbours.
+        blocks: what the cores share without parts: elements that are kept, in blocks of neighbours.
         block: bytes of such a block that are reduced, per element of the axis.
         kept: bytes of the results of a block.
         again: the operand is read by others too, which one group can serve only without a short part.
@@ -107,6 +125,18 @@ class _Sizes:
             cycles += self.length * self.block * self.blocks / cores / target.load_rate_all
         return cycles
 
+    def summed(self, target: TargetSpec) -> float:
+        """Modelled cycles of running sums in one phase: what is computed, or read and written."""
+        rounds = _ceil(self.blocks, target.aiv_cores)
+        computed = SUMS * self.length * self.block * rounds / target.load_rate
+        return max(computed, 2 * self.whole(target))
+
+    def summed_parted(self, parts: int, target: TargetSpec) -> float:
+        """The same in parts: their totals, what comes before each of them, and the sums."""
+        each = self.length // parts * self.block * _ceil(parts * self.blocks, target.aiv_cores)
+        computed, moved = SUMS * each / target.load_rate, 2 * each / target.load_rate_all
+        return self.parted(parts, target) + target.sync_all + max(computed, moved)
+
 
 def _rate(blocks: int, target: TargetSpec) -> float:
     """Bytes per cycle that a core reads: with few at work each has more."""
@@ -117,12 +147,47 @@ def _rate(blocks: int, target: TargetSpec) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How to divide a reduction: axis ``run`` of ``shape`` into ``parts``; ``gone`` are the reduced axes."""
+    """How to divide a reduction: axis ``run`` of ``shape`` into ``parts``; ``gone`` are the reduced axes.
+
+    ``whole``: results have the shape of the operand, as running sums do.
+    """
 
     shape: tuple[Expr, ...]
     gone: tuple[int, ...]
     run: int
     parts: int
+    whole: bool = False
+
+    @property
+    def rest(self) -> Expr:
+        """The length of the short part."""
+        size = self.shape[self.run]
+        # The sums of parts are put together again: all lengths then add up to the size as they are written.
+        return (
+            size - FloorDiv(size, self.parts) * self.parts if self.whole else Mod(size, self.parts)
+        )
+
+    def halves(self) -> tuple[Half, Half | None]:
+        """The parts of equal length, and the short one unless it is known to be empty."""
+        shape, run, rest = self.shape, self.run, self.rest
+        each = FloorDiv(shape[run], self.parts)
+        others = product(shape[d] for d in self.gone if d != run)
+        inner = tuple(run + 1 if d == run else d + (d > run) for d in self.gone)
+        split = (*shape[:run], const(self.parts), each, *shape[run + 1 :])
+        main = Half((self, "main"), split, inner, run, each * others)
+        if rest == 0:
+            return main, None
+        short = (*shape[:run], rest, *shape[run + 1 :])
+        return main, Half((self, "rest"), short, self.gone, -1, rest * others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """A reduction that is divided: its plan, and what the parts and the short one come to; empty if there is none."""
+
+    plan: _Plan
+    first: str
+    tail: str
 
 
 class _Splitter:
@@ -136,41 +201,84 @@ class _Splitter:
         #: Typical values of the symbols on which it depends what is large.
         self.hints: dict[str, int] = {}
         self._taken = {n.name for n in graph.nodes} | set(graph.tensors)
+        self._number: dict[str, int] = {}
         self._users: dict[str, list[FusionNode]] = {}
         for n in graph.nodes:
             for x in dict.fromkeys(i for i in n.inputs if isinstance(i, str)):
                 self._users.setdefault(x, []).append(n)
         #: The parts and the rest of a tensor, for all reductions that divide it alike.
         self._divided: dict[tuple[str, _Plan], tuple[str, str]] = {}
+        #: The reductions that are divided, by their results.
+        self.divisions: dict[str, _Division] = {}
+        self._joiner = Joiner(self)
+        #: Whether anything is.
+        self.divided = False
 
     def add(self, n: FusionNode) -> None:
         """A node of the graph, or what replaces it."""
         x = n.inputs[0] if n.inputs else None
-        plan = self._plan(n, x) if n.op in REDUCES and isinstance(x, str) else None
-        if plan is None:
+        if n.op == "CumSum" and isinstance(x, str):
+            self._scan(n, x)
+            return
+        if n.op not in REDUCES or not isinstance(x, str):
             self.nodes.append(n)
             return
-        assert isinstance(x, str)
-        self._split(n, x, plan)
+        follower = follower_of(n, self.graph.nodes, self.tensors) if self.divisions else None
+        plan = None if follower is None else self._common(follower)
+        if plan is None:
+            plan, follower = self._plan(n, x), None
+        if plan is None:
+            self.nodes.append(n)
+        else:
+            self._split(n, x, plan, follower)
+
+    def _common(self, follower: Follower) -> _Plan | None:
+        """How all that a reduction follows is divided; None if it is not, or not alike."""
+        found = [self.divisions.get(c.reduction) for c in follower.rule.centres]
+        plans = {None if d is None else d.plan for d in found}
+        return plans.pop() if len(plans) == 1 else None
 
     # what to divide ---------------------------------------------------------------------------
     def _plan(self, n: FusionNode, x: str) -> _Plan | None:
         """How to divide a reduction; None if it stays."""
         own = self.tensors[x].shape
+        axes = axes_of(n, len(own))
+        # A reduction that takes other axes of the operand cannot be in the same group either.
+        again = any(u.op not in REDUCES or axes_of(u, len(own)) != axes for u in self._users[x])
+        return self._best(x, axes, ROW, again, _Sizes.whole, _Sizes.parted)
+
+    def _best(
+        self,
+        x: str,
+        axes: tuple[int, ...],
+        row: int,
+        again: bool,
+        whole: Callable[[_Sizes, TargetSpec], float],
+        parted: Callable[[_Sizes, int, TargetSpec], float],
+    ) -> _Plan | None:
+        """How to divide ``axes`` of a tensor; None if it stays whole.
+
+        Args:
+            x: the tensor.
+            axes: its dimensions that are gone through.
+            row: neighbours that are kept and go to the same core.
+            again: as in :class:`_Sizes`.
+            whole: modelled cycles of one phase.
+            parted: the same of two with a number of parts.
+        """
+        own = self.tensors[x].shape
         if not self.symbolic and not all(s.is_const for s in own):
             return None
-        axes = _axes(n, len(own))
         shape, gone = _flattened(own, axes)
-        # A reduction that takes other axes of the operand cannot be in the same group either.
-        again = any(u.op not in REDUCES or _axes(u, len(own)) != axes for u in self._users[x])
         found: list[tuple[float, _Plan]] = []
         for run in gone:
-            sizes = self._sizes(shape, gone, run, self.tensors[x].dtype.itemsize, again)
+            size = self.tensors[x].dtype.itemsize
+            sizes = self._sizes(shape, gone, run, size, row, again)
             if sizes is None:
                 continue
             parts = self._parts(shape, gone, run, sizes)
-            cost = sizes.parted(parts, self.target) if parts else 0.0
-            if parts and sizes.whole(self.target) > GAIN * cost:
+            cost = parted(sizes, parts, self.target) if parts else 0.0
+            if parts and whole(sizes, self.target) > GAIN * cost:
                 found.append((cost, _Plan(shape, gone, run, parts)))
         if not found:
             return None
@@ -190,7 +298,13 @@ class _Splitter:
         }
 
     def _sizes(
-        self, shape: Sequence[Expr], gone: Sequence[int], run: int, itemsize: int, again: bool
+        self,
+        shape: Sequence[Expr],
+        gone: Sequence[int],
+        run: int,
+        itemsize: int,
+        neighbours: int,
+        again: bool,
     ) -> _Sizes | None:
         """Sizes for the typical values of symbols; None where nothing is left, or a size is not one."""
         typical = self._typical(shape, gone)
@@ -203,9 +317,9 @@ class _Splitter:
         if product(values) == 0:
             return None
         last = len(shape) - 1
-        row = 1 if last in gone else min(values[last], ROW)
+        row = 1 if last in gone else min(values[last], neighbours)
         blocks = product(v for d, v in enumerate(values) if d not in gone and d != last).value
-        blocks *= 1 if last in gone else _ceil(values[last], ROW)
+        blocks *= 1 if last in gone else _ceil(values[last], neighbours)
         others = product(values[d] for d in gone if d != run).value
         return _Sizes(values[run], blocks, others * row * itemsize, row * itemsize, again)
 
@@ -226,29 +340,83 @@ class _Splitter:
 
         return min(range(2, most + 1), key=share, default=0)
 
+    def _scan(self, n: FusionNode, x: str) -> None:
+        """A running sum, or the nodes that replace it."""
+        rank = len(self.tensors[x].shape)
+        named = n.attrs["axis"]
+        assert isinstance(named, int)
+        # The totals need a reduction of the type, which adds up as the running sum does.
+        dtype = self.tensors[x].dtype
+        call = lookup("ReduceSum").calls.get(self.target.arch)
+        native = call is not None and dtype.name in call.dtypes
+        plan = None
+        if native:
+            axes = (named % rank,)
+            plan = self._best(x, axes, LINE, False, _Sizes.summed, _Sizes.summed_parted)
+        if plan is not None:
+            plan = replace(plan, whole=True)
+            # An output that overwrites an input is written by one group, and not in pieces.
+            pieces = plan.rest != 0 and any(o.inout for o in self.graph.outputs)
+            if pieces or tight_bounds(plan.rest, self.ranges)[0] < 0:
+                plan = None
+        if plan is None:
+            self.nodes.append(n)
+            return
+        y = divided_scan(self, n, x, plan.shape, *plan.halves())
+        self.divided = True
+        attrs: dict[str, AttrValue] = {"shape": self.tensors[n.outputs[0]].shape}
+        self.nodes.append(FusionNode(n.name, "Reshape", (y,), n.outputs, attrs, n.origin))
+
     # how to divide it -------------------------------------------------------------------------
-    def _split(self, n: FusionNode, x: str, plan: _Plan) -> None:
+    def _split(self, n: FusionNode, x: str, plan: _Plan, follower: Follower | None) -> None:
         """The nodes that replace a reduction."""
+        self.divided = True
         result = self.tensors[n.outputs[0]]
-        main, rest = self._divide(n, x, plan)
-        gone, run = plan.gone, plan.run
-        kept = [s for d, s in enumerate(plan.shape) if d not in gone]
-        place = sum(d < run for d in range(len(plan.shape)) if d not in gone)
-        inner = tuple(run + 1 if d == run else d + (d > run) for d in gone)
-        results = [*kept[:place], const(plan.parts), *kept[place:]]
-        first = self._step(n, "partial", n.op, main, results, axes=inner)
-        whole = self._step(n, "whole", n.op, first, kept, axes=(place,))
-        if rest:
-            tail = rest
-            if any(self.tensors[rest].shape[d] != 1 for d in gone):
-                tail = self._step(n, "rest", n.op, rest, kept, axes=gone)
-            elif len(kept) != len(plan.shape):
-                tail = self._step(n, "rest", "Reshape", rest, kept, shape=tuple(kept))
-            joined = self._named(n, "joined")
-            self._emit(n, joined, JOIN[n.op], (whole, tail), kept)
-            whole = joined
+        main, short = plan.halves()
+        kept = [s for d, s in enumerate(plan.shape) if d not in plan.gone]
+        first = self._total(n, x, main, follower)
+        place = sum(d not in main.gone for d in range(main.lined))
+        joined = self._joined(n, first, main, follower)
+        whole = self._step(n, "whole", n.op, joined, kept, axes=(place,))
+        tail = ""
+        if short is not None:
+            tail = self._total(n, x, short, follower)
+            operands = (whole, self._joined(n, tail, short, follower))
+            whole = self.put(n, "joined", JOIN[n.op], operands, kept, result.dtype, {})
+        self.divisions[n.outputs[0]] = _Division(plan, first, tail)
         attrs: dict[str, AttrValue] = {"shape": result.shape}
         self.nodes.append(FusionNode(n.name, "Reshape", (whole,), n.outputs, attrs, n.origin))
+
+    def _total(self, n: FusionNode, x: str, half: Half, follower: Follower | None) -> str:
+        """What a half comes to."""
+        if follower is not None:
+            x = self._joiner.summed(n, follower, half)
+        y = x if follower is not None else self.half_of(n, x, half)
+        dims = half.results(half.full)
+        if all(half.full[d] == 1 for d in half.gone):
+            return self._step(n, "rest", "Reshape", y, dims, shape=dims)
+        what = "rest" if half.lined < 0 else "partial"
+        return self._step(n, what, n.op, y, dims, axes=half.gone)
+
+    def _joined(self, n: FusionNode, total: str, half: Half, follower: Follower | None) -> str:
+        """The same about the centre of all."""
+        return total if follower is None else self._joiner.joined(n, follower, half, total)
+
+    def outlives(self, count: Expr) -> bool:
+        """Whether an output may have elements where ``count`` is 0."""
+        shapes = (self.tensors[o.tensor].shape for o in self.graph.outputs)
+        return any(divide_exact(product(s), count) is None for s in shapes)
+
+    def half_of(self, n: FusionNode, x: str, half: Half) -> str:
+        """The part of a tensor with the shape of what is reduced."""
+        plan = half.key[0]
+        assert isinstance(plan, _Plan)
+        return self._divide(n, x, plan)[half.lined < 0]
+
+    def reduced_half(self, reduction: str, half: Half) -> str:
+        """The result that an earlier reduction, given by its tensor, has of a half."""
+        division = self.divisions[reduction]
+        return division.tail if half.lined < 0 else division.first
 
     def _divide(self, n: FusionNode, x: str, plan: _Plan) -> tuple[str, str]:
         """The parts of a tensor, and the short one; empty if there cannot be one."""
@@ -256,7 +424,7 @@ class _Splitter:
         if known is not None:
             return known
         shape, run, parts = plan.shape, plan.run, plan.parts
-        each, rest = FloorDiv(shape[run], parts), Mod(shape[run], parts)
+        each, rest = FloorDiv(shape[run], parts), plan.rest
         source = x
         if shape != self.tensors[x].shape:
             source = self._step(n, "rows", "Reshape", x, shape, shape=tuple(shape))
@@ -288,36 +456,32 @@ class _Splitter:
         dims: Sequence[Expr],
         **attrs: AttrValue,
     ) -> str:
-        """A node with one operand; the name of its result."""
-        name = self._named(n, what)
-        self._emit(n, name, op, (source,), dims, attrs)
-        return name
+        """A node with one operand, whose type it keeps; the name of its result."""
+        return self.put(n, what, op, (source,), dims, self.tensors[source].dtype, attrs)
 
-    def _emit(
+    def put(
         self,
         n: FusionNode,
-        name: str,
+        what: str,
         op: str,
-        operands: tuple[str, ...],
+        operands: Sequence[Operand],
         dims: Sequence[Expr],
-        attrs: Mapping[str, AttrValue] | None = None,
-    ) -> None:
-        dtype = self.tensors[n.outputs[0]].dtype
+        dtype: DType,
+        attrs: Mapping[str, AttrValue],
+    ) -> str:
+        """A new node for what ``n`` does; the name of its result."""
+        name = self._named(n, what)
         self.tensors[name] = Tensor(name, dtype, tuple(dims), origin=n.origin)
-        self.nodes.append(FusionNode(name, op, operands, (name,), dict(attrs or {}), n.origin))
-
-    def _named(self, n: FusionNode, what: str) -> str:
-        name = f"{n.name}_{what}"
-        while name in self._taken:
-            name += "_"
-        self._taken.add(name)
+        self.nodes.append(FusionNode(name, op, tuple(operands), (name,), dict(attrs), n.origin))
         return name
 
-
-def _axes(n: FusionNode, rank: int) -> tuple[int, ...]:
-    named = n.attrs.get("axes", ())
-    given = tuple(a for a in named if isinstance(a, int)) if isinstance(named, tuple) else ()
-    return reduced_axes(given, rank)
+    def _named(self, n: FusionNode, what: str) -> str:
+        stem = name = f"{n.name}_{what}"
+        while name in self._taken:
+            self._number[stem] = self._number.get(stem, 1) + 1
+            name = f"{stem}_{self._number[stem]}"
+        self._taken.add(name)
+        return name
 
 
 def _flattened(

@@ -487,10 +487,12 @@ class _GraphParser:
         buf_num = line.integer()
         line.field("copy")
         copy = line.flag()
+        line.field("bank")
+        bank = None if line.accept_word("nil") else line.integer()
         line.field("tensors")
         tensors = tuple(line.listing(lambda: self.node_ref(line)))
         line.end()
-        return BufferPlan(kind, number, position, depth, buf_num, nbytes, tensors, copy)
+        return BufferPlan(kind, number, position, depth, buf_num, nbytes, tensors, copy, bank)
 
 
 _SCHEDULE = ("result", "template", "group", "x_axis", "y_axis", "r_axis")

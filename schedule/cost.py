@@ -17,6 +17,7 @@ from autofuse.schedule.layout import BLOCK
 from autofuse.targets import TargetSpec
 
 __all__ = [
+    "NOTE",
     "Body",
     "Call",
     "Conflict",
@@ -26,10 +27,15 @@ __all__ = [
     "Reach",
     "Traffic",
     "Work",
+    "call_cycles",
+    "copy_cycles",
     "evaluate",
     "line_factor",
     "traffic_us",
 ]
+
+#: What every output says about the figures of the model.
+NOTE = "model: nothing here was measured; docs/performance.md has the model's errors"
 
 
 class Reach(str, Enum):
@@ -290,11 +296,10 @@ def _limit(start: float, sync: float, body: float, by_gm: bool, busy: dict[str, 
 def _busy(body: Body, cores: int, target: TargetSpec) -> _Busy:
     """Cycles of one iteration."""
     m = target.model
-    mte2 = sum(
-        m.load_issue * c.commands + _moved(c, _rate(c, cores, target), target) for c in body.loads
+    mte2 = sum(m.load_issue * c.commands + copy_cycles(c, cores, target) for c in body.loads)
+    mte3 = sum(
+        m.store_issue * c.commands + copy_cycles(c, cores, target, store=True) for c in body.stores
     )
-    store_rate = min(m.store_core_rate, _share(m.write_gbs, cores, target))
-    mte3 = sum(m.store_issue * c.commands + _moved(c, store_rate, target) for c in body.stores)
     vector = _vector(body.calls, target) + body.cycles
     scalar = m.loop + m.scalar_read * body.scalar_reads
     latency = m.load_latency if body.loads else 0.0
@@ -304,6 +309,35 @@ def _busy(body: Body, cores: int, target: TargetSpec) -> _Busy:
         waits = [alone]
     period = max(mte2, vector, mte3, scalar, max(waits) / body.buffers)
     return _Busy(mte2, vector, mte3, scalar, period, max(alone, scalar), latency)
+
+
+def copy_cycles(copy: Copy, cores: float, target: TargetSpec, *, store: bool = False) -> float:
+    """Cycles that the bytes and rows of a Load or Store take on its pipe, without the issue of its commands.
+
+    Args:
+        copy: what is copied.
+        cores: cores that share GM.
+        target: the chip.
+        store: to GM; else from it.
+    """
+    m = target.model
+    stored = min(m.store_core_rate, _share(m.write_gbs, cores, target))
+    return _moved(copy, stored if store else _rate(copy, cores, target), target)
+
+
+def call_cycles(call: Call, target: TargetSpec) -> tuple[float, float]:
+    """Cycles of the head of a vector call, and of its elements; nothing for calls that issue no instruction."""
+    row = target.vector[call.kind]
+    if call.count <= 0 or not row.rate32:
+        return 0.0, 0.0
+    m = target.model
+    factor = {
+        Conflict.NONE: 1.0,
+        Conflict.SOURCES: m.conflict_sources,
+        Conflict.RESULT: m.conflict_result,
+    }[call.conflict]
+    elements = (row.cycles(call.count, call.bits) - row.head) * factor
+    return row.head, elements / m.vector_issue
 
 
 def _moved(copy: Copy, rate: float, target: TargetSpec) -> float:
@@ -318,7 +352,7 @@ def _moved(copy: Copy, rate: float, target: TargetSpec) -> float:
     return m.row * max(copy.rows - copy.commands, 0) + copy.rows * row / rate
 
 
-def _rate(copy: Copy, cores: int, target: TargetSpec) -> float:
+def _rate(copy: Copy, cores: float, target: TargetSpec) -> float:
     """Bytes per cycle that one of ``cores`` cores loads at."""
     m = target.model
     if copy.reach is Reach.L2:
@@ -331,26 +365,20 @@ def _rate(copy: Copy, cores: int, target: TargetSpec) -> float:
     return min(m.load_core_rate, _share(whole, cores, target))
 
 
-def _share(gbs: float, cores: int, target: TargetSpec) -> float:
+def _share(gbs: float, cores: float, target: TargetSpec) -> float:
     """Bytes per cycle of one of ``cores`` cores, of a bandwidth in 1e9 B/s."""
-    return gbs * 1e3 / (target.clock_mhz * max(cores, 1))
+    return gbs * 1e3 / (target.clock_mhz * max(cores, 1.0))
 
 
 def _vector(calls: Iterable[Call], target: TargetSpec) -> float:
     """Cycles of the vector unit for the calls of one iteration, each of which needs the one before."""
     m = target.model
-    factors = {
-        Conflict.NONE: 1.0,
-        Conflict.SOURCES: m.conflict_sources,
-        Conflict.RESULT: m.conflict_result,
-    }
-    heads = elements = 0.0
-    longest = 0.0
+    heads = elements = longest = 0.0
     for call in calls:
-        row = target.vector[call.kind]
-        if call.count <= 0 or not row.rate32:
+        head, work = call_cycles(call, target)
+        if not work:
             continue
-        heads += row.head + m.vector_gap
-        longest = max(longest, row.head + m.vector_gap)
-        elements += (row.cycles(call.count, call.bits) - row.head) * factors[call.conflict]
-    return (longest if m.vector_fused else heads) + elements / m.vector_issue
+        heads += head + m.vector_gap
+        longest = max(longest, head + m.vector_gap)
+        elements += work
+    return (longest if m.vector_fused else heads) + elements

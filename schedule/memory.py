@@ -9,6 +9,10 @@ it where the call allows that.
 Where UB is tight, loads and results share as well: the buffer of a load that is dead when a result of the same loop is
 made becomes that of the result, and holds other tensors in between.  Its queue is a TQueBind that goes from the load to
 the vector calls, and from these to the store.
+
+Where it can choose, the plan puts the two operands of a call into buffers of different halves of the banks
+(``autofuse.schedule.banks``); where it cannot, it tries other choices.  Addresses follow from lengths and order, since
+a TPipe hands them out one after another.
 """
 
 from __future__ import annotations
@@ -30,7 +34,9 @@ from autofuse.implgraph.graph import (
 )
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.banks import Halves, halves_of, in_halves
 from autofuse.schedule.layout import BLOCK
+from autofuse.schedule.picking import table_bytes
 from autofuse.schedule.placement import Placed
 from autofuse.schedule.reduce_steps import reduce_tmp
 from autofuse.schedule.rejection import TemplateRejectedError
@@ -39,6 +45,9 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["MemoryPlan", "buffer_title", "plan_memory"]
 
+#: Ways to choose among buffers, tried where the first one leaves a bank conflict; those from 8 on take a further buffer
+#: where none suits, if UB grows by no more than this part of it.
+_ORDERS, _SPARE = 16, 6
 #: Value of every symbol when the sizes of two buffers are compared.
 _SAMPLE = 1000
 
@@ -63,15 +72,23 @@ class _Slot:
     free_at: int = -1
     tensors: list[str] = field(default_factory=list)
     group: int = 0
+    #: The tensor that decides in which half of the banks it is.
+    leader: str = ""
 
     def hold(self, name: str, nbytes: Expr, until: int) -> None:
         self.tensors.append(name)
+        self.leader = self.leader or name
         self.nbytes = _larger(self.nbytes, nbytes)
         self.free_at = until
 
 
 def plan_memory(
-    placed: Placed, target: TargetSpec, buf_num: int, *, share: bool = False
+    placed: Placed,
+    target: TargetSpec,
+    buf_num: int,
+    *,
+    share: bool = False,
+    banks: bool = True,
 ) -> MemoryPlan:
     """Give every UB tensor of a template its memory.
 
@@ -80,18 +97,49 @@ def plan_memory(
         target: queue and buffer limits.
         buf_num: buffers per queue, 2 or 1.
         share: results take over the buffers of loads.
+        banks: buffers start and end where the operands of calls do not collide, which takes some bytes; nothing is
+            done about it for a chip whose operands collide wherever they are.
 
     Raises:
         TemplateRejectedError: the chip's limits on queue buffers or on buffers in all are exceeded.
     """
-    return _Planner(placed, target, buf_num, share=share).run()
+    banks = banks and target.bank_halves
+    planner = _Planner(placed, target, buf_num, share=share, banks=banks)
+    best = planner.run()
+    missed, most = planner.missed, _weight(best.ub)
+    if len(placed.layout.split.vector) == 1:
+        most += most // _SPARE  # tiles that have nothing inside can be a little shorter
+    for order in range(1, _ORDERS):
+        if not missed:
+            break
+        other = _Planner(placed, target, buf_num, share=share, banks=banks, order=order)
+        plan = other.run()
+        if other.missed < missed and _weight(plan.ub) <= most:
+            best, missed = plan, other.missed
+    return best
 
 
 class _Planner:
-    def __init__(self, placed: Placed, target: TargetSpec, buf_num: int, *, share: bool) -> None:
+    def __init__(
+        self,
+        placed: Placed,
+        target: TargetSpec,
+        buf_num: int,
+        *,
+        share: bool,
+        banks: bool,
+        order: int = 0,
+    ) -> None:
         self.placed = placed
         self.target = target
         self.buf_num = buf_num
+        self.banks = banks
+        #: Which of several buffers that are as good as each other is taken.
+        self.from_last, self.last_operand, self.dead_first, self.spare = (
+            bool(order & bit) for bit in (1, 2, 4, 8)
+        )
+        #: Tensors in the wrong half of the banks.
+        self.missed = 0
         self.layout = placed.layout
         self.looped = _copy_for_store(placed.looped, frozenset({"Load"}))
         self._index()
@@ -104,6 +152,8 @@ class _Planner:
         if buf_num == 1:
             self._relieve_queues()
         self.granule = self._granule_tensors()
+        # Calls in loops come first, for not all of them may find a place.
+        self.halves = halves_of([*self.looped, *self.placed.hoisted]) if banks else Halves()
         #: Load -> the result that takes over its buffer.
         self.heirs = self._heirs() if share else {}
         self.over = {r.name: load for load, r in self.heirs.items()}
@@ -177,16 +227,26 @@ class _Planner:
         self.looped = out
         self._index()
 
+    # banks ------------------------------------------------------------------------------------
+    def _suits(self, slot: _Slot, name: str) -> bool:
+        """Whether a tensor may be in the half of the banks that the buffer is in."""
+        return not slot.leader or self.halves.may_share(slot.leader, name)
+
     # sharing ----------------------------------------------------------------------------------
     def _heirs(self) -> dict[str, Node]:
         """Loads that are dead when a result that is stored is made, in the same loop and of the same size and type."""
         found: dict[str, Node] = {}
         loads = [n for n in self._loads() if n.name not in self.stored]
         for r in (n for n in self.looped if n.name in self.stored and n.op != "Load"):
-            for load in loads:
-                if load.name not in found and self._is_like(load, r) and self._ends_at(load, r):
-                    found[load.name] = r
-                    break
+            fit = [
+                load
+                for load in loads
+                if load.name not in found and self._is_like(load, r) and self._ends_at(load, r)
+            ]
+            suits = [load for load in fit if self.halves.may_share(load.name, r.name)]
+            for load in (suits or fit)[:1]:
+                found[load.name] = r
+                self.halves.put(load.name, r.name, apart=False)
         return found
 
     def _is_like(self, n: Node, other: Node) -> bool:
@@ -207,14 +267,17 @@ class _Planner:
 
     def _guest(self, n: Node, now: int) -> str | None:
         """The Load whose buffer ``n`` may have until its heir is made."""
+        found: str | None = None
         for load, heir in self.heirs.items():
             holder = self.holder.get(load)
             if holder is None or self.position[heir.name] < now:
                 continue
             fits = self._is_like(n, heir) and self._ends_at(n, heir)
             if fits and self._ends_at(holder, n):
-                return load
-        return None
+                if self.halves.may_share(load, n.name):
+                    return load
+                found = found or load
+        return found
 
     # sizes ------------------------------------------------------------------------------------
     def _granule_tensors(self) -> frozenset[str]:
@@ -228,7 +291,8 @@ class _Planner:
         return frozenset(out)
 
     def _nbytes(self, n: Node) -> Expr:
-        return self.placed.nbytes(n, n.name in self.granule)
+        table = table_bytes(n)
+        return self.placed.nbytes(n, n.name in self.granule) if table is None else table
 
     def _tmp_bytes(self, n: Node) -> Expr | None:
         elements = self.layout.elements(n.y)
@@ -266,44 +330,44 @@ class _Planner:
             self._assign_tmp(n, i, bufs)
             if n.op == "Store":
                 continue
-            name, nbytes, until = n.name, self._nbytes(n), self.last[n.name]
+            name, nbytes = n.name, self._nbytes(n)
             hoisted = number < len(self.placed.hoisted)
             if hoisted:
                 position = Position.VECIN if n.op == "Load" else Position.VECCALC
                 slot = _Slot(len(bufs), nbytes, group=1 if n.op == "Load" else 0)
                 bufs.append(slot)
-                slot.hold(name, nbytes, until)
+                self._hold(slot, n)
                 self._keep(n, slot, position, None)
             elif name in self.heirs:
                 slot = _Slot(len(shared), nbytes, (n.loop_axis, n.loop_pass))
                 shared.append(slot)
-                slot.hold(name, nbytes, until)
+                self._hold(slot, n)
                 self._keep(n, slot, Position.VECOUT, 3)
                 self.holder[name] = n
             elif name in self.over:
                 self._inherit(n, shared)
             elif n in self.straight:
                 slot = self._queue_slot(copies, self.copy_slots, nbytes, n, "stored loads")
-                slot.hold(name, nbytes, until)
+                self._hold(slot, n)
                 self._keep(n, slot, Position.VECOUT, 2)
             elif n.op == "Load":
                 slot = self._queue_slot(vecin, self.room, nbytes, n, "loads")
-                slot.hold(name, nbytes, until)
+                self._hold(slot, n)
                 self._keep(n, slot, Position.VECIN, 0)
             elif name in self.stored:
                 slot = self._queue_slot(vecout, self.room, nbytes, n, "results to be stored")
-                slot.hold(name, nbytes, until)
+                self._hold(slot, n)
                 self._keep(n, slot, Position.VECOUT, 1)
             elif n.attrs.get("joins"):
                 slot = next(s for s in bufs if s.id == self.mem[str(n.attrs["joins"])][2])
-                slot.hold(name, nbytes, until)
+                self._hold(slot, n)
                 self._keep(n, slot, Position.VECCALC, None)
             elif not self._takeover(n, i, nbytes, bufs) and self._guest(n, i):
                 self.over[name] = str(self._guest(n, i))
                 self._inherit(n, shared)
             else:
-                slot = self._takeover(n, i, nbytes, bufs) or _free_slot(bufs, nbytes, i)
-                slot.hold(name, nbytes, until)
+                slot = self._slot(n, i, nbytes, bufs)
+                self._hold(slot, n)
                 self._keep(n, slot, Position.VECCALC, None)
         return self._finish(vecin, vecout, copies, shared, bufs)
 
@@ -311,9 +375,13 @@ class _Planner:
         """The buffer of the Load that is over becomes that of ``n``."""
         load = self.over[n.name]
         slot = next(s for s in shared if load in s.tensors)
-        slot.hold(n.name, self._nbytes(n), self.last[n.name])
+        self._hold(slot, n)
         self._keep(n, slot, Position.VECOUT, 3)
         self.holder[load] = n
+
+    def _hold(self, slot: _Slot, n: Node) -> None:
+        slot.hold(n.name, self._nbytes(n), self.last[n.name])
+        self.missed += not self.halves.put(slot.leader, n.name, apart=False)
 
     def _keep(self, n: Node, slot: _Slot, position: Position, queue: int | None) -> None:
         if queue is None:
@@ -328,8 +396,9 @@ class _Planner:
         """A queue of its own while there is room, or that of another loop; then the free one that fits best."""
         now, loop = self.position[n.name], (n.loop_axis, n.loop_pass)
         free = [s for s in slots if s.free_at < now]
-        other = next((s for s in free if s.loop != loop and s.nbytes == nbytes), None)
-        if other is not None:
+        others = [s for s in free if s.loop != loop and s.nbytes == nbytes]
+        if others:
+            other = next((s for s in others if self._suits(s, n.name)), others[0])
             other.loop = loop
             return other
         if len(slots) < room:
@@ -344,15 +413,40 @@ class _Planner:
             )
         return min(
             free,
-            key=lambda s: (s.nbytes != nbytes, abs(_weight(s.nbytes) - _weight(nbytes)), s.free_at),
+            key=lambda s: (
+                s.nbytes != nbytes,
+                abs(_weight(s.nbytes) - _weight(nbytes)),
+                not self._suits(s, n.name),
+                s.free_at,
+            ),
         )
+
+    def _slot(self, n: Node, now: int, nbytes: Expr, bufs: list[_Slot]) -> _Slot:
+        """The buffer of an operand that dies, in the right half of the banks if one like it is; else a dead one."""
+        taken = self._takeover(n, now, nbytes, bufs)
+        if taken is None:
+            return self._free_slot(bufs, nbytes, now, n.name)
+        if self._suits(taken, n.name) and not self.dead_first:
+            return taken
+        dead = (s for s in self._dead(bufs, now) if s.nbytes == nbytes)
+        found = next((s for s in dead if self._suits(s, n.name)), taken)
+        if self.spare and not self._suits(found, n.name):
+            bufs.append(_Slot(len(bufs), nbytes))
+            return bufs[-1]
+        return found
+
+    def _dead(self, bufs: list[_Slot], now: int) -> list[_Slot]:
+        """The buffers that hold nothing any more."""
+        dead = [s for s in bufs if s.free_at < now and s.group != 1]
+        return dead[::-1] if self.from_last else dead
 
     def _takeover(self, n: Node, now: int, nbytes: Expr, bufs: list[_Slot]) -> _Slot | None:
         call = lookup(n.op).calls.get(self.target.arch)
         if call is None or not call.inplace:
             return None
         by_name = {m.name: m for m in self.nodes}
-        for x in n.inputs:
+        fit: list[_Slot] = []
+        for x in reversed(n.inputs) if self.last_operand else n.inputs:
             if x not in self.mem or self.mem[x][2] is None or self.last[x] != now:
                 continue
             same = (
@@ -360,13 +454,31 @@ class _Planner:
                 and self._nbytes(by_name[x]) == nbytes
             )
             if same and by_name[x].y.dtype.bits == n.y.dtype.bits:
-                return next(s for s in bufs if s.id == self.mem[x][2])
-        return None
+                fit.append(next(s for s in bufs if s.id == self.mem[x][2]))
+        return next((s for s in fit if self._suits(s, n.name)), fit[0] if fit else None)
+
+    def _free_slot(self, bufs: list[_Slot], nbytes: Expr, now: int, name: str = "") -> _Slot:
+        """A dead buffer of the same size, else one that is large enough, else a new one; ``name``: for which tensor."""
+        free = self._dead(bufs, now)
+        free.sort(key=lambda s: bool(name) and not self._suits(s, name))
+        if self.spare and name:
+            free = [s for s in free if self._suits(s, name)]
+        same = [s for s in free if s.nbytes == nbytes]
+        if same:
+            return same[0]
+        large = [s for s in free if _weight(s.nbytes) >= _weight(nbytes)]
+        if large:
+            return min(large, key=lambda s: _weight(s.nbytes))
+        if free:
+            # A buffer that is too small grows: cheaper than a new one beside it.
+            return max(free, key=lambda s: _weight(s.nbytes))
+        bufs.append(_Slot(len(bufs), nbytes))
+        return bufs[-1]
 
     def _assign_tmp(self, n: Node, now: int, bufs: list[_Slot]) -> None:
         nbytes = self._tmp_bytes(n)
         if nbytes is not None:
-            slot = _free_slot(bufs, nbytes, now)
+            slot = self._free_slot(bufs, nbytes, now)
             slot.hold("", nbytes, now)
             self.tmp[n.name] = (TmpBuffer(slot.id, nbytes),)
 
@@ -380,6 +492,7 @@ class _Planner:
     ) -> MemoryPlan:
         """Number the queues through, check the limits, build the graph's nodes."""
         plans: list[BufferPlan] = []
+        leaders: list[str] = []
         queue_id: dict[tuple[int, int], int] = {}
         for kind, slots, position in (
             (0, vecin, Position.VECIN),
@@ -389,6 +502,7 @@ class _Planner:
         ):
             for s in slots:
                 queue_id[kind, s.id] = len(plans)
+                leaders.append(s.leader)
                 names = tuple(s.tensors)
                 plans.append(
                     BufferPlan(
@@ -404,8 +518,12 @@ class _Planner:
                 )
         for s in bufs:
             position = Position.VECIN if s.group == 1 else Position.VECCALC
+            leaders.append(s.leader)
             names = tuple(t for t in s.tensors if t)
             plans.append(BufferPlan("buf", s.id, position, 1, 1, s.nbytes, names))
+        if self.banks:
+            wide = [n.name for n in self.nodes if n.y.vectorized_axis and n.y.dtype.kind != "m"]
+            plans = in_halves(plans, leaders, self.halves, frozenset(wide))
         total = sum(p.buf_num for p in plans)
         if total > self.target.buffers_total:
             raise TemplateRejectedError(
@@ -436,7 +554,8 @@ class _Planner:
 def buffer_title(b: BufferPlan) -> str:
     """What a buffer is and which tensors it holds, for messages."""
     names = ", ".join(b.tensors[:4]) + (", ..." if len(b.tensors) > 4 else "")
-    return f"{'TBuf' if b.kind == 'buf' else 'queue'} {b.id} ({names or 'scratch'})"
+    other = "pad" if b.pad else "scratch"
+    return f"{'TBuf' if b.kind == 'buf' else 'queue'} {b.id} ({names or other})"
 
 
 _VECTOR = Api("Compute", "elewise", "Vector")
@@ -461,22 +580,6 @@ def _copy_for_store(looped: Sequence[Node], ops: frozenset[str]) -> list[Node]:
             n = replace(n, inputs=(name,))
         out.append(n)
     return out
-
-
-def _free_slot(bufs: list[_Slot], nbytes: Expr, now: int) -> _Slot:
-    """A dead buffer of the same size, else one that is large enough, else a new one."""
-    free = [s for s in bufs if s.free_at < now and s.group != 1]
-    same = [s for s in free if s.nbytes == nbytes]
-    if same:
-        return same[0]
-    large = [s for s in free if _weight(s.nbytes) >= _weight(nbytes)]
-    if large:
-        return min(large, key=lambda s: _weight(s.nbytes))
-    if free:
-        # A buffer that is too small grows: cheaper than a new one beside it.
-        return max(free, key=lambda s: _weight(s.nbytes))
-    bufs.append(_Slot(len(bufs), nbytes))
-    return bufs[-1]
 
 
 def _weight(nbytes: Expr) -> int:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import Expr, align_up, product
 from autofuse.implgraph.graph import Api, Attr, AxisType, Node, TensorView
-from autofuse.implgraph.online import Centre, Online, online_reductions
+from autofuse.implgraph.online import LOWEST, Centre, Online, online_reductions
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import JOIN, REDUCES, neutral
 from autofuse.schedule.broadcast import broadcast_runs, broadcast_steps
@@ -42,8 +42,6 @@ __all__ = ["place_reduction"]
 
 #: Levels: before the loops, in the loop over tiles, in a reduce loop.
 ONCE, TILE, LOOP = range(3)
-#: The number below all others: a centre before the first element, and where there are none but -inf.
-LOWEST = {"float32": -float.fromhex("0x1.fffffep127"), "float16": -65504.0}
 _VECTOR = Api("Compute", "elewise", "Vector")
 
 
@@ -485,10 +483,11 @@ class _Placer:
                 starts.append(self._start(value, "lost", 0.0))
                 lost = self._step(value, f"{stem}_nan", "Sub", (now, now), number, starts[-1])
                 steps.append(lost)
-            low = self._scalar(self._new(f"{stem}_lowest"), y, LOWEST[y.dtype.name])
-            steps.append(self._step(value, f"{stem}_centre", "Maxs", (now, low), number))
-            now = steps[-1]
-            self.made[centre.value] = now
+            if not centre.is_number:
+                low = self._scalar(self._new(f"{stem}_lowest"), y, LOWEST[y.dtype.name])
+                steps.append(self._step(value, f"{stem}_centre", "Maxs", (now, low), number))
+                now = steps[-1]
+                self.made[centre.value] = now
         before = self._start(value, "before", start)
         starts.append(before)
         steps.append(self._step(value, f"{stem}_move", "Sub", (before, now), number))

@@ -30,18 +30,20 @@ from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.legalize import legalize
 from autofuse.schedule.memory import MemoryPlan, buffer_title, plan_memory
+from autofuse.schedule.picking import tables
 from autofuse.schedule.placement import Placed, alignment, place
-from autofuse.schedule.rank import modelled_cycles, smallest_tile
+from autofuse.schedule.rank import modelled_cycles
 from autofuse.schedule.reduction import place_reduction
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.result import Group, Rejected, ScheduleResult
 from autofuse.schedule.scan import SCAN, place_scan, scanned_axes
+from autofuse.schedule.solver import comparable
 from autofuse.schedule.templates import general, reduce, row, scan, transpose
+from autofuse.schedule.tile_limits import smallest_tile
 from autofuse.schedule.tiling_axes import Choice, GroupInput
 from autofuse.schedule.transposition import (
     copy_limits,
     is_relaid,
-    moves_rows,
     rows_within,
     smaller,
 )
@@ -101,7 +103,7 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
     """
     parts = groups(hint)
     keep = _templates_per_group(hint, len(parts))
-    late = {b for _, b in group_order_hazards(hint)}
+    late = _barriers(group_order_hazards(hint))
     rejected: list[Rejected] = []
     out: list[Group] = []
     inputs = sum(1 for _ in hint.ops("Data"))
@@ -128,6 +130,17 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
         rejected += dropped
         out.append(Group(index, impls, sync_before=index in late))
     return (ScheduleResult(result, hint, _side_by_side(out), tuple(rejected)),)
+
+
+def _barriers(hazards: Sequence[tuple[int, int]]) -> set[int]:
+    """The groups before which all cores meet: one barrier keeps all groups before it apart from all behind it."""
+    found: set[int] = set()
+    last = 0
+    for later in sorted({b for _, b in hazards}):
+        if any(a >= last for a, b in hazards if b == later):
+            found.add(later)
+            last = later
+    return found
 
 
 def _side_by_side(parts: Sequence[Group]) -> tuple[Group, ...]:
@@ -210,9 +223,9 @@ def _schedule_group(
         made.append((number, impl))
     if not made:
         raise _nothing_fits(g, rejected)
-    by_rows = any(moves_rows(impl) for _, impl in made)
-    built = [(modelled_cycles(i, g.target, by_rows=by_rows), number, i) for number, i in made]
-    built.sort(key=lambda b: b[:2])
+    alone = len(made) == 1  # compared with nothing
+    built = [(0.0 if alone else modelled_cycles(i, g.target), n, i) for n, i in made]
+    built.sort(key=lambda b: (comparable(b[0], b[2], g.target) if b[0] else 0.0, b[1]))
     chosen = _select(built, keep, bool(g.symbols))
     best = built[0][0]
     for cycles, _, impl in built:
@@ -288,13 +301,16 @@ _BUFFERING_OF_ROWS = ((2, False), (2, True), (1, False), (1, True))
 def _realise(g: GroupInput, choice: Choice, next_tensor: int) -> ImplGraph:
     """One template with its memory plan: where two buffers of each queue do not fit, fewer.
 
-    In a tile that holds whole rows, results take over the buffers of loads before single buffers are tried.
+    In a tile that holds whole rows, results take over the buffers of loads before single buffers are tried.  What
+    the banks of UB ask for is given up before any of that.
 
     Raises:
         TemplateRejectedError: with the reason.
     """
     placing = place_scan if g.scans else place_reduction if g.reduced else place
     placed = placing(g, choice)
+    hoisted, looped = tables(placed.hoisted, placed.looped)
+    placed = replace(placed, hoisted=tuple(hoisted), looped=tuple(looped))
     if not g.target.has_datacopypad:
         _check_block_copies(g, placed)
     last = TemplateRejectedError("nothing was tried")
@@ -335,9 +351,14 @@ def _planned(
     *,
     share: bool,
 ) -> ImplGraph:
-    plan = plan_memory(placed, g.target, buf_num, share=share)
-    impl = _assemble(g, choice, placed, plan, next_tensor)
-    _check_budget(impl)
+    try:
+        plan = plan_memory(placed, g.target, buf_num, share=share)
+        impl = _assemble(g, choice, placed, plan, next_tensor)
+        _check_budget(impl)
+    except TemplateRejectedError:
+        plan = plan_memory(placed, g.target, buf_num, share=share, banks=False)
+        impl = _assemble(g, choice, placed, plan, next_tensor)
+        _check_budget(impl)
     return impl
 
 
@@ -352,7 +373,7 @@ def _check_block_copies(g: GroupInput, placed: Placed) -> None:
         axes = n.y.vectorized_axis
         if n.y.vectorized_strides[-1:] not in ((), (ONE,)):
             raise TemplateRejectedError(
-                f"{g.target.name} has no DataCopyPad: {n.name} would be moved element by element"
+                f"{g.target.name} has no DataCopyPad: {n.name} would not be moved in whole blocks"
             )
         row = g.size(g.order[-1]) if axes and axes[-1] == placed.split.vector[-1] else const(1)
         elements = row.as_int()

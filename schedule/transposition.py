@@ -1,15 +1,16 @@
 """Transpositions in UB: copies whose innermost axis in the tile is not the one whose elements are neighbours in GM.
 
 The tile of such a Load or Store has a layout of its own in UB.  If one of its axes is contiguous in GM, the DMA moves
-rows along that axis: ``[a, b, k]`` for a tile ``[a, k, b]``, rows at 32-byte addresses.  If none is, every element has
-32 bytes to itself: the same, with a ``k`` of one element.  An ``UbTranspose`` node turns the one into the other.
+rows along that axis: ``[a, b, k]`` for a tile ``[a, k, b]``, rows at 32-byte addresses.  If none is, a Load takes the
+run that holds the elements where they lie close together (``picking``); else every element has 32 bytes to itself: the
+same as rows, with a ``k`` of one element.  An ``UbTranspose`` node turns the one into the other.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import (
@@ -25,20 +26,21 @@ from autofuse.implgraph.expr import (
     const,
     product,
 )
-from autofuse.implgraph.graph import Api, Condition, ImplGraph, Node, TensorView
+from autofuse.implgraph.graph import Api, AxisType, Condition, ImplGraph, Node, TensorView
 from autofuse.schedule.layout import BLOCK, Layout
+from autofuse.schedule.picking import is_run, picked_load, run_step
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.tiling_axes import GroupInput, Split
 
 __all__ = [
-    "ROW_BYTES",
+    "UB_RATE",
+    "CopiedRows",
     "by_elements",
     "contiguous_axis",
     "copied_by_elements",
     "copy_limits",
     "copy_rows",
     "is_relaid",
-    "moves_rows",
     "rows_within",
     "smaller",
     "transpose_cycles",
@@ -46,10 +48,8 @@ __all__ = [
     "transposed_store",
 ]
 
-#: Assumed: every row of a strided copy costs as much as so many bytes beside its own.
-ROW_BYTES = 32
 #: Assumed: bytes that a transposition in UB takes in per cycle.
-_RATE = 32.0
+UB_RATE = 32.0
 
 _VECTOR = Api("Compute", "elewise", "Vector")
 _HALF, _INT32 = BY_NAME["float16"], BY_NAME["int32"]
@@ -70,7 +70,9 @@ def is_relaid(n: Node, vector: Sequence[int]) -> bool:
 
 def copied_by_elements(n: Node, users: Sequence[Node], layout: Layout) -> bool:
     """Whether a 64-bit tensor, which no call transposes, is moved element by element from a Load to its Stores."""
-    views = [m.y for m in (n, *users)]
+    placed = replace(n, y=layout.vectorize(layout.split.view(n.y)))
+    picked = run_step(placed, layout) is not None
+    views = [m.y for m in (*([] if picked else [n]), *users)]
     if n.op != "Load" or n.y.dtype.bits != 64 or any(m.op != "Store" for m in users):
         return False
     present = layout.present(layout.split.view(n.y))
@@ -99,6 +101,9 @@ def transposed_load(n: Node, layout: Layout) -> list[Node]:
     Raises:
         TemplateRejectedError: no call transposes the dtype, or rows would not start at 32-byte addresses.
     """
+    step = run_step(n, layout)
+    if step is not None:
+        return picked_load(n, step)
     raw = _raw_view(n, layout)
     if raw is None:
         return [n]
@@ -194,7 +199,7 @@ def copy_limits(
     conditions: list[Condition] = []
     longest: Expr | None = None
     for n in nodes:
-        if n.op not in ("Load", "Store") or not is_relaid(n, split.vector):
+        if n.op not in ("Load", "Store") or is_run(n) or not is_relaid(n, split.vector):
             continue
         y = n.y
         rows = y.vectorized_axis if y.vectorized_strides[-1] != 1 else y.vectorized_axis[:-1]
@@ -221,37 +226,58 @@ def smaller(a: Expr | None, b: Expr | None) -> Expr | None:
 
 
 # costs ----------------------------------------------------------------------------------------
-def moves_rows(impl: ImplGraph) -> bool:
-    """Whether a copy has a layout of its own: then the rows of all copies count."""
-    copies = [n for n in impl.nodes if n.op in ("Load", "Store")]
-    single = any(n.y.vectorized_strides[-1:] not in ((), (ONE,)) for n in copies)
-    indexed = any(len(n.inputs) > 1 for n in copies)
-    return single or indexed or any(n.op == "UbTranspose" for n in impl.nodes)
+@dataclass(frozen=True, slots=True)
+class CopiedRows:
+    """Rows of neighbours that a Load or Store moves in a whole tile.
 
-
-def copy_rows(n: Node, impl: ImplGraph, at: Mapping[str, int]) -> tuple[int, int]:
-    """Rows that a Load or Store moves in a whole tile, and the DMA commands that do so.
-
-    ``at``: values of all symbols.
+    Attributes:
+        rows: their number.
+        commands: DMA commands that move them.
+        elements: elements of all of them, with those between the elements of a run.
+        of_the_tile: the tile has more of them where it is longer; else they are longer.
     """
+
+    rows: int
+    commands: int
+    elements: int
+    of_the_tile: bool
+
+
+def copy_rows(n: Node, impl: ImplGraph, at: Mapping[str, int]) -> CopiedRows:
+    """How a Load or Store is moved in a whole tile; ``at``: values of all symbols."""
     y = n.y
     gm = dict(zip(y.axis, y.strides, strict=True))
-    dims: list[tuple[int, int, int]] = (
-        [] if y.vectorized_strides[-1:] in ((), (ONE,)) else [(1, 1, 1)]
-    )
-    commands = 1
+    tile_in = impl.tile(AxisType.TILE_IN).id
+    dims: list[tuple[int, int, int]] = []
+    whole = y.vectorized_strides[-1:] in ((), (ONE,)) or is_run(n)
+    if not whole:
+        dims = [(1, 1, 1)]
+    commands, in_row = 1, False
+    # Rows of a run that goes backwards are runs of their own.
+    alone = is_run(n) and gm[y.vectorized_axis[-1]].value < 0
     for a, s in reversed(list(zip(y.vectorized_axis, y.vectorized_strides, strict=True))):
         size, step, pitch = (e.evaluate(at) for e in (impl.axes[a].size, gm[a], s))
         if gm[a] == 0:  # a place of its own for every index
             commands *= size
             continue
-        if dims and (step, pitch) == (dims[0][1] * dims[0][0], dims[0][2] * dims[0][0]):
+        behind = bool(dims) and not (alone and len(dims) == 1)
+        if behind and (step, pitch) == (dims[0][1] * dims[0][0], dims[0][2] * dims[0][0]):
             dims[0] = (size * dims[0][0], *dims[0][1:])
+            in_row |= a == tile_in and len(dims) == 1
         else:
+            in_row |= a == tile_in and not dims
             dims.insert(0, (size, step, pitch))
+    if dims and is_run(n):
+        size, step, _ = dims[-1]
+        dims[-1] = (max(size - 1, 0) * abs(step) + 1, 1, 1)
     far = len(dims) > 1 and dims[-2][1] < dims[-1][0]  # backwards: every row is a command
     sizes = [d[0] for d in dims]
-    return commands * math.prod(sizes[:-1]), commands * math.prod(sizes[: -1 if far else -2])
+    return CopiedRows(
+        commands * math.prod(sizes[:-1]),
+        commands * math.prod(sizes[: -1 if far else -2]),
+        commands * math.prod(sizes),
+        tile_in in y.vectorized_axis and not in_row,
+    )
 
 
 def transpose_cycles(source: Node, impl: ImplGraph, at: Mapping[str, int]) -> float:
@@ -260,4 +286,4 @@ def transpose_cycles(source: Node, impl: ImplGraph, at: Mapping[str, int]) -> fl
     if not y.vectorized_axis:
         return 0.0
     elements = impl.axes[y.vectorized_axis[0]].size * y.vectorized_strides[0]
-    return elements.evaluate(at) * y.dtype.itemsize / _RATE
+    return elements.evaluate(at) * y.dtype.itemsize / UB_RATE

@@ -14,6 +14,7 @@ from autofuse.implgraph.expr import ONE, ZERO
 from autofuse.implgraph.graph import AxisType, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.banks import bank_conflict, data_operands
 from autofuse.schedule.cost import (
     Body,
     Call,
@@ -24,32 +25,25 @@ from autofuse.schedule.cost import (
     Reach,
     Traffic,
     Work,
-    evaluate,
 )
-from autofuse.schedule.layout import BLOCK
-from autofuse.schedule.rank import largest_tile, smallest_tile
+from autofuse.schedule.picking import OFFSETS, PICKS, is_run, pick_cycles
 from autofuse.schedule.scan import SCAN, scan_run
+from autofuse.schedule.tile_limits import largest_tile, smallest_tile
 from autofuse.schedule.transposition import copy_rows, transpose_cycles
 from autofuse.targets import TargetSpec
 
 __all__ = [
-    "SLACK",
     "Tiling",
     "UbBuffer",
     "bank_conflict",
-    "best_tiling",
     "conflicts",
     "tilings",
     "ub_map",
     "workload",
 ]
 
-#: UB of architecture 2201: 16 groups of banks, 32 bytes each; a bank has the rows of 64 KiB.  One instruction covers 8.
-GROUPS, HALF, BANK_BYTES = 16, 8, 1 << 16
 #: Tiles per core that are tried beside halves of the largest tile.
 SHARES = (1, 2, 3, 4, 5, 6, 8, 12, 16)
-#: Where GM is what limits, short tiles seem to cost nothing.  Long ones are taken as far as they cost nothing either.
-SLACK = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,24 +97,13 @@ def tilings(impl: ImplGraph, target: TargetSpec, sizes: Mapping[str, int]) -> tu
     return tuple(sorted(legal, reverse=True))
 
 
-def best_tiling(
-    impl: ImplGraph, target: TargetSpec, sizes: Mapping[str, int], *, barriers: int = 0
-) -> Tiling | None:
-    """The longest tile whose modelled time is at most :data:`SLACK` above the least; None where none is legal."""
-    found = []
-    for tile in tilings(impl, target, sizes):
-        work = workload(impl, target, sizes, tile, barriers=barriers)
-        found.append(Tiling(tile, work.rounds, work.cores, evaluate(work, target)))
-    least = min((t.cost.total for t in found), default=0.0)
-    return next((t for t in found if t.cost.total <= least * (1 + SLACK)), None)
-
-
 def workload(
     impl: ImplGraph,
     target: TargetSpec,
     sizes: Mapping[str, int],
     tile: int,
     *,
+    per_core: int | None = None,
     barriers: int = 0,
     tiling_in_gm: bool = False,
 ) -> Work:
@@ -131,10 +114,11 @@ def workload(
         target: the chip.
         sizes: values of all symbols of the graph.
         tile: length of a tile along the tiled axis.
+        per_core: tiles of one core; None: as few as all cores leave for each.
         barriers: times that all cores meet before it.
         tiling_in_gm: the kernel reads its tiling data from GM.
     """
-    return _Reader(impl, target, sizes, tile).work(barriers, tiling_in_gm)
+    return _Reader(impl, target, sizes, tile, per_core).work(barriers, tiling_in_gm)
 
 
 def ub_map(impl: ImplGraph, sizes: Mapping[str, int], tile: int) -> tuple[UbBuffer, ...]:
@@ -151,82 +135,67 @@ def ub_map(impl: ImplGraph, sizes: Mapping[str, int], tile: int) -> tuple[UbBuff
 
 def conflicts(
     impl: ImplGraph, sizes: Mapping[str, int], tile: int
-) -> tuple[tuple[Node, Conflict], ...]:
-    """The vector calls with two tensors as operands, each with how these and the result lie in the banks."""
-    starts = _addresses(impl, ub_map(impl, sizes, tile))
+) -> tuple[tuple[Node, int, Conflict], ...]:
+    """The element-wise vector calls: how many tensors they read, and how these and the result lie in the banks."""
+    places = _places(impl, ub_map(impl, sizes, tile))
     named = impl.by_name()
     return tuple(
-        (n, _conflict(n, operands, starts))
+        (n, len(read), _conflict(n, read, places))
         for n in impl.nodes
-        if len(operands := _tensors(n, named)) > 1
+        if (read := data_operands(n, named))
     )
 
 
-def bank_conflict(operands: Sequence[int], result: int | None) -> Conflict:
-    """The worst collision of a vector call, for the first of its instructions; those that follow move alike.
-
-    An instruction covers eight of the sixteen groups of banks.  Two operands collide in any group that both are in; a
-    result collides with an operand in the same bank, unless the two start in the same one, where the write comes one
-    instruction later.
-
-    Args:
-        operands: UB addresses of the operands.
-        result: UB address of the result, or None where it is no tensor.
-    """
-    groups = [p // BLOCK % GROUPS for p in operands]
-    if any((a - b) % GROUPS != HALF for i, a in enumerate(groups) for b in groups[:i]):
-        return Conflict.SOURCES
-    if result is not None:
-        for place, group in zip(operands, groups, strict=True):
-            apart = (result // BLOCK - group) % GROUPS
-            if place // BANK_BYTES == result // BANK_BYTES and apart not in (0, HALF):
-                return Conflict.RESULT
-    return Conflict.NONE
-
-
-def _addresses(impl: ImplGraph, buffers: Iterable[UbBuffer]) -> dict[str, int]:
-    """Node -> where its result lies in UB, in the first buffer of its queue."""
-    at = {(b.plan.kind, b.plan.id): b.offset for b in buffers}
-    out: dict[str, int] = {}
+def _places(impl: ImplGraph, buffers: Iterable[UbBuffer]) -> dict[str, tuple[int, ...]]:
+    """Node -> where its result lies in UB, in each of the buffers of its queue."""
+    at = {(b.plan.kind, b.plan.id): b for b in buffers}
+    out: dict[str, tuple[int, ...]] = {}
     for n in impl.nodes:
-        key = ("queue", n.y.que.id) if n.y.que is not None else ("buf", n.y.buf)
-        if key in at:
-            out[n.name] = at[key[0], int(key[1] or 0)]
+        found = at.get(("queue", n.y.que.id) if n.y.que is not None else ("buf", n.y.buf or 0))
+        if found is not None and (n.y.que is not None or n.y.buf is not None):
+            out[n.name] = tuple(found.offset + k * found.nbytes for k in range(found.count))
     return out
 
 
-def _tensors(n: Node, named: Mapping[str, Node]) -> list[Node]:
-    """Operands of a vector call that are read from UB as tensors."""
-    if n.api is None or n.api.unit != "Vector":
-        return []
-    return [named[i] for i in n.inputs if i in named and named[i].y.vectorized_axis]
-
-
-def _conflict(n: Node, operands: Sequence[Node], starts: Mapping[str, int]) -> Conflict:
-    """How a call's tensors collide, in the first buffers of their queues."""
-    places = [starts[x.name] for x in operands if x.name in starts]
-    return bank_conflict(places, starts.get(n.name))
+def _conflict(n: Node, read: Sequence[Node], places: Mapping[str, tuple[int, ...]]) -> Conflict:
+    """The worst that a call's tensors do to each other; queues go through their buffers in step."""
+    found = Conflict.NONE
+    # A result of another width falls behind the operands, or ahead of them.
+    alike = n.name in places and all(x.y.dtype.bits == n.y.dtype.bits for x in read)
+    turns = [places[x.name] for x in read] + ([places[n.name]] if alike else [])
+    for turn in range(max((len(t) for t in turns), default=0)):
+        at = [t[turn % len(t)] for t in turns]
+        now = bank_conflict(at[: len(read)], at[-1] if alike else None)
+        if now is Conflict.SOURCES:
+            return now
+        found = now if found is Conflict.NONE else found
+    return found
 
 
 class _Reader:
     """Reads the work of one template at one tiling."""
 
     def __init__(
-        self, impl: ImplGraph, target: TargetSpec, sizes: Mapping[str, int], tile: int
+        self,
+        impl: ImplGraph,
+        target: TargetSpec,
+        sizes: Mapping[str, int],
+        tile: int,
+        per_core: int | None,
     ) -> None:
         spec = impl.tiling
         self.impl, self.target, self.sizes, self.tile = impl, target, sizes, tile
         self.named = impl.by_name()
         env = {**sizes, spec.tile_size: tile}
         self.tiles = spec.tiles.evaluate(env)
-        self.per_core = max(-(-self.tiles // target.aiv_cores), 1)
+        self.per_core = per_core or max(-(-self.tiles // target.aiv_cores), 1)
         self.cores = max(-(-self.tiles // self.per_core), 1)
         self.env = {**env, spec.block_size: self.per_core}
         self.steps = spec.reduce_steps.evaluate(env)
         self.extent = spec.extent.evaluate(sizes)
         self.size = {a.id: a.size for a in impl.axes}
         self.tile_in = impl.tile(AxisType.TILE_IN).id
-        self.starts = _addresses(impl, ub_map(impl, sizes, tile))
+        self.places = _places(impl, ub_map(impl, sizes, tile))
         self.buffers = min((b.buf_num for b in impl.buffers if b.kind == "queue"), default=2)
         self.carried = {t for b in impl.buffers if b.copy for t in b.tensors}
         self.seen: set[tuple[object, ...]] = set()
@@ -266,9 +235,11 @@ class _Reader:
         calls: list[Call] = []
         cycles = 0.0
         for n in nodes:
-            if n.op == "UbTranspose":
+            if n.op in PICKS:
+                cycles += pick_cycles(n, self._elements(n))
+            elif n.op == "UbTranspose":
                 cycles += transpose_cycles(self.named[n.inputs[0]], self.impl, self.env)
-            elif n.api is not None and n.api.unit == "Vector":
+            elif n.api is not None and n.api.unit == "Vector" and n.op not in OFFSETS:
                 calls.append(self._call(n))
         straight = [n for n in nodes if n.op == "Load" and n.name in self.carried]
         return Body(
@@ -282,8 +253,8 @@ class _Reader:
         )
 
     def _call(self, n: Node) -> Call:
-        operands = _tensors(n, self.named)
-        views = [n.y, *(x.y for x in operands)]
+        operands = [self.named[i] for i in n.inputs if i in self.named]
+        views = [n.y, *(x.y for x in operands if x.y.vectorized_axis)]
         count = self._elements(n)
         if n.op == SCAN:
             # Steps of 1, 2, 4, ... elements go over all of them, and the last one adds what comes before.
@@ -292,9 +263,7 @@ class _Reader:
             count *= 1 + max(along - 1, 0).bit_length()
         if n.op in REDUCES:
             count = max((self._elements(x) for x in operands), default=count)
-        conflict = Conflict.NONE
-        if len(operands) > 1:
-            conflict = _conflict(n, operands, self.starts)
+        conflict = _conflict(n, data_operands(n, self.named), self.places)
         return Call(lookup(n.op).cost, count, max(y.dtype.bits for y in views), conflict)
 
     def _elements(self, n: Node) -> int:
@@ -307,17 +276,18 @@ class _Reader:
 
     # copies -----------------------------------------------------------------------------------
     def _copy(self, n: Node, reach: Reach) -> Copy:
-        rows, commands = copy_rows(n, self.impl, self.env)
-        rows = max(rows, 1)
-        nbytes = self._elements(n) * n.y.dtype.itemsize
-        return Copy(max(commands, 1), rows, -(-nbytes // rows), self._align(n), reach)
+        copied = copy_rows(n, self.impl, self.env)
+        rows = max(copied.rows, 1)
+        nbytes = (copied.elements if is_run(n) else self._elements(n)) * n.y.dtype.itemsize
+        return Copy(max(copied.commands, 1), rows, -(-nbytes // rows), self._align(n), reach)
 
     def _align(self, n: Node) -> int:
         """What divides the GM addresses of the rows of a copy, in bytes."""
         y, line = n.y, self.target.cache_line_bytes
         found = math.gcd(line, y.offset.evaluate(self.env) * y.dtype.itemsize)
+        inside = y.vectorized_axis[-1:] if is_run(n) else ()
         for axis, stride in zip(y.axis, y.strides, strict=True):
-            if stride in (ZERO, ONE) or self.size[axis].evaluate(self.env) <= 1:
+            if stride in (ZERO, ONE) or axis in inside or self.size[axis].evaluate(self.env) <= 1:
                 continue
             found = math.gcd(found, stride.evaluate(self.env) * y.dtype.itemsize)
         return found
@@ -335,6 +305,10 @@ class _Reader:
             nbytes = nbytes * self.extent // pieces
             distinct = distinct * self.extent // pieces
         distinct = min(distinct, nbytes)
+        if is_run(n) and nbytes > 0:
+            between = self._between(n, nbytes // item, times) * item
+            distinct += between * distinct // nbytes
+            nbytes += between
         if n.op == "Store":
             return _Moved(n.name, Reach.MEMORY, Traffic(written=nbytes, cached=distinct))
         if self._same_for_all(n):
@@ -350,6 +324,15 @@ class _Reader:
         hit = again * min(self.target.l2_bytes, footprint) // footprint if footprint else 0
         found = Traffic(read=nbytes - hit, reread=hit, cached=distinct)
         return _Moved(n.name, Reach.L2 if 2 * hit >= nbytes > 0 else Reach.MEMORY, found)
+
+    def _between(self, n: Node, elements: int, times: int) -> int:
+        """Elements that the runs of a Load have beside its own, in all tiles together."""
+        step = abs(dict(zip(n.y.axis, n.y.strides, strict=True))[n.y.vectorized_axis[-1]].value)
+        copied = copy_rows(n, self.impl, self.env)
+        rows = copied.rows * times
+        if copied.of_the_tile and self.extent > 0:
+            rows = rows * self.extent // (-(-self.extent // self.tile) * self.tile)
+        return (elements - rows) * (step - 1)
 
     def _same_for_all(self, n: Node) -> bool:
         """Whether all cores load the same data at the same time."""

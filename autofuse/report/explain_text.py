@@ -77,6 +77,12 @@ def _print_taken(screen: Console, t: Mapping[str, Any]) -> None:
         screen.print(
             f"{t['without_conflict']} of {t['two_operand_calls']} calls with two tensors are free of bank conflicts"
         )
+    for c in t["bank_conflicts"]:
+        what = "the operands" if c["between"] == "sources" else "an operand and the result"
+        screen.print(
+            printable(f"bank conflict: {c['node']} ({c['op']}), between {what}: {c['reason']}"),
+            style="dim",
+        )
     screen.print(f"UB: {bytes_text(t['ub_bytes'])} of {bytes_text(t['ub_limit'])}")
     out = table("from", "to", "buffer", "bytes", "tensors", right=("from", "to", "bytes"))
     for b in t["ub"]:
@@ -87,6 +93,6 @@ def _print_taken(screen: Console, t: Mapping[str, Any]) -> None:
             f"{b['offset'] + size:#07x}",
             f"{kind} {b['id']} {b['position']}",
             f"{b['count']} x {b['bytes']}",
-            printable(", ".join(b["tensors"]) or "scratch"),
+            printable(", ".join(b["tensors"]) or ("pad" if b["pad"] else "scratch")),
         )
     screen.print(out)

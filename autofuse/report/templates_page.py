@@ -34,6 +34,7 @@ from autofuse.targets import load_target
 __all__ = ["FAMILIES", "Family", "loops", "nodes_by_loop", "templates_page"]
 
 _TARGET = "ascend910b1"
+_SHAPE = (const(1000), const(99))
 
 _TEXT = """\
 # Templates
@@ -171,8 +172,10 @@ accumulator is corrected. There are two rules: a sum of exponentials below a max
 logarithm and log-sum-exp; a sum of products about means is added to, as in variances, covariances, and the norms. So
 these read their input twice, or once if nothing of its shape is stored. The maximum, or mean, has to be that of the
 same data, and only multiples by positive constants, conversions to wider types and, beside an exponential, independent
-factors may stand in between. What no rule covers costs a pass for every reduction that waits for another one: distances
-from a mean, exponentials above a minimum, or means that are rounded to float16.""",
+factors may stand in between; a maximum may be kept from being less than a number. What no rule covers costs a pass for
+every reduction that waits for another one: distances `|x - mean|`, of which no sum so far tells what it is about
+another mean; exponentials above a minimum; means that are rounded to float16, about which sums of differences are not
+0.""",
     ),
     Family(
         "reduce",
@@ -223,8 +226,37 @@ through the loop backwards. The tile is a part of the one sum, which is added up
 outer axis, a part of a row of which every element goes on with a sum of its own.
 
 Chosen where sums do not fit UB. With the innermost axis tiled it is legal for every size. The cores share what is not
-summed: one long sum runs on one core.""",
+summed; long sums of few rows are divided among them (see below).""",
     ),
+)
+
+_APART = Family(
+    "general",
+    "",
+    [(1000, 300)],
+    [
+        ("Slice", ["x"], {"starts": (const(0), const(2)), "shape": _SHAPE, "steps": (1, 3)}),
+        ("Exp", ["t0"], {}),
+    ],
+    """\
+## Elements that lie apart
+
+A Slice with a step along the innermost axis, or from its end, is a Load whose elements are no neighbours in GM. As rows
+of a DMA command, each takes a sector of 32 bytes. Where a step is at most that long (8 elements of float32, 16 of
+float16, 4 of int64), the run from the first element to the last is in the same sectors: it is loaded as a whole, in
+whatever template, and a call picks the elements in UB. So the bytes that are moved are those of the run.
+
+| step | 16 and 32 bits | 64 bits |
+| --- | --- | --- |
+| 2, 4 | `PickByMask`: GatherMask with a pattern of the chip | as below |
+| other positive ones | `PickAhead`: Gather with a table of offsets | the same, a pair of words for every element |
+| negative ones | `PickBack`: Gather from the end of every row | the same |
+
+Elements of 8 bits become halves for that, which hold each value exactly. A table has 4 KiB, whatever the tile is, and
+is made once per core; loads with one step share it.
+
+Elements stay alone where the step is longer or known at run time only, where a row of the result would not begin at a
+32-byte address, where a tensor says which rows are loaded, and in stores.""",
 )
 
 _CUT = """\
@@ -247,8 +279,37 @@ with tiling keys of their own, and the host takes the one that costs less for th
 hint counts as 1024 there if it says how much is kept. The order of a sum follows from the form, the templates and the
 tiles: the same call gives the same bits.
 
+**Statistics of which one needs the other.** In softmax, its logarithm, log-sum-exp, variances, covariances and norms,
+the sum of a part needs no more than the maximum or the mean of that part (`implgraph/online_parts.py`). So the first
+phase makes both of them in one pass, by the rules of `reduce` where a part does not fit UB, and the second one joins
+what the parts have: with `m` the maximum of all and `m_i` that of a part, a sum of exponentials is the sum of `s_i *
+exp(m_i - m)`; with means, a sum of squares is the sum of `s_i + n_i * (mean_i - mean)^2`. A row is read once for its
+statistics, and once more if something of its shape is stored. A part of nothing but -inf has the lowest number for its
+maximum and the sum 0; a row of nothing else has the maximum -inf and so NaN, as in NumPy. What no rule covers has a
+phase for every reduction that waits for another one.
+
+**Long running sums.** A CumSum of few long rows is divided alike (`implgraph/split_scans.py`): the first phase adds up
+the parts, one core makes running sums of these few totals, and behind a second SyncAll every core goes through its part
+again, beginning with what comes before it. That reads the row twice. All is added up in the type of the sum, float32
+for float16 and bfloat16. It is decided as for reductions, with a running sum in UB taking 1.75 times as long as loading
+what it adds up (modelled). Where the result overwrites an input, only rows that all parts fill evenly are divided.
+
 The bytes that each family moves are counted in [verification.md](verification.md#traffic).
 """
+
+
+def _example_of(family: Family) -> list[str]:
+    """The example of a section: what it is, its picture, its loops."""
+    impl, kernel = _example(family)
+    shapes = ", ".join(
+        "x".join(d[0] if isinstance(d, tuple) else str(d) for d in s) for s in family.inputs
+    )
+    ops = ", ".join(op for op, *_ in family.nodes)
+    return [
+        f"Example: {ops} on {shapes}.\n",
+        f"```mermaid\n{nodes_by_loop(impl)}\n```\n",
+        f"```text\n{loops(kernel, impl.name)}\n```\n",
+    ]
 
 
 def _graph(family: Family) -> FusionGraph:
@@ -373,15 +434,9 @@ def templates_page() -> str:
     """The whole page."""
     parts = [_TEXT]
     for family in FAMILIES:
-        impl, kernel = _example(family)
-        shapes = ", ".join(
-            "x".join(d[0] if isinstance(d, tuple) else str(d) for d in s) for s in family.inputs
-        )
-        ops = ", ".join(op for op, *_ in family.nodes)
-        parts.append(f"## `{family.name}`\n\n{family.text}\n\nExample: {ops} on {shapes}.\n")
-        parts.append(f"```mermaid\n{nodes_by_loop(impl)}\n```\n")
-        parts.append(f"```text\n{loops(kernel, impl.name)}\n```\n")
-    return "\n".join([*parts, _CUT])
+        parts.append(f"## `{family.name}`\n\n{family.text}\n")
+        parts += _example_of(family)
+    return "\n".join([*parts, f"{_APART.text}\n", *_example_of(_APART), _CUT])
 
 
 if __name__ == "__main__":

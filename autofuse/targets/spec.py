@@ -82,6 +82,7 @@ class TargetSpec:
         model_only: known to the cost model; no kernel can be generated for it.
         ub_reserved: bytes of UB that the framework takes.
         ub_reserved_select: bytes of UB that Select and some other calls take.
+        ub_bank_groups: groups of banks of UB, each as wide as a block.
         queue_buffers_per_position: buffers of all queues in one TPosition.
         buffers_total: buffers of one TPipe.
         load_head, store_head: cycles of a DMA command before its first byte.
@@ -111,6 +112,7 @@ class TargetSpec:
     dma_block_len_max: int
     block_bytes: int
     vector_bytes: int
+    ub_bank_groups: int
     cache_line_bytes: int
     clock_mhz: int
     l2_bytes: int
@@ -127,6 +129,11 @@ class TargetSpec:
     vector: Mapping[str, VectorCost]
     model: CostTable
     _figures: tuple[Figure, ...]
+
+    @property
+    def bank_halves(self) -> bool:
+        """Whether two operands of a vector call can be in groups of banks that have nothing in common."""
+        return self.ub_bank_groups * self.block_bytes >= 2 * self.vector_bytes
 
     @property
     def ub_usable(self) -> int:

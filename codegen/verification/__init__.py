@@ -17,6 +17,7 @@ from autofuse.codegen.verification.accumulators import (
     accumulators_are_read_in_order,
     elements_are_counted,
 )
+from autofuse.codegen.verification.banks import buffers_start_in_their_banks
 from autofuse.codegen.verification.cover import (
     copies_move_their_region,
     cores_share_the_tiles,
@@ -72,6 +73,7 @@ CHECKS: tuple[Callable[[Kernel], Iterator[Finding]], ...] = (
     barriers_and_events,
     buffers_equal_the_plan,
     ub_is_within_its_limit,
+    buffers_start_in_their_banks,
     calls_match_their_nodes,
     calls_cover_the_tile,
     calls_fit_their_buffers,

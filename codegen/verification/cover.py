@@ -92,7 +92,24 @@ def _of_node(kernel: Kernel, n: Node) -> tuple[Expr, list[_Dim]]:
     first = kernel.indexed_axes(n)
     order = [*first, *(a for a in y.vectorized_axis if a not in first)]
     dims = [_Dim(kernel.extent(a), stride[a] * size, pitch[a] * size) for a in order]
+    if n.attrs.get("run"):
+        return _of_run(kernel, start, dims, size)
     return start, [*dims, _Dim(const(size), ONE, ONE)]
+
+
+def _of_run(kernel: Kernel, start: Expr, dims: list[_Dim], size: int) -> tuple[Expr, list[_Dim]]:
+    """A Load that takes all from the first to the last of its elements, in the order of GM.
+
+    Where the index goes backwards the run begins at the last one, and every row is a run of its own.
+    """
+    backwards = (dims[-1].gm.as_int() or 0) < 0
+    outer, last = dims[:-1], dims[-1]
+    if backwards:
+        start = start + const(last.gm.value // size) * (last.size - 1)
+    elif outer:
+        *outer, last = _joined(kernel, dims) or [last]
+    run = (last.size - 1) * last.ub + size
+    return start, [*outer, _Dim(run, ONE, ONE)]
 
 
 def _of_copy(kernel: Kernel, item: Item) -> tuple[Expr, Expr, list[_Dim]]:
@@ -372,9 +389,12 @@ def _covers_whole(kernel: Kernel, n: Node, declared: Tensor | None) -> Iterator[
 def _is_apart(kernel: Kernel, n: Node) -> Iterator[Finding]:
     """A piece of an output: no two indices of the iteration space are one element."""
     rows = [row for row in _whole(kernel, n) if row[0] != 1]
-    sample = {s.name: max(s.min, 64) for s in kernel.impl.symbols}
+    # Large ones as well: a quotient may be 1 for small sizes, as the stride inside it is.
+    samples = [
+        {s.name: max(s.min, min(s.max, v)) for s in kernel.impl.symbols} for v in (64, 1 << 16)
+    ]
     span = ONE
-    for size, stride in sorted(rows, key=lambda row: row[1].evaluate(sample)):
+    for size, stride in sorted(rows, key=lambda row: [row[1].evaluate(v) for v in samples]):
         yield from kernel.at_least(stride, span, "stride of a piece without overlaps", n.name)
         span = span + (size - 1) * stride
 

@@ -15,7 +15,6 @@ from autofuse.implgraph.expr import (
     ExprError,
     Func,
     bounds,
-    const,
     divide_exact,
     product,
     sym,
@@ -159,7 +158,7 @@ def _largest(kernel: Kernel, e: Expr) -> Expr:
     tiles = kernel.spec.outer * (ONE if kernel.spec.reduce_tiles else extent)
     steps = kernel.spec.reduce_outer * (extent if kernel.spec.reduce_tiles else ONE)
     for monomial, c in e.terms:
-        term, powers = const(abs(c)), {}
+        term, powers, scale = ONE, {}, abs(c)
         for a, p in monomial:
             if isinstance(a, Func):
                 arg = [_largest(kernel, x) for x in a.args]
@@ -174,6 +173,10 @@ def _largest(kernel: Kernel, e: Expr) -> Expr:
                 )
                 # CeilDiv(x, n) <= x, for x is at least 1 in the loop; constants keep their quotient.
                 value = CeilDiv(value, whole) if value.is_const else value
+                if p == 1 and whole > 1 and scale % whole == 0:
+                    # n*CeilDiv(x, n) <= x + n - 1
+                    scale //= whole
+                    value = value * whole if value.is_const else value + whole - 1
                 for _ in range(p):
                     term = term * value
             else:
@@ -197,5 +200,5 @@ def _largest(kernel: Kernel, e: Expr) -> Expr:
                 # A row of a copy: its number is below the extent of the loop over rows.
                 row = _largest(kernel, fact.upper[0][1] + 1) if fact and fact.rank >= 60 else None
                 term = term * upper.get(name, row if row is not None else sym(name))
-        out = out + term
+        out = out + term * scale
     return out

@@ -13,7 +13,9 @@ known, in the direction that makes ``e`` smaller, until nothing but a number or 
 Facts about functions, for ``n >= 1`` (the tests confirm each with an SMT solver):
 
 - ``x <= n*CeilDiv(x, n) <= x + n - 1`` and ``x - n + 1 <= n*FloorDiv(x, n) <= x``; both grow with ``x``;
-- ``CeilDiv(x, m) <= k*CeilDiv(x, k*m)``: a multiple of ``k*m`` that is at least ``x`` is a multiple of ``m``;
+- ``CeilDiv(x, m) <= k*CeilDiv(y, n)`` if ``n*x <= k*m*y``, for the right side is a whole number that is at least
+  ``x/m``; so ``CeilDiv(x, m) <= k*CeilDiv(x, k*m)``;
+- ``CeilDiv(n*q + c, n) = q + CeilDiv(c, n)``, and the same for ``FloorDiv``;
 - ``0 <= Mod(x, n) <= n - 1``, and ``Mod(x, n) = x - n*FloorDiv(x, n)``;
 - ``CeilDiv(CeilDiv(x, m), n) = CeilDiv(x, m*n)``, and the same for ``FloorDiv``;
 - if ``n`` divides ``x``, ``n*CeilDiv(x, n) = n*FloorDiv(x, n) = x``.
@@ -195,6 +197,10 @@ class Prover:
             if isinstance(inner, Func) and inner.name == a.name and inner.args[1].is_const:
                 # Of a quotient of the same kind: one division by the product.
                 x, n = inner.args[0], n * inner.args[1].value
+            whole, c = _constant(x)
+            if c and all(k % n == 0 for _, k in whole.terms):
+                part = -(-c // n) if a.name == "CeilDiv" else c // n
+                return Expr(tuple((m, k // n) for m, k in whole.terms)) + part
             return CeilDiv(x, n) if a.name == "CeilDiv" else FloorDiv(x, n)
         if a.name == "CeilDiv":
             return CeilDiv(*args)
@@ -313,8 +319,9 @@ class Prover:
             yield ONE, x - n * FloorDiv(x, n)
             yield ONE, ZERO
         elif v.name in ("CeilDiv", "FloorDiv"):
-            if n.is_const and self.divides(n.value, x):
-                yield n, x
+            exact = self._exact(v)
+            if exact is not None:
+                yield n, exact
                 return
             if v.name == "CeilDiv":
                 for fine, k in _related(v, e, finer=True):
@@ -340,14 +347,26 @@ class Prover:
             yield ONE, x - n * FloorDiv(x, n)
             yield ONE, n - 1
         elif v.name in ("CeilDiv", "FloorDiv"):
-            if n.is_const and self.divides(n.value, x):
-                yield n, x
+            exact = self._exact(v)
+            if exact is not None:
+                yield n, exact
                 return
             if v.name == "CeilDiv":
                 for coarse, k in _related(v, e, finer=False):
                     yield ONE, coarse * k
             yield from self._moved(v, up=True)
             yield n, (x + n - 1 if v.name == "CeilDiv" else x)
+
+    def _exact(self, v: Func) -> Expr | None:
+        """What the divisor times a quotient is, where it divides all of the numerator but a number."""
+        x, n = v.args
+        if not n.is_const:
+            return None
+        whole, c = _constant(x)
+        if not self.divides(n.value, whole):
+            return None
+        part = -(-c // n.value) if v.name == "CeilDiv" else c // n.value
+        return whole + part * n
 
     def _moved(self, v: Func, up: bool) -> Iterator[Bound]:
         """The same function of a numerator whose highest symbol is at its bound."""
@@ -377,6 +396,12 @@ def _symbols(a: Atom) -> frozenset[str]:
     if isinstance(a, Sym):
         return frozenset({a.name})
     return frozenset().union(*(x.symbols() for x in a.args))
+
+
+def _constant(e: Expr) -> tuple[Expr, int]:
+    """``(x, c)`` with ``e = x + c``, where ``x`` has no term without symbols."""
+    c = sum(k for m, k in e.terms if not m)
+    return e - c, c
 
 
 def _content(e: Expr) -> int:
@@ -427,16 +452,27 @@ def _with_bound(q: Expr, r: Expr, m: Expr, x: Expr) -> Expr:
 
 
 def _related(v: Func, e: Expr, *, finer: bool) -> Iterator[tuple[Expr, int]]:
-    """Other ceilings of the same numerator in ``e`` whose divisor is a part (``finer``) or a multiple; the quotient."""
-    x, n = v.args
-    if not n.is_const:
-        return
+    """Other ceilings ``a`` in ``e`` with a number ``k``: ``a <= k*v`` if ``finer``, else ``v <= k*a``."""
     for a in e.atoms():
-        if isinstance(a, Func) and a.name == "CeilDiv" and a != v and a.args[1].is_const:
-            m = a.args[1].value
-            whole, part = (n.value, m) if finer else (m, n.value)
-            if whole % part == 0 and _same_numerator(a.args[0], x):
-                yield Expr(((((a, 1),), 1),)), whole // part
+        if isinstance(a, Func) and a.name == "CeilDiv" and a != v:
+            k = _times(a, v) if finer else _times(v, a)
+            if k:
+                yield Expr(((((a, 1),), 1),)), k
+
+
+def _times(low: Func, high: Func) -> int:
+    """A number ``k`` with ``low <= k*high``, both ceilings; 0 if none is seen."""
+    (x, m), (y, n) = low.args, high.args
+    if not (m.is_const and n.is_const):
+        return 0
+    have = dict(y.terms)
+    monomial, c = next(((t, c) for t, c in x.terms if t), ((), 0))
+    other = have.get(monomial, 0) * m.value
+    if c <= 0 or other <= 0 or n.value * c % other:
+        return 0
+    k = n.value * c // other
+    rest = k * m.value * y - n.value * x
+    return k if rest.is_const and rest.value >= 0 else 0
 
 
 def _nearest(found: tuple[Bound, ...], e: Expr) -> list[Bound]:
@@ -454,7 +490,3 @@ def _nearest(found: tuple[Bound, ...], e: Expr) -> list[Bound]:
 
 def _without(e: Expr, v: Atom) -> Expr:
     return _split(e, v)[1]
-
-
-def _same_numerator(a: Expr, b: Expr) -> bool:
-    return a == b

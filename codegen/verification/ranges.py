@@ -20,6 +20,14 @@ from autofuse.codegen.kernel_ir import (
     SizeValue,
 )
 from autofuse.codegen.verification.model import Finding, Item, Kernel, at_loads
+from autofuse.codegen.verification.picks import (
+    is_pick,
+    is_table,
+    pick_covers,
+    pick_fits,
+    table_fits,
+    table_is_that_of_its_node,
+)
 from autofuse.codegen.verification.reductions import (
     is_reduction,
     reduces_as_its_node,
@@ -227,6 +235,12 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
         if is_transposition(s):
             yield from transposition_covers(kernel, s, n, counts, partial(_extent, kernel, n))
             continue
+        if is_pick(s):
+            yield from pick_covers(kernel, s, n, counts, partial(_extent, kernel, n))
+            continue
+        if is_table(s):
+            yield from table_is_that_of_its_node(s, n)
+            continue
         if len(counts) != 1:
             yield Finding(f"{s.api} has {len(counts)} counts", n.name)
             continue
@@ -311,6 +325,12 @@ def calls_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
             continue
         if is_transposition(s):
             yield from transposition_fits(kernel, s, n, counts)
+            continue
+        if is_pick(s):
+            yield from pick_fits(kernel, s, n, counts)
+            continue
+        if is_table(s):
+            yield from table_fits(kernel, s, n)
             continue
         if len(counts) != 1:
             continue

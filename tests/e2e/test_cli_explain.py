@@ -54,6 +54,25 @@ def test_templates_have_times_that_add_up_and_ub_that_fits(
         assert sum(b["bytes"] * b["count"] for b in t["ub"]) == t["ub_bytes"] <= t["ub_limit"]
         assert bool(t["lost"]) is not t["chosen"]
         assert t["without_conflict"] <= t["two_operand_calls"]
+        left = t["two_operand_calls"] - t["without_conflict"]
+        assert len([c for c in t["bank_conflicts"] if c["between"] == "sources"]) >= left
+        assert all(c["reason"] for c in t["bank_conflicts"])
+        starts = {b["bank"]: b["offset"] for b in t["ub"] if not b["pad"]}
+        assert all(at % 512 == bank for bank, at in starts.items() if bank is not None)
+
+
+def test_a_square_is_named_as_what_no_address_helps(autofuse: Callable, repo: Path) -> None:
+    graph = repo / "examples" / "adam_like.json"
+    found = autofuse("explain", graph, "--json").json()["result"]
+    (template,) = found["results"][0]["groups"][0]["templates"]
+    assert (template["two_operand_calls"], template["without_conflict"]) == (5, 4)
+    (left,) = template["bank_conflicts"]
+    assert left["between"] == "sources"
+    assert left["reason"] == "both operands are one tensor"
+    assert [b["pad"] for b in template["ub"]].count(True) == 1
+    text = autofuse("explain", graph).out
+    assert "4 of 5 calls with two tensors are free of bank conflicts" in text
+    assert "both operands are one tensor" in text
 
 
 def test_what_is_not_legal_and_what_was_rejected_say_why(autofuse: Callable, softmax: Path) -> None:

@@ -7,6 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from row_statistics import (
+    COVARIANCE,
+    LOG_SOFTMAX,
+    LOG_SUM,
+    MEAN,
+    NORM,
+    POWERS,
+    POWERS_OF_ROWS,
+    SOFTMAX,
+    VARIANCE,
+    WEIGHTED,
+    along,
+    special_rows,
+    statistics,
+)
 
 from autofuse import api
 from autofuse.codegen.verification import verify_schedule
@@ -134,6 +149,102 @@ def test_what_is_around_the_reduction() -> None:
     document["outputs"] = ["y", "z"]
     document["symbols"]["n"]["min"] = 1
     check(document, [{"n": 1}, {"n": 61}, {"n": 10_007}])
+
+
+# statistics of which one needs the other --------------------------------------------------------
+
+STATISTICS = {
+    "softmax": SOFTMAX,
+    "log softmax": LOG_SOFTMAX,
+    "log sum": LOG_SUM,
+    "weighted": WEIGHTED,
+    "norm": NORM,
+    "variance": VARIANCE,
+    "covariance": COVARIANCE,
+}
+#: Those whose results have the shape of the data, which are read once more for them.
+STORED = ("softmax", "log softmax", "norm")
+
+
+def phases(built: api.BuildResult) -> list[int]:
+    """How often every template of the divided form goes through the first input, group by group, at most."""
+    return [
+        max(sum(n.op == "Load" and n.inputs[0] == "Data_0" for n in i.nodes) for i in g.impls)
+        for g in built.schedule[-1].groups
+    ]
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize("dtype", [F, "float16", "bfloat16"])
+def test_statistics_of_any_length(name: str, dtype: str) -> None:
+    document = statistics(STATISTICS[name], (3, "n"), dtype=dtype, n={"min": 0, "max": 1 << 22})
+    check(document, LENGTHS, seed=3)
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize("shape", [(1, 262_147), (2, 131_071), (5, 200_003), (3, 48 * 4096)])
+def test_statistics_of_known_lengths(name: str, shape: Sequence[int]) -> None:
+    """Parts and their rest, each read once; and once more where the results are as many as the data."""
+    document = statistics(STATISTICS[name], shape)
+    check(document, seed=4)
+    rest = shape[1] % 48 != 0
+    assert sum(phases(built_of(document))) == 1 + rest + (name in STORED)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "sizes"),
+    [
+        (("n", 5), [0], [{"n": 0}, {"n": 1}, {"n": 53}, {"n": 20_011}]),
+        (("n", "m"), [0], [{"n": 0, "m": 3}, {"n": 9, "m": 0}, {"n": 301, "m": 257}]),
+        (("n", 7, "m"), [0, 2], [{"n": 0, "m": 1}, {"n": 1, "m": 997}, {"n": 499, "m": 5}]),
+        (("n", "m"), [0, 1], [{"n": 0, "m": 9}, {"n": 97, "m": 89}, {"n": 1, "m": 1}]),
+        ((1009, 331), [0, 1], [{}]),
+        ((9973, 5, 11), [0, 2], [{}]),
+    ],
+)
+@pytest.mark.parametrize("name", ["log sum", "norm"])
+def test_statistics_of_several_axes(
+    name: str, shape: Sequence[int | str], axes: Sequence[int], sizes: Sequence[dict[str, int]]
+) -> None:
+    ranges = {s: {"min": 0, "max": 1 << 16} for s in shape if isinstance(s, str)}
+    check(statistics(along(STATISTICS[name], axes), shape, **ranges), sizes, seed=5)
+
+
+@pytest.mark.parametrize(("nodes", "reference"), POWERS_OF_ROWS.values(), ids=POWERS_OF_ROWS)
+def test_infinities_and_nan_as_in_numpy(nodes: Sequence[tuple[Any, ...]], reference: Any) -> None:
+    """A part that is nothing but -inf, and whole rows of it; what is not a number comes through."""
+    x = special_rows(100_003)
+    built = built_of(statistics(nodes, x[:2].shape))
+    kernel = api.load(built, check="all", check_seed=1)
+    for k in range(0, len(x), 2):
+        (out,) = kernel.run({"x": x[k : k + 2].copy()}).outputs.values()
+        with np.errstate(all="ignore"):
+            want = reference(x[k : k + 2].astype(np.float64))
+        np.testing.assert_allclose(out, want, rtol=2e-5, atol=1e-30)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e3])
+def test_the_error_of_statistics_does_not_grow_with_the_length(shift: float) -> None:
+    """Numbers that rise along the row: every part has another mean, and another maximum."""
+    for n in (1 << 17, (1 << 19) + 7):
+        steps = np.linspace(-1, 1, n, dtype=np.float64)
+        x = (np.stack([steps, np.sin(9 * steps)]) + shift).astype(np.float32)
+        wide = x.astype(np.float64)
+        got = api.load(built_of(statistics(MEAN, x.shape, ["v"]))).run({"x": x}).outputs["v"]
+        want = wide.var(1, keepdims=True)
+        assert np.max(np.abs(got - want) / want) < 2.0**-20 + shift * 2.0**-22
+        got = api.load(built_of(statistics(POWERS, x.shape, ["s"]))).run({"x": x}).outputs["s"]
+        want = np.exp(wide - wide.max(1, keepdims=True)).sum(1, keepdims=True)
+        assert np.max(np.abs(got - want) / want) < 2.0**-20
+
+
+def test_the_same_statistics_are_the_same_bits() -> None:
+    built = built_of(statistics(SOFTMAX, (2, 131_071)))
+    x = np.random.default_rng(8).normal(size=(2, 131_071)).astype(np.float32)
+    want = api.load(built).run({"x": x}).outputs["y"].tobytes()
+    for seed in (0, 1, 2):
+        hostile = api.load(built, check="all", check_seed=seed)
+        assert hostile.run({"x": x}).outputs["y"].tobytes() == want
 
 
 # what the host takes --------------------------------------------------------------------------

@@ -19,6 +19,9 @@ CASES = {c.name: c for c in traffic.cases()}
         "reduce AR 4096 x 1024",
         "softmax 4099 x 1021",
         "slice 4096 x 1024",
+        "every third column 4096 x 1024",
+        "every third column 4099 x 1021",
+        "rows from their end 4099 x 1021",
         "transpose 4096 x 1024",
     ],
 )

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
 
 #: Queues, flags, barriers and SyncAll; broadcasts, scratch space, in-out parameters, comparisons, dynamic sizes; reduce
-#: loops, norms, workspaces.
+#: loops, norms, workspaces; runs of which elements are picked.
 GRAPHS = (
     *(f"tests/snapshot/graphs/{n}.json" for n in ("two_groups", "broadcast_trailing", "in_out")),
     *(f"tests/snapshot/graphs/{n}.json" for n in ("runtime_scalar", "compare_select")),
@@ -26,6 +26,7 @@ GRAPHS = (
         for n in ("gather_rows", "running_sum", "running_sum_rows")
     ),
     *(f"tests/snapshot/graphs/{n}.json" for n in ("norm_online", "log_sum_exp", "softmax_shared")),
+    "tests/snapshot/graphs/strided.json",
     "examples/add_bias_dynamic.json",
 )
 #: So little UB that rows of shrunk graphs share the buffers of loads and results.

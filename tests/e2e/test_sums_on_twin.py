@@ -59,7 +59,7 @@ def test_axes(shape, axis, flags):
 )
 def test_sums_longer_than_a_tile(shape, axis, flags):
     built = check(summed("int32", shape, axis, **flags))
-    assert any(i.template == "scan" for i in built.schedule[0].groups[0].impls)
+    assert any(i.template == "scan" for g in built.schedule[0].groups for i in g.impls)
 
 
 @pytest.mark.parametrize(
@@ -229,6 +229,110 @@ def test_in_place():
             [{"tensor": "y", "inout": "x"}],
         )
     )
+
+
+# parts of a row on several cores ---------------------------------------------------------------
+
+
+def divided(built: api.BuildResult) -> list[int]:
+    """How often each group of the divided form reads the input."""
+    last = built.schedule[-1]
+    assert len(last.groups) > 1
+    assert sum(g.sync_before for g in last.groups) == 2
+    return [
+        max(sum(n.op == "Load" and n.inputs[0] == "Data_0" for n in i.nodes) for i in g.impls)
+        for g in last.groups
+    ]
+
+
+@pytest.mark.parametrize("flags", FLAGS, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axis"),
+    [
+        (F, (262_147,), 0),
+        (H, (3, 100_003), 1),
+        ("int32", (50_021, 5), 0),
+        (F, (2, 60_013, 3), 1),
+        (F, (48 * 4096,), 0),
+    ],
+)
+def test_cores_share_a_long_row(dtype, shape, axis, flags):
+    """Its parts are read twice; what is left behind them is read once, or twice where it comes first."""
+    built = check(summed(dtype, shape, axis, **flags), check_seed=1)
+    rest = shape[axis] % built.target.aiv_cores != 0
+    assert sum(divided(built)) == 2 + rest * (1 + flags["reverse"])
+
+
+#: Nothing, one element, as many as there are parts, one less and more, long.
+LENGTHS = [{"n": n} for n in (0, 1, 2, 47, 48, 49, 97, 4999, 70_001)]
+
+
+@pytest.mark.parametrize("flags", FLAGS, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axis"),
+    [(F, ("n",), 0), ("bfloat16", (2, "n"), 1), ("int32", ("n", 5), 0)],
+)
+def test_rows_of_any_length(dtype, shape, axis, flags):
+    ranges = {"n": {"min": 0, "max": 1 << 22}}
+    built = check(summed(dtype, shape, axis, **flags, **ranges), bindings=LENGTHS, check_seed=2)
+    assert len(built.schedule) == 2
+    divided(built)
+
+
+def test_the_host_divides_long_rows():
+    built = api.build(summed(F, ("n",), 0, n={"min": 0, "max": 1 << 22}), target=CHIP)
+    names = {i.name for g in built.schedule[1].groups for i in g.impls}
+    keys = {k["key"] for k in built.metadata["tilingKeys"] if k["functions"][0] in names}
+    kernel = api.load(built)
+    rng = np.random.default_rng(9)
+    for n, many in ((1, False), (1000, False), (300_001, True), (1 << 20, True)):
+        x = rng.integers(-9, 9, n).astype(np.float32)
+        ran = kernel.run({"x": x})
+        assert (ran.key in keys) == many, n
+        assert np.array_equal(ran.outputs["y"], np.cumsum(x))
+
+
+@pytest.mark.parametrize("flags", FLAGS, ids=str)
+def test_infinities_and_nan_go_on_into_later_parts(flags):
+    check(summed(F, (2, 150_001), 1, **flags), special=True)
+
+
+def test_what_is_around_a_long_row():
+    built = check(
+        graph(
+            {"x": (F, (200_003,)), "z": (F, (200_003,))},
+            [
+                ("e", "Abs", ["x"]),
+                ("s", "CumSum", ["e"], {"axis": 0}),
+                ("y", "Mul", ["s", "z"]),
+                ("t", "ReduceMax", ["y"], {"axes": [0]}),
+            ],
+            ["y", "t"],
+        )
+    )
+    assert len(built.schedule[-1].groups) > 3
+
+
+@pytest.mark.parametrize(("size", "shared"), [(200_003, False), (48 * 4096, True)])
+def test_a_long_row_in_place(size, shared):
+    """One group overwrites all of it: cores share it where nothing is left behind the parts."""
+    built = check(
+        graph(
+            {"x": (F, (size,))},
+            [("a", "CumSum", ["x"], {"axis": 0}), ("y", "Mul", ["a", 0.5])],
+            [{"tensor": "y", "inout": "x"}],
+        )
+    )
+    assert (len(built.schedule[-1].groups) > 1) == shared
+
+
+def test_the_same_call_gives_the_same_bits():
+    built = api.build(summed(F, (262_147,), 0), target=CHIP)
+    x = np.random.default_rng(6).normal(size=262_147).astype(np.float32)
+    want = api.load(built).run({"x": x}).outputs["y"].tobytes()
+    for seed in (0, 1, 2):
+        hostile = api.load(built, check="all", check_seed=seed)
+        assert hostile.run({"x": x}).outputs["y"].tobytes() == want
 
 
 def test_the_error_does_not_grow_with_the_length():

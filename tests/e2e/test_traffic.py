@@ -29,6 +29,8 @@ ONCE = (
     "concat 4096 x 1024",
     "pad 4096 x 1024",
     "slice 4096 x 1024",
+    "rows from their end 4096 x 1024",
+    "rows from their end 4099 x 1021",
     "transpose 4096 x 1024",
     "element-wise 4099 x 1021",
     "concat 4099 x 1021",
@@ -67,11 +69,43 @@ def test_partial_results_are_few(name: str) -> None:
     assert 1 <= found.ratio <= 1.02, found.templates
 
 
+@pytest.mark.parametrize("size", ["4096 x 1024", "4099 x 1021"])
+def test_elements_that_lie_apart_are_loaded_with_what_lies_between(size: str) -> None:
+    """Of every sector of 32 bytes each byte once, up to the last element of a row."""
+    found = traffic.measure(CASES[f"every third column {size}"])
+    assert found.stored == found.outputs
+    assert 0.998 < found.loaded / found.inputs <= 1, found.templates
+
+
 @pytest.mark.parametrize("name", ["softmax 96 x 40000", "norm 96 x 40000"])
 def test_a_row_that_does_not_fit_is_read_twice(name: str) -> None:
     found = traffic.measure(CASES[name])
     assert found.templates == "reduce"
     assert (found.loaded, found.stored) == (2 * found.inputs, found.outputs)
+
+
+def test_scale_and_shift_are_read_once_per_row_that_does_not_fit() -> None:
+    found = traffic.measure(CASES["layer norm 96 x 40000"])
+    assert found.templates == "reduce"
+    assert found.loaded == 4 * (2 * 96 * 40000 + 96 * 2 * 40000)
+    assert found.stored == found.outputs
+
+
+@pytest.mark.parametrize(
+    ("name", "reads"),
+    [
+        ("softmax 2 x 500009", 2),
+        ("norm 2 x 500009", 2),
+        ("log-sum-exp 2 x 500009", 1),
+        ("running sums of rows 2 x 500009", 2),
+    ],
+)
+def test_cores_that_share_a_row_read_it_once_per_phase(name: str, reads: int) -> None:
+    """And what goes through the workspace, which is little."""
+    found = traffic.measure(CASES[name])
+    assert "+" in found.templates
+    assert reads <= found.loaded / found.inputs <= reads + 0.01, found.templates
+    assert 0 < found.stored - found.outputs <= 0.01 * found.inputs
 
 
 def test_table_has_a_line_for_every_case() -> None:

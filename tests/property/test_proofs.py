@@ -114,6 +114,20 @@ def test_ceilings_of_related_divisors(m: int, k: int) -> None:
     assert holds((X / m) / k == X / (k * m))
 
 
+@pytest.mark.parametrize(("m", "n"), [(8, 32), (8, 64), (3, 8), (32, 8), (1, 1)])
+@pytest.mark.parametrize("k", [1, 2, 3, 8])
+def test_ceilings_of_numerators_in_proportion(m: int, n: int, k: int) -> None:
+    assert holds(-((-X) / m) <= k * -((-Y) / n), n * X <= k * m * Y)
+    assert not holds(-((-X) / m) <= k * -((-Y) / n), n * X <= k * m * Y + n * m)
+
+
+@pytest.mark.parametrize("n", NUMBERS)
+@pytest.mark.parametrize("c", [-9, -2, 0, 1, 8, 31])
+def test_what_a_divisor_divides_is_taken_out(n: int, c: int) -> None:
+    assert holds(-((-(n * X + c)) / n) == X - (-c // n))
+    assert holds((n * X + c) / n == X + c // n)
+
+
 @pytest.mark.parametrize("g", [2, 3, 4, 8])
 @pytest.mark.parametrize("n", [1, 3, 8, 64])
 def test_fractions_may_be_shortened(g: int, n: int) -> None:
@@ -166,6 +180,9 @@ def test_digits_of_a_number_are_one_to_one(p: int, q: int) -> None:
         (256 * CeilDiv(4 * sym("t"), 256), 4 * sym("a")),
         (align_up(sym("t"), 256), align_up(sym("a"), 64)),
         (100 * sym("t"), 99 * sym("a") + sym("t")),
+        (align_up(12 * sym("t"), 256), align_up(12 * sym("a") - 8, 32)),
+        (1024 * sym("t"), align_up(1024 * sym("a") - 4, 32)),
+        (2 * CeilDiv(sym("t"), 8), CeilDiv(2 * sym("a") - 1, 8)),
         (const(4000), sym("j") * sym("t") + sym("a")),
         (Max(sym("t"), 64), Min(sym("a"), 64)),
     ],

@@ -157,6 +157,7 @@ BUFFERS = st.builds(
     EXPRS,
     tuples(TEXTS),
     st.booleans(),
+    st.none() | INT,
 )
 IMPLS = st.builds(
     ImplGraph,

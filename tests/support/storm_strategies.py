@@ -361,9 +361,8 @@ def reduce(m: Maker) -> None:
         m.outputs.append(add_reduce(m, y))
 
 
-def long(m: Maker) -> None:
-    """Reductions of much to little: the cores share what is reduced, as far as it is long in a call."""
-    dtype = dtype_of(m, (*FLOATS, "int32", "int16", "bool"))
+def long_shape(m: Maker) -> tuple[tuple[Dim, ...], int]:
+    """Sizes of which one is long, or a symbol that may be; and which one."""
     kept = m.sizes(m.rng.choice((1, 2)), budget=m.rng.choice((1, 8, 64, 400)))
     axis = m.rng.randint(0, len(kept))
     if m.symbolic:
@@ -373,9 +372,18 @@ def long(m: Maker) -> None:
         size: Dim = name
     else:
         size = max(1, m.rng.choice((90_001, 131_072, 200_003)) // max(math.prod(kept), 1))
-    shape = (*map(m.dim, kept[:axis]), size, *map(m.dim, kept[axis:]))
+    return (*map(m.dim, kept[:axis]), size, *map(m.dim, kept[axis:])), axis
+
+
+def long(m: Maker) -> None:
+    """Reductions of much to little: the cores share what is reduced, as far as it is long in a call."""
+    dtype = dtype_of(m, (*FLOATS, "int32", "int16", "bool"))
+    shape, axis = long_shape(m)
     x = m.maybe(m.input(dtype, shape), 30)
     axes = sorted({axis, *(d for d in range(len(shape)) if m.chance(30))})
+    if dtype in FLOATS and m.chance(50):
+        m.outputs.append(m.maybe(add_norm(m, x, axes), 30))
+        return
     keep = m.chance(50)
     kinds = ("ReduceAny", "ReduceAll") if dtype == "bool" else ("ReduceSum", "ReduceProd")
     if dtype != "bool" and all(m.value(shape[a]) for a in axes):
@@ -394,38 +402,46 @@ def norm(m: Maker) -> None:
     rank = len(shape)
     m.ub_bytes = (None, 60_000, 16_000)
     x = m.maybe(m.input(dtype, shape), 25)
+    first = m.rng.randrange(rank)
+    y = add_norm(m, x, list(range(first, rank)) if m.chance(80) else [first])
+    m.outputs.append(m.maybe(y, 25))
+
+
+def add_norm(m: Maker, x: str, axes: list[int]) -> str:
+    """What is made of the statistics of ``x`` along ``axes``, or along one of them."""
+    dtype, shape = m.tensors[x]
     kind = m.rng.choice(("Softmax", "LogSoftmax", "layer", "rms", "log-sum-exp"))
     if kind in ("Softmax", "LogSoftmax"):
-        y = m.node(kind, [x], dtype, shape, axis=m.rng.randrange(-rank, rank))
-    elif kind == "log-sum-exp" and all(m.value(d) for d in shape):
-        first = m.rng.randrange(rank)
-        axes = list(range(first, rank)) if m.chance(80) else [first]
-        one = reduced(shape, axes, True)
+        axis = m.rng.choice(axes)
+        return m.node(kind, [x], dtype, shape, axis=axis - m.rng.choice((0, len(shape))))
+    one = reduced(shape, axes, True)
+    if kind == "log-sum-exp" and all(m.value(d) for d in shape):
         top = m.node("ReduceMax", [x], dtype, one, axes=axes, keepdims=True)
-        power = m.node("Exp", [m.node("Sub", [x, top], dtype, shape)], dtype, shape)
+        below = m.node("Sub", [x, top], dtype, shape)
+        if m.chance(20):
+            below = m.node("Mul", [below, 0.5], dtype, shape)
+        power = m.node("Exp", [below], dtype, shape)
+        if m.chance(20):
+            power = m.node("Mul", [power, m.input(dtype, m.rng.choice((shape, one)))], dtype, shape)
+            return m.node("ReduceSum", [power], dtype, one, axes=axes, keepdims=True)
         total = m.node("ReduceSum", [power], dtype, one, axes=axes, keepdims=True)
         y = m.node("Add", [m.node("Ln", [total], dtype, one), top], dtype, one)
-        if m.chance(50):
-            y = m.node("Sub", [x, y], dtype, shape)
-    else:
-        first = m.rng.randrange(rank)
-        axes = list(range(first, rank)) if m.chance(80) else [first]
-        one = reduced(shape, axes, True)
-        if kind == "layer":
-            mean = m.node("ReduceMean", [x], dtype, one, axes=axes, keepdims=True)
-            x = m.node("Sub", [x, mean], dtype, shape)
-        square = m.node("Mul", [x, x], dtype, shape)
-        power = m.node("ReduceMean", [square], dtype, one, axes=axes, keepdims=True)
-        root = m.node("Rsqrt", [m.node("Add", [power, 1e-3], dtype, one)], dtype, one)
-        y = m.node("Mul", [x, root], dtype, shape)
-        tail = shape[first:]
-        if m.chance(70):
-            y = m.node("Mul", [y, m.input(dtype, tail)], dtype, shape)
-        if m.chance(50):
-            y = m.node("Add", [y, m.input(dtype, tail)], dtype, shape)
-        if m.chance(20):
-            m.outputs.append(root)
-    m.outputs.append(m.maybe(y, 25))
+        return m.node("Sub", [x, y], dtype, shape) if m.chance(50) else y
+    if kind == "layer":
+        mean = m.node("ReduceMean", [x], dtype, one, axes=axes, keepdims=True)
+        x = m.node("Sub", [x, mean], dtype, shape)
+    square = m.node("Mul", [x, x], dtype, shape)
+    power = m.node("ReduceMean", [square], dtype, one, axes=axes, keepdims=True)
+    root = m.node("Rsqrt", [m.node("Add", [power, 1e-3], dtype, one)], dtype, one)
+    if m.chance(20):
+        m.outputs.append(root)
+    y = m.node("Mul", [x, root], dtype, shape)
+    tail = shape[axes[0] :]
+    if m.chance(70):
+        y = m.node("Mul", [y, m.input(dtype, tail)], dtype, shape)
+    if m.chance(50):
+        y = m.node("Add", [y, m.input(dtype, tail)], dtype, shape)
+    return y
 
 
 def concat(m: Maker) -> None:
@@ -625,7 +641,8 @@ def add_sum(m: Maker, x: str) -> str:
 
 def running(m: Maker) -> None:
     """Running sums along any axis, with something before and after, perhaps of each other."""
-    x = m.input(m.rng.choice((*FLOATS, *INTS)), m.shape())
+    shape = long_shape(m)[0] if m.chance(30) else m.shape()
+    x = m.input(m.rng.choice((*FLOATS, *INTS)), shape)
     y = m.maybe(add_sum(m, m.maybe(x, 30)), 40)
     if m.chance(20):
         y = add_sum(m, y)

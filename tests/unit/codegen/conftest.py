@@ -10,12 +10,16 @@ from autofuse.implgraph.dtypes import dtype
 from autofuse.implgraph.expr import CeilDiv, Expr, align_up, const, product, sym
 from autofuse.implgraph.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
 from autofuse.implgraph.graph import (
+    Api,
     Axis,
     AxisType,
+    BufferPlan,
     Condition,
     HintGraph,
     ImplGraph,
     Node,
+    Position,
+    Queue,
     TensorView,
     TilingSpec,
 )
@@ -41,6 +45,10 @@ def fusion_graph(name: str, shape: tuple[Expr, ...], symbols: tuple[Symbol, ...]
     )
 
 
+def api(kind: str, unit: str) -> Api:
+    return Api("Compute", kind, unit)
+
+
 def impl(
     graph: FusionGraph,
     spec: TilingSpec,
@@ -53,13 +61,25 @@ def impl(
 ) -> ImplGraph:
     """Load, Abs, Store along ``axes``; the axes ``vector`` are inside one call."""
     ids = tuple(a.id for a in axes)
-    view = TensorView(F32, ids, tuple(a.size for a in axes), tuple(const(1) for _ in ids))
-    view = replace(view, vectorized_axis=vector, vectorized_strides=tuple(const(1) for _ in vector))
+    sizes = tuple(a.size for a in axes)
+    strides = tuple(product(sizes[i + 1 :]) for i in range(len(axes)))
+    view = TensorView(F32, ids, sizes, strides)
+    inside = tuple(strides[ids.index(a)] for a in vector)
+    view = replace(view, vectorized_axis=vector, vectorized_strides=inside)
+    loop = ids[0]
+    room = align_up(4 * product(axes[ids.index(a)].size for a in vector), 32)
+    buffers = tuple(
+        BufferPlan("queue", i, position, 2, 2, room, (name,))
+        for i, (position, name) in enumerate(
+            ((Position.VECIN, "load_0"), (Position.VECOUT, "abs_0"))
+        )
+    )
+    loaded, made = (replace(view, que=Queue(b.id, 2, 2)) for b in buffers)
     nodes = (
         Node("data_0", "Data", (), replace(view, vectorized_axis=(), vectorized_strides=())),
-        Node("load_0", "Load", ("data_0",), view),
-        Node("abs_0", "Abs", ("load_0",), view),
-        Node("store_0", "Store", ("abs_0",), view),
+        Node("load_0", "Load", ("data_0",), loaded, loop_axis=loop, api=api("load", "MTE2")),
+        Node("abs_0", "Abs", ("load_0",), made, loop_axis=loop, api=api("elewise", "Vector")),
+        Node("store_0", "Store", ("abs_0",), view, loop_axis=loop, api=api("store", "MTE3")),
         Node("output_0", "Output", ("store_0",), view),
     )
     return ImplGraph(
@@ -72,7 +92,7 @@ def impl(
         symbols=graph.symbols,
         axes=axes,
         nodes=nodes,
-        buffers=(),
+        buffers=buffers,
         tiling=spec,
     )
 
@@ -96,8 +116,8 @@ def general(
         ub_limit=188160,
     )
     axes = (
-        Axis(0, "z0z1T", CeilDiv(extent, t), AxisType.TILE_OUT),
-        Axis(1, "z0z1t", t, AxisType.TILE_IN),
+        Axis(0, "z0z1T", CeilDiv(extent, t), AxisType.TILE_OUT, (2,)),
+        Axis(1, "z0z1t", t, AxisType.TILE_IN, (2,)),
     )
     return impl(graph, spec, axes, (1,), group=group)
 
@@ -120,8 +140,8 @@ def rows(graph: FusionGraph, conditions: tuple[Condition, ...] = ()) -> ImplGrap
         conditions=conditions,
     )
     axes = (
-        Axis(0, "z0T", CeilDiv(m, t), AxisType.TILE_OUT),
-        Axis(1, "z0t", t, AxisType.TILE_IN),
+        Axis(0, "z0T", CeilDiv(m, t), AxisType.TILE_OUT, (0,)),
+        Axis(1, "z0t", t, AxisType.TILE_IN, (0,)),
         Axis(2, "z1", n),
     )
     return impl(graph, spec, axes, (1, 2), template="row", suffix="unaligned")

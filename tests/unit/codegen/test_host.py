@@ -11,7 +11,6 @@ import pytest
 
 from autofuse.codegen.abi import c_string, overflow_guards, pointer_parameters, tiling_fields
 from autofuse.codegen.host import host_files
-from autofuse.codegen.host_tiling import moved_bytes
 from autofuse.codegen.project import project_files
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.dtypes import dtype
@@ -169,12 +168,6 @@ def test_a_symbol_may_not_be_called_like_a_member(abs_case) -> None:
             tiling_fields(graph, abs_case.results)
 
 
-def test_bytes_per_tile_come_from_loads_and_stores(two_templates) -> None:
-    general, row = two_templates.results[0].groups[0].impls
-    assert moved_bytes(general) == 8 * sym("z0z1t_size")
-    assert moved_bytes(row) == 8 * sym("z0t_size") * sym("s1")
-
-
 def test_products_are_guarded_only_where_they_may_overflow() -> None:
     small, large = {"a": (0, 1 << 20)}, {"a": (0, 1 << 40), "b": (0, 1 << 40)}
     a, b = sym("a"), sym("b")
@@ -220,7 +213,7 @@ def test_compiles_file_by_file_and_as_one(
 @pytest.mark.twin
 @pytest.mark.parametrize("flag", [[], ["-O2", "-Wconversion", "-Wno-sign-conversion", "-Wshadow"]])
 def test_solver_header(flag: list[str], tmp_path: Path, repo: Path) -> None:
-    """Legal tiles, all work covered once, cores respected: 200000 random problems."""
+    """Legal tiles, all work covered once, cores respected: 100000 random problems."""
     binary = tmp_path / "solver_test"
     source = repo / "tests" / "cpp_host" / "solver_test.cpp"
     sanitize = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
@@ -248,9 +241,10 @@ def test_tiling_of_one_template(abs_case, build) -> None:
         assert 16 * data.z0z1t_size <= 188160
         assert data.z0z1Tb_size * data.block_dim >= tiles > data.z0z1Tb_size * (data.block_dim - 1)
         assert data.block_dim <= 48
-    assert host.tiling(1).block_dim == 1
-    assert host.tiling(200).block_dim == 40
-    assert host.tiling(1 << 20).block_dim == 48
+    # A tiny tensor takes few cores, a large one about as many as GM can feed.
+    assert host.tiling(1).block_dim <= 4
+    assert 4 < host.tiling(200).block_dim <= 48
+    assert 20 < host.tiling(1 << 20).block_dim <= 48
     assert host.tiling(1 << 20, cores=4).block_dim == 4
     assert 16 * host.tiling(1 << 20, ub=1024).z0z1t_size <= 1024
     assert host.lib.GetTilingKeyCount() == 1
@@ -272,6 +266,29 @@ def test_tiling_errors_have_names(abs_case, build) -> None:
     assert host.lib.AutofuseErrorText(0) == b"ok"
     assert host.lib.AutofuseErrorText(-5) == b"unknown error"
     assert host.lib.AutofuseErrorText(99) == b"unknown error"
+
+
+@NEEDS_GPP
+@pytest.mark.twin
+@pytest.mark.parametrize("fixture", ["abs_case", "two_groups"])
+def test_limits_are_honoured_also_where_the_tiling_is_folded(
+    fixture: str, request: pytest.FixtureRequest, build
+) -> None:
+    host = build(request.getfixturevalue(fixture))
+    sizes = (1 << 16,) if fixture == "abs_case" else ()
+    all_of_it = host.tiling(*sizes)
+    for cores in (1, 2, 7):
+        assert 1 <= host.tiling(*sizes, cores=cores).block_dim <= cores
+    # No more cores than there are, whatever is granted.
+    assert host.tiling(*sizes, cores=1000).block_dim == all_of_it.block_dim <= 48
+    tiles = [f.name for f in host.fields if f.name.endswith("t_size")]
+    less = host.tiling(*sizes, ub=4096)
+    chosen = [n for n in tiles if getattr(less, n) > 1]
+    assert chosen
+    assert all(16 * getattr(less, n) <= 4096 or n == "z0t_size" for n in chosen)
+    refused = host.tiling(*sizes, ub=32)
+    assert isinstance(refused, str)
+    assert "smallest tile" in refused or refused == "no template is legal for these sizes"
 
 
 @NEEDS_GPP

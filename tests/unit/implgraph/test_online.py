@@ -36,7 +36,7 @@ def rules(
             {
                 "name": name,
                 "op": op,
-                "inputs": [x if isinstance(x, str) else {"const": x} for x in xs],
+                "inputs": [x if isinstance(x, str | dict) else {"const": x} for x in xs],
                 "outputs": [name],
                 "attrs": attrs[0] if attrs else {},
             }
@@ -153,6 +153,21 @@ def test_what_no_rule_covers(nodes, monkeypatch):
 def test_rows_without_a_number_show(nodes, hides, monkeypatch):
     (rule,) = rules(nodes, ["y"], monkeypatch)
     assert rule.hides is hides
+
+
+@pytest.mark.parametrize(("least", "found"), [(0.25, 1), (-1e30, 1), ("-inf", 0)])
+def test_a_maximum_that_is_at_least_a_number_moves_as_well(least, found, monkeypatch):
+    """And has a number for rows of nothing but -inf."""
+    least = {"const": least}
+    nodes = [MAX, ("c", "Maximum", ["m", least]), ("d", "Sub", ["x", "c"]), ("e", "Exp", ["d"])]
+    rules_found = rules([*nodes, total("e")], ["s"], monkeypatch)
+    assert len(rules_found) == found
+    assert all(r.centres[0].is_number and not r.hides for r in rules_found)
+
+
+def test_a_mean_that_is_at_least_a_number_is_none(monkeypatch):
+    nodes = [MEAN, ("c", "Maximum", ["m", 0.5]), ("d", "Sub", ["x", "c"]), ("q", "Mul", ["d", "d"])]
+    assert rules([*nodes, total("q")], ["s"], monkeypatch) == []
 
 
 def test_half_precision_is_summed_up_in_single(monkeypatch):

@@ -72,9 +72,9 @@ def test_sections_of_the_schedule(abs_impl: ImplGraph):
     size = "(32 * Ceiling(((4 * z0z1t_size) / (32))))"
     assert tail == (
         "Buffers:\n"
-        f"  queue(0) : {size}, TPosition::VECIN, depth: 2, buf_num: 2, copy: 0, "
+        f"  queue(0) : {size}, TPosition::VECIN, depth: 2, buf_num: 2, copy: 0, bank: nil, "
         "tensors: {abs_test/gather_0, }\n"
-        f"  queue(1) : {size}, TPosition::VECOUT, depth: 2, buf_num: 2, copy: 0, "
+        f"  queue(1) : {size}, TPosition::VECOUT, depth: 2, buf_num: 2, copy: 0, bank: nil, "
         "tensors: {abs_test/abs_0, }\n"
         "Tiling:\n  .tile_axis = z0z1\n  .tile_size = z0z1t_size\n  .block_size = z0z1Tb_size\n"
         "  .extent = 40000\n  .outer = 1\n  .granule = 8\n  .tile_max = nil\n  .row_elements = 1\n"

@@ -91,7 +91,7 @@ def test_rows_of_a_partial_broadcast_must_start_at_32_bytes(group):
 
 def test_strided_column_is_gathered_from_single_elements(group):
     g = group(
-        {"x": ("float32", [40, 1], [3, 1], 0), "y": ("float32", [40, 1])},
+        {"x": ("float32", [40, 1], [9, 1], 0), "y": ("float32", [40, 1])},
         [("z", "Add", ["x", "y"])],
         ["z"],
     )

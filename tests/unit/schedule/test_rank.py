@@ -1,10 +1,11 @@
-"""The first ranking: legal tiles and modelled cycles."""
+"""The ranking: legal tiles and modelled cycles."""
 
 import pytest
 
 from autofuse.implgraph.expr import ONE, align_up, const, sym
 from autofuse.implgraph.graph import TilingSpec
-from autofuse.schedule.rank import largest_tile, modelled_cycles, sample_env, smallest_tile
+from autofuse.schedule.rank import modelled_cycles
+from autofuse.schedule.tile_limits import largest_tile, sample_env, smallest_tile
 
 
 def spec(extent, *, granule=8, tile_max=None, limit=4096):

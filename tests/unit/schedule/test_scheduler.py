@@ -115,7 +115,7 @@ def test_strided_column_of_64_bits_that_is_computed_with_is_gathered_in_words(im
 
 
 def test_strided_column_beside_long_rows_is_one_value_per_row(impls):
-    inputs = {"x": ("float32", [64, 1], [7, 1], 0), "y": ("float32", [64, 100])}
+    inputs = {"x": ("float32", [64, 1], [9, 1], 0), "y": ("float32", [64, 100])}
     found = impls(inputs, [("z", "Add", ["x", "y"])], ["z"])
     general = next(i for i in found if i.template == "general")
     assert not any(n.op == "UbTranspose" for n in general.nodes)
@@ -136,3 +136,21 @@ def test_templates_of_a_group_have_names_of_their_own(impls, monkeypatch):
     inputs = {"x": ("float16", ["s0", 16, 15, "s3"]), "z": ("float16", shape)}
     found = impls(inputs, nodes, ["u", "v"], s0=(1, 40, None), s3=(0, 300, None))
     assert len({i.name for i in found}) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("hazards", "barriers"),
+    [
+        ([], set()),
+        ([(0, 2), (1, 2)], {2}),
+        # What group 3 waits for has ended where group 2 began.
+        ([(0, 1), (1, 2), (0, 3), (1, 3)], {1, 2}),
+        ([(0, 1), (0, 2), (1, 3)], {1, 3}),
+        ([(0, 2), (2, 3), (1, 3)], {2, 3}),
+    ],
+)
+def test_one_barrier_is_for_all_groups_before_it(hazards, barriers):
+    found = scheduler._barriers(hazards)
+    assert found == barriers
+    for a, b in hazards:
+        assert any(a < k <= b for k in found)

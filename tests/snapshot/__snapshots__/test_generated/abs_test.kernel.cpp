@@ -30,7 +30,7 @@ inline __aicore__ void abs_test_0_general_0_nil_2_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z0z1t_size, 32);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z0z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
@@ -77,7 +77,7 @@ inline __aicore__ void abs_test_0_general_0_nil_2_nil_unaligned(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 800 * z0t_size;
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(800 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {

@@ -7,30 +7,37 @@ namespace abs_test_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
+using Form = autofuse::Form<1, 2, 1>;
 
 // template 0: abs_test_0_general_0_nil_2_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 40000;
+    axis.longest = 40000;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 64;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
     axis.ub_limit = 188160;
-    axis.head = 39;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 128 * autofuse::CeilDiv(4 * t, 32);
+    return 1024 * autofuse::CeilDiv(4 * t, 256);
 }
 
-int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form0([[maybe_unused]] const Data& s, Form& f)
 {
-    return 8 * t;
+    f.bodies = 1;
+    f.copies = 2;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 160000, 0, 160000, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 160000, 0, 160000, {0, 0}, false, true};
+    f.call[0] = {0, {0, 262144}, {1, 0}};
 }
 
 // template 1: abs_test_0_general_0_nil_2_nil_unaligned
@@ -38,29 +45,35 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 200;
+    axis.longest = 200;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 200;
     axis.ub_limit = 188160;
-    axis.head = 39;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 3200 * t;
+    return 1024 * autofuse::CeilDiv(800 * t, 256);
 }
 
-int64_t Bytes1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form1([[maybe_unused]] const Data& s, Form& f)
 {
-    return 1600 * t;
+    f.bodies = 1;
+    f.copies = 2;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 800}, 800, 800, 160000, 0, 160000, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 800}, 800, 800, 160000, 0, 160000, {0, 0}, false, true};
+    f.call[0] = {0, {0, 52428800}, {1, 0}};
 }
 
-constexpr autofuse::Template<Data> kTemplates[] = {
-    {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z0z1t_size, &Data::z0z1Tb_size},
-    {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data, Form> kTemplates[] = {
+    {&Axis0, &Ub0, &Form0, nullptr, &Data::z0z1t_size, &Data::z0z1Tb_size},
+    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -68,8 +81,9 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2,
-                                        {48, 188160, 20}};
+constexpr autofuse::Plan<Data, Form> kPlan = {
+    kTemplates, kGroups, kResults, 1, 2,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template abs_test_0_general_0_nil_2_nil: even the smallest tile does not fit 188160 bytes of UB"},
@@ -84,8 +98,13 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
         return autofuse::kNullArgument;
     }
     Data data;
-    const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data);
-    if (rc != autofuse::kOk) {
+    if (key < 0 && !autofuse::Limits(limit, kPlan.chip)) {
+        // All sizes are known: this was chosen when the code was generated.
+        data.tiling_key = 0;
+        data.block_dim = 20;
+        data.z0z1t_size = 1024;
+        data.z0z1Tb_size = 2;
+    } else if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
         return rc;
     }
     *tiling_data = data;

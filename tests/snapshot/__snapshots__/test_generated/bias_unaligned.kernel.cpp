@@ -32,12 +32,16 @@ inline __aicore__ void bias_unaligned_0_general_0_nil_1_nil(
   Output_0_gm.SetGlobalBuffer((__gm__ half*)bias_unaligned_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
+  TBuf<TPosition::VECCALC> buf0;
   TQue<TPosition::VECIN, 2> que1;
   TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(2 * z1t_size, 32);
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(2 * z1t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(2 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf0, 256);
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(33, z1t_size));
@@ -93,14 +97,18 @@ inline __aicore__ void bias_unaligned_0_row_0_nil_0_nil_unaligned(
   Output_0_gm.SetGlobalBuffer((__gm__ half*)bias_unaligned_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
+  TBuf<TPosition::VECCALC> buf2;
+  TBuf<TPosition::VECCALC> buf1;
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECIN> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 96 * z0t_size;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(96 * z0t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(96 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, 96);
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf2, 256);
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf0, 256);
   LocalTensor<half> gather_1_local = buf0.Get<half>();
   LocalTensor<half> broadcast_0_local = buf1.Get<half>();
   const DataCopyExtParams block0{1, 66, 0, 0, 0};

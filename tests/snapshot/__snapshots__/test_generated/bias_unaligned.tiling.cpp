@@ -7,30 +7,38 @@ namespace bias_unaligned_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
+using Form = autofuse::Form<2, 3, 2>;
 
 // template 0: bias_unaligned_0_general_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 33;
+    axis.longest = 33;
     axis.outer = 50;
+    axis.reduce_outer = 1;
     axis.granule = 128;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
     axis.ub_limit = 188160;
-    axis.head = 66;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 192 * autofuse::CeilDiv(2 * t, 32);
+    return 256 + 512 * autofuse::CeilDiv(2 * t, 256) + 2048 * autofuse::CeilDiv(2 * t, 512);
 }
 
-int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form0([[maybe_unused]] const Data& s, Form& f)
 {
-    return 6 * t;
+    f.bodies = 1;
+    f.copies = 3;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 2}, 66, 2, 3300, 0, 3300, {0, 0}, true, true};
+    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 2}, 0, 2, 3300, 0, 66, {0, 0}, false, true};
+    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 2}, 66, 2, 3300, 0, 3300, {0, 0}, true, true};
+    f.call[0] = {0, {0, 131072}, {1, 0}};
 }
 
 // template 1: bias_unaligned_0_row_0_nil_0_nil_unaligned
@@ -38,29 +46,38 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 50;
+    axis.longest = 50;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 48;
     axis.ub_limit = 188160;
-    axis.head = 66;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 96 + 480 * t;
+    return 512 + 512 * autofuse::CeilDiv(96 * t, 256) + 1536 * autofuse::CeilDiv(96 * t, 512);
 }
 
-int64_t Bytes1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form1([[maybe_unused]] const Data& s, Form& f)
 {
-    return 66 + 132 * t;
+    f.bodies = 2;
+    f.copies = 3;
+    f.calls = 2;
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.body[1] = {autofuse::kOnce, 20613, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {66, 0}, 66, 66, 3300, 0, 3300, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {66, 0}, 66, 66, 3300, 0, 3300, {0, 0}, false, true};
+    f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {66, 0}, 0, 0, 0, 66, 66, {0, 0}, false, false};
+    f.call[0] = {0, {0, 4325376}, {1, 0}};
+    f.call[1] = {1, {0, 4325376}, {1, 0}};
 }
 
-constexpr autofuse::Template<Data> kTemplates[] = {
-    {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
-    {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data, Form> kTemplates[] = {
+    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
+    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -68,8 +85,9 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2,
-                                        {48, 188160, 20}};
+constexpr autofuse::Plan<Data, Form> kPlan = {
+    kTemplates, kGroups, kResults, 1, 2,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template bias_unaligned_0_general_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB"},
@@ -85,8 +103,13 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
         return autofuse::kNullArgument;
     }
     Data data;
-    const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data);
-    if (rc != autofuse::kOk) {
+    if (key < 0 && !autofuse::Limits(limit, kPlan.chip)) {
+        // All sizes are known: this was chosen when the code was generated.
+        data.tiling_key = 1;
+        data.block_dim = 5;
+        data.z0t_size = 10;
+        data.z0Tb_size = 1;
+    } else if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
         return rc;
     }
     *tiling_data = data;

@@ -33,7 +33,7 @@ inline __aicore__ void bool_in_out_0_general_0_nil_0_nil(
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
   TBuf<TPosition::VECCALC> buf2;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(z0t_size, 32);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(z0t_size, 256);
   const int64_t bytes1 = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
   const int64_t bytes2 = 32 * autofuse::CeilDiv(z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));

@@ -8,68 +8,6 @@
 
 using namespace AscendC;
 
-// broadcast_middle_0_general_0_nil_2_nil: z2 in tiles of z2t_size, z0z1z2T in blocks of z0z1z2Tb_size per core.
-inline __aicore__ void broadcast_middle_0_general_0_nil_2_nil(
-    GM_ADDR broadcast_middle_Data_0,
-    GM_ADDR broadcast_middle_Data_1,
-    GM_ADDR broadcast_middle_Output_0,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t z2t_size = t.z2t_size;
-  const int64_t z0z1z2Tb_size = t.z0z1z2Tb_size;
-  const int64_t z0z1z2T_axis_size = 60 * autofuse::CeilDiv(40, z2t_size);
-  const int64_t z0z1z2TB = GetBlockIdx();
-  const int64_t z0z1z2Tb_loop_size = autofuse::Min(z0z1z2T_axis_size - z0z1z2TB * z0z1z2Tb_size, z0z1z2Tb_size);
-  if (z0z1z2Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_middle_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)broadcast_middle_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_middle_Output_0);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z2t_size, 32);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  for (int64_t z0z1z2Tb = 0; z0z1z2Tb < z0z1z2Tb_loop_size; z0z1z2Tb++) {
-    const int64_t z0z1z2T = z0z1z2Tb + z0z1z2TB * z0z1z2Tb_size;
-    const int64_t z2T = autofuse::Mod(z0z1z2T, autofuse::CeilDiv(40, z2t_size));
-    const int64_t z1 = autofuse::Mod(autofuse::FloorDiv(z0z1z2T, autofuse::CeilDiv(40, z2t_size)), 10);
-    const int64_t z0 = autofuse::FloorDiv(autofuse::FloorDiv(z0z1z2T, autofuse::CeilDiv(40, z2t_size)), 10);
-    const int64_t z2t_actual_size = autofuse::Min(40 - z2T * z2t_size, z2t_size);
-    const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z2t_actual_size), 0, 0, 0};
-    const int64_t offset0 = 400 * z0 + 40 * z1 + z2T * z2t_size;
-    const int64_t offset1 = 40 * z0 + z2T * z2t_size;
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
-    // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block0, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
-    // from: mul_0: Mul (/nodes/0)
-    LocalTensor<float> mul_0_local = que2.AllocTensor<float>();
-    Mul(mul_0_local[0], gather_0_local[0], gather_1_local[0], z2t_actual_size);
-    que0.FreeTensor(gather_0_local);
-    que1.FreeTensor(gather_1_local);
-    // from: store: Store (/outputs/0)
-    que2.EnQue<float>(mul_0_local);
-    mul_0_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], mul_0_local[0], block0);
-    que2.FreeTensor(mul_0_local);
-  }
-}
-
 // broadcast_middle_0_row_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void broadcast_middle_0_row_0_nil_1_nil(
     GM_ADDR broadcast_middle_Data_0,
@@ -94,14 +32,18 @@ inline __aicore__ void broadcast_middle_0_row_0_nil_1_nil(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_middle_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
+  TBuf<TPosition::VECCALC> buf1;
+  TBuf<TPosition::VECCALC> buf0;
   TQue<TPosition::VECIN, 2> que1;
   TQue<TPosition::VECOUT, 2> que2;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 160 * z1t_size;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(160 * z1t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(160 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 160);
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf1, 256);
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que1, 2, 256);
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
   LocalTensor<float> broadcast_0_local = buf0.Get<float>();
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
@@ -138,6 +80,78 @@ inline __aicore__ void broadcast_middle_0_row_0_nil_1_nil(
   }
 }
 
+// broadcast_middle_0_row_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
+inline __aicore__ void broadcast_middle_0_row_0_nil_0_nil(
+    GM_ADDR broadcast_middle_Data_0,
+    GM_ADDR broadcast_middle_Data_1,
+    GM_ADDR broadcast_middle_Output_0,
+    GM_ADDR workspace,
+    const AutofuseTilingData& t) {
+  (void)workspace;
+  const int64_t z0t_size = t.z0t_size;
+  const int64_t z0Tb_size = t.z0Tb_size;
+  const int64_t z0T_axis_size = autofuse::CeilDiv(6, z0t_size);
+  const int64_t z0TB = GetBlockIdx();
+  const int64_t z0Tb_loop_size = autofuse::Min(z0T_axis_size - z0TB * z0Tb_size, z0Tb_size);
+  if (z0Tb_loop_size <= 0) {
+    return;
+  }
+  GlobalTensor<float> Data_0_gm;
+  Data_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_middle_Data_0);
+  GlobalTensor<float> Data_1_gm;
+  Data_1_gm.SetGlobalBuffer((__gm__ float*)broadcast_middle_Data_1);
+  GlobalTensor<float> Output_0_gm;
+  Output_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_middle_Output_0);
+  TPipe tpipe;
+  TQue<TPosition::VECIN, 2> que0;
+  TBuf<TPosition::VECCALC> buf1;
+  TBuf<TPosition::VECCALC> buf0;
+  TQue<TPosition::VECIN, 2> que1;
+  TQue<TPosition::VECOUT, 2> que2;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(1600 * z0t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(160 * z0t_size, 256);
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(1600 * z0t_size, 256);
+  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf1, 256);
+  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
+  LocalTensor<float> broadcast_0_local = buf0.Get<float>();
+  for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
+    const int64_t z0T = z0Tb + z0TB * z0Tb_size;
+    const int64_t z0t_actual_size = autofuse::Min(6 - z0T * z0t_size, z0t_size);
+    const DataCopyExtParams block0{1, static_cast<uint32_t>(1600 * z0t_actual_size), 0, 0, 0};
+    const int64_t offset0 = 400 * z0T * z0t_size;
+    const DataCopyExtParams block1{1, static_cast<uint32_t>(160 * z0t_actual_size), 0, 0, 0};
+    const int64_t offset1 = 40 * z0T * z0t_size;
+    // from: gather_0: Load (/inputs/0)
+    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
+    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
+    que0.EnQue<float>(gather_0_local);
+    gather_0_local = que0.DeQue<float>();
+    // from: gather_1: Load (/inputs/1)
+    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
+    DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<float>());
+    que1.EnQue<float>(gather_1_local);
+    gather_1_local = que1.DeQue<float>();
+    // from: broadcast_0: Broadcast (/nodes/0)
+    PipeBarrier<PIPE_V>();
+    autofuse::BroadcastOuter(broadcast_0_local[0], gather_1_local[0], z0t_actual_size, 10, 40);
+    que1.FreeTensor(gather_1_local);
+    // from: mul_0: Mul (/nodes/0)
+    LocalTensor<float> mul_0_local = que2.AllocTensor<float>();
+    PipeBarrier<PIPE_V>();
+    Mul(mul_0_local[0], gather_0_local[0], broadcast_0_local[0], 400 * z0t_actual_size);
+    que0.FreeTensor(gather_0_local);
+    // from: store: Store (/outputs/0)
+    que2.EnQue<float>(mul_0_local);
+    mul_0_local = que2.DeQue<float>();
+    DataCopyPad(Output_0_gm[offset0], mul_0_local[0], block0);
+    que2.FreeTensor(mul_0_local);
+  }
+}
+
 extern "C" __global__ __aicore__ void broadcast_middle(
     GM_ADDR broadcast_middle_Data_0,
     GM_ADDR broadcast_middle_Data_1,
@@ -146,14 +160,14 @@ extern "C" __global__ __aicore__ void broadcast_middle(
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    broadcast_middle_0_general_0_nil_2_nil(
+    broadcast_middle_0_row_0_nil_1_nil(
         broadcast_middle_Data_0,
         broadcast_middle_Data_1,
         broadcast_middle_Output_0,
         workspace,
         t);
   } else if (t.tiling_key == 1) {
-    broadcast_middle_0_row_0_nil_1_nil(
+    broadcast_middle_0_row_0_nil_0_nil(
         broadcast_middle_Data_0,
         broadcast_middle_Data_1,
         broadcast_middle_Output_0,

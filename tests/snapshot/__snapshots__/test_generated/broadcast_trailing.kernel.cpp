@@ -32,16 +32,20 @@ inline __aicore__ void broadcast_trailing_0_general_0_nil_1_nil(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_trailing_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECIN, 2> que1;
+  TBuf<TPosition::VECCALC> buf2;
+  TBuf<TPosition::VECCALC> buf1;
   TQue<TPosition::VECOUT, 2> que2;
   TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z1t_size, 32);
+  TQue<TPosition::VECIN, 2> que1;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 32);
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, 256);
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf2, 256);
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf0, 256);
+  tpipe.InitBuffer(que1, 2, 32);
   LocalTensor<float> broadcast_0_local = buf1.Get<float>();
   LocalTensor<uint8_t> broadcast_0_tmp = buf0.Get<uint8_t>();
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
@@ -107,18 +111,22 @@ inline __aicore__ void broadcast_trailing_0_row_0_nil_0_nil(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_trailing_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
+  TBuf<TPosition::VECCALC> buf2;
+  TBuf<TPosition::VECCALC> buf1;
   TQue<TPosition::VECIN, 2> que1;
   TQue<TPosition::VECOUT, 2> que2;
   TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 224 * z0t_size;
-  const int64_t bytes1 = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(z0t_size, 8);
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(224 * z0t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(224 * z0t_size, 256);
+  const int64_t bytes3 = 256 * autofuse::CeilDiv(z0t_size, 8);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf2, 256);
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes3));
   LocalTensor<float> broadcast_0_local = buf1.Get<float>();
   LocalTensor<uint8_t> broadcast_0_tmp = buf0.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {

@@ -7,30 +7,38 @@ namespace broadcast_trailing_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
+using Form = autofuse::Form<1, 3, 1>;
 
 // template 0: broadcast_trailing_0_general_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 56;
+    axis.longest = 56;
     axis.outer = 24;
+    axis.reduce_outer = 1;
     axis.granule = 64;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
     axis.ub_limit = 188160;
-    axis.head = 66;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 320 + 160 * autofuse::CeilDiv(4 * t, 32);
+    return 576 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512);
 }
 
-int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form0([[maybe_unused]] const Data& s, Form& f)
 {
-    return 4 + 8 * t;
+    f.bodies = 1;
+    f.copies = 3;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 57610, 57344, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 224, 4, 5376, 0, 5376, {0, 0}, true, true};
+    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 96, {0, 0}, true, false};
+    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 224, 4, 5376, 0, 5376, {0, 0}, true, true};
+    f.call[0] = {0, {0, 786432}, {1, 0}};
 }
 
 // template 1: broadcast_trailing_0_row_0_nil_0_nil
@@ -38,29 +46,36 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 24;
+    axis.longest = 24;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 56;
     axis.ub_limit = 188160;
-    axis.head = 66;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 1120 * t + 64 * autofuse::CeilDiv(4 * t, 32) + 256 * autofuse::CeilDiv(t, 8);
+    return 256 + 512 * autofuse::CeilDiv(224 * t, 256) + 1536 * autofuse::CeilDiv(224 * t, 512) + 512 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(t, 8);
 }
 
-int64_t Bytes1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form1([[maybe_unused]] const Data& s, Form& f)
 {
-    return 452 * t;
+    f.bodies = 1;
+    f.copies = 3;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 57610, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 224}, 224, 224, 5376, 0, 5376, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 96, 0, 96, {0, 0}, false, true};
+    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 224}, 224, 224, 5376, 0, 5376, {0, 0}, false, true};
+    f.call[0] = {0, {0, 44040192}, {1, 0}};
 }
 
-constexpr autofuse::Template<Data> kTemplates[] = {
-    {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
-    {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data, Form> kTemplates[] = {
+    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
+    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -68,8 +83,9 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2,
-                                        {48, 188160, 20}};
+constexpr autofuse::Plan<Data, Form> kPlan = {
+    kTemplates, kGroups, kResults, 1, 2,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template broadcast_trailing_0_general_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB"},
@@ -85,8 +101,13 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
         return autofuse::kNullArgument;
     }
     Data data;
-    const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data);
-    if (rc != autofuse::kOk) {
+    if (key < 0 && !autofuse::Limits(limit, kPlan.chip)) {
+        // All sizes are known: this was chosen when the code was generated.
+        data.tiling_key = 1;
+        data.block_dim = 6;
+        data.z0t_size = 4;
+        data.z0Tb_size = 1;
+    } else if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
         return rc;
     }
     *tiling_data = data;

@@ -32,18 +32,21 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_4_block_128(
   GlobalTensor<float> Output_0_gm;
   Output_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Output_0);
   TPipe tpipe;
+  TBuf<TPosition::VECCALC> buf0;
+  TBuf<TPosition::VECCALC> buf3;
+  TBuf<TPosition::VECCALC> buf2;
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
   const int64_t bytes0 = 512 * z0t_size;
   const int64_t bytes1 = 512 * autofuse::CeilDiv(z0t_size, 8);
+  tpipe.InitBuffer(buf0, 512);
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf3, 256);
+  tpipe.InitBuffer(buf2, 512);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, 512);
-  tpipe.InitBuffer(buf0, 512);
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf2, 512);
   LocalTensor<float> sum_acc_local = buf0.Get<float>();
   LocalTensor<float> sum_part_local = buf2.Get<float>();
   LocalTensor<uint8_t> sum_part_tmp = buf1.Get<uint8_t>();
@@ -117,9 +120,9 @@ inline __aicore__ void column_sums_0_reduce_all_0_nil_1_nil(
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * n * z1t_size, 32);
-  const int64_t bytes1 = 32 * autofuse::CeilDiv(4 * z1t_size, 32);
-  const int64_t bytes2 = 32 * autofuse::CeilDiv(4 * z1t_size * autofuse::CeilDiv(n, 8), 32);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * n * z1t_size, 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z1t_size * autofuse::CeilDiv(n, 8), 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
@@ -171,18 +174,21 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_3(
   GlobalTensor<float> Output_0_gm;
   Output_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Output_0);
   TPipe tpipe;
+  TBuf<TPosition::VECCALC> buf0;
+  TBuf<TPosition::VECCALC> buf3;
+  TBuf<TPosition::VECCALC> buf2;
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  const int64_t bytes0 = 1216 * z0t_size;
-  const int64_t bytes1 = 1216 * autofuse::CeilDiv(z0t_size, 8);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(1216 * z0t_size, 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(z0t_size, 8), 256);
+  tpipe.InitBuffer(buf0, 1536);
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf3, 256);
+  tpipe.InitBuffer(buf2, 1536);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 1216);
-  tpipe.InitBuffer(buf0, 1216);
+  tpipe.InitBuffer(que1, 2, 1280);
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf2, 1216);
   LocalTensor<float> sum_acc_local = buf0.Get<float>();
   LocalTensor<float> sum_part_local = buf2.Get<float>();
   LocalTensor<uint8_t> sum_part_tmp = buf1.Get<uint8_t>();
@@ -250,12 +256,16 @@ inline __aicore__ void column_sums_0_reduce_0_nil_1_0(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
+  TBuf<TPosition::VECCALC> buf1;
   TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z1t_size, 32);
+  TQue<TPosition::VECOUT, 2> que1;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf1, 256);
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
   LocalTensor<float> sum_acc_local = buf0.Get<float>();
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
     const int64_t z1T = z1Tb + z1TB * z1Tb_size;
@@ -290,86 +300,6 @@ inline __aicore__ void column_sums_0_reduce_0_nil_1_0(
   }
 }
 
-// column_sums_1_reduce_0_nil_7_9_block_128: z0 in tiles of z0t_size, z1T in blocks of z1Tb_size per core.
-// z0T is gone through once for each of them.
-inline __aicore__ void column_sums_1_reduce_0_nil_7_9_block_128(
-    GM_ADDR column_sums_Data_0,
-    GM_ADDR column_sums_Output_0,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)column_sums_Output_0;
-  const int64_t n = t.n;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t z1Tb_size = t.z1Tb_size;
-  const int64_t z1T_axis_size = 3;
-  const int64_t z1TB = autofuse::CoreFrom(t.first_core_0, t.block_dim);
-  const int64_t z1Tb_loop_size = autofuse::Min(z1T_axis_size - z1TB * z1Tb_size, z1Tb_size);
-  if (z1Tb_loop_size <= 0) {
-    return;
-  }
-  const int64_t z0T_loop_size = autofuse::CeilDiv(autofuse::Mod(n, 16), z0t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Data_0);
-  GlobalTensor<float> Workspace_0_gm;
-  Workspace_0_gm.SetGlobalBuffer((__gm__ float*)(workspace + 19456));
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  const int64_t bytes0 = 512 * z0t_size;
-  const int64_t bytes1 = 512 * autofuse::CeilDiv(z0t_size, 8);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 512);
-  tpipe.InitBuffer(buf0, 512);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf2, 512);
-  LocalTensor<float> sum_rest_acc_local = buf0.Get<float>();
-  LocalTensor<float> sum_rest_part_local = buf2.Get<float>();
-  LocalTensor<uint8_t> sum_rest_part_tmp = buf1.Get<uint8_t>();
-  for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
-    const int64_t z1T = z1Tb + z1TB * z1Tb_size;
-    const int64_t z1t_actual_size = autofuse::Min(128, 300 - 128 * z1T);
-    // from: sum_rest_acc: Duplicate (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    Duplicate(sum_rest_acc_local[0], 0.0f, z1t_actual_size);
-    for (int64_t z0T = 0; z0T < z0T_loop_size; z0T++) {
-      const int64_t z0t_actual_size = autofuse::Min(autofuse::Mod(n, 16) - z0T * z0t_size, z0t_size);
-      const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(1200 - 4 * z1t_actual_size), static_cast<uint32_t>(16 - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0};
-      const int64_t offset0 = 128 * z1T + 4800 * autofuse::FloorDiv(n, 16) + 300 * z0T * z0t_size;
-      // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
-      // from: sum_rest_part: ReduceSum (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      autofuse::ReduceOuter<autofuse::SumOf>(
-          sum_rest_part_local[0],
-          gather_0_local[0],
-          sum_rest_part_tmp,
-          1,
-          z0t_actual_size,
-          128);
-      que0.FreeTensor(gather_0_local);
-      // from: sum_rest: Add (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      Add(sum_rest_acc_local[0], sum_rest_acc_local[0], sum_rest_part_local[0], z1t_actual_size);
-    }
-    // from: store_source: UbCopy (/nodes/0)
-    LocalTensor<float> store_source_local = que1.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    DataCopy(store_source_local[0], sum_rest_acc_local[0], 8 * autofuse::CeilDiv(z1t_actual_size, 8));
-    const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
-    // from: store: Store (/nodes/0)
-    que1.EnQue<float>(store_source_local);
-    store_source_local = que1.DeQue<float>();
-    DataCopyPad(Workspace_0_gm[128 * z1T], store_source_local[0], block0);
-    que1.FreeTensor(store_source_local);
-  }
-}
-
 // column_sums_1_reduce_0_nil_1_0: z1 in tiles of z1t_size, z1T in blocks of z1Tb_size per core.
 // z0 is gone through once for each of them.
 inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
@@ -394,12 +324,16 @@ inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
   Workspace_0_gm.SetGlobalBuffer((__gm__ float*)(workspace + 19456));
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
+  TBuf<TPosition::VECCALC> buf1;
   TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z1t_size, 32);
+  TQue<TPosition::VECOUT, 2> que1;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf1, 256);
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
   LocalTensor<float> sum_rest_acc_local = buf0.Get<float>();
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
     const int64_t z1T = z1Tb + z1TB * z1Tb_size;
@@ -434,9 +368,90 @@ inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
   }
 }
 
-// column_sums_1_reduce_1_nil_2_9_block_128: z3 in tiles of z3t_size, z4Tz2 in blocks of z4Tz2b_size per core.
+// column_sums_1_reduce_0_nil_7_8: z0 in tiles of z0t_size, unit in blocks of unitb_size per core.
+// z0T is gone through once for each of them.
+inline __aicore__ void column_sums_1_reduce_0_nil_7_8(
+    GM_ADDR column_sums_Data_0,
+    GM_ADDR column_sums_Output_0,
+    GM_ADDR workspace,
+    const AutofuseTilingData& t) {
+  (void)column_sums_Output_0;
+  const int64_t n = t.n;
+  const int64_t z0t_size = t.z0t_size;
+  const int64_t unitb_size = t.unitb_size;
+  const int64_t unit_axis_size = 1;
+  const int64_t unitB = autofuse::CoreFrom(t.first_core_0, t.block_dim);
+  const int64_t unitb_loop_size = autofuse::Min(unit_axis_size - unitB * unitb_size, unitb_size);
+  if (unitb_loop_size <= 0) {
+    return;
+  }
+  const int64_t z0T_loop_size = autofuse::CeilDiv(autofuse::Mod(n, 16), z0t_size);
+  GlobalTensor<float> Data_0_gm;
+  Data_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Data_0);
+  GlobalTensor<float> Workspace_0_gm;
+  Workspace_0_gm.SetGlobalBuffer((__gm__ float*)(workspace + 19456));
+  TPipe tpipe;
+  TBuf<TPosition::VECCALC> buf0;
+  TBuf<TPosition::VECCALC> buf3;
+  TBuf<TPosition::VECCALC> buf2;
+  TQue<TPosition::VECIN, 2> que0;
+  TQue<TPosition::VECOUT, 2> que1;
+  TBuf<TPosition::VECCALC> buf1;
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(1216 * z0t_size, 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(z0t_size, 8), 256);
+  tpipe.InitBuffer(buf0, 1536);
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf3, 256);
+  tpipe.InitBuffer(buf2, 1536);
+  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que1, 2, 1280);
+  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
+  LocalTensor<float> sum_rest_acc_local = buf0.Get<float>();
+  LocalTensor<float> sum_rest_part_local = buf2.Get<float>();
+  LocalTensor<uint8_t> sum_rest_part_tmp = buf1.Get<uint8_t>();
+  for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
+    // from: sum_rest_acc: Duplicate (/nodes/0)
+    PipeBarrier<PIPE_V>();
+    Duplicate(sum_rest_acc_local[0], 0.0f, 300);
+    for (int64_t z0T = 0; z0T < z0T_loop_size; z0T++) {
+      const int64_t z0t_actual_size = autofuse::Min(autofuse::Mod(n, 16) - z0T * z0t_size, z0t_size);
+      const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), 1200, 0, 0, 0};
+      const int64_t offset0 = 4800 * autofuse::FloorDiv(n, 16) + 300 * z0T * z0t_size;
+      // from: gather_0: Load (/inputs/0)
+      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
+      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
+      que0.EnQue<float>(gather_0_local);
+      gather_0_local = que0.DeQue<float>();
+      // from: sum_rest_part: ReduceSum (/nodes/0)
+      PipeBarrier<PIPE_V>();
+      autofuse::ReduceOuter<autofuse::SumOf>(
+          sum_rest_part_local[0],
+          gather_0_local[0],
+          sum_rest_part_tmp,
+          1,
+          z0t_actual_size,
+          304);
+      que0.FreeTensor(gather_0_local);
+      // from: sum_rest: Add (/nodes/0)
+      PipeBarrier<PIPE_V>();
+      Add(sum_rest_acc_local[0], sum_rest_acc_local[0], sum_rest_part_local[0], 300);
+    }
+    // from: store_source: UbCopy (/nodes/0)
+    LocalTensor<float> store_source_local = que1.AllocTensor<float>();
+    PipeBarrier<PIPE_V>();
+    DataCopy(store_source_local[0], sum_rest_acc_local[0], 304);
+    const DataCopyExtParams block0{1, 1200, 0, 0, 0};
+    // from: store: Store (/nodes/0)
+    que1.EnQue<float>(store_source_local);
+    store_source_local = que1.DeQue<float>();
+    DataCopyPad(Workspace_0_gm[0], store_source_local[0], block0);
+    que1.FreeTensor(store_source_local);
+  }
+}
+
+// column_sums_1_reduce_1_nil_2_7: z3 in tiles of z3t_size, z2 in blocks of z2b_size per core.
 // z3T is gone through once for each of them.
-inline __aicore__ void column_sums_1_reduce_1_nil_2_9_block_128(
+inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
     GM_ADDR column_sums_Data_0,
     GM_ADDR column_sums_Output_0,
     GM_ADDR workspace,
@@ -444,11 +459,11 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_9_block_128(
   (void)column_sums_Output_0;
   const int64_t n = t.n;
   const int64_t z3t_size = t.z3t_size;
-  const int64_t z4Tz2b_size = t.z4Tz2b_size;
-  const int64_t z4Tz2_axis_size = 48;
-  const int64_t z4Tz2B = GetBlockIdx();
-  const int64_t z4Tz2b_loop_size = autofuse::Min(z4Tz2_axis_size - z4Tz2B * z4Tz2b_size, z4Tz2b_size);
-  if (z4Tz2b_loop_size <= 0) {
+  const int64_t z2b_size = t.z2b_size;
+  const int64_t z2_axis_size = 16;
+  const int64_t z2B = GetBlockIdx();
+  const int64_t z2b_loop_size = autofuse::Min(z2_axis_size - z2B * z2b_size, z2b_size);
+  if (z2b_loop_size <= 0) {
     return;
   }
   const int64_t z3T_loop_size = autofuse::CeilDiv(autofuse::FloorDiv(n, 16), z3t_size);
@@ -457,36 +472,36 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_9_block_128(
   GlobalTensor<float> Workspace_1_gm;
   Workspace_1_gm.SetGlobalBuffer((__gm__ float*)workspace);
   TPipe tpipe;
+  TBuf<TPosition::VECCALC> buf0;
+  TBuf<TPosition::VECCALC> buf3;
+  TBuf<TPosition::VECCALC> buf2;
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  const int64_t bytes0 = 512 * z3t_size;
-  const int64_t bytes1 = 512 * autofuse::CeilDiv(z3t_size, 8);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(1216 * z3t_size, 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(z3t_size, 8), 256);
+  tpipe.InitBuffer(buf0, 1536);
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf3, 256);
+  tpipe.InitBuffer(buf2, 1536);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 512);
-  tpipe.InitBuffer(buf0, 512);
+  tpipe.InitBuffer(que1, 2, 1280);
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf2, 512);
   LocalTensor<float> sum_partial_acc_local = buf0.Get<float>();
   LocalTensor<float> sum_partial_part_local = buf2.Get<float>();
   LocalTensor<uint8_t> sum_partial_part_tmp = buf1.Get<uint8_t>();
-  for (int64_t z4Tz2b = 0; z4Tz2b < z4Tz2b_loop_size; z4Tz2b++) {
-    const int64_t z4Tz2 = z4Tz2b + z4Tz2B * z4Tz2b_size;
-    const int64_t z2 = autofuse::Mod(z4Tz2, 16);
-    const int64_t z4T = autofuse::FloorDiv(z4Tz2, 16);
-    const int64_t z4t_actual_size = autofuse::Min(128, 300 - 128 * z4T);
+  for (int64_t z2b = 0; z2b < z2b_loop_size; z2b++) {
+    const int64_t z2 = z2b + z2B * z2b_size;
     // from: sum_partial_acc: Duplicate (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Duplicate(sum_partial_acc_local[0], 0.0f, z4t_actual_size);
+    Duplicate(sum_partial_acc_local[0], 0.0f, 300);
     for (int64_t z3T = 0; z3T < z3T_loop_size; z3T++) {
       const int64_t z3t_actual_size = autofuse::Min(autofuse::FloorDiv(n, 16) - z3T * z3t_size, z3t_size);
-      const DataCopyExtParams block1{static_cast<uint16_t>(z3t_actual_size), static_cast<uint32_t>(4 * z4t_actual_size), static_cast<uint32_t>(1200 - 4 * z4t_actual_size), static_cast<uint32_t>(16 - autofuse::CeilDiv(4 * z4t_actual_size, 32)), 0};
-      const int64_t offset1 = 128 * z4T + 300 * z2 * autofuse::FloorDiv(n, 16) + 300 * z3T * z3t_size;
+      const DataCopyExtParams block1{static_cast<uint16_t>(z3t_actual_size), 1200, 0, 0, 0};
+      const int64_t offset0 = 300 * z2 * autofuse::FloorDiv(n, 16) + 300 * z3T * z3t_size;
       // from: gather_1: Load (/inputs/0)
       LocalTensor<float> gather_1_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_1_local[0], Data_0_gm[offset1], block1, autofuse::NoPad<float>());
+      DataCopyPad(gather_1_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
       que0.EnQue<float>(gather_1_local);
       gather_1_local = que0.DeQue<float>();
       // from: sum_partial_part: ReduceSum (/nodes/0)
@@ -497,25 +512,21 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_9_block_128(
           sum_partial_part_tmp,
           1,
           z3t_actual_size,
-          128);
+          304);
       que0.FreeTensor(gather_1_local);
       // from: sum_partial: Add (/nodes/0)
       PipeBarrier<PIPE_V>();
-      Add(sum_partial_acc_local[0], sum_partial_acc_local[0], sum_partial_part_local[0], z4t_actual_size);
+      Add(sum_partial_acc_local[0], sum_partial_acc_local[0], sum_partial_part_local[0], 300);
     }
     // from: store_1_source: UbCopy (/nodes/0)
     LocalTensor<float> store_1_source_local = que1.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    DataCopy(
-        store_1_source_local[0],
-        sum_partial_acc_local[0],
-        8 * autofuse::CeilDiv(z4t_actual_size, 8));
-    const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z4t_actual_size), 0, 0, 0};
-    const int64_t offset0 = 300 * z2 + 128 * z4T;
+    DataCopy(store_1_source_local[0], sum_partial_acc_local[0], 304);
+    const DataCopyExtParams block0{1, 1200, 0, 0, 0};
     // from: store_1: Store (/nodes/0)
     que1.EnQue<float>(store_1_source_local);
     store_1_source_local = que1.DeQue<float>();
-    DataCopyPad(Workspace_1_gm[offset0], store_1_source_local[0], block0);
+    DataCopyPad(Workspace_1_gm[300 * z2], store_1_source_local[0], block0);
     que1.FreeTensor(store_1_source_local);
   }
 }
@@ -548,9 +559,9 @@ inline __aicore__ void column_sums_1_reduce_all_1_nil_4_nil(
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z4t_size * autofuse::FloorDiv(n, 16), 32);
-  const int64_t bytes1 = 32 * autofuse::CeilDiv(4 * z4t_size, 32);
-  const int64_t bytes2 = 32 * autofuse::CeilDiv(4 * z4t_size * autofuse::CeilDiv(autofuse::FloorDiv(n, 16), 8), 32);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z4t_size * autofuse::FloorDiv(n, 16), 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z4t_size, 256);
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z4t_size * autofuse::CeilDiv(autofuse::FloorDiv(n, 16), 8), 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
@@ -613,12 +624,16 @@ inline __aicore__ void column_sums_1_reduce_2_nil_6_5(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
+  TBuf<TPosition::VECCALC> buf1;
   TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z6t_size, 32);
+  TQue<TPosition::VECOUT, 2> que1;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z6t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z6t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf1, 256);
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
   LocalTensor<float> sum_whole_acc_local = buf0.Get<float>();
   for (int64_t z6Tb = 0; z6Tb < z6Tb_loop_size; z6Tb++) {
     const int64_t z6T = z6Tb + z6TB * z6Tb_size;
@@ -659,23 +674,21 @@ inline __aicore__ void column_sums_1_reduce_2_nil_6_5(
   }
 }
 
-// column_sums_1_reduce_2_nil_7_9_block_128: z5 in tiles of z5t_size, z6T in blocks of z6Tb_size per core.
-// z5T is gone through once for each of them.
-inline __aicore__ void column_sums_1_reduce_2_nil_7_9_block_128(
+// column_sums_1_reduce_all_2_nil_6_nil: z6 in tiles of z6t_size, z6T in blocks of z6Tb_size per core.
+inline __aicore__ void column_sums_1_reduce_all_2_nil_6_nil(
     GM_ADDR column_sums_Data_0,
     GM_ADDR column_sums_Output_0,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)column_sums_Data_0;
-  const int64_t z5t_size = t.z5t_size;
+  const int64_t z6t_size = t.z6t_size;
   const int64_t z6Tb_size = t.z6Tb_size;
-  const int64_t z6T_axis_size = 3;
+  const int64_t z6T_axis_size = autofuse::CeilDiv(300, z6t_size);
   const int64_t z6TB = GetBlockIdx();
   const int64_t z6Tb_loop_size = autofuse::Min(z6T_axis_size - z6TB * z6Tb_size, z6Tb_size);
   if (z6Tb_loop_size <= 0) {
     return;
   }
-  const int64_t z5T_loop_size = autofuse::CeilDiv(16, z5t_size);
   GlobalTensor<float> Workspace_1_gm;
   Workspace_1_gm.SetGlobalBuffer((__gm__ float*)workspace);
   GlobalTensor<float> Workspace_0_gm;
@@ -683,67 +696,60 @@ inline __aicore__ void column_sums_1_reduce_2_nil_7_9_block_128(
   GlobalTensor<float> Output_0_gm;
   Output_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Output_0);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECIN, 2> que1;
+  TBuf<TPosition::VECCALC> buf2;
+  TBuf<TPosition::VECCALC> buf1;
+  TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que2;
   TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  const int64_t bytes0 = 512 * z5t_size;
-  const int64_t bytes1 = 512 * autofuse::CeilDiv(z5t_size, 8);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 512);
-  tpipe.InitBuffer(que2, 2, 512);
-  tpipe.InitBuffer(buf0, 512);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf2, 512);
-  LocalTensor<float> sum_whole_acc_local = buf0.Get<float>();
-  LocalTensor<float> sum_whole_part_local = buf2.Get<float>();
-  LocalTensor<uint8_t> sum_whole_part_tmp = buf1.Get<uint8_t>();
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z6t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(64 * z6t_size, 256);
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z6t_size, 256);
+  const int64_t bytes3 = 256 * autofuse::CeilDiv(8 * z6t_size, 256);
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf2, 256);
+  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes3));
+  LocalTensor<float> sum_whole_local = buf1.Get<float>();
+  LocalTensor<uint8_t> sum_whole_tmp = buf0.Get<uint8_t>();
   for (int64_t z6Tb = 0; z6Tb < z6Tb_loop_size; z6Tb++) {
     const int64_t z6T = z6Tb + z6TB * z6Tb_size;
-    const int64_t z6t_actual_size = autofuse::Min(128, 300 - 128 * z6T);
-    // from: sum_whole_acc: Duplicate (/nodes/0)
+    const int64_t z6t_actual_size = autofuse::Min(300 - z6T * z6t_size, z6t_size);
+    const DataCopyExtParams block0{16, static_cast<uint32_t>(4 * z6t_actual_size), static_cast<uint32_t>(1200 - 4 * z6t_actual_size), static_cast<uint32_t>(autofuse::FloorDiv(4 * z6t_size, 32) - autofuse::CeilDiv(4 * z6t_actual_size, 32)), 0};
+    const int64_t offset0 = z6T * z6t_size;
+    const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z6t_actual_size), 0, 0, 0};
+    // from: gather_2: Load (/nodes/0)
+    LocalTensor<float> gather_2_local = que0.AllocTensor<float>();
+    DataCopyPad(gather_2_local[0], Workspace_1_gm[offset0], block0, autofuse::NoPad<float>());
+    que0.EnQue<float>(gather_2_local);
+    gather_2_local = que0.DeQue<float>();
+    // from: sum_whole: ReduceSum (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Duplicate(sum_whole_acc_local[0], 0.0f, z6t_actual_size);
-    for (int64_t z5T = 0; z5T < z5T_loop_size; z5T++) {
-      const int64_t z5t_actual_size = autofuse::Min(16 - z5T * z5t_size, z5t_size);
-      const DataCopyExtParams block1{static_cast<uint16_t>(z5t_actual_size), static_cast<uint32_t>(4 * z6t_actual_size), static_cast<uint32_t>(1200 - 4 * z6t_actual_size), static_cast<uint32_t>(16 - autofuse::CeilDiv(4 * z6t_actual_size, 32)), 0};
-      const int64_t offset0 = 128 * z6T + 300 * z5T * z5t_size;
-      // from: gather_2: Load (/nodes/0)
-      LocalTensor<float> gather_2_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_2_local[0], Workspace_1_gm[offset0], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_2_local);
-      gather_2_local = que0.DeQue<float>();
-      // from: sum_whole_part: ReduceSum (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      autofuse::ReduceOuter<autofuse::SumOf>(
-          sum_whole_part_local[0],
-          gather_2_local[0],
-          sum_whole_part_tmp,
-          1,
-          z5t_actual_size,
-          128);
-      que0.FreeTensor(gather_2_local);
-      // from: sum_whole: Add (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      Add(sum_whole_acc_local[0], sum_whole_acc_local[0], sum_whole_part_local[0], z6t_actual_size);
-    }
-    const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z6t_actual_size), 0, 0, 0};
+    autofuse::ReduceOuter<autofuse::SumOf>(
+        sum_whole_local[0],
+        gather_2_local[0],
+        sum_whole_tmp,
+        1,
+        16,
+        z6t_size);
+    que0.FreeTensor(gather_2_local);
     // from: gather_3: Load (/nodes/0)
     LocalTensor<float> gather_3_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_3_local[0], Workspace_0_gm[128 * z6T], block0, autofuse::NoPad<float>());
+    DataCopyPad(gather_3_local[0], Workspace_0_gm[offset0], block1, autofuse::NoPad<float>());
     que1.EnQue<float>(gather_3_local);
     gather_3_local = que1.DeQue<float>();
     // from: sum_joined: Add (/nodes/0)
     LocalTensor<float> sum_joined_local = que2.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Add(sum_joined_local[0], sum_whole_acc_local[0], gather_3_local[0], z6t_actual_size);
+    Add(sum_joined_local[0], sum_whole_local[0], gather_3_local[0], z6t_actual_size);
     que1.FreeTensor(gather_3_local);
     // from: store_2: Store (/outputs/0)
     que2.EnQue<float>(sum_joined_local);
     sum_joined_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[128 * z6T], sum_joined_local[0], block0);
+    DataCopyPad(Output_0_gm[offset0], sum_joined_local[0], block1);
     que2.FreeTensor(sum_joined_local);
   }
 }
@@ -763,44 +769,44 @@ extern "C" __global__ __aicore__ void column_sums(
   } else if (t.tiling_key == 3) {
     column_sums_0_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
   } else if (t.tiling_key == 4) {
-    column_sums_1_reduce_0_nil_7_9_block_128(column_sums_Data_0, column_sums_Output_0, workspace, t);
-    column_sums_1_reduce_1_nil_2_9_block_128(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_1_nil_2_7(column_sums_Data_0, column_sums_Output_0, workspace, t);
     SyncAll();
     column_sums_1_reduce_2_nil_6_5(column_sums_Data_0, column_sums_Output_0, workspace, t);
   } else if (t.tiling_key == 5) {
-    column_sums_1_reduce_0_nil_7_9_block_128(column_sums_Data_0, column_sums_Output_0, workspace, t);
-    column_sums_1_reduce_1_nil_2_9_block_128(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_1_nil_2_7(column_sums_Data_0, column_sums_Output_0, workspace, t);
     SyncAll();
-    column_sums_1_reduce_2_nil_7_9_block_128(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_all_2_nil_6_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
   } else if (t.tiling_key == 6) {
-    column_sums_1_reduce_0_nil_7_9_block_128(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
     column_sums_1_reduce_all_1_nil_4_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
     SyncAll();
     column_sums_1_reduce_2_nil_6_5(column_sums_Data_0, column_sums_Output_0, workspace, t);
   } else if (t.tiling_key == 7) {
-    column_sums_1_reduce_0_nil_7_9_block_128(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
     column_sums_1_reduce_all_1_nil_4_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
     SyncAll();
-    column_sums_1_reduce_2_nil_7_9_block_128(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_all_2_nil_6_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
   } else if (t.tiling_key == 8) {
-    column_sums_1_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
-    column_sums_1_reduce_1_nil_2_9_block_128(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_7_8(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_1_nil_2_7(column_sums_Data_0, column_sums_Output_0, workspace, t);
     SyncAll();
     column_sums_1_reduce_2_nil_6_5(column_sums_Data_0, column_sums_Output_0, workspace, t);
   } else if (t.tiling_key == 9) {
-    column_sums_1_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
-    column_sums_1_reduce_1_nil_2_9_block_128(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_7_8(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_1_nil_2_7(column_sums_Data_0, column_sums_Output_0, workspace, t);
     SyncAll();
-    column_sums_1_reduce_2_nil_7_9_block_128(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_all_2_nil_6_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
   } else if (t.tiling_key == 10) {
-    column_sums_1_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_7_8(column_sums_Data_0, column_sums_Output_0, workspace, t);
     column_sums_1_reduce_all_1_nil_4_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
     SyncAll();
     column_sums_1_reduce_2_nil_6_5(column_sums_Data_0, column_sums_Output_0, workspace, t);
   } else if (t.tiling_key == 11) {
-    column_sums_1_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_7_8(column_sums_Data_0, column_sums_Output_0, workspace, t);
     column_sums_1_reduce_all_1_nil_4_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
     SyncAll();
-    column_sums_1_reduce_2_nil_7_9_block_128(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_all_2_nil_6_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
   }
 }

@@ -7,18 +7,19 @@ namespace column_sums_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
+using Form = autofuse::Form<2, 3, 2>;
 
 // template 0: column_sums_0_reduce_0_nil_2_4_block_128
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = s.n;
+    axis.longest = autofuse::Max(1, s.n);
     axis.outer = 3;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 128;
     axis.ub_limit = 188160;
-    axis.head = 12;
     axis.looped = true;
     axis.conditions = true;
     return axis;
@@ -26,37 +27,51 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 2048 + 1024 * t + 512 * autofuse::CeilDiv(t, 8);
+    return 2304 + 1024 * t + 512 * autofuse::CeilDiv(t, 8);
 }
 
-int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form0([[maybe_unused]] const Data& s, Form& f)
 {
-    return 512 + 540 * autofuse::CeilDiv(s.n, t) + 512 * t * autofuse::CeilDiv(s.n, t);
+    f.bodies = 2;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {512, 0}, 512 | 1200, 1200, 1536 * s.n, 0, 1536 * s.n, {0, 0}, true, false};
+    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {512, 0}, 512, 0, 0, 512, 1536, {0, 0}, true, false};
+    f.call[0] = {0, {33554432, 235987200}, {1, 0}};
+    f.call[1] = {1, {67108864, 0}, {1, 0}};
 }
 
 // template 1: column_sums_0_reduce_all_0_nil_1_nil
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
-    axis.extent = 304;
+    axis.extent = 300;
+    axis.longest = 304;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 8;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = s.n;
     axis.ub_limit = 188160;
-    axis.head = 39;
     axis.conditions = s.n >= 1 && s.n <= 4095;
     return axis;
 }
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 64 * autofuse::CeilDiv(4 * s.n * t, 32) + 32 * autofuse::CeilDiv(4 * t * autofuse::CeilDiv(s.n, 8), 32) + 64 * autofuse::CeilDiv(4 * t, 32);
+    return 512 * autofuse::CeilDiv(4 * s.n * t, 256) + 256 * autofuse::CeilDiv(4 * t * autofuse::CeilDiv(s.n, 8), 256) + 512 * autofuse::CeilDiv(4 * t, 256);
 }
 
-int64_t Bytes1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form1([[maybe_unused]] const Data& s, Form& f)
 {
-    return 4 * t + 4 * s.n * t;
+    f.bodies = 1;
+    f.copies = 2;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 40069, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {s.n, 0}, {0, 4}, (s.n > 1 ? 1200 : 0), 4, 1200 * s.n, 0, 1200 * s.n, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
+    f.call[0] = {0, {0, 1843650 * s.n}, {1, 0}};
 }
 
 // template 2: column_sums_0_reduce_0_nil_2_3
@@ -64,12 +79,12 @@ autofuse::TileAxis Axis2([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = s.n;
+    axis.longest = autofuse::Max(1, s.n);
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 304;
     axis.ub_limit = 188160;
-    axis.head = 12;
     axis.looped = true;
     axis.conditions = true;
     return axis;
@@ -77,12 +92,20 @@ autofuse::TileAxis Axis2([[maybe_unused]] const Data& s)
 
 int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 4864 + 2432 * t + 1216 * autofuse::CeilDiv(t, 8);
+    return 5888 + 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(t, 8), 256) + 512 * autofuse::CeilDiv(1216 * t, 256);
 }
 
-int64_t Bytes2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form2([[maybe_unused]] const Data& s, Form& f)
 {
-    return 1200 + 540 * autofuse::CeilDiv(s.n, t) + 1200 * t * autofuse::CeilDiv(s.n, t);
+    f.bodies = 2;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {1200, 0}, 1200, 1200, 1200 * s.n, 0, 1200 * s.n, {0, 0}, false, false};
+    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {1200, 0}, 0, 0, 0, 1200, 1200, {0, 0}, false, false};
+    f.call[0] = {0, {78643200, 553095000}, {1, 0}};
+    f.call[1] = {1, {157286400, 0}, {1, 0}};
 }
 
 // template 3: column_sums_0_reduce_0_nil_1_0
@@ -90,88 +113,112 @@ autofuse::TileAxis Axis3([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 300;
+    axis.longest = 300;
     axis.outer = 1;
+    axis.reduce_outer = s.n;
     axis.granule = 64;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
     axis.ub_limit = 188160;
-    axis.head = 12;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub3([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 160 * autofuse::CeilDiv(4 * t, 32);
+    return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512);
 }
 
-int64_t Bytes3([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form3([[maybe_unused]] const Data& s, Form& f)
 {
-    return 540 * s.n + 4 * t + 4 * s.n * t;
+    f.bodies = 2;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (s.n > 1 ? 1200 : 0), 4, 1200 * s.n, 0, 1200 * s.n, {0, 0}, false, true};
+    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
+    f.call[0] = {0, {0, 262144}, {1, 0}};
+    f.call[1] = {1, {0, 524288}, {1, 0}};
 }
 
-// template 4: column_sums_1_reduce_0_nil_7_9_block_128
+// template 4: column_sums_1_reduce_0_nil_1_0
 autofuse::TileAxis Axis4([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
-    axis.extent = autofuse::Mod(s.n, 16);
-    axis.outer = 3;
-    axis.granule = 1;
-    axis.tile_max = 4095;
-    axis.row_elements = 128;
+    axis.extent = 300;
+    axis.longest = 300;
+    axis.outer = 1;
+    axis.reduce_outer = autofuse::Mod(s.n, 16);
+    axis.granule = 64;
+    axis.tile_max = autofuse::kUnlimited;
     axis.ub_limit = 188160;
-    axis.head = 12;
-    axis.looped = true;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub4([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 2048 + 1024 * t + 512 * autofuse::CeilDiv(t, 8);
+    return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512);
 }
 
-int64_t Bytes4([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form4([[maybe_unused]] const Data& s, Form& f)
 {
-    return 512 + 540 * autofuse::CeilDiv(autofuse::Mod(s.n, 16), t) + 512 * t * autofuse::CeilDiv(autofuse::Mod(s.n, 16), t);
+    f.bodies = 2;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (19200 * autofuse::FloorDiv(s.n, 16)) | ((autofuse::Mod(s.n, 16) > 1 ? 1200 : 0)), 4, 1200 * autofuse::Mod(s.n, 16), 0, 1200 * autofuse::Mod(s.n, 16), {0, 0}, false, true};
+    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
+    f.call[0] = {0, {0, 262144}, {1, 0}};
+    f.call[1] = {1, {0, 524288}, {1, 0}};
 }
 
-// template 5: column_sums_1_reduce_0_nil_1_0
+// template 5: column_sums_1_reduce_0_nil_7_8
 autofuse::TileAxis Axis5([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
-    axis.extent = 300;
+    axis.extent = autofuse::Mod(s.n, 16);
+    axis.longest = autofuse::Max(1, autofuse::Mod(s.n, 16));
     axis.outer = 1;
-    axis.granule = 64;
-    axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
+    axis.reduce_outer = 1;
+    axis.granule = 1;
+    axis.tile_max = 4095;
     axis.ub_limit = 188160;
-    axis.head = 12;
+    axis.looped = true;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub5([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 160 * autofuse::CeilDiv(4 * t, 32);
+    return 5888 + 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(t, 8), 256) + 512 * autofuse::CeilDiv(1216 * t, 256);
 }
 
-int64_t Bytes5([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form5([[maybe_unused]] const Data& s, Form& f)
 {
-    return 4 * t + 540 * autofuse::Mod(s.n, 16) + 4 * t * autofuse::Mod(s.n, 16);
+    f.bodies = 2;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {1200, 0}, (19200 * autofuse::FloorDiv(s.n, 16)) | 1200, 1200, 1200 * autofuse::Mod(s.n, 16), 0, 1200 * autofuse::Mod(s.n, 16), {0, 0}, false, false};
+    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {1200, 0}, 0, 0, 0, 1200, 1200, {0, 0}, false, false};
+    f.call[0] = {0, {78643200, 553095000}, {1, 0}};
+    f.call[1] = {1, {157286400, 0}, {1, 0}};
 }
 
-// template 6: column_sums_1_reduce_1_nil_2_9_block_128
+// template 6: column_sums_1_reduce_1_nil_2_7
 autofuse::TileAxis Axis6([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = autofuse::FloorDiv(s.n, 16);
-    axis.outer = 48;
+    axis.longest = autofuse::Max(1, autofuse::FloorDiv(s.n, 16));
+    axis.outer = 16;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 128;
     axis.ub_limit = 188160;
-    axis.head = 12;
     axis.looped = true;
     axis.conditions = true;
     return axis;
@@ -179,37 +226,51 @@ autofuse::TileAxis Axis6([[maybe_unused]] const Data& s)
 
 int64_t Ub6([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 2048 + 1024 * t + 512 * autofuse::CeilDiv(t, 8);
+    return 5888 + 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(t, 8), 256) + 512 * autofuse::CeilDiv(1216 * t, 256);
 }
 
-int64_t Bytes6([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form6([[maybe_unused]] const Data& s, Form& f)
 {
-    return 512 + 540 * autofuse::CeilDiv(autofuse::FloorDiv(s.n, 16), t) + 512 * t * autofuse::CeilDiv(autofuse::FloorDiv(s.n, 16), t);
+    f.bodies = 2;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {1200, 0}, (1200 * autofuse::FloorDiv(s.n, 16)) | 1200, 1200, 19200 * autofuse::FloorDiv(s.n, 16), 0, 19200 * autofuse::FloorDiv(s.n, 16), {0, 0}, true, false};
+    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {1200, 0}, 1200, 0, 0, 1200, 19200, {0, 0}, true, false};
+    f.call[0] = {0, {78643200, 553095000}, {1, 0}};
+    f.call[1] = {1, {157286400, 0}, {1, 0}};
 }
 
 // template 7: column_sums_1_reduce_all_1_nil_4_nil
 autofuse::TileAxis Axis7([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
-    axis.extent = 304;
+    axis.extent = 300;
+    axis.longest = 304;
     axis.outer = 16;
+    axis.reduce_outer = 1;
     axis.granule = 8;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = autofuse::FloorDiv(s.n, 16);
     axis.ub_limit = 188160;
-    axis.head = 39;
     axis.conditions = autofuse::FloorDiv(s.n, 16) >= 1;
     return axis;
 }
 
 int64_t Ub7([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 32 * autofuse::CeilDiv(4 * t * autofuse::CeilDiv(autofuse::FloorDiv(s.n, 16), 8), 32) + 64 * autofuse::CeilDiv(4 * t * autofuse::FloorDiv(s.n, 16), 32) + 64 * autofuse::CeilDiv(4 * t, 32);
+    return 256 * autofuse::CeilDiv(4 * t * autofuse::CeilDiv(autofuse::FloorDiv(s.n, 16), 8), 256) + 512 * autofuse::CeilDiv(4 * t * autofuse::FloorDiv(s.n, 16), 256) + 512 * autofuse::CeilDiv(4 * t, 256);
 }
 
-int64_t Bytes7([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form7([[maybe_unused]] const Data& s, Form& f)
 {
-    return 4 * t + 4 * t * autofuse::FloorDiv(s.n, 16);
+    f.bodies = 1;
+    f.copies = 2;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 40069, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {autofuse::FloorDiv(s.n, 16), 0}, {0, 4}, (1200 * autofuse::FloorDiv(s.n, 16)) | ((autofuse::FloorDiv(s.n, 16) > 1 ? 1200 : 0)), 4, 19200 * autofuse::FloorDiv(s.n, 16), 0, 19200 * autofuse::FloorDiv(s.n, 16), {0, 0}, true, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 1200, 4, 19200, 0, 19200, {0, 0}, true, true};
+    f.call[0] = {0, {0, 1843650 * autofuse::FloorDiv(s.n, 16)}, {1, 0}};
 }
 
 // template 8: column_sums_1_reduce_2_nil_6_5
@@ -217,63 +278,78 @@ autofuse::TileAxis Axis8([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 300;
+    axis.longest = 300;
     axis.outer = 1;
+    axis.reduce_outer = 16;
     axis.granule = 64;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
     axis.ub_limit = 188160;
-    axis.head = 39;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub8([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 160 * autofuse::CeilDiv(4 * t, 32);
+    return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512);
 }
 
-int64_t Bytes8([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form8([[maybe_unused]] const Data& s, Form& f)
 {
-    return 8640 + 72 * t;
+    f.bodies = 2;
+    f.copies = 3;
+    f.calls = 2;
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 1200, 4, 19200, 0, 0, {0, 4}, false, true};
+    f.copy[1] = {1, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 0, {0, 4}, false, true};
+    f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
+    f.call[0] = {0, {0, 262144}, {1, 0}};
+    f.call[1] = {1, {0, 524288}, {1, 0}};
 }
 
-// template 9: column_sums_1_reduce_2_nil_7_9_block_128
+// template 9: column_sums_1_reduce_all_2_nil_6_nil
 autofuse::TileAxis Axis9([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
-    axis.extent = 16;
-    axis.outer = 3;
-    axis.granule = 1;
-    axis.tile_max = 4095;
-    axis.row_elements = 128;
+    axis.extent = 300;
+    axis.longest = 304;
+    axis.outer = 1;
+    axis.reduce_outer = 1;
+    axis.granule = 8;
+    axis.tile_max = autofuse::kUnlimited;
     axis.ub_limit = 188160;
-    axis.head = 39;
-    axis.looped = true;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub9([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 3072 + 1024 * t + 512 * autofuse::CeilDiv(t, 8);
+    return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 512 * autofuse::CeilDiv(64 * t, 256) + 256 * autofuse::CeilDiv(8 * t, 256);
 }
 
-int64_t Bytes9([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form9([[maybe_unused]] const Data& s, Form& f)
 {
-    return 1024 + 540 * autofuse::CeilDiv(16, t) + 512 * t * autofuse::CeilDiv(16, t);
+    f.bodies = 1;
+    f.copies = 3;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 71946, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {16, 0}, {0, 4}, 1200, 4, 19200, 0, 0, {0, 64}, false, true};
+    f.copy[1] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 0, {0, 4}, false, true};
+    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
+    f.call[0] = {0, {0, 29760544}, {1, 0}};
 }
 
-constexpr autofuse::Template<Data> kTemplates[] = {
-    {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z0t_size, &Data::z1Tb_size},
-    {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z1t_size, &Data::z1Tb_size},
-    {&Axis2, &Ub2, &Bytes2, nullptr, &Data::z0t_size, &Data::unitb_size},
-    {&Axis3, &Ub3, &Bytes3, nullptr, &Data::z1t_size, &Data::z1Tb_size},
-    {&Axis4, &Ub4, &Bytes4, nullptr, &Data::z0t_size, &Data::z1Tb_size},
-    {&Axis5, &Ub5, &Bytes5, nullptr, &Data::z1t_size, &Data::z1Tb_size},
-    {&Axis6, &Ub6, &Bytes6, nullptr, &Data::z3t_size, &Data::z4Tz2b_size},
-    {&Axis7, &Ub7, &Bytes7, nullptr, &Data::z4t_size, &Data::z2z4Tb_size},
-    {&Axis8, &Ub8, &Bytes8, nullptr, &Data::z6t_size, &Data::z6Tb_size},
-    {&Axis9, &Ub9, &Bytes9, nullptr, &Data::z5t_size, &Data::z6Tb_size},
+constexpr autofuse::Template<Data, Form> kTemplates[] = {
+    {&Axis0, &Ub0, &Form0, nullptr, &Data::z0t_size, &Data::z1Tb_size},
+    {&Axis1, &Ub1, &Form1, nullptr, &Data::z1t_size, &Data::z1Tb_size},
+    {&Axis2, &Ub2, &Form2, nullptr, &Data::z0t_size, &Data::unitb_size},
+    {&Axis3, &Ub3, &Form3, nullptr, &Data::z1t_size, &Data::z1Tb_size},
+    {&Axis4, &Ub4, &Form4, nullptr, &Data::z1t_size, &Data::z1Tb_size},
+    {&Axis5, &Ub5, &Form5, nullptr, &Data::z0t_size, &Data::unitb_size},
+    {&Axis6, &Ub6, &Form6, nullptr, &Data::z3t_size, &Data::z2b_size},
+    {&Axis7, &Ub7, &Form7, nullptr, &Data::z4t_size, &Data::z2z4Tb_size},
+    {&Axis8, &Ub8, &Form8, nullptr, &Data::z6t_size, &Data::z6Tb_size},
+    {&Axis9, &Ub9, &Form9, nullptr, &Data::z6t_size, &Data::z6Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 4},
@@ -283,10 +359,11 @@ constexpr autofuse::Group<Data> kGroups[] = {
 };
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
-    {1, 3, 4, 8000},
+    {1, 3, 4, 8192000},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 2, 12,
-                                        {48, 188160, 20}};
+constexpr autofuse::Plan<Data, Form> kPlan = {
+    kTemplates, kGroups, kResults, 2, 12,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [0, 4096]"},
@@ -296,13 +373,13 @@ constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 1), "template column_sums_0_reduce_all_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB"},
     {autofuse::Fail(autofuse::kNoTile, 2), "template column_sums_0_reduce_0_nil_2_3: even the smallest tile does not fit 188160 bytes of UB or is longer than 4095"},
     {autofuse::Fail(autofuse::kNoTile, 3), "template column_sums_0_reduce_0_nil_1_0: even the smallest tile does not fit 188160 bytes of UB"},
-    {autofuse::Fail(autofuse::kNoTile, 4), "template column_sums_1_reduce_0_nil_7_9_block_128: even the smallest tile does not fit 188160 bytes of UB or is longer than 4095"},
-    {autofuse::Fail(autofuse::kNoTile, 5), "template column_sums_1_reduce_0_nil_1_0: even the smallest tile does not fit 188160 bytes of UB"},
-    {autofuse::Fail(autofuse::kNoTile, 6), "template column_sums_1_reduce_1_nil_2_9_block_128: even the smallest tile does not fit 188160 bytes of UB or is longer than 4095"},
+    {autofuse::Fail(autofuse::kNoTile, 4), "template column_sums_1_reduce_0_nil_1_0: even the smallest tile does not fit 188160 bytes of UB"},
+    {autofuse::Fail(autofuse::kNoTile, 5), "template column_sums_1_reduce_0_nil_7_8: even the smallest tile does not fit 188160 bytes of UB or is longer than 4095"},
+    {autofuse::Fail(autofuse::kNoTile, 6), "template column_sums_1_reduce_1_nil_2_7: even the smallest tile does not fit 188160 bytes of UB or is longer than 4095"},
     {autofuse::Fail(autofuse::kCondition, 7), "template column_sums_1_reduce_all_1_nil_4_nil: it does not hold that Floor((n / (16))) is at least 1"},
     {autofuse::Fail(autofuse::kNoTile, 7), "template column_sums_1_reduce_all_1_nil_4_nil: even the smallest tile does not fit 188160 bytes of UB"},
     {autofuse::Fail(autofuse::kNoTile, 8), "template column_sums_1_reduce_2_nil_6_5: even the smallest tile does not fit 188160 bytes of UB"},
-    {autofuse::Fail(autofuse::kNoTile, 9), "template column_sums_1_reduce_2_nil_7_9_block_128: even the smallest tile does not fit 188160 bytes of UB or is longer than 4095"},
+    {autofuse::Fail(autofuse::kNoTile, 9), "template column_sums_1_reduce_all_2_nil_6_nil: even the smallest tile does not fit 188160 bytes of UB"},
     {autofuse::Fail(autofuse::kInputShape, 0), "input x does not have the shape [n, 300]"},
 };
 

@@ -29,7 +29,7 @@ inline __aicore__ void copy_0_general_0_nil_0_nil(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)copy_Output_0);
   TPipe tpipe;
   TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> que0;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;

@@ -35,15 +35,19 @@ inline __aicore__ void gather_rows_0_general_0_nil_1_nil(
   GlobalTensor<float> Output_0_gm;
   Output_0_gm.SetGlobalBuffer((__gm__ float*)gather_rows_Output_0);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECIN, 2> que1;
+  TBuf<TPosition::VECCALC> buf0;
   TQue<TPosition::VECIN, 2> que2;
   TQue<TPosition::VECOUT, 2> que3;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z1t_size, 32);
-  tpipe.InitBuffer(que0, 2, 32);
+  TQue<TPosition::VECIN, 2> que0;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf0, 256);
   tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que3, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que3, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(que0, 2, 32);
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(20, z1t_size));
@@ -120,18 +124,22 @@ inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
   GlobalTensor<float> Output_0_gm;
   Output_0_gm.SetGlobalBuffer((__gm__ float*)gather_rows_Output_0);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECIN, 2> que1;
+  TBuf<TPosition::VECCALC> buf2;
+  TBuf<TPosition::VECCALC> buf1;
+  TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que2;
   TBuf<TPosition::VECIN> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
-  const int64_t bytes1 = 96 * z0t_size;
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, 96);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(96 * z0t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(96 * z0t_size, 256);
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf2, 256);
+  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(buf0, 256);
   LocalTensor<float> gather_1_local = buf0.Get<float>();
   LocalTensor<float> broadcast_0_local = buf1.Get<float>();
   const DataCopyExtParams block0{1, 80, 0, 0, 0};

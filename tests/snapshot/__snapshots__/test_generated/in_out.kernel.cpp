@@ -32,15 +32,19 @@ inline __aicore__ void in_out_0_general_0_nil_0_nil(
   GlobalTensor<float> Output_0_gm;
   Output_0_gm.SetGlobalBuffer((__gm__ float*)in_out_Output_0);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
+  TBuf<TPosition::VECCALC> buf1;
   TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> que0;
+  TQue<TPosition::VECOUT, 2> que2;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf1, 256);
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
   LocalTensor<float> mul_0_local = buf0.Get<float>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;

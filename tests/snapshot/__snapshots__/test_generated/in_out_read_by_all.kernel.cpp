@@ -34,12 +34,16 @@ inline __aicore__ void in_out_read_by_all_0_general_0_nil_1_nil(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)in_out_read_by_all_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
+  TBuf<TPosition::VECCALC> buf0;
   TQue<TPosition::VECIN, 2> que1;
   TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z1t_size, 32);
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf0, 256);
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(300, z1t_size));
@@ -97,14 +101,18 @@ inline __aicore__ void in_out_read_by_all_0_row_0_nil_0_nil_unaligned(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)in_out_read_by_all_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
+  TBuf<TPosition::VECCALC> buf2;
+  TBuf<TPosition::VECCALC> buf1;
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECIN> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 1216 * z0t_size;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(1216 * z0t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(1216 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, 1216);
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf2, 256);
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf0, 1280);
   LocalTensor<float> gather_1_local = buf0.Get<float>();
   LocalTensor<float> broadcast_0_local = buf1.Get<float>();
   const DataCopyExtParams block0{1, 1200, 0, 0, 0};
@@ -167,7 +175,7 @@ inline __aicore__ void in_out_read_by_all_0_general_1_nil_2_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z2t_size, 32);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z2t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
   for (int64_t z2Tb = 0; z2Tb < z2Tb_loop_size; z2Tb++) {

@@ -32,14 +32,18 @@ inline __aicore__ void integers_0_general_0_nil_0_nil(
   Output_0_gm.SetGlobalBuffer((__gm__ int32_t*)integers_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
+  TBuf<TPosition::VECCALC> buf1;
   TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
   TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
+  TQue<TPosition::VECOUT, 2> que2;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf1, 256);
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
   LocalTensor<int32_t> mul_0_local = buf0.Get<int32_t>();
   LocalTensor<int32_t> add_1_local = buf0.Get<int32_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {

@@ -29,12 +29,16 @@ inline __aicore__ void iota_0_general_0_nil_1_nil(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)iota_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
+  TBuf<TPosition::VECCALC> buf1;
   TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z1t_size, 32);
+  TQue<TPosition::VECOUT, 2> que1;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf1, 256);
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
   LocalTensor<float> iota_0_local = buf0.Get<float>();
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
@@ -85,14 +89,18 @@ inline __aicore__ void iota_0_row_0_nil_0_nil_unaligned(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)iota_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
+  TBuf<TPosition::VECCALC> buf2;
+  TBuf<TPosition::VECCALC> buf1;
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 544 * z0t_size;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(544 * z0t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(544 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, 544);
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf2, 256);
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf0, 768);
   LocalTensor<float> iota_0_local = buf0.Get<float>();
   LocalTensor<float> broadcast_0_local = buf1.Get<float>();
   // from: iota_0: Iota (/nodes/0)

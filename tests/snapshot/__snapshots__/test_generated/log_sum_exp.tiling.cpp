@@ -7,18 +7,19 @@ namespace log_sum_exp_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
+using Form = autofuse::Form<2, 2, 2>;
 
 // template 0: log_sum_exp_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 50000;
+    axis.longest = 50000;
     axis.outer = 20;
+    axis.reduce_outer = 1;
     axis.granule = 64;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
     axis.ub_limit = 188160;
-    axis.head = 12;
     axis.looped = true;
     axis.conditions = true;
     return axis;
@@ -26,16 +27,24 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 224 + 96 * autofuse::CeilDiv(4 * t, 32) + autofuse::Max(256, 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 32)) + autofuse::Max(32, 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 32));
+    return 480 + 1536 * autofuse::CeilDiv(4 * t, 512) + autofuse::Max(256, 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 256)) + autofuse::Max(32, 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 32));
 }
 
-int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form0([[maybe_unused]] const Data& s, Form& f)
 {
-    return 4 + 540 * autofuse::CeilDiv(50000, t) + 4 * t * autofuse::CeilDiv(50000, t);
+    f.bodies = 2;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kStep, 427715, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 227236, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 200000, 4, 4000000, 0, 4000000, {0, 0}, true, false};
+    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 80, {0, 0}, true, false};
+    f.call[0] = {0, {2359296, 4735876}, {1, 0}};
+    f.call[1] = {1, {2097152, 0}, {1, 0}};
 }
 
-constexpr autofuse::Template<Data> kTemplates[] = {
-    {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z1t_size, &Data::z0b_size},
+constexpr autofuse::Template<Data, Form> kTemplates[] = {
+    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 1},
@@ -43,8 +52,9 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1,
-                                        {48, 188160, 20}};
+constexpr autofuse::Plan<Data, Form> kPlan = {
+    kTemplates, kGroups, kResults, 1, 1,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template log_sum_exp_0_reduce_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB"},
@@ -58,8 +68,13 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
         return autofuse::kNullArgument;
     }
     Data data;
-    const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data);
-    if (rc != autofuse::kOk) {
+    if (key < 0 && !autofuse::Limits(limit, kPlan.chip)) {
+        // All sizes are known: this was chosen when the code was generated.
+        data.tiling_key = 0;
+        data.block_dim = 20;
+        data.z1t_size = 12544;
+        data.z0b_size = 1;
+    } else if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
         return rc;
     }
     *tiling_data = data;

@@ -34,15 +34,19 @@ inline __aicore__ void output_used_0_general_0_nil_0_nil(
   GlobalTensor<half> Output_1_gm;
   Output_1_gm.SetGlobalBuffer((__gm__ half*)output_used_Output_1);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECIN, 2> que1;
+  TBuf<TPosition::VECCALC> buf0;
   TQue<TPosition::VECOUT, 2> que2;
+  TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que3;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(2 * z0t_size, 32);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(2 * z0t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf0, 256);
   tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que3, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(que3, 2, static_cast<uint32_t>(bytes1));
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(900 - z0T * z0t_size, z0t_size);

@@ -7,30 +7,37 @@ namespace reduce_columns_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
+using Form = autofuse::Form<2, 2, 2>;
 
 // template 0: reduce_columns_0_reduce_all_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
-    axis.extent = 144;
+    axis.extent = 130;
+    axis.longest = 144;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 16;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 300;
     axis.ub_limit = 188160;
-    axis.head = 39;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 64 * autofuse::CeilDiv(2 * t, 32) + 64 * autofuse::CeilDiv(600 * t, 32) + 32 * autofuse::CeilDiv(76 * t, 32);
+    return 512 * autofuse::CeilDiv(2 * t, 256) + 512 * autofuse::CeilDiv(600 * t, 256) + 256 * autofuse::CeilDiv(76 * t, 256);
 }
 
-int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form0([[maybe_unused]] const Data& s, Form& f)
 {
-    return 602 * t;
+    f.bodies = 1;
+    f.copies = 2;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 40069, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {300, 0}, {0, 2}, 260, 2, 78000, 0, 78000, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 2}, 0, 2, 260, 0, 260, {0, 0}, false, true};
+    f.call[0] = {0, {0, 275036400}, {1, 0}};
 }
 
 // template 1: reduce_columns_0_reduce_0_nil_2_3
@@ -38,12 +45,12 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 300;
+    axis.longest = 300;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 144;
     axis.ub_limit = 188160;
-    axis.head = 12;
     axis.looped = true;
     axis.conditions = true;
     return axis;
@@ -51,17 +58,25 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 1152 + 576 * t + 288 * autofuse::CeilDiv(t, 8);
+    return 2304 + 256 * autofuse::CeilDiv(288 * autofuse::CeilDiv(t, 8), 256) + 512 * autofuse::CeilDiv(288 * t, 256);
 }
 
-int64_t Bytes1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form1([[maybe_unused]] const Data& s, Form& f)
 {
-    return 260 + 540 * autofuse::CeilDiv(300, t) + 260 * t * autofuse::CeilDiv(300, t);
+    f.bodies = 2;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {260, 0}, 260, 260, 78000, 0, 78000, {0, 0}, false, false};
+    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {260, 0}, 0, 0, 0, 260, 260, {0, 0}, false, false};
+    f.call[0] = {0, {17039360, 119182440}, {1, 0}};
+    f.call[1] = {1, {34078720, 0}, {1, 0}};
 }
 
-constexpr autofuse::Template<Data> kTemplates[] = {
-    {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z1t_size, &Data::z1Tb_size},
-    {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z0t_size, &Data::unitb_size},
+constexpr autofuse::Template<Data, Form> kTemplates[] = {
+    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z1Tb_size},
+    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::unitb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -69,8 +84,9 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2,
-                                        {48, 188160, 20}};
+constexpr autofuse::Plan<Data, Form> kPlan = {
+    kTemplates, kGroups, kResults, 1, 2,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template reduce_columns_0_reduce_all_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB"},
@@ -85,8 +101,13 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
         return autofuse::kNullArgument;
     }
     Data data;
-    const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data);
-    if (rc != autofuse::kOk) {
+    if (key < 0 && !autofuse::Limits(limit, kPlan.chip)) {
+        // All sizes are known: this was chosen when the code was generated.
+        data.tiling_key = 0;
+        data.block_dim = 9;
+        data.z1t_size = 16;
+        data.z1Tb_size = 1;
+    } else if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
         return rc;
     }
     *tiling_data = data;

@@ -7,18 +7,19 @@ namespace reduce_rows_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
+using Form = autofuse::Form<2, 2, 2>;
 
 // template 0: reduce_rows_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = s.s1;
+    axis.longest = autofuse::Max(1, s.s1);
     axis.outer = s.s0;
+    axis.reduce_outer = 1;
     axis.granule = 64;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
     axis.ub_limit = 188160;
-    axis.head = 12;
     axis.looped = true;
     axis.conditions = true;
     return axis;
@@ -26,12 +27,20 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 128 + 96 * autofuse::CeilDiv(4 * t, 32) + 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 32);
+    return 128 + 768 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 256);
 }
 
-int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form0([[maybe_unused]] const Data& s, Form& f)
 {
-    return 4 + 540 * autofuse::CeilDiv(s.s1, t) + 4 * t * autofuse::CeilDiv(s.s1, t);
+    f.bodies = 2;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kStep, 103823, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 67850, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (s.s0 > 1 ? 4 * s.s1 : 0), 4, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, s.s0 > 1, false};
+    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4 * s.s0, {0, 0}, s.s0 > 1, false};
+    f.call[0] = {0, {262144, 2375802}, {1, 0}};
+    f.call[1] = {1, {786432, 0}, {1, 0}};
 }
 
 // template 1: reduce_rows_0_reduce_all_0_nil_0_nil
@@ -39,29 +48,35 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = s.s0;
+    axis.longest = autofuse::Max(1, s.s0);
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 8 * autofuse::CeilDiv(s.s1, 8);
     axis.ub_limit = 188160;
-    axis.head = 39;
     axis.conditions = s.s1 >= 1;
     return axis;
 }
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 96 * autofuse::CeilDiv(4 * t, 32) + 32 * autofuse::CeilDiv(t * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.s1, 8), 2048), 32 * autofuse::CeilDiv(s.s1, 8)), 32) + 96 * t * autofuse::CeilDiv(s.s1, 8);
+    return 768 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.s1, 8), 256) + 768 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(t * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.s1, 8), 2048), 32 * autofuse::CeilDiv(s.s1, 8)), 256);
 }
 
-int64_t Bytes1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form1([[maybe_unused]] const Data& s, Form& f)
 {
-    return 4 * t + 4 * s.s1 * t;
+    f.bodies = 1;
+    f.copies = 2;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 107919, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.s1, 0}, 4 * s.s1, 4 * s.s1, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.s0, 0, 4 * s.s0, {0, 0}, false, true};
+    f.call[0] = {0, {0, 524288 + 2375802 * s.s1}, {1, 0}};
 }
 
-constexpr autofuse::Template<Data> kTemplates[] = {
-    {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z1t_size, &Data::z0b_size},
-    {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data, Form> kTemplates[] = {
+    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
+    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -69,8 +84,9 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2,
-                                        {48, 188160, 20}};
+constexpr autofuse::Plan<Data, Form> kPlan = {
+    kTemplates, kGroups, kResults, 1, 2,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "s0 is not in [0, 65536]"},

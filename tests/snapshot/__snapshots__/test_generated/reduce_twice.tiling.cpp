@@ -7,18 +7,19 @@ namespace reduce_twice_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
+using Form = autofuse::Form<2, 2, 2>;
 
 // template 0: reduce_twice_0_reduce_0_nil_0_3
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 77;
+    axis.longest = 77;
     axis.outer = 400;
+    axis.reduce_outer = 1;
     axis.granule = 64;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
     axis.ub_limit = 188160;
-    axis.head = 12;
     axis.looped = true;
     axis.conditions = true;
     return axis;
@@ -26,12 +27,20 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 128 + 64 * autofuse::CeilDiv(4 * t, 32) + 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 32);
+    return 128 + 512 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 256);
 }
 
-int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form0([[maybe_unused]] const Data& s, Form& f)
 {
-    return 4 + 540 * autofuse::CeilDiv(77, t) + 4 * t * autofuse::CeilDiv(77, t);
+    f.bodies = 2;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 308, 4, 123200, 0, 123200, {0, 0}, true, false};
+    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 1600, {0, 0}, true, false};
+    f.call[0] = {0, {262144, 1843650}, {1, 0}};
+    f.call[1] = {1, {524288, 0}, {1, 0}};
 }
 
 // template 1: reduce_twice_0_reduce_all_0_nil_0_nil
@@ -39,24 +48,30 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 400;
+    axis.longest = 400;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 80;
     axis.ub_limit = 188160;
-    axis.head = 39;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 896 * t + 64 * autofuse::CeilDiv(4 * t, 32);
+    return 256 * t + 512 * autofuse::CeilDiv(320 * t, 256) + 512 * autofuse::CeilDiv(4 * t, 256);
 }
 
-int64_t Bytes1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form1([[maybe_unused]] const Data& s, Form& f)
 {
-    return 312 * t;
+    f.bodies = 1;
+    f.copies = 2;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 40069, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {308, 0}, 308, 308, 123200, 0, 123200, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1600, 0, 1600, {0, 0}, false, true};
+    f.call[0] = {0, {0, 141961050}, {1, 0}};
 }
 
 // template 2: reduce_twice_0_reduce_1_nil_3_4
@@ -64,12 +79,12 @@ autofuse::TileAxis Axis2([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 400;
+    axis.longest = 400;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 64;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
     axis.ub_limit = 188160;
-    axis.head = 12;
     axis.looped = true;
     axis.conditions = true;
     return axis;
@@ -77,12 +92,20 @@ autofuse::TileAxis Axis2([[maybe_unused]] const Data& s)
 
 int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 128 + 64 * autofuse::CeilDiv(4 * t, 32) + 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 32);
+    return 128 + 512 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 256);
 }
 
-int64_t Bytes2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form2([[maybe_unused]] const Data& s, Form& f)
 {
-    return 4 + 540 * autofuse::CeilDiv(400, t) + 4 * t * autofuse::CeilDiv(400, t);
+    f.bodies = 2;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1600, 0, 0, {0, 4}, false, false};
+    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4, {0, 0}, false, false};
+    f.call[0] = {0, {262144, 1843650}, {1, 0}};
+    f.call[1] = {1, {524288, 0}, {1, 0}};
 }
 
 // template 3: reduce_twice_0_reduce_all_1_nil_3_nil
@@ -90,31 +113,37 @@ autofuse::TileAxis Axis3([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 1;
+    axis.longest = 1;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 400;
     axis.ub_limit = 188160;
-    axis.head = 39;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub3([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 3520;
+    return 3904;
 }
 
-int64_t Bytes3([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form3([[maybe_unused]] const Data& s, Form& f)
 {
-    return 1604;
+    f.bodies = 1;
+    f.copies = 2;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 40069, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {1600, 0}, 0, 0, 0, 1600, 0, {1600, 0}, false, false};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4, {0, 0}, false, false};
+    f.call[0] = {0, {737460000, 0}, {1, 0}};
 }
 
-constexpr autofuse::Template<Data> kTemplates[] = {
-    {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z1t_size, &Data::z0b_size},
-    {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
-    {&Axis2, &Ub2, &Bytes2, nullptr, &Data::z2t_size, &Data::unitb_size},
-    {&Axis3, &Ub3, &Bytes3, nullptr, &Data::unitt_size, &Data::unitTb_size},
+constexpr autofuse::Template<Data, Form> kTemplates[] = {
+    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
+    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+    {&Axis2, &Ub2, &Form2, nullptr, &Data::z2t_size, &Data::unitb_size},
+    {&Axis3, &Ub3, &Form3, nullptr, &Data::unitt_size, &Data::unitTb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -123,8 +152,9 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 2, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 4,
-                                        {48, 188160, 20}};
+constexpr autofuse::Plan<Data, Form> kPlan = {
+    kTemplates, kGroups, kResults, 1, 4,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template reduce_twice_0_reduce_0_nil_0_3: even the smallest tile does not fit 188160 bytes of UB"},
@@ -141,8 +171,15 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
         return autofuse::kNullArgument;
     }
     Data data;
-    const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data);
-    if (rc != autofuse::kOk) {
+    if (key < 0 && !autofuse::Limits(limit, kPlan.chip)) {
+        // All sizes are known: this was chosen when the code was generated.
+        data.tiling_key = 3;
+        data.block_dim = 20;
+        data.unitt_size = 1;
+        data.unitTb_size = 1;
+        data.z0t_size = 20;
+        data.z0Tb_size = 1;
+    } else if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
         return rc;
     }
     const int64_t workspace = 2048;

@@ -34,7 +34,7 @@ inline __aicore__ void running_sum_0_scan_all_0_nil_1_nil(
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
   TBuf<TPosition::VECCALC> buf2;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(120 * z1t_size, 32);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(120 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
@@ -100,10 +100,10 @@ inline __aicore__ void running_sum_0_scan_0_nil_2_3(
   TBuf<TPosition::VECCALC> buf1;
   TBuf<TPosition::VECCALC> buf2;
   TBuf<TPosition::VECCALC> buf3;
-  const int64_t bytes0 = 160 * z0t_size;
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(160 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, 160);
+  tpipe.InitBuffer(buf0, 256);
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes0));

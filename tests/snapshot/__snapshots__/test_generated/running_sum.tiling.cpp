@@ -7,30 +7,38 @@ namespace running_sum_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
+using Form = autofuse::Form<2, 2, 3>;
 
 // template 0: running_sum_0_scan_all_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 40;
+    axis.longest = 40;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 8;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 30;
     axis.ub_limit = 188160;
-    axis.head = 39;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 224 * autofuse::CeilDiv(120 * t, 32);
+    return 1792 * autofuse::CeilDiv(120 * t, 256);
 }
 
-int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form0([[maybe_unused]] const Data& s, Form& f)
 {
-    return 240 * t;
+    f.bodies = 1;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kTile, 99727, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {30, 0}, {0, 4}, 160, 4, 4800, 0, 4800, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {30, 0}, {0, 4}, 160, 4, 4800, 0, 4800, {0, 0}, false, true};
+    f.call[0] = {0, {0, 31693200}, {1, 0}};
+    f.call[1] = {0, {0, 7864320}, {30, 0}};
 }
 
 // template 1: running_sum_0_scan_0_nil_2_3
@@ -38,12 +46,12 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 30;
+    axis.longest = 30;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 40;
     axis.ub_limit = 188160;
-    axis.head = 0;
     axis.looped = true;
     axis.conditions = true;
     return axis;
@@ -51,17 +59,26 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 160 + 1120 * t;
+    return 256 + 1792 * autofuse::CeilDiv(160 * t, 256);
 }
 
-int64_t Bytes1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form1([[maybe_unused]] const Data& s, Form& f)
 {
-    return 780 * autofuse::CeilDiv(30, t) + 320 * t * autofuse::CeilDiv(30, t);
+    f.bodies = 2;
+    f.copies = 2;
+    f.calls = 3;
+    f.body[0] = {autofuse::kStep, 99727, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 31877, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 4800, 0, 4800, {0, 0}, false, false};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 4800, 0, 4800, {0, 0}, false, false};
+    f.call[0] = {0, {0, 42257600}, {1, 0}};
+    f.call[1] = {0, {0, 10485760}, {0, 1}};
+    f.call[2] = {1, {10485760, 0}, {1, 0}};
 }
 
-constexpr autofuse::Template<Data> kTemplates[] = {
-    {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z1t_size, &Data::z1Tb_size},
-    {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z0t_size, &Data::unitb_size},
+constexpr autofuse::Template<Data, Form> kTemplates[] = {
+    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z1Tb_size},
+    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::unitb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -69,8 +86,9 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2,
-                                        {48, 188160, 20}};
+constexpr autofuse::Plan<Data, Form> kPlan = {
+    kTemplates, kGroups, kResults, 1, 2,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template running_sum_0_scan_all_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB"},
@@ -85,8 +103,13 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
         return autofuse::kNullArgument;
     }
     Data data;
-    const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data);
-    if (rc != autofuse::kOk) {
+    if (key < 0 && !autofuse::Limits(limit, kPlan.chip)) {
+        // All sizes are known: this was chosen when the code was generated.
+        data.tiling_key = 0;
+        data.block_dim = 5;
+        data.z1t_size = 8;
+        data.z1Tb_size = 1;
+    } else if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
         return rc;
     }
     *tiling_data = data;

@@ -34,14 +34,14 @@ inline __aicore__ void running_sum_rows_0_scan_0_nil_0_2(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z1t_size, 32);
-  const int64_t bytes1 = 32 * autofuse::CeilDiv(3776 + 8 * z1t_size, 32);
+  TBuf<TPosition::VECCALC> buf0;
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(4 * z1t_size, 512), 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, 32);
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf0, 32);
   LocalTensor<float> sum_carry_local = buf0.Get<float>();
   LocalTensor<uint8_t> sum_tmp = buf1.Get<uint8_t>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
@@ -104,8 +104,8 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil(
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 32 * z0t_size * autofuse::CeilDiv(n, 8);
-  const int64_t bytes1 = 3776 + 64 * autofuse::CeilDiv(n, 8) + 128 * z0t_size * autofuse::CeilDiv(n, 8);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(32 * autofuse::CeilDiv(n, 8), 512) + 128 * z0t_size * autofuse::CeilDiv(n, 8), 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));

@@ -7,18 +7,19 @@ namespace running_sum_rows_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
+using Form = autofuse::Form<2, 2, 2>;
 
 // template 0: running_sum_rows_0_scan_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = s.n;
+    axis.longest = autofuse::Max(1, s.n);
     axis.outer = 20;
+    axis.reduce_outer = 1;
     axis.granule = 64;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
     axis.ub_limit = 188160;
-    axis.head = 0;
     axis.looped = true;
     axis.conditions = true;
     return axis;
@@ -26,12 +27,20 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 32 + 32 * autofuse::CeilDiv(3776 + 8 * t, 32) + 128 * autofuse::CeilDiv(4 * t, 32);
+    return 32 + 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(4 * t, 512), 256) + 1024 * autofuse::CeilDiv(4 * t, 256);
 }
 
-int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form0([[maybe_unused]] const Data& s, Form& f)
 {
-    return 780 * autofuse::CeilDiv(s.n, t) + 8 * t * autofuse::CeilDiv(s.n, t);
+    f.bodies = 2;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
+    f.body[1] = {autofuse::kTile, 31877, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 80 * s.n, 0, 80 * s.n, {0, 0}, true, false};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 80 * s.n, 0, 80 * s.n, {0, 0}, true, false};
+    f.call[0] = {0, {0, 262144}, {0, 1}};
+    f.call[1] = {1, {262144, 0}, {1, 0}};
 }
 
 // template 1: running_sum_rows_0_scan_all_0_nil_0_nil
@@ -39,29 +48,35 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 20;
+    axis.longest = 20;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 8 * autofuse::CeilDiv(s.n, 8);
     axis.ub_limit = 188160;
-    axis.head = 39;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 3776 + 64 * autofuse::CeilDiv(s.n, 8) + 256 * t * autofuse::CeilDiv(s.n, 8);
+    return 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 512) + 128 * t * autofuse::CeilDiv(s.n, 8), 256) + 1024 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 256);
 }
 
-int64_t Bytes1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form1([[maybe_unused]] const Data& s, Form& f)
 {
-    return 8 * s.n * t;
+    f.bodies = 1;
+    f.copies = 2;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 80 * s.n, 0, 80 * s.n, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 80 * s.n, 0, 80 * s.n, {0, 0}, false, true};
+    f.call[0] = {0, {0, 262144 * s.n}, {s.n, 0}};
 }
 
-constexpr autofuse::Template<Data> kTemplates[] = {
-    {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z1t_size, &Data::z0b_size},
-    {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data, Form> kTemplates[] = {
+    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
+    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -69,8 +84,9 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2,
-                                        {48, 188160, 20}};
+constexpr autofuse::Plan<Data, Form> kPlan = {
+    kTemplates, kGroups, kResults, 1, 2,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [0, 100000]"},

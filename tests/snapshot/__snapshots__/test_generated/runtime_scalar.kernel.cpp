@@ -35,7 +35,7 @@ inline __aicore__ void runtime_scalar_0_general_0_nil_0_nil(
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECIN> buf0;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf0, 32);

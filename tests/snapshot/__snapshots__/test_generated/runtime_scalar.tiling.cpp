@@ -7,34 +7,43 @@ namespace runtime_scalar_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
+using Form = autofuse::Form<2, 3, 1>;
 
 // template 0: runtime_scalar_0_general_0_nil_0_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = s.n;
+    axis.longest = autofuse::Max(1, s.n);
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 64;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
     axis.ub_limit = 188160;
-    axis.head = 66;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 32 + 128 * autofuse::CeilDiv(4 * t, 32);
+    return 32 + 1024 * autofuse::CeilDiv(4 * t, 256);
 }
 
-int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form0([[maybe_unused]] const Data& s, Form& f)
 {
-    return 4 + 8 * t;
+    f.bodies = 2;
+    f.copies = 3;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.body[1] = {autofuse::kOnce, 0, 57344, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.n, 0, 4 * s.n, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.n, 0, 4 * s.n, {0, 0}, false, true};
+    f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4, {0, 0}, false, false};
+    f.call[0] = {0, {0, 262144}, {1, 0}};
 }
 
-constexpr autofuse::Template<Data> kTemplates[] = {
-    {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data, Form> kTemplates[] = {
+    {&Axis0, &Ub0, &Form0, nullptr, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 1},
@@ -42,8 +51,9 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1,
-                                        {48, 188160, 20}};
+constexpr autofuse::Plan<Data, Form> kPlan = {
+    kTemplates, kGroups, kResults, 1, 1,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [1, 1048576]"},

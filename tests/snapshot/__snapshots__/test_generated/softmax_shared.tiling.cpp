@@ -7,18 +7,19 @@ namespace softmax_shared_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
+using Form = autofuse::Form<3, 3, 3>;
 
 // template 0: softmax_shared_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = s.n;
+    axis.longest = autofuse::Max(1, s.n);
     axis.outer = 21;
+    axis.reduce_outer = 1;
     axis.granule = 64;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
     axis.ub_limit = 188160;
-    axis.head = 0;
     axis.looped = true;
     axis.conditions = true;
     return axis;
@@ -26,12 +27,23 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 128 + 160 * autofuse::CeilDiv(4 * t, 32) + 2 * autofuse::Max(256, autofuse::Max(32 * autofuse::CeilDiv(4 * t, 32), 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 32)));
+    return 384 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 2 * autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(4 * t, 512), 512 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 512)));
 }
 
-int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form0([[maybe_unused]] const Data& s, Form& f)
 {
-    return 1320 * autofuse::CeilDiv(s.n, t) + 12 * t * autofuse::CeilDiv(s.n, t);
+    f.bodies = 3;
+    f.copies = 3;
+    f.calls = 3;
+    f.body[0] = {autofuse::kStep, 395837, 46080, 2, false, true};
+    f.body[1] = {autofuse::kStep, 104847, 46080, 2, false, true};
+    f.body[2] = {autofuse::kTile, 136858, 46080, 2, false, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 84 * s.n, 0, 84 * s.n, {0, 0}, true, false};
+    f.copy[1] = {1, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 84 * s.n, 0, 0, {0, 4}, true, false};
+    f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 84 * s.n, 0, 84 * s.n, {0, 0}, true, false};
+    f.call[0] = {0, {2097152, 4735876}, {1, 0}};
+    f.call[1] = {1, {0, 1310720}, {1, 0}};
+    f.call[2] = {2, {786432, 524288}, {1, 0}};
 }
 
 // template 1: softmax_shared_0_reduce_all_0_nil_0_nil
@@ -39,24 +51,30 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 21;
+    axis.longest = 21;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 8 * autofuse::CeilDiv(s.n, 8);
     axis.ub_limit = 188160;
-    axis.head = 39;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 32 * autofuse::CeilDiv(4 * t, 32) + autofuse::Max(256 * autofuse::CeilDiv(t, 8), 32 * autofuse::CeilDiv(t * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 2048), 32 * autofuse::CeilDiv(s.n, 8)), 32)) + 192 * t * autofuse::CeilDiv(s.n, 8);
+    return 256 + 512 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 256) + 2048 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 512) + 256 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(t * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 2048), 32 * autofuse::CeilDiv(s.n, 8)), 256), 256 * autofuse::CeilDiv(t, 8));
 }
 
-int64_t Bytes1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form1([[maybe_unused]] const Data& s, Form& f)
 {
-    return 8 * s.n * t;
+    f.bodies = 1;
+    f.copies = 2;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 226212, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
+    f.call[0] = {0, {0, 5522308 * s.n}, {1, 0}};
 }
 
 // template 2: softmax_shared_0_reduce_all_0_nil_0_nil_tight
@@ -64,30 +82,36 @@ autofuse::TileAxis Axis2([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 21;
+    axis.longest = 21;
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 8 * autofuse::CeilDiv(s.n, 8);
     axis.ub_limit = 188160;
-    axis.head = 39;
-    axis.conditions = (32 + 192 * autofuse::CeilDiv(s.n, 8) + autofuse::Max(256, 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 2048), 32 * autofuse::CeilDiv(s.n, 8)), 32))) >= 188161;
+    axis.conditions = (512 + 512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 256) + 2048 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 512) + autofuse::Max(256, 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 2048), 32 * autofuse::CeilDiv(s.n, 8)), 256))) >= 188161;
     return axis;
 }
 
 int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 32 * autofuse::CeilDiv(4 * t, 32) + autofuse::Max(256 * autofuse::CeilDiv(t, 8), 32 * autofuse::CeilDiv(t * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 2048), 32 * autofuse::CeilDiv(s.n, 8)), 32)) + 64 * t * autofuse::CeilDiv(s.n, 8);
+    return 256 + 1024 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 512) + 256 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(t * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 2048), 32 * autofuse::CeilDiv(s.n, 8)), 256), 256 * autofuse::CeilDiv(t, 8));
 }
 
-int64_t Bytes2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form2([[maybe_unused]] const Data& s, Form& f)
 {
-    return 8 * s.n * t;
+    f.bodies = 1;
+    f.copies = 2;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 226212, 46080, 1, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
+    f.call[0] = {0, {0, 5522308 * s.n}, {1, 0}};
 }
 
-constexpr autofuse::Template<Data> kTemplates[] = {
-    {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z1t_size, &Data::z0b_size},
-    {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
-    {&Axis2, &Ub2, &Bytes2, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data, Form> kTemplates[] = {
+    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
+    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+    {&Axis2, &Ub2, &Form2, nullptr, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 3},
@@ -95,15 +119,16 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 3,
-                                        {48, 188160, 20}};
+constexpr autofuse::Plan<Data, Form> kPlan = {
+    kTemplates, kGroups, kResults, 1, 3,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [1, 22000]"},
     {autofuse::Fail(autofuse::kUnsolved, 0), "n does not follow from the input shapes"},
     {autofuse::Fail(autofuse::kNoTile, 0), "template softmax_shared_0_reduce_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB"},
     {autofuse::Fail(autofuse::kNoTile, 1), "template softmax_shared_0_reduce_all_0_nil_0_nil: even the smallest tile does not fit 188160 bytes of UB or is longer than 4095"},
-    {autofuse::Fail(autofuse::kCondition, 2), "template softmax_shared_0_reduce_all_0_nil_0_nil_tight: it does not hold that (32 + (192 * Ceiling((n / (8)))) + Max(256, 32 * Ceiling((Min(256 * Ceiling(((32 * Ceiling((n / (8)))) / (2048))), 32 * Ceiling((n / (8)))) / (32))))) is at least 188161"},
+    {autofuse::Fail(autofuse::kCondition, 2), "template softmax_shared_0_reduce_all_0_nil_0_nil_tight: it does not hold that (512 + (512 * Ceiling(((32 * Ceiling((n / (8)))) / (256)))) + (2048 * Ceiling(((32 * Ceiling((n / (8)))) / (512)))) + Max(256, 256 * Ceiling((Min(256 * Ceiling(((32 * Ceiling((n / (8)))) / (2048))), 32 * Ceiling((n / (8)))) / (256))))) is at least 188161"},
     {autofuse::Fail(autofuse::kNoTile, 2), "template softmax_shared_0_reduce_all_0_nil_0_nil_tight: even the smallest tile does not fit 188160 bytes of UB or is longer than 4095"},
     {autofuse::Fail(autofuse::kInputShape, 0), "input x does not have the shape [21, n]"},
 };

@@ -7,30 +7,38 @@ namespace symbolic_rows_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
+using Form = autofuse::Form<2, 3, 2>;
 
 // template 0: symbolic_rows_0_general_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = 40;
+    axis.longest = 40;
     axis.outer = s.rows;
+    axis.reduce_outer = 1;
     axis.granule = 64;
     axis.tile_max = autofuse::kUnlimited;
-    axis.row_elements = 1;
     axis.ub_limit = 188160;
-    axis.head = 66;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 192 * autofuse::CeilDiv(4 * t, 32);
+    return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 2048 * autofuse::CeilDiv(4 * t, 512);
 }
 
-int64_t Bytes0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form0([[maybe_unused]] const Data& s, Form& f)
 {
-    return 12 * t;
+    f.bodies = 1;
+    f.copies = 3;
+    f.calls = 1;
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (s.rows > 1 ? 160 : 0), 4, 160 * s.rows, 0, 160 * s.rows, {0, 0}, s.rows > 1, true};
+    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 160 * s.rows, 0, 160, {0, 0}, false, true};
+    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, (s.rows > 1 ? 160 : 0), 4, 160 * s.rows, 0, 160 * s.rows, {0, 0}, s.rows > 1, true};
+    f.call[0] = {0, {0, 262144}, {1, 0}};
 }
 
 // template 1: symbolic_rows_0_row_0_nil_0_nil
@@ -38,29 +46,38 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 {
     autofuse::TileAxis axis = {};
     axis.extent = s.rows;
+    axis.longest = autofuse::Max(1, s.rows);
     axis.outer = 1;
+    axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
-    axis.row_elements = 40;
     axis.ub_limit = 188160;
-    axis.head = 66;
     axis.conditions = true;
     return axis;
 }
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 160 + 800 * t;
+    return 512 + 512 * autofuse::CeilDiv(160 * t, 256) + 1536 * autofuse::CeilDiv(160 * t, 512);
 }
 
-int64_t Bytes1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+void Form1([[maybe_unused]] const Data& s, Form& f)
 {
-    return 160 + 320 * t;
+    f.bodies = 2;
+    f.copies = 3;
+    f.calls = 2;
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.body[1] = {autofuse::kOnce, 20613, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 160 * s.rows, 0, 160 * s.rows, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 160 * s.rows, 0, 160 * s.rows, {0, 0}, false, true};
+    f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {160, 0}, 0, 0, 0, 160, 160, {0, 0}, false, false};
+    f.call[0] = {0, {0, 10485760}, {1, 0}};
+    f.call[1] = {1, {0, 10485760}, {1, 0}};
 }
 
-constexpr autofuse::Template<Data> kTemplates[] = {
-    {&Axis0, &Ub0, &Bytes0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
-    {&Axis1, &Ub1, &Bytes1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data, Form> kTemplates[] = {
+    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
+    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -68,8 +85,9 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2,
-                                        {48, 188160, 20}};
+constexpr autofuse::Plan<Data, Form> kPlan = {
+    kTemplates, kGroups, kResults, 1, 2,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "rows is not in [0, 65536]"},

@@ -32,17 +32,21 @@ inline __aicore__ void tmp_buffer_0_general_0_nil_0_nil(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)tmp_buffer_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
+  TBuf<TPosition::VECCALC> buf2;
   TQue<TPosition::VECIN, 2> que1;
   TQue<TPosition::VECOUT, 2> que2;
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
-  const int64_t bytes1 = autofuse::Max(32 * autofuse::CeilDiv(256 + 4 * autofuse::Max(256, 4 * z0t_size), 32), 32 * autofuse::CeilDiv(autofuse::Max(256, 4 * z0t_size), 32));
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  const int64_t bytes2 = autofuse::Max(256 * autofuse::CeilDiv(256 + 4 * autofuse::Max(256, 4 * z0t_size), 256), 256 * autofuse::CeilDiv(autofuse::Max(256, 4 * z0t_size), 256));
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf2, 256);
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
   LocalTensor<float> pow_0_local = buf1.Get<float>();
   LocalTensor<uint8_t> pow_0_tmp = buf0.Get<uint8_t>();
   LocalTensor<uint8_t> tanh_1_tmp = buf0.Get<uint8_t>();

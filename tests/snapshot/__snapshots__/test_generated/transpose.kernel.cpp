@@ -81,8 +81,8 @@ inline __aicore__ void transpose_0_transpose_0_nil_1_nil_z2_64(
   }
 }
 
-// transpose_0_transpose_0_nil_2_nil_z1_128: z2 in tiles of z2t_size, z1Tz0z2T in blocks of z1Tz0z2Tb_size per core.
-inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_128(
+// transpose_0_transpose_0_nil_2_nil_z1_32: z2 in tiles of z2t_size, z1Tz0z2T in blocks of z1Tz0z2Tb_size per core.
+inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_32(
     GM_ADDR transpose_Data_0,
     GM_ADDR transpose_Output_0,
     GM_ADDR workspace,
@@ -90,7 +90,7 @@ inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_128(
   (void)workspace;
   const int64_t z2t_size = t.z2t_size;
   const int64_t z1Tz0z2Tb_size = t.z1Tz0z2Tb_size;
-  const int64_t z1Tz0z2T_axis_size = 30 * autofuse::CeilDiv(900, z2t_size);
+  const int64_t z1Tz0z2T_axis_size = 110 * autofuse::CeilDiv(900, z2t_size);
   const int64_t z1Tz0z2TB = GetBlockIdx();
   const int64_t z1Tz0z2Tb_loop_size = autofuse::Min(z1Tz0z2T_axis_size - z1Tz0z2TB * z1Tz0z2Tb_size, z1Tz0z2Tb_size);
   if (z1Tz0z2Tb_loop_size <= 0) {
@@ -105,8 +105,8 @@ inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_128(
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 512 * z2t_size;
-  const int64_t bytes1 = 4096 * autofuse::CeilDiv(z2t_size, 8);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(128 * z2t_size, 256);
+  const int64_t bytes1 = 1024 * autofuse::CeilDiv(z2t_size, 8);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
@@ -119,11 +119,11 @@ inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_128(
     const int64_t z0 = autofuse::Mod(autofuse::FloorDiv(z1Tz0z2T, autofuse::CeilDiv(900, z2t_size)), 5);
     const int64_t z1T = autofuse::FloorDiv(autofuse::FloorDiv(z1Tz0z2T, autofuse::CeilDiv(900, z2t_size)), 5);
     const int64_t z2t_actual_size = autofuse::Min(900 - z2T * z2t_size, z2t_size);
-    const int64_t z1t_actual_size = autofuse::Min(128, 700 - 128 * z1T);
-    const DataCopyExtParams block0{static_cast<uint16_t>(z2t_actual_size), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(2800 - 4 * z1t_actual_size), static_cast<uint32_t>(16 - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0};
-    const int64_t offset0 = 630000 * z0 + 128 * z1T + 700 * z2T * z2t_size;
+    const int64_t z1t_actual_size = autofuse::Min(32, 700 - 32 * z1T);
+    const DataCopyExtParams block0{static_cast<uint16_t>(z2t_actual_size), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(2800 - 4 * z1t_actual_size), static_cast<uint32_t>(4 - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0};
+    const int64_t offset0 = 630000 * z0 + 32 * z1T + 700 * z2T * z2t_size;
     const DataCopyExtParams block1{static_cast<uint16_t>(z1t_actual_size), static_cast<uint32_t>(4 * z2t_actual_size), static_cast<uint32_t>(autofuse::CeilDiv(z2t_size, 8) - autofuse::CeilDiv(4 * z2t_actual_size, 32)), static_cast<uint32_t>(3600 - 4 * z2t_actual_size), 0};
-    const int64_t offset1 = 630000 * z0 + 115200 * z1T + z2T * z2t_size;
+    const int64_t offset1 = 630000 * z0 + 28800 * z1T + z2T * z2t_size;
     // from: gather_0: Load (/inputs/0)
     LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
     DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
@@ -131,7 +131,7 @@ inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_128(
     gather_0_local = que0.DeQue<float>();
     // from: v_abs: Abs (/nodes/1)
     PipeBarrier<PIPE_V>();
-    Abs(v_abs_local[0], gather_0_local[0], 128 * z2t_actual_size);
+    Abs(v_abs_local[0], gather_0_local[0], 32 * z2t_actual_size);
     que0.FreeTensor(gather_0_local);
     // from: store_rows: UbTranspose (/outputs/0)
     LocalTensor<float> store_rows_local = que1.AllocTensor<float>();
@@ -143,7 +143,7 @@ inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_128(
         1,
         z2t_actual_size,
         z1t_actual_size,
-        128,
+        32,
         8 * autofuse::CeilDiv(z2t_size, 8));
     // from: store: Store (/outputs/0)
     que1.EnQue<float>(store_rows_local);
@@ -162,6 +162,6 @@ extern "C" __global__ __aicore__ void transpose(
   if (t.tiling_key == 0) {
     transpose_0_transpose_0_nil_1_nil_z2_64(transpose_Data_0, transpose_Output_0, workspace, t);
   } else if (t.tiling_key == 1) {
-    transpose_0_transpose_0_nil_2_nil_z1_128(transpose_Data_0, transpose_Output_0, workspace, t);
+    transpose_0_transpose_0_nil_2_nil_z1_32(transpose_Data_0, transpose_Output_0, workspace, t);
   }
 }

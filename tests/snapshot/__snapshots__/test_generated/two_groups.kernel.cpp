@@ -34,7 +34,7 @@ inline __aicore__ void two_groups_0_general_0_nil_0_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
@@ -85,7 +85,7 @@ inline __aicore__ void two_groups_0_general_1_nil_1_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 32 * autofuse::CeilDiv(4 * z1t_size, 32);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {

@@ -1,0 +1,207 @@
+"""How close the tiling solver comes to the best tiling of all, by the cost model in integers.
+
+    python benchmarks/choose.py [--points 10000] [--seed 1] [--targets ascend910b2,ascend910b4] [--json]
+
+A point is a graph of ``choose_graphs.py``, random sizes and a chip.  For every point the solver chooses template,
+tile, tiles per core and cores as the generated host code does (a test compares the two), and NumPy evaluates every
+legal choice (``exhaustive.py``).  Printed is the modelled time of the choice over that of the best one, with what every
+kernel takes to start and without it: median, p90, p99 and worst.  Times are those of the model; nothing is measured.
+
+``--single-buffers`` also asks what a second set of templates with one buffer for each queue would gain: the best of all
+choices of both sets over the best of those that are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from choose_graphs import GRAPHS, kind_of, random_sizes
+from exhaustive import best_of_all
+
+from autofuse import api
+from autofuse.implgraph.expr import ExprError
+from autofuse.implgraph.graph import ImplGraph
+from autofuse.schedule.cost_form import TICK_BITS, CostForm, cost_form
+from autofuse.schedule.solver import solve
+from autofuse.schedule.tile_cost import BoundForm, ChipTable, Solution, bind, chip_table
+from autofuse.targets import TargetSpec, load_target
+
+__all__ = ["Kernel", "Point", "kernels", "points", "quantile"]
+
+TARGETS = ("ascend910b2", "ascend910b4")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One group of a graph on a chip: its templates with their costs."""
+
+    name: str
+    target: TargetSpec
+    chip: ChipTable
+    symbols: tuple[str, ...]
+    templates: tuple[tuple[ImplGraph, CostForm], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A choice, the best of all, and what the kernel takes to start, in ticks."""
+
+    kernel: str
+    target: str
+    sizes: dict[str, int]
+    chosen: Solution
+    best: Solution
+    start: int
+    single: int | None = None
+
+    @property
+    def ratio(self) -> float:
+        """Time of the choice over that of the best, with the start."""
+        return (self.chosen.cost + self.start) / (self.best.cost + self.start)
+
+    @property
+    def ratio_without_start(self) -> float:
+        """The same without the start."""
+        return self.chosen.cost / self.best.cost
+
+
+def kernels(targets: Sequence[str]) -> list[Kernel]:
+    """The groups of all graphs on these chips."""
+    out = []
+    for name in targets:
+        target = load_target(name)
+        for graphs in GRAPHS.values():
+            for graph in graphs.values():
+                built = api.build(graph, target=target)
+                symbols = tuple(s.name for s in built.graph.symbols)
+                for result in built.schedule:
+                    for g in result.groups:
+                        forms = tuple((i, cost_form(i, target)) for i in g.impls)
+                        kernel = Kernel(graph["name"], target, chip_table(target), symbols, forms)
+                        out.append(kernel)
+    return out
+
+
+def points(
+    of: Sequence[Kernel], count: int, seed: int, *, single_buffers: bool = False
+) -> list[Point]:
+    """Random points; those where no template is legal do not count."""
+    random_ = random.Random(seed)
+    out: list[Point] = []
+    while len(out) < count:
+        kernel = random_.choice(of)
+        found = _point(kernel, random_sizes(kernel.symbols, random_), single_buffers)
+        if found is not None:
+            out.append(found)
+    return out
+
+
+def _point(kernel: Kernel, sizes: dict[str, int], single_buffers: bool) -> Point | None:
+    bound = [b for i, f in kernel.templates if (b := _bound(i, f, sizes)) is not None]
+    chosen = [s for b in bound if (s := solve(b, kernel.chip)) is not None]
+    if not chosen:
+        return None
+    best = [s for b in bound if (s := best_of_all(b, kernel.chip)) is not None]
+    start = round(kernel.target.kernel_head_us * kernel.target.clock_mhz) << TICK_BITS
+    single = None
+    if single_buffers:
+        single = min((c for b in bound if (c := _single(b, kernel.chip)) is not None), default=None)
+    # Of equals the first is taken, as in the generated code.
+    return Point(
+        kernel.name,
+        kernel.target.name,
+        sizes,
+        min(chosen, key=lambda s: s.cost),
+        min(best, key=lambda s: s.cost),
+        start,
+        single,
+    )
+
+
+def _bound(impl: ImplGraph, form: CostForm, sizes: dict[str, int]) -> BoundForm | None:
+    try:
+        if not all(c.holds(sizes) for c in impl.tiling.conditions):
+            return None
+        bound = bind(form, impl.tiling, sizes)
+    except ExprError:
+        return None
+    return bound if bound.largest else None
+
+
+def _single(form: BoundForm, chip: ChipTable) -> int | None:
+    """The best of all choices with one buffer for each queue, and tiles that are twice as long where they could be."""
+    longest = min(2 * form.largest, form.longest)
+    if longest < form.longest:
+        longest = longest // form.granule * form.granule
+    bodies = tuple(replace(b, buffers=1) for b in form.bodies)
+    best = best_of_all(replace(form, bodies=bodies, largest=longest), chip)
+    return None if best is None else best.cost
+
+
+def quantile(values: Sequence[float], q: float) -> float:
+    """The value that a share ``q`` of the sorted values does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(int(q * len(ordered)), len(ordered) - 1)]
+
+
+def _row(title: str, found: Sequence[Point]) -> str:
+    ratios = [p.ratio for p in found]
+    alone = [p.ratio_without_start for p in found]
+    cells = [f"{quantile(ratios, q):8.4f}" for q in (0.5, 0.9, 0.99, 1.0)]
+    cells += [f"{quantile(alone, q):8.4f}" for q in (0.99, 1.0)]
+    equal = sum(r < 1.0005 for r in ratios) / len(ratios)
+    return f"{title:16} {len(found):6} {' '.join(cells)} {100 * equal:6.1f} %"
+
+
+def _main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--points", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--single-buffers", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    of = kernels(given.targets.split(","))
+    found = points(of, given.points, given.seed, single_buffers=given.single_buffers)
+    worst = max(found, key=lambda p: p.ratio)
+    if given.json:
+        rows = {k: quantile([p.ratio for p in found], q) for k, q in (("p99", 0.99), ("worst", 1))}
+        print(
+            json.dumps(
+                {"points": len(found), "median": quantile([p.ratio for p in found], 0.5), **rows}
+            )
+        )
+        return 0
+    print("modelled time of the choice over that of the best of all (model: nothing was measured)")
+    print(
+        f"{'':16} {'points':>6} {'median':>8} {'p90':>8} {'p99':>8} {'worst':>8} without start: p99, worst; equal"
+    )
+    for kind in GRAPHS:
+        some = [p for p in found if kind_of(p.kernel) == kind]
+        if some:
+            print(_row(kind, some))
+    print(_row("all", found))
+    print(
+        f"worst: {worst.kernel} {worst.sizes} on {worst.target}: tile {worst.chosen.tile} on "
+        f"{worst.chosen.cores} cores, best {worst.best.tile} on {worst.best.cores}"
+    )
+    if given.single_buffers:
+        gains = [
+            (p.best.cost + p.start) / (min(p.single, p.best.cost) + p.start)
+            for p in found
+            if p.single is not None
+        ]
+        cells = [f"{quantile(gains, q):.4f}" for q in (0.5, 0.9, 0.99, 1.0)]
+        print(
+            f"with single buffers as well it would be faster by: median, p90, p99, most: {' '.join(cells)}"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

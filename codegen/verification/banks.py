@@ -1,0 +1,32 @@
+"""Check of addresses in UB: every buffer starts in the half of the banks that the memory plan gave it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autofuse.codegen.kernel_ir import InitBuffer
+from autofuse.codegen.verification.model import Finding, Kernel
+from autofuse.implgraph.expr import ZERO
+from autofuse.schedule.banks import PERIOD
+
+__all__ = ["buffers_start_in_their_banks"]
+
+
+def buffers_start_in_their_banks(kernel: Kernel) -> Iterator[Finding]:
+    """A TPipe hands out addresses one after another: in the plan's order, and where the plan says, for every tile."""
+    plans = {f"{'que' if b.kind == 'queue' else 'buf'}{b.id}": b for b in kernel.impl.buffers}
+    made = [i for i in kernel.items if isinstance(i.stmt, InitBuffer)]
+    order = [i.stmt.name for i in made if isinstance(i.stmt, InitBuffer)]
+    if order != list(plans):
+        yield Finding(f"UB is handed out to {', '.join(order)}; the plan has {', '.join(plans)}")
+        return
+    address = ZERO
+    for item, (name, b) in zip(made, plans.items(), strict=True):
+        nbytes = item.values[0]
+        if b.bank is not None:
+            yield from kernel.multiple(
+                address - b.bank, PERIOD, f"bytes before {name}, without {b.bank}"
+            )
+            if b.buf_num > 1:
+                yield from kernel.multiple(nbytes, PERIOD, f"bytes of each of the {name}")
+        address = address + nbytes * b.buf_num

@@ -1,0 +1,178 @@
+"""Where buffers have to start so that the operands of a vector call do not meet in the banks of UB.
+
+UB of architectures 2201 and 2002 has 16 groups of banks, each 32 bytes wide, and an instruction of the vector unit
+covers eight of them.  Two operands that are read at the same time share no group only if their addresses differ by 256
+bytes modulo 512; a result and an operand in one bank must not lie a few rows apart, which they do not where both start
+at multiples of 256 bytes.  So a plan has two *halves*: buffers that start at multiples of 512 bytes, and those that
+start 256 bytes behind one.  With lengths that are multiples of 512 bytes all blocks of a queue are in one half, for
+every size of the tile, and one pad of 256 bytes is all that the second half costs beside that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from autofuse.implgraph.expr import CeilDiv, Expr, Func, Max, align_up, const
+from autofuse.implgraph.graph import BufferPlan, Node, Position
+from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.cost import Conflict
+from autofuse.schedule.layout import BLOCK
+from autofuse.schedule.picking import OFFSETS, PICKS
+from autofuse.schedule.scan import SCAN
+
+__all__ = [
+    "HALF_BYTES",
+    "PERIOD",
+    "Halves",
+    "bank_conflict",
+    "data_operands",
+    "halves_of",
+    "in_halves",
+    "round_up",
+]
+
+#: Groups of banks; an instruction covers half of them; a bank has the rows of 64 KiB.
+GROUPS, HALF, BANK_BYTES = 16, 8, 1 << 16
+#: Addresses that differ by a multiple of this are in one group; by half of it, in groups that no instruction meets.
+PERIOD, HALF_BYTES = GROUPS * BLOCK, HALF * BLOCK
+
+#: Nodes that a function of ``device_templates`` does in several calls.
+_OF_MANY_CALLS = frozenset({"Broadcast", "UbTranspose", SCAN, *REDUCES, *PICKS, *OFFSETS})
+
+
+def data_operands(n: Node, named: Mapping[str, Node]) -> list[Node]:
+    """What an element-wise vector call reads from UB as data, in the order of its inputs; nothing for other nodes.
+
+    Masks beside data are left out: of them an instruction reads a few bytes, so that they fall behind the data, and no
+    address keeps them apart.  So are reductions and moves: they take many calls, at addresses that depend on sizes.
+    """
+    if n.api is None or n.api.unit != "Vector" or n.op in _OF_MANY_CALLS:
+        return []
+    found = [named[i] for i in n.inputs if i in named and named[i].y.vectorized_axis]
+    return [x for x in found if x.y.dtype.kind != "m"] or found
+
+
+def bank_conflict(places: Sequence[int], result: int | None) -> Conflict:
+    """The worst collision of a vector call, for the first of its instructions; those that follow move alike.
+
+    An instruction covers eight of the sixteen groups of banks.  Two operands collide in any group that both are in; a
+    result collides with an operand in the same bank, unless the two start in the same one, where the write comes one
+    instruction later.
+
+    Args:
+        places: UB addresses of the operands.
+        result: UB address of the result, or None where it is no tensor.
+    """
+    groups = [p // BLOCK % GROUPS for p in places]
+    if any((a - b) % GROUPS != HALF for i, a in enumerate(groups) for b in groups[:i]):
+        return Conflict.SOURCES
+    if result is not None:
+        for place, group in zip(places, groups, strict=True):
+            apart = (result // BLOCK - group) % GROUPS
+            if place // BANK_BYTES == result // BANK_BYTES and apart not in (0, HALF):
+                return Conflict.RESULT
+    return Conflict.NONE
+
+
+class Halves:
+    """Tensors in two halves of the banks: which have to be apart, and which are together as they share a buffer.
+
+    What was said first holds; a later relation that contradicts it is refused.
+    """
+
+    def __init__(self) -> None:
+        #: Tensor -> another one of its component, and whether the two are apart.
+        self._up: dict[str, tuple[str, bool]] = {}
+        self._split: set[str] = set()
+
+    def _root(self, name: str) -> tuple[str, bool]:
+        """The tensor that stands for the component, and whether ``name`` is apart from it."""
+        if name not in self._up:
+            return name, False
+        up, apart = self._up[name]
+        root, other = self._root(up)
+        self._up[name] = (root, apart ^ other)
+        return self._up[name]
+
+    def put(self, a: str, b: str, *, apart: bool) -> bool:
+        """Put two tensors apart, or together; False, and nothing is changed, where they are the other way already."""
+        (ra, pa), (rb, pb) = self._root(a), self._root(b)
+        if ra == rb:
+            return (pa ^ pb) == apart
+        self._up[rb] = (ra, pa ^ pb ^ apart)
+        if apart or rb in self._split:
+            self._split.add(ra)
+        return True
+
+    def may_share(self, a: str, b: str) -> bool:
+        """Whether nothing says that the two have to be apart."""
+        (ra, pa), (rb, pb) = self._root(a), self._root(b)
+        return ra != rb or pa == pb
+
+    def side(self, name: str) -> tuple[str, bool] | None:
+        """The component and the half of it that a tensor is in; None where it need not be apart from any."""
+        root, apart = self._root(name)
+        return (root, apart) if root in self._split else None
+
+
+def round_up(nbytes: Expr, step: int) -> Expr:
+    """The smallest multiple of ``step`` that is not less than ``nbytes``, as short as can be."""
+    if len(nbytes.terms) == 1:
+        ((monomial, factor),) = nbytes.terms
+        if len(monomial) == 1 and monomial[0][1] == 1:
+            atom = monomial[0][0]
+            if isinstance(atom, Func) and atom.name == "CeilDiv":
+                value, divisor = atom.args
+                if divisor.is_const and factor > 0 and step % factor == 0:
+                    return CeilDiv(value, divisor.value * (step // factor)) * step
+            if isinstance(atom, Func) and atom.name == "Max" and factor == 1:
+                return Max(*(round_up(a, step) for a in atom.args))
+    return align_up(nbytes, step)
+
+
+def halves_of(nodes: Sequence[Node]) -> Halves:
+    """Which tensors the calls of ``nodes`` need apart, the first of them first; accumulators are one tensor."""
+    halves, named = Halves(), {n.name: n for n in nodes}
+    for n in nodes:
+        if n.attrs.get("joins"):
+            halves.put(n.name, str(n.attrs["joins"]), apart=False)
+    for n in nodes:
+        names = [x.name for x in data_operands(n, named)]
+        if len(names) == 2 and names[0] != names[1]:
+            halves.put(names[0], names[1], apart=True)
+    return halves
+
+
+def in_halves(
+    plans: Sequence[BufferPlan], leaders: Sequence[str], halves: Halves, wide: frozenset[str]
+) -> list[BufferPlan]:
+    """The buffers in the order of their addresses, with lengths and a pad that put them where they should be.
+
+    First the buffers of one half, then a pad and those of the other one; then what need not be apart from anything, at
+    multiples of 256 bytes; then single elements and masks.
+
+    Args:
+        plans: all buffers.
+        leaders: the tensor of each that decides in which half it is; empty for scratch space.
+        halves: which tensors have to be apart.
+        wide: tensors of data with more than one element.
+    """
+    first: dict[str, bool] = {}
+    sides: tuple[list[BufferPlan], list[BufferPlan]] = ([], [])
+    others: list[BufferPlan] = []
+    small: list[BufferPlan] = []
+    for plan, leader in zip(plans, leaders, strict=True):
+        side = halves.side(leader) if leader else None
+        if side is not None:
+            component, apart = side
+            half = apart != first.setdefault(component, apart)
+            nbytes = round_up(plan.nbytes, PERIOD)
+            sides[half].append(replace(plan, nbytes=nbytes, bank=HALF_BYTES * half))
+        elif plan.tensors and wide.isdisjoint(plan.tensors):
+            small.append(plan)
+        else:
+            others.append(replace(plan, nbytes=round_up(plan.nbytes, HALF_BYTES)))
+    number = sum(p.kind == "buf" for p in plans)
+    pad = BufferPlan("buf", number, Position.VECCALC, 1, 1, const(HALF_BYTES), (), bank=0)
+    return [*sides[0], *([pad] if sides[1] else []), *sides[1], *others, *small]

@@ -1,0 +1,511 @@
+"""What a template costs, with the length of a tile left open: loops, copies and calls as functions of it.
+
+Everything that the cost model asks of an ImplGraph is ``base + step * t``, t being the length of a tile, where ``base``
+and ``step`` follow from the sizes of a call.  The generated host code holds these functions; ``schedule.solver``
+evaluates them in integers.  ``schedule.workload`` reads the same things off at one tile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from autofuse.implgraph.expr import ONE, ZERO, Expr, Func, Min, Sym, const, product, total
+from autofuse.implgraph.graph import AxisType, ImplGraph, Node, TensorView
+from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.cost import Conflict
+from autofuse.schedule.picking import OFFSETS, PICKS, is_run, pick_cycles
+from autofuse.schedule.scan import SCAN, scan_run
+from autofuse.schedule.tile_limits import largest_tile, sample_env
+from autofuse.schedule.transposition import UB_RATE
+from autofuse.schedule.workload import conflicts
+from autofuse.targets import TargetSpec
+
+__all__ = [
+    "RATE_BITS",
+    "TICK_BITS",
+    "Affine",
+    "BodyForm",
+    "CallForm",
+    "CopyForm",
+    "CostForm",
+    "Place",
+    "Route",
+    "cost_form",
+]
+
+#: A tick is 2**-10 cycles; rates are cycles per byte or element in units of 2**-24.
+TICK_BITS, RATE_BITS = 10, 24
+
+
+class Place(IntEnum):
+    """Where a loop body runs: once per core, for every tile, in every step of the reduce loop."""
+
+    ONCE = 0
+    TILE = 1
+    STEP = 2
+
+
+class Route(IntEnum):
+    """Where the bytes of a copy go or come from."""
+
+    #: From memory; what is read more than once comes from L2.
+    READ = 0
+    #: Read before by the same cores, or written by them: from L2.
+    AGAIN = 1
+    #: Written to GM.
+    WRITE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """``base + step * t`` with t the length of a tile; neither contains t."""
+
+    base: Expr
+    step: Expr
+
+    def __add__(self, other: Affine) -> Affine:
+        return Affine(self.base + other.base, self.step + other.step)
+
+    def times(self, factor: Expr | int) -> Affine:
+        """Both parts times ``factor``."""
+        return Affine(self.base * factor, self.step * factor)
+
+    def exprs(self) -> tuple[Expr, Expr]:
+        """Both parts."""
+        return self.base, self.step
+
+
+#: Elements at which functions of a number of elements are sampled.
+SAMPLED = 1 << 16
+NOTHING, SINGLE = Affine(ZERO, ZERO), Affine(ONE, ZERO)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyForm:
+    """``count`` Loads or Stores of one body that do the same.
+
+    Attributes:
+        body: index of the body.
+        commands, rows: of a whole tile.
+        row_bytes: bytes of a row.
+        aligned: distances in GM, in bytes, as (size of the axis or None, distance); those of axes with more than one
+            index count.
+        tiled: distances in bytes per element of t, where there is more than one tile.
+        whole: bytes that all cores move if the copy varies along the tiled axis, ...
+        each: ... and if it does not, every time that it runs.
+        distinct: bytes that are read at least once.
+        footprint: bytes per core and step that are read again, of the route ``AGAIN``.
+        varying: sizes of the axes of loops along which it varies, beside that of the tiles, ...
+        varies_by_tile: ... and whether along that one.
+    """
+
+    body: int
+    route: Route
+    commands: Affine
+    rows: Affine
+    row_bytes: Affine
+    aligned: tuple[tuple[Expr | None, Expr], ...]
+    tiled: tuple[Expr, ...]
+    whole: Expr
+    each: Expr
+    distinct: Expr
+    footprint: Affine
+    varying: tuple[Expr, ...]
+    varies_by_tile: bool
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm:
+    """Vector calls of one body: ``cycles``, in units of 2**-24, times steps of a running sum along ``along``."""
+
+    body: int
+    cycles: Affine
+    along: Affine = SINGLE
+
+
+@dataclass(frozen=True, slots=True)
+class BodyForm:
+    """One loop body.
+
+    Attributes:
+        heads: ticks of the heads of its calls.
+        scalar: ticks of the scalar unit.
+        buffers: of each queue.
+        chained: what is loaded is stored from the same buffer.
+        loads: whether it waits for a first byte.
+    """
+
+    place: Place
+    heads: int
+    scalar: int
+    buffers: int
+    chained: bool
+    loads: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CostForm:
+    """A template's costs; ``barriers`` are not among them."""
+
+    bodies: tuple[BodyForm, ...]
+    copies: tuple[CopyForm, ...]
+    calls: tuple[CallForm, ...]
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether a core loads what was loaded or written before, as the second pass over long rows does."""
+        return any(c.route is Route.AGAIN for c in self.copies)
+
+    def sizes(self) -> tuple[Expr, ...]:
+        """What a legal tile does not bound: bytes of tensors, and distances in them."""
+        out: list[Expr] = []
+        for c in self.copies:
+            out += [c.whole * c.count, c.distinct * c.count, *(d for _, d in c.aligned), *c.tiled]
+            out += [size for size, _ in c.aligned if size is not None]
+        return tuple(dict.fromkeys(out))
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Every expression in it, in a fixed order."""
+        out: list[Expr] = []
+        for c in self.copies:
+            for a in (c.commands, c.rows, c.row_bytes, c.footprint):
+                out += a.exprs()
+            out += [c.whole, c.each, c.distinct, *c.varying, *c.tiled]
+            out += [e for pair in c.aligned for e in pair if e is not None]
+        for call in self.calls:
+            out += [*call.cycles.exprs(), *call.along.exprs()]
+        return tuple(out)
+
+
+def cost_form(impl: ImplGraph, target: TargetSpec) -> CostForm:
+    """The costs of a template on a chip; asked for again, the same object.
+
+    Whether operands of a call collide in the banks of UB depends on the tile; it is taken from the largest one at
+    typical sizes.
+    """
+    found = _KNOWN.get(id(impl))
+    if found is None or found[0] is not impl or found[1] is not target:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        found = _KNOWN[id(impl)] = (impl, target, _FormReader(impl, target).form())
+    return found[2]
+
+
+#: The last templates that were asked for: they are ranked, and some of them printed.
+_KNOWN: dict[int, tuple[ImplGraph, TargetSpec, CostForm]] = {}
+_MOST_KNOWN = 128
+
+
+def ticks(cycles: float) -> int:
+    """Cycles in ticks, rounded."""
+    return round(cycles * (1 << TICK_BITS))
+
+
+class _FormReader:
+    """Reads the costs of one template."""
+
+    def __init__(self, impl: ImplGraph, target: TargetSpec) -> None:
+        self.impl, self.target = impl, target
+        spec = impl.tiling
+        self.t = spec.tile_size
+        self.named = impl.by_name()
+        self.size = {a.id: a.size for a in impl.axes}
+        # An axis in tiles of a constant length may be shorter than one of them.
+        for _, inside in impl.cut_axes():
+            self.size[inside.id] = Min(inside.size, self.size[inside.origin[0]])
+        self.tile_in = impl.tile(AxisType.TILE_IN).id
+        self.tile_out = impl.tile(AxisType.TILE_OUT).id
+        self.sample = sample_env(impl)
+        tile = max(largest_tile(spec, self.sample), 1)
+        self.collide = {n.name: c for n, _, c in conflicts(impl, self.sample, tile)}
+        self.sample[self.t] = min(tile, max(spec.extent.evaluate(self.sample), 1))
+        self.buffers = min((b.buf_num for b in impl.buffers if b.kind == "queue"), default=2)
+        self.carried = {name for b in impl.buffers if b.copy for name in b.tensors}
+        self.seen: set[tuple[object, ...]] = set()
+        self.known: dict[tuple[int, ...], Affine] = {}
+        self.bodies: list[BodyForm] = []
+        self.copies: list[CopyForm] = []
+        self.calls: list[CallForm] = []
+
+    def form(self) -> CostForm:
+        nodes = [n for n in self.impl.nodes if n.api is not None]
+        once = [n for n in nodes if n.loop_axis is None]
+        inner = [n for n in nodes if n.loop_axis is not None and n.loop_axis == self.impl.r_axis]
+        outer = [n for n in nodes if n.loop_axis is not None and n.loop_axis != self.impl.r_axis]
+        # What was read before is known in the order of workload: once, per tile, per step.
+        routes = {n.name: self._route(n) for part in (once, outer, inner) for n in part}
+        for p in sorted({n.loop_pass for n in inner}):
+            self._body(Place.STEP, [n for n in inner if n.loop_pass == p], routes)
+        if outer:
+            self._body(Place.TILE, outer, routes)
+        if once:
+            self._body(Place.ONCE, once, routes)
+        return CostForm(tuple(self.bodies), tuple(self.copies), tuple(self.calls))
+
+    # bodies -----------------------------------------------------------------------------------
+    def _body(self, place: Place, nodes: Sequence[Node], routes: Mapping[str, Route]) -> None:
+        m, index = self.target.model, len(self.bodies)
+        copies = [self._copy(n, index, place, routes[n.name]) for n in nodes if _copies(n)]
+        for c in dict.fromkeys(copies):
+            self.copies.append(replace(c, count=copies.count(c)))
+        heads: list[float] = []
+        cycles: dict[Affine, Affine] = {}
+        for n in nodes:
+            if n.op in PICKS:
+                rate = _rate(pick_cycles(n, SAMPLED), SAMPLED)
+                self._add(cycles, SINGLE, self._elements(n.y).times(rate))
+            elif n.op == "UbTranspose":
+                self._add(cycles, SINGLE, self._transposed(n).times(_rate(1.0, UB_RATE)))
+            elif n.api is not None and n.api.unit == "Vector" and n.op not in OFFSETS:
+                head = self._call(n, cycles)
+                heads += [head] if head is not None else []
+        head = max(heads, default=0.0) if m.vector_fused else sum(heads)
+        self.calls += [CallForm(index, c, along) for along, c in cycles.items()]
+        loads = [n for n in nodes if n.op == "Load"]
+        straight = any(n.name in self.carried for n in loads)
+        reads = sum(not n.y.vectorized_axis for n in loads)
+        self.bodies.append(
+            BodyForm(
+                place,
+                ticks(head),
+                ticks(m.loop + m.scalar_read * reads),
+                self.buffers,
+                straight and not heads,
+                bool(loads),
+            )
+        )
+
+    def _call(self, n: Node, cycles: dict[Affine, Affine]) -> float | None:
+        """Adds the cycles per element of a vector call; its head, or None where it is free."""
+        operands = self._tensors(n)
+        row = self.target.vector[lookup(n.op).cost]
+        if not row.rate32:
+            return None
+        bits = max(y.dtype.bits for y in (n.y, *(x.y for x in operands)))
+        count, along = self._elements(n.y), SINGLE
+        if n.op == SCAN:
+            run = scan_run(n, dict(enumerate(self.impl.axes)))
+            along = self._product(self.size[n.y.vectorized_axis[i]] for i in run)
+        if n.op in REDUCES and operands:
+            # The longest operand; an operand that lacks an axis of another one is shorter.
+            count = max(
+                (self._elements(x.y) for x in operands),
+                key=lambda a: self._sampled(a),
+            )
+        m = self.target.model
+        factor = {
+            Conflict.NONE: 1.0,
+            Conflict.SOURCES: m.conflict_sources,
+            Conflict.RESULT: m.conflict_result,
+        }[self.collide.get(n.name, Conflict.NONE)]
+        rate = row.rate16 if bits <= 16 else row.rate32
+        self._add(cycles, along, count.times(_rate(factor, rate * m.vector_issue)))
+        return row.head + m.vector_gap
+
+    @staticmethod
+    def _add(cycles: dict[Affine, Affine], along: Affine, more: Affine) -> None:
+        cycles[along] = cycles.get(along, NOTHING) + more
+
+    def _tensors(self, n: Node) -> list[Node]:
+        return [self.named[i] for i in n.inputs if i in self.named and self._in_ub(i)]
+
+    def _in_ub(self, name: str) -> bool:
+        return bool(self.named[name].y.vectorized_axis)
+
+    def _transposed(self, n: Node) -> Affine:
+        """Bytes that a transposition takes in, with the room between them."""
+        y = self.named[n.inputs[0]].y
+        if not y.vectorized_axis:
+            return NOTHING
+        room = self.size[y.vectorized_axis[0]] * y.vectorized_strides[0]
+        if self.t in {s for f in _functions(room) for s in f.symbols()}:
+            # Rows along the tiled axis start at 32-byte addresses; tiles are multiples of that.
+            return self._elements(y).times(y.dtype.itemsize)
+        return self._affine(room).times(y.dtype.itemsize)
+
+    # copies -----------------------------------------------------------------------------------
+    def _copy(self, n: Node, body: int, place: Place, route: Route) -> CopyForm:
+        y, spec = n.y, self.impl.tiling
+        item = y.dtype.itemsize
+        rows, commands, row = self._rows(n)
+        aligned, tiled = self._distances(n)
+        elements = self._elements(y).times(item)
+        step = 1
+        if is_run(n):  # with what lies between the elements, but not behind the last one of a row
+            step = abs(dict(zip(y.axis, y.strides, strict=True))[y.vectorized_axis[-1]].value)
+            elements = elements.times(step) + rows.times((1 - step) * item)
+        whole, each = ZERO, elements.base
+        if self.tile_in in y.vectorized_axis:
+            runs = spec.outer * (spec.reduce_outer if place is Place.STEP else 1)
+            whole = elements.step * spec.extent * runs
+        looped = set() if self.impl.r_axis is None else self._within(self.impl.r_axis)
+        moving = {
+            a
+            for a, s in zip(y.axis, y.strides, strict=True)
+            if s != 0 and a not in y.vectorized_axis and not {a, *self._parts(a)} & looped
+        }
+        own = {p for a in moving for p in self._parts_of(a) if p not in (self.tile_out,)}
+        return CopyForm(
+            body,
+            route,
+            commands,
+            rows,
+            row.times(item),
+            aligned,
+            tiled,
+            whole,
+            each,
+            ZERO if route is Route.AGAIN else self._distinct(y) * item * step,
+            elements if route is Route.AGAIN else NOTHING,
+            tuple(dict.fromkeys(self.size[a] for a in sorted(own))),
+            any(self.tile_out in self._parts_of(a) for a in moving),
+        )
+
+    def _route(self, n: Node) -> Route:
+        if n.op == "Store":
+            return Route.WRITE
+        if n.op != "Load":
+            return Route.READ
+        y = n.y
+        key = (n.inputs[0], str(y.offset), tuple(map(str, y.strides)))
+        again = key in self.seen or self.named[n.inputs[0]].op == "Workspace"
+        self.seen.add(key)
+        return Route.AGAIN if again else Route.READ
+
+    def _rows(self, n: Node) -> tuple[Affine, Affine, Affine]:
+        """Rows of a copy, commands, and elements of a row; axes whose elements follow on each other are one."""
+        y = n.y
+        gm = dict(zip(y.axis, y.strides, strict=True))
+        single = y.vectorized_strides[-1:] not in ((), (ONE,)) and not is_run(n)
+        dims: list[tuple[Expr, Expr, Expr]] = [(ONE, ONE, ONE)] if single else []
+        commands = ONE
+        for a, pitch in reversed(list(zip(y.vectorized_axis, y.vectorized_strides, strict=True))):
+            size, step = self.size[a], gm[a]
+            if step == 0:
+                commands = commands * size
+            elif dims and (step, pitch) == (dims[0][1] * dims[0][0], dims[0][2] * dims[0][0]):
+                dims[0] = (size * dims[0][0], *dims[0][1:])
+            else:
+                dims.insert(0, (size, step, pitch))
+        if dims and is_run(n):
+            size, step, _ = dims[-1]
+            dims[-1] = ((size - 1) * abs(step.value) + 1, ONE, ONE)
+        sizes = [d[0] for d in dims]
+        far = False  # backwards, or rows that overlap: every row is a command
+        if len(dims) > 1:
+            far = dims[-2][1].evaluate(self.sample) < dims[-1][0].evaluate(self.sample)
+        rows = self._product([commands, *sizes[:-1]])
+        return (
+            rows,
+            self._product([commands, *sizes[: -1 if far else -2]]),
+            self._product(sizes[-1:]),
+        )
+
+    def _distances(self, n: Node) -> tuple[tuple[tuple[Expr | None, Expr], ...], tuple[Expr, ...]]:
+        """Distances in bytes between places in GM, and those between tiles per element of a tile."""
+        y = n.y
+        item, inside = y.dtype.itemsize, y.vectorized_axis[-1:] if is_run(n) else ()
+        aligned: list[tuple[Expr | None, Expr]] = []
+        tiled: list[Expr] = []
+        if y.offset != 0:
+            aligned.append((None, y.offset * item))
+        for a, stride in zip(y.axis, y.strides, strict=True):
+            axis = self.impl.axes[a]
+            if stride in (ZERO, ONE) or a in inside or axis.type is AxisType.BLOCK_OUT:
+                continue  # blocks are as far apart as a number of the tiles in them
+            distance = self._affine(stride).times(item)
+            root = axis.origin[0] if axis.type is AxisType.BLOCK_IN else a
+            if root == self.tile_out:
+                tiled.append(distance.step)
+            elif self.size[root].as_int() != 1:
+                known = self.size[root].as_int() is not None
+                condition = None if known or a == self.tile_in else self.size[root]
+                aligned.append((condition, distance.base))
+        return tuple(dict.fromkeys(aligned)), tuple(dict.fromkeys(tiled))
+
+    def _distinct(self, y: TensorView) -> Expr:
+        """Elements of GM that a copy touches."""
+        roots: dict[int, Expr] = {}
+        for a, stride in zip(y.axis, y.strides, strict=True):
+            if stride == 0:
+                continue
+            for root in self._parts_of(a):
+                tile = root in (self.tile_in, self.tile_out)
+                key = self.tile_in if tile else root
+                roots[key] = self.impl.tiling.extent if tile else self.size[root]
+        return product(roots.values())
+
+    def _parts_of(self, axis: int) -> set[int]:
+        """The axes that an axis of loops goes through: blocks and merged axes resolved."""
+        return set(self._parts(axis))
+
+    def _parts(self, axis: int) -> Iterable[int]:
+        found = self.impl.axes[axis]
+        if found.type in (AxisType.BLOCK_OUT, AxisType.BLOCK_IN):
+            yield from self._parts(found.origin[0])
+        elif found.type is AxisType.MERGED and self._made_of_tiles(found.origin):
+            for a in found.origin:
+                yield from self._parts(a)
+        else:
+            yield axis
+
+    def _within(self, axis: int) -> set[int]:
+        """An axis, and all those that it was merged from."""
+        found = self.impl.axes[axis]
+        merged = found.origin if found.type is AxisType.MERGED else ()
+        return {axis}.union(*(self._within(a) for a in merged))
+
+    def _made_of_tiles(self, origin: Sequence[int]) -> bool:
+        """Whether an axis is merged for the loop over blocks, not before the template was chosen."""
+        return any(self.impl.axes[a].type is not AxisType.ORIGINAL for a in origin)
+
+    # functions of the tile --------------------------------------------------------------------
+    def _elements(self, y: TensorView) -> Affine:
+        found = self.known.get(y.vectorized_axis)
+        if found is None:
+            found = self._product(self.size[a] for a in y.vectorized_axis)
+            self.known[y.vectorized_axis] = found
+        return found
+
+    def _product(self, sizes: Iterable[Expr]) -> Affine:
+        return self._affine(product(sizes))
+
+    def _affine(self, e: Expr) -> Affine:
+        """``e`` by powers of the tile symbol.
+
+        Raises:
+            ValueError: it is not of the form ``base + step * t``.
+        """
+        if e.is_const:
+            return Affine(e, ZERO)
+        parts: list[list[Expr]] = [[], []]
+        tile = Sym(self.t)
+        for monomial, c in e.terms:
+            power = next((p for a, p in monomial if a == tile), 0)
+            rest = Expr((((tuple((a, p) for a, p in monomial if a != tile)), c),))
+            if power > 1 or self.t in rest.symbols():
+                raise ValueError(f"{e} is not linear in {self.t}")
+            parts[power].append(rest)
+        return Affine(total(parts[0]), total(parts[1]))
+
+    def _sampled(self, a: Affine) -> int:
+        return (a.base + a.step * const(self.sample[self.t])).evaluate(self.sample)
+
+
+def _functions(e: Expr) -> list[Expr]:
+    """The arguments of the functions in an expression."""
+    return [x for a in e.atoms() if isinstance(a, Func) for x in a.args]
+
+
+def _rate(factor: float, per_cycle: float) -> int:
+    """Cycles per element, in units of 2**-24."""
+    return math.floor(factor * (1 << RATE_BITS) / per_cycle + 0.5)
+
+
+def _copies(n: Node) -> bool:
+    return n.op in ("Load", "Store")

@@ -1,0 +1,177 @@
+"""Loads of elements that lie apart in GM: the run that holds them as a whole, and a vector call that picks them in UB.
+
+Alone, an element that is no neighbour of the next one costs a row of a DMA command and a sector of 32 bytes.  Where
+the run from the first element to the last touches no other sectors than these, it is loaded as it is, in the layout
+of the result with every stride times the step, and a call brings the elements together: ``GatherMask`` where the chip
+knows the pattern, else ``Gather`` with a table of offsets that is made once per core.  A run with a negative step lies
+in UB in the order of GM and is gone through from its end, row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from autofuse.implgraph.dtypes import BY_NAME, DType
+from autofuse.implgraph.expr import ZERO, CeilDiv, Expr, const
+from autofuse.implgraph.graph import Api, Node, TensorView
+from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.scratch import PICK_BYTES
+from autofuse.schedule.layout import BLOCK, Layout
+
+__all__ = [
+    "OFFSETS",
+    "PICKS",
+    "is_run",
+    "pick_cycles",
+    "picked_load",
+    "run_step",
+    "table_bytes",
+    "tables",
+]
+
+#: Calls that pick elements, and those that make the tables of offsets for two of them.
+PICKS = frozenset({"PickByMask", "PickAhead", "PickBack"})
+OFFSETS = frozenset({"PickOffsets", "PairOffsets"})
+#: Steps for which GatherMask has a pattern.
+_PATTERNS = (2, 4)
+#: Modelled rates: GatherMask takes in as many bytes per cycle as other vector calls; Gather puts out as many elements
+#: (assumed: no figure is published).
+_MASK_BYTES, _GATHERED = 256.0, 8.0
+
+_VECTOR = Api("Compute", "pick", "Vector")
+_CAST = Api("Compute", "elewise", "Vector")
+_HALF, _INT32 = BY_NAME["float16"], BY_NAME["int32"]
+
+
+def is_run(n: Node) -> bool:
+    """Whether a Load takes the run in which its elements lie."""
+    return n.op == "Load" and bool(n.attrs.get("run"))
+
+
+def run_step(n: Node, layout: Layout) -> int | None:
+    """Elements in GM from one element of a Load to the next one along its last axis, if it is to take the run.
+
+    None where that touches more sectors of 32 bytes than the elements alone would, and where a row of the result would
+    not begin at a 32-byte address.
+    """
+    y, axes = n.y, n.y.vectorized_axis
+    if n.op != "Load" or not axes or len(n.inputs) > 1:
+        return None
+    gm = dict(zip(y.axis, y.strides, strict=True))
+    step = gm[axes[-1]].as_int()
+    if step is None or step in (0, 1) or abs(step) * y.dtype.itemsize > BLOCK:
+        return None
+    if any(gm[a] == 1 for a in axes):
+        return None  # rows along that axis are moved, and transposed
+    return step if _rows_are_aligned(y, layout, backwards=step < 0) else None
+
+
+def _rows_are_aligned(y: TensorView, layout: Layout, *, backwards: bool) -> bool:
+    """Whether every row of the result begins at a 32-byte address, or all of them are one run."""
+    gm = dict(zip(y.axis, y.strides, strict=True))
+    axes, last = y.vectorized_axis, y.vectorized_axis[-1]
+    # Rows along the last axis are padded, or a multiple of 32 bytes by a condition, or one run in GM.
+    by_template = last == layout.split.vector[-1] or last in layout.pitches
+    for i, (a, b) in enumerate(pairwise(axes)):
+        above, below = y.vectorized_strides[i : i + 2]
+        nbytes = above * y.dtype.itemsize
+        if CeilDiv(nbytes, const(BLOCK)) * BLOCK == nbytes:
+            continue
+        size = layout.split.sizes[b]
+        one_run = gm[a] == gm[b] * size and above == below * size
+        # From its end, a run of several rows would give the rows in another order.
+        if not (one_run or by_template) or (one_run and backwards):
+            return False
+    return True
+
+
+def picked_load(n: Node, step: int) -> list[Node]:
+    """The Load of the run that holds the elements of ``n``, and what makes the tensor of ``n`` of it.
+
+    Args:
+        n: a Load for which :func:`run_step` gave a step.
+        step: that step.
+    """
+    apart = abs(step)
+    strides = tuple(s * apart for s in n.y.vectorized_strides)
+    raw = replace(n.y, vectorized_strides=strides)
+    load = replace(n, name=f"{n.name}_run", y=raw, attrs={**n.attrs, "run": True})
+    if n.y.dtype.bits != 8:
+        return [load, _pick(n, n.name, load, n.y.dtype, step)]
+    # Halves hold every byte exactly.
+    wide = _cast(n, f"{n.name}_half", load, raw, _HALF)
+    picked = _pick(n, f"{n.name}_picked", wide, _HALF, step)
+    return [load, wide, picked, _cast(n, n.name, picked, n.y, n.y.dtype)]
+
+
+def _cast(like: Node, name: str, x: Node, y: TensorView, to: DType) -> Node:
+    attrs = {"round": "NONE"}
+    y = replace(y, dtype=to)
+    return replace(like, name=name, op="Cast", inputs=(x.name,), y=y, attrs=attrs, api=_CAST)
+
+
+def _pick(like: Node, name: str, x: Node, dtype: DType, step: int) -> Node:
+    op = "PickAhead" if step > 0 else "PickBack"
+    by_mask = lookup("PickByMask").calls.values()
+    if step in _PATTERNS and all(dtype.name in c.dtypes for c in by_mask):
+        op = "PickByMask"
+    y = replace(like.y, dtype=dtype)
+    attrs = {"step": abs(step)}
+    return replace(like, name=name, op=op, inputs=(x.name,), y=y, attrs=attrs, api=_VECTOR)
+
+
+def tables(hoisted: Sequence[Node], looped: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+    """Both lists with the tables of offsets that their nodes need: each once, before the loop."""
+    made: dict[tuple[str, int], Node] = {}
+    taken = {n.name for n in (*hoisted, *looped)}
+
+    def with_table(n: Node) -> Node:
+        if n.op not in ("PickAhead", "PickBack"):
+            return n
+        size = n.y.dtype.itemsize
+        nbytes = int(str(n.attrs["step"])) * size * (1 if n.op == "PickAhead" else -1)
+        op = "PairOffsets" if size == 8 else "PickOffsets"
+        if (op, nbytes) not in made:
+            made[op, nbytes] = _table(n, op, nbytes, taken)
+        return replace(n, inputs=(*n.inputs, made[op, nbytes].name))
+
+    before, inside = [with_table(n) for n in hoisted], [with_table(n) for n in looped]
+    return [*made.values(), *before], inside
+
+
+def _table(like: Node, op: str, step: int, taken: set[str]) -> Node:
+    """The offsets of every ``step`` bytes for ``like``, under a name that is not ``taken``."""
+    kind = "pairs" if op == "PairOffsets" else "offsets"
+    name = f"{kind}_of_{f'minus_{-step}' if step < 0 else step}"
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    ones = tuple(Expr.of(1) for _ in like.y.axis)
+    zeros = tuple(ZERO for _ in like.y.axis)
+    return replace(
+        like,
+        name=name,
+        op=op,
+        inputs=(),
+        y=TensorView(_INT32, like.y.axis, ones, zeros),
+        attrs={"step": step},
+        loop_axis=None,
+        loop_pass=0,
+        api=Api("Compute", "offsets", "Vector"),
+        origin="",
+    )
+
+
+def table_bytes(n: Node) -> Expr | None:
+    """Bytes of UB for a node that is a table; its size does not depend on the tile."""
+    return const(PICK_BYTES) if n.op in OFFSETS else None
+
+
+def pick_cycles(n: Node, elements: int) -> float:
+    """Cycles of a call that picks ``elements`` elements."""
+    size = n.y.dtype.itemsize
+    if n.op == "PickByMask":
+        return elements * int(str(n.attrs["step"])) * size / _MASK_BYTES
+    return elements * max(size // 4, 1) / _GATHERED

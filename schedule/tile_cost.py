@@ -1,0 +1,399 @@
+"""What a template costs with tiles of a given length: the cost model in integers.
+
+The same formulas, in the same order, as ``host_templates/autofuse_tile_cost.h``; a test compiles that header and
+compares.  Costs are ticks of 2**-10 cycles; they leave out what no choice changes (``kernel_head_us``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autofuse.implgraph.graph import TilingSpec
+from autofuse.schedule.cost_form import (
+    RATE_BITS,
+    TICK_BITS,
+    Affine,
+    BodyForm,
+    CostForm,
+    Place,
+    Route,
+    ticks,
+)
+from autofuse.schedule.layout import BLOCK
+from autofuse.schedule.tile_limits import largest_tile
+from autofuse.targets import TargetSpec
+
+__all__ = [
+    "HIDDEN_BITS",
+    "SHARE_BITS",
+    "TICK_SHIFT",
+    "UNLIMITED",
+    "BoundForm",
+    "ChipTable",
+    "Solution",
+    "TileParts",
+    "bind",
+    "chip_table",
+    "tile_cost",
+    "tile_parts",
+]
+
+#: Costs above this stay there; the same number as in the header.
+UNLIMITED = (1 << 63) - 1
+#: What is hidden, GM or the pipes, counts for a 256th: of tilings that GM makes equal, the one with the least work is
+#: taken.
+HIDDEN_BITS = 8
+#: From rates to ticks, and of the share of bytes that L2 holds.
+TICK_SHIFT = RATE_BITS - TICK_BITS
+SHARE_BITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ChipTable:
+    """The figures of a chip as the solver wants them: cycles in ticks, rates in 2**-24 cycles per byte.
+
+    Attributes:
+        load_rate, hot_rate, store_rate: of one core.
+        read_share, again_share, same_share, write_share, writeback_share: of all cores together.
+    """
+
+    cores: int
+    ub: int
+    line: int
+    l2: int
+    load_issue: int
+    store_issue: int
+    row: int
+    latency: int
+    short_row: int
+    core_start: int
+    load_rate: int
+    hot_rate: int
+    store_rate: int
+    read_share: int
+    again_share: int
+    same_share: int
+    write_share: int
+    writeback_share: int
+
+
+def chip_table(target: TargetSpec) -> ChipTable:
+    """The figures of a target."""
+    m = target.model
+
+    def rate(bytes_per_cycle: float) -> int:
+        return round((1 << RATE_BITS) / bytes_per_cycle)
+
+    def share(gbs: float) -> int:
+        return rate(gbs * 1e3 / target.clock_mhz)
+
+    return ChipTable(
+        cores=target.aiv_cores,
+        ub=target.ub_usable,
+        line=target.cache_line_bytes,
+        l2=target.l2_bytes,
+        load_issue=ticks(m.load_issue),
+        store_issue=ticks(m.store_issue),
+        row=ticks(m.row),
+        latency=ticks(m.load_latency),
+        short_row=round(m.short_row),
+        core_start=ticks(m.core_start),
+        load_rate=rate(m.load_core_rate),
+        hot_rate=rate(m.hot_core_rate),
+        store_rate=rate(m.store_core_rate),
+        read_share=share(m.read_gbs),
+        again_share=share(m.l2_read_gbs),
+        same_share=share(m.same_order_gbs),
+        write_share=share(m.write_gbs),
+        writeback_share=share(m.writeback_gbs),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """``base + step * t``."""
+
+    base: int
+    step: int
+
+    def at(self, t: int) -> int:
+        """The value for a tile of this length."""
+        return self.base + self.step * t
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCopy:
+    """A :class:`~autofuse.schedule.cost_form.CopyForm` for given sizes.
+
+    ``aligned``: its distances in GM, or-ed; ``varies``: along an axis of loops other than that of the tiles.
+    """
+
+    body: int
+    route: Route
+    count: int
+    commands: Line
+    rows: Line
+    row_bytes: Line
+    aligned: int
+    tiled: int
+    whole: int
+    each: int
+    distinct: int
+    footprint: Line
+    varies: bool
+    varies_by_tile: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCalls:
+    """Vector calls of a body for given sizes."""
+
+    body: int
+    cycles: Line
+    along: Line
+
+
+@dataclass(frozen=True, slots=True)
+class BoundForm:
+    """A template for given sizes.
+
+    Attributes:
+        extent, outer, reduce_outer, granule: as of its TilingSpec.
+        longest: the tile that holds the whole axis.
+        looped: one core goes through all tiles of the axis.
+        largest: the largest legal tile, or 0.
+    """
+
+    extent: int
+    longest: int
+    outer: int
+    reduce_outer: int
+    granule: int
+    looped: bool
+    largest: int
+    bodies: tuple[BodyForm, ...]
+    copies: tuple[BoundCopy, ...]
+    calls: tuple[BoundCalls, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A choice: length of a tile, tiles of one core, cores, and the cost in ticks."""
+
+    tile: int
+    per_core: int
+    cores: int
+    cost: int
+
+
+def bind(
+    form: CostForm,
+    spec: TilingSpec,
+    sizes: Mapping[str, int],
+    ub: int | None = None,
+) -> BoundForm:
+    """The costs of a template for given sizes.
+
+    Args:
+        form: of the template.
+        spec: its tiling.
+        sizes: values of all symbols of the graph.
+        ub: usable bytes of UB, if fewer than the target has.
+
+    Raises:
+        ExprError: a size that the template divides by is 0.
+    """
+
+    def line(a: Affine) -> Line:
+        return Line(a.base.evaluate(sizes), a.step.evaluate(sizes))
+
+    copies = []
+    for c in form.copies:
+        aligned = tiled = 0
+        for size, distance in c.aligned:
+            if size is None or size.evaluate(sizes) > 1:
+                aligned |= distance.evaluate(sizes)
+        for distance in c.tiled:
+            tiled |= distance.evaluate(sizes)
+        copies.append(
+            BoundCopy(
+                c.body,
+                c.route,
+                c.count,
+                line(c.commands),
+                line(c.rows),
+                line(c.row_bytes),
+                aligned,
+                tiled,
+                c.whole.evaluate(sizes),
+                c.each.evaluate(sizes),
+                c.distinct.evaluate(sizes),
+                line(c.footprint),
+                any(v.evaluate(sizes) > 1 for v in c.varying),
+                c.varies_by_tile,
+            )
+        )
+    calls = tuple(BoundCalls(c.body, line(c.cycles), line(c.along)) for c in form.calls)
+    return BoundForm(
+        spec.extent.evaluate(sizes),
+        max(spec.longest.evaluate(sizes), 1),
+        spec.outer.evaluate(sizes),
+        spec.reduce_outer.evaluate(sizes),
+        spec.granule,
+        spec.reduce_tiles,
+        largest_tile(spec, sizes, ub),
+        form.bodies,
+        tuple(copies),
+        calls,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BodyParts:
+    """One run of a loop body, in ticks and in bytes by where they come from and go to.
+
+    Attributes:
+        load, store: ticks of DMA commands and rows.
+        memory, again, same: bytes that are loaded from memory, from L2, by all cores at the same time.
+        stored: bytes.
+    """
+
+    load: int
+    memory: int
+    again: int
+    same: int
+    vector: int
+    store: int
+    stored: int
+
+
+@dataclass(frozen=True, slots=True)
+class TileParts:
+    """What follows from the length of a tile alone.
+
+    Attributes:
+        tiles: that the cores share.
+        steps: of the reduce loop.
+        gm, gm_core: ticks of GM for all cores, and more of them for every core that takes part.
+    """
+
+    tile: int
+    tiles: int
+    steps: int
+    bodies: tuple[BodyParts, ...]
+    gm: int
+    gm_core: int
+
+
+def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
+    """What a tile of this length means for pipes and GM.
+
+    Args:
+        form: a template for given sizes.
+        chip: figures.
+        tile: length of a tile.
+    """
+    pieces = -(-form.extent // tile)
+    tiles = form.outer if form.looped else form.outer * pieces
+    steps = pieces * form.reduce_outer if form.looped else form.reduce_outer
+    most = max(min(tiles, chip.cores), 1)
+    length = min(tile, max(form.extent, 1))
+    load, store = [0] * len(form.bodies), [0] * len(form.bodies)
+    stored = [0] * len(form.bodies)
+    moves = [[0, 0, 0] for _ in form.bodies]
+    vector = [b.heads for b in form.bodies]
+    runs = (0, tiles, tiles * steps)
+    read = again = same = same_core = written = cached = 0
+    for c in form.copies:
+        commands, rows = c.commands.at(length), max(c.rows.at(length), 1)
+        row = c.row_bytes.at(length)
+        padded = -(-row // BLOCK) * BLOCK
+        if row < BLOCK and rows > 1:
+            padded = chip.short_row
+        bits = chip.line | c.aligned | (c.tiled * tile if pieces > 1 else 0)
+        off = chip.line - (bits & -bits)
+        if off > 0 and row + off > chip.line:
+            padded = padded * (row + off) // max(row, chip.line)
+        billed = c.count * rows * padded
+        issue = chip.row * max(rows - commands, 0)
+        once = form.bodies[c.body].place is Place.ONCE
+        moved = c.count * (c.whole + c.each * runs[form.bodies[c.body].place])
+        distinct = min(c.count * c.distinct, moved)
+        if c.route is Route.WRITE:
+            store[c.body] += c.count * (issue + chip.store_issue * commands)
+            stored[c.body] += billed
+            written += moved
+            cached += distinct
+            continue
+        load[c.body] += c.count * (issue + chip.load_issue * commands)
+        route = 0
+        if once or (most > 1 and not c.varies and not (c.varies_by_tile and pieces > 1)):
+            route = 2
+            same += moved
+            same_core += c.count * c.each if once else 0
+        else:
+            hit = moved - distinct
+            if hit > 0:
+                held = distinct
+                if c.route is Route.AGAIN:
+                    held = c.footprint.at(length) * most * max(steps, 1)
+                if held > chip.l2:
+                    hit = hit * ((chip.l2 << SHARE_BITS) // held) >> SHARE_BITS
+                route = 1 if 2 * hit >= moved else 0
+            read += moved - hit
+            again += hit
+        cached += distinct
+        moves[c.body][route] += billed
+    for v in form.calls:
+        times = 1 + max(v.along.at(length) - 1, 0).bit_length()
+        vector[v.body] += v.cycles.at(length) * times >> TICK_SHIFT
+    gm = (read * chip.read_share >> TICK_SHIFT) + (again * chip.again_share >> TICK_SHIFT)
+    gm += (same * chip.same_share >> TICK_SHIFT) + (written * chip.write_share >> TICK_SHIFT)
+    if cached > chip.l2:
+        spilled = written - (written * ((chip.l2 << SHARE_BITS) // cached) >> SHARE_BITS)
+        gm += spilled * chip.writeback_share >> TICK_SHIFT
+    bodies = tuple(
+        BodyParts(load[i], memory, near, shared, vector[i], store[i], stored[i])
+        for i, (memory, near, shared) in enumerate(moves)
+    )
+    return TileParts(tile, tiles, steps, bodies, gm, same_core * chip.same_share >> TICK_SHIFT)
+
+
+def tile_cost(form: BoundForm, chip: ChipTable, parts: TileParts, per_core: int) -> Solution:
+    """The cost of a choice.
+
+    Args:
+        form: a template for given sizes.
+        chip: figures.
+        parts: of a length of a tile.
+        per_core: tiles of one core.
+    """
+    cores = -(-parts.tiles // per_core)
+    if cores == 0:
+        return Solution(parts.tile, per_core, 1, chip.core_start)
+    memory = max(chip.load_rate, cores * chip.read_share)
+    again = max(chip.hot_rate, cores * chip.again_share)
+    same = max(chip.load_rate, cores * chip.same_share)
+    stored = max(chip.store_rate, cores * chip.write_share)
+    before = steady = exposed = rest = 0
+    for b, p in zip(form.bodies, parts.bodies, strict=True):
+        mte2 = p.load + ((p.memory * memory + p.again * again + p.same * same) >> TICK_SHIFT)
+        mte3 = p.store + (p.stored * stored >> TICK_SHIFT)
+        latency = chip.latency if b.loads else 0
+        alone = latency + mte2 + p.vector + mte3
+        wait = alone if b.chained else max(latency + mte2, mte3) + p.vector
+        period = max(mte2, p.vector, mte3, b.scalar, wait // b.buffers)
+        alone = max(alone, b.scalar)
+        times = per_core * (parts.steps if b.place is Place.STEP else 1)
+        if b.place is Place.ONCE:
+            before += alone
+        elif times > 0:
+            steady = min(steady + times * period, UNLIMITED)
+            exposed = max(exposed, alone - period)
+            rest = max(rest, latency + p.vector)
+    pipeline = min(before + steady + exposed, UNLIMITED)
+    gm = parts.gm + cores * parts.gm_core
+    gm += rest if gm > 0 else 0
+    cost = chip.core_start * cores + max(gm, pipeline) + (min(gm, pipeline) >> HIDDEN_BITS)
+    return Solution(parts.tile, per_core, cores, min(cost, UNLIMITED))

@@ -1,0 +1,105 @@
+// C interface of the solver, for a comparison with schedule/solver.py: everything as 64-bit integers in one array.
+#include <stddef.h>
+
+#include "autofuse_tiling_solver.h"
+
+namespace {
+
+using Form = autofuse::Form<8, 64, 16>;
+
+class Reader {
+public:
+    explicit Reader(const int64_t* numbers) : next_(numbers)
+    {
+    }
+
+    int64_t Take()
+    {
+        return *next_++;
+    }
+
+    autofuse::Line TakeLine()
+    {
+        const int64_t base = Take();
+        return {base, Take()};
+    }
+
+private:
+    const int64_t* next_;
+};
+
+autofuse::Chip TakeChip(Reader& in)
+{
+    autofuse::Chip chip = {};
+    int64_t* const members = &chip.cores;
+    for (size_t i = 0; i < sizeof(chip) / sizeof(int64_t); ++i) {
+        members[i] = in.Take();
+    }
+    return chip;
+}
+
+void TakeForm(Reader& in, Form* form)
+{
+    form->bodies = in.Take();
+    form->copies = in.Take();
+    form->calls = in.Take();
+    for (int64_t i = 0; i < form->bodies; ++i) {
+        autofuse::Body& b = form->body[i];
+        b.place = static_cast<autofuse::Place>(in.Take());
+        b.heads = in.Take();
+        b.scalar = in.Take();
+        b.buffers = in.Take();
+        b.chained = in.Take() != 0;
+        b.loads = in.Take() != 0;
+    }
+    for (int64_t i = 0; i < form->copies; ++i) {
+        autofuse::Copies& c = form->copy[i];
+        c.body = in.Take();
+        c.route = static_cast<autofuse::Route>(in.Take());
+        c.count = in.Take();
+        c.commands = in.TakeLine();
+        c.rows = in.TakeLine();
+        c.row_bytes = in.TakeLine();
+        c.aligned = in.Take();
+        c.tiled = in.Take();
+        c.whole = in.Take();
+        c.each = in.Take();
+        c.distinct = in.Take();
+        c.footprint = in.TakeLine();
+        c.varies = in.Take() != 0;
+        c.varies_by_tile = in.Take() != 0;
+    }
+    for (int64_t i = 0; i < form->calls; ++i) {
+        form->call[i].body = in.Take();
+        form->call[i].cycles = in.TakeLine();
+        form->call[i].along = in.TakeLine();
+    }
+}
+
+}  // namespace
+
+// `numbers`: chip, axis (extent, longest, outer, reduce_outer, granule, looped), largest tile, form.
+// `tile`, `per_core`: what to give the cost of.  `out`: that cost, then tile, tiles per core, cores and cost of the choice.
+extern "C" void Solve(const int64_t* numbers, int64_t tile, int64_t per_core, int64_t* out)
+{
+    Reader in(numbers);
+    const autofuse::Chip chip = TakeChip(in);
+    autofuse::TileAxis axis = {};
+    axis.extent = in.Take();
+    axis.longest = in.Take();
+    axis.outer = in.Take();
+    axis.reduce_outer = in.Take();
+    axis.granule = in.Take();
+    axis.looped = in.Take() != 0;
+    const int64_t largest = in.Take();
+    static Form form;
+    TakeForm(in, &form);
+    autofuse::Parts<Form::kBodyLimit> parts;
+    autofuse::FillParts(form, axis, chip, tile, &parts);
+    out[0] = autofuse::Cost(form, chip, parts, per_core).cost;
+    const autofuse::Tile found = autofuse::Search<Form>(form, axis, chip, largest).Run();
+    out[1] = found.size;
+    out[2] = found.per_core;
+    out[3] = found.block_dim;
+    out[4] = found.cost;
+}
