@@ -8,13 +8,15 @@ mistake for an entry.  Locks are advisory file locks, which end with the process
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from autofuse import knobs
@@ -26,6 +28,7 @@ __all__ = [
     "entry",
     "info",
     "lock",
+    "lookup",
     "prune",
     "root",
     "scratch",
@@ -38,17 +41,28 @@ _GRACE_S = 600.0
 #: Unfinished folders older than this are left over from a killed process.
 _STALE_S = 3600.0
 _PRUNE_EVERY_S = 600.0
-_KINDS = ("kernels", "failed")
+_KINDS = ("kernels", "headers", "failed")
+#: A file of every entry: the digest of the file that makes the entry complete.
+_DIGEST = "sha256"
 
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """What the cache holds."""
+    """What the cache holds.
+
+    Attributes:
+        path: its folder.
+        entries: how many.
+        bytes: on disk.
+        limit_bytes: above that the least recently used entries leave.
+        kinds: kind -> entries and bytes.
+    """
 
     path: Path
     entries: int
     bytes: int
     limit_bytes: int
+    kinds: Mapping[str, tuple[int, int]]
 
 
 def root() -> Path:
@@ -125,53 +139,83 @@ def scratch() -> Iterator[Path]:
 
 
 def entry(kind: str, key: str, done: str, make: Callable[[Path], None]) -> Path:
-    """The folder of an entry, made by ``make`` if it is not there.
+    """The folder of an entry, made by ``make`` if it is not there or damaged.
 
     Args:
-        kind: ``kernels`` (compiled) or ``failed`` (sources kept for the user to look at).
+        kind: ``kernels`` (compiled), ``headers`` (precompiled) or ``failed`` (sources kept for the
+            user to look at).
         key: hex digest of everything the content depends on.
-        done: a file that a complete entry holds.
-        make: fills the folder it is given; what it raises is passed on, and no entry is made.
+        done: a file that a complete entry holds; its digest is kept, and compared at every use.
+        make: fills the folder it is given; what it raises is passed on, and no entry is made.  It
+            must not ask for an entry itself: it is called with the lock of this one held.
     """
-    assert kind in _KINDS, kind
+    found = lookup(kind, key, done)
+    if found is not None:
+        return found
     path = root() / kind / key
-    if _touch(path, done):
-        return path
     with lock(key):
-        if _touch(path, done):
-            return path
+        found = lookup(kind, key, done)
+        if found is not None:
+            return found
         with scratch() as fresh:
             make(fresh)
-            path.parent.mkdir(exist_ok=True)
-            if path.exists():  # an entry that was damaged by hand
+            (fresh / _DIGEST).write_text(_digest(fresh / done), encoding="ascii")
+            if path.exists():  # an entry that was damaged
                 path.rename(fresh.with_name(fresh.name + ".old"))
                 shutil.rmtree(fresh.with_name(fresh.name + ".old"), ignore_errors=True)
+            path.parent.mkdir(exist_ok=True)
             fresh.rename(path)
     _prune_sometimes()
     return path
 
 
-def _touch(path: Path, done: str) -> bool:
-    if not (path / done).is_file():
-        return False
+def lookup(kind: str, key: str, done: str) -> Path | None:
+    """The folder of an entry if it is there and not damaged; see :func:`entry`."""
+    assert kind in _KINDS, kind
+    path = root() / kind / key
+    try:
+        stat = (path / done).stat()
+        wanted = (path / _DIGEST).read_text(encoding="ascii", errors="replace")
+        if _digest_of(path / done, stat.st_ino, stat.st_size, stat.st_mtime_ns) != wanted:
+            return None
+    except OSError:
+        return None
     with suppress(OSError):
         os.utime(path)
-    return True
+    return path
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _digest_of(path: Path, _inode: int, _size: int, _changed: int) -> str:
+    """The digest of a file that has not changed since a process looked at it: read once."""
+    return _digest(path)
 
 
 def info() -> CacheInfo:
     """Where the cache is and what it holds."""
-    found = _entries()
+    kinds = dict.fromkeys(_KINDS, (0, 0))
+    for path, size, _ in _entries():
+        entries, total = kinds[path.parent.name]
+        kinds[path.parent.name] = (entries + 1, total + size)
     return CacheInfo(
-        root(), len(found), sum(size for _, size, _ in found), knobs.CACHE_MB.get() << 20
+        root(),
+        sum(entries for entries, _ in kinds.values()),
+        sum(size for _, size in kinds.values()),
+        knobs.CACHE_MB.get() << 20,
+        kinds,
     )
 
 
 def clear() -> CacheInfo:
-    """Remove every entry; returns what was removed."""
+    """Remove every entry, but not what a process is about to make one of; returns what was removed."""
     before = info()
-    for kind in (*_KINDS, "tmp"):
+    for kind in _KINDS:
         shutil.rmtree(before.path / kind, ignore_errors=True)
+    _remove_leftovers(before.path, time.time())
     return before
 
 
@@ -184,10 +228,7 @@ def prune(limit_bytes: int | None = None) -> int:
     limit = knobs.CACHE_MB.get() << 20 if limit_bytes is None else limit_bytes
     now = time.time()
     base = root()
-    for left in _children(base / "tmp"):
-        with suppress(OSError):
-            if now - left.stat().st_mtime > _STALE_S:
-                shutil.rmtree(left, ignore_errors=True)
+    _remove_leftovers(base, now)
     found = sorted(_entries(), key=lambda e: e[2])
     total = sum(size for _, size, _ in found)
     removed = 0
@@ -201,6 +242,14 @@ def prune(limit_bytes: int | None = None) -> int:
         total -= size
         removed += 1
     return removed
+
+
+def _remove_leftovers(base: Path, now: float) -> None:
+    """Remove what killed processes did not finish."""
+    for left in _children(base / "tmp"):
+        with suppress(OSError):
+            if now - left.stat().st_mtime > _STALE_S:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _prune_sometimes() -> None:

@@ -23,6 +23,7 @@ __all__ = [
     "CXXFLAGS",
     "DEBUG",
     "KNOBS",
+    "OPT",
     "THREADS",
     "VERIFY_MEMORY_MB",
     "VERIFY_TIMEOUT",
@@ -46,6 +47,7 @@ class Knob(Generic[T]):
         doc: what it does, in one line.
         fallback: another variable that is read when this one is not set.
         least: smallest value of an integer.
+        values: the texts that are allowed besides none; empty for any.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Knob(Generic[T]):
     doc: str
     fallback: str = ""
     least: int = 0
+    values: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -87,10 +90,13 @@ class Knob(Generic[T]):
                     raise ValueError(f"it is smaller than {self.least}")
             elif isinstance(default, tuple):
                 value = tuple(shlex.split(text))
+            elif self.values and text and text not in self.values:
+                raise ValueError(f"write one of {', '.join(self.values)}")
         except ValueError as e:
+            wanted = "an allowed text" if self.values else _ARTICLE[self.kind]
             raise AutofuseError.of(
                 "AF5008",
-                f"{name}={text!r} is not {_ARTICLE[self.kind]}: {e}",
+                f"{name}={text!r} is not {wanted}: {e}",
                 hint=f"{name}: {self.doc}; by default {self.default_text()}",
             ) from e
         return value  # type: ignore[return-value]
@@ -135,6 +141,13 @@ CXX = Knob("AUTOFUSE_CXX", "g++", "C++ compiler for the CPU twin", fallback="CXX
 CXXFLAGS: Knob[tuple[str, ...]] = Knob(
     "AUTOFUSE_CXXFLAGS", (), "further compiler flags for the CPU twin"
 )
+OPT = Knob(
+    "AUTOFUSE_OPT",
+    "",
+    "optimisation level of kernels for the CPU twin; empty: 0 (quick: nothing is inlined or "
+    "vectorised) where kernels are verified, 1 elsewhere",
+    values=("0", "1", "2", "3"),
+)
 COMPILE_TIMEOUT = Knob(
     "AUTOFUSE_COMPILE_TIMEOUT", 300, "seconds that compiling one kernel may take", least=1
 )
@@ -157,6 +170,7 @@ KNOBS: tuple[Knob[str] | Knob[int] | Knob[bool] | Knob[tuple[str, ...]], ...] = 
     CACHE_MB,
     CXX,
     CXXFLAGS,
+    OPT,
     COMPILE_TIMEOUT,
     THREADS,
     VERIFY_TIMEOUT,

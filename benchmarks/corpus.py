@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from autofuse import api
-from autofuse.commands.verify import UNSUPPORTED
+from autofuse.commands.graph_files import UNSUPPORTED
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.ops import lookup

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -20,6 +19,7 @@ from autofuse.codegen.provenance import graph_digest
 from autofuse.implgraph.expr import Expr, Max
 from autofuse.implgraph.fusion import FusionGraph, Tensor
 from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.serialise import json_text
 from autofuse.schedule.result import ScheduleResult, tiling_keys
 from autofuse.schedule.workspace import workspace_bytes
 from autofuse.targets import TargetSpec
@@ -81,7 +81,7 @@ def metadata_text(
             for x in r.rejected
         ],
     }
-    return json.dumps(found, indent=2, ensure_ascii=True) + "\n"
+    return json_text(found, indent=2) + "\n"
 
 
 def _functions(graph: FusionGraph) -> Json:

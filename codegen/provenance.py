@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 
 from autofuse import __version__
 from autofuse.implgraph.expr import Expr
@@ -22,7 +23,27 @@ _SKIPPED = {"origin"}
 
 def graph_digest(graph: FusionGraph) -> str:
     """16 hex digits over everything in the graph that has a meaning."""
-    text = json.dumps(_plain(graph), sort_keys=True, separators=(",", ":"))
+    return _digest_of(_Same(graph))
+
+
+class _Same:
+    """A graph as a key: equal to itself alone.  Graphs have no hash, and every generated file asks for the digest."""
+
+    __slots__ = ("graph",)
+
+    def __init__(self, graph: FusionGraph) -> None:
+        self.graph = graph
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.graph is other.graph
+
+    def __hash__(self) -> int:
+        return id(self.graph)
+
+
+@lru_cache(maxsize=1)
+def _digest_of(key: _Same) -> str:
+    text = json.dumps(_plain(key.graph), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

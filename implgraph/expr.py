@@ -214,12 +214,16 @@ class Expr:
         return Expr.of(other) - self
 
     def __mul__(self, other: IntLike) -> Expr:
-        o = Expr.of(other)
-        if o.is_const:
-            c = o.value
+        o = other if isinstance(other, Expr) else const(other)
+        terms = o.terms
+        # A constant, as nearly all factors are: without the calls that `is_const` and `value` would be.
+        if not terms:
+            return ZERO
+        if len(terms) == 1 and not terms[0][0]:
+            c = terms[0][1]
             if c == 1:
                 return self
-            return Expr(tuple((m, k * c) for m, k in self.terms)) if c else ZERO
+            return Expr(tuple([(m, k * c) for m, k in self.terms]))
         if self.is_const:
             return o * self
         d: dict[Monomial, int] = {}
@@ -239,9 +243,9 @@ class Expr:
         return Expr, (self.terms,)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, int):
-            return self.is_const and self.value == other
-        return isinstance(other, Expr) and self._hash == other._hash and self.terms == other.terms
+        if isinstance(other, Expr):
+            return self._hash == other._hash and self.terms == other.terms
+        return isinstance(other, int) and self.is_const and self.value == other
 
     def __hash__(self) -> int:
         return self._hash

@@ -10,12 +10,14 @@ NaN and infinities.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import lru_cache
+from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, TypeVar, Union
 
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
@@ -25,7 +27,7 @@ from autofuse.implgraph.expr_parser import ir_reader
 from autofuse.implgraph.fusion import Constant, FusionGraph
 from autofuse.implgraph.graph import HintGraph, ImplGraph
 
-__all__ = ["SCHEMAS", "from_json", "from_json_as", "to_json"]
+__all__ = ["SCHEMAS", "from_json", "from_json_as", "json_text", "to_json"]
 
 #: The value of the key ``schema``, by type of graph.
 SCHEMAS: dict[str, type[FusionGraph] | type[HintGraph] | type[ImplGraph]] = {
@@ -41,6 +43,40 @@ def to_json(g: FusionGraph | HintGraph | ImplGraph) -> dict[str, object]:
     """A JSON-ready dict with stable key order; :func:`from_json` gives the graph back."""
     schema = next(name for name, kind in SCHEMAS.items() if kind is type(g))
     return {"schema": schema, **_fields(g)}
+
+
+def json_text(value: object, indent: int) -> str:
+    """The text of ``json.dumps(value, indent=indent)``, whose encoder is slow where it indents.
+
+    Args:
+        value: dicts with texts as keys, lists, texts, numbers, booleans, None.
+        indent: blanks per level.
+    """
+    out: list[str] = []
+    _put(value, out.append, "\n", " " * indent)
+    return "".join(out)
+
+
+def _put(value: object, put: Callable[[str], None], line: str, step: str) -> None:
+    """Writes a value; ``line`` begins a new line at its level."""
+    if isinstance(value, str):
+        put(quoted(value))
+    elif isinstance(value, dict | list) and value:
+        first, last = "{}" if isinstance(value, dict) else "[]"
+        inside = line + step
+        put(first)
+        between = inside
+        for item in value:
+            put(between)
+            between = "," + inside
+            if isinstance(value, dict):
+                put(quoted(item) + ": ")
+                _put(value[item], put, inside, step)
+            else:
+                _put(item, put, inside, step)
+        put(line + last)
+    else:
+        put(json.dumps(value))
 
 
 def _fields(value: Any) -> dict[str, object]:

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofuse import api
+from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.machine import bisheng
 from autofuse.commands.outcome import Outcome
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.targets import load_target
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["build"]
+    from autofuse.twin.worker import Outcome as JobOutcome
+
+__all__ = ["build", "build_job", "build_many"]
 
 DEFAULT_FOLDER = Path("autofuse-out")
 #: The preset of the generated CMake project that compiles for the chip.
 PRESET = "ascend"
 _COMPILE_TIMEOUT_S = 900
+#: For all that happens to one graph of a folder.
+_GRAPH_TIMEOUT_S = 2 * _COMPILE_TIMEOUT_S + 100
+_JOB = "autofuse.commands.build:build_job"
+_STATES = ("built", "failed", "not supported yet")
 
 
 def build(
@@ -34,6 +45,30 @@ def build(
     force: bool,
 ) -> Outcome:
     """Generate, write, compile if possible; with ``split`` several kernels where one is not enough."""
+    folder, found = _built(graph, output, target, entry, ub_bytes, split, force)
+    found |= {
+        "compiled": _compile(folder, entry),
+        "next": f"autofuse verify {graph}{' --split' if split else ''}",
+    }
+
+    def show(screen: Console) -> None:
+        from autofuse.report.build_text import print_build, print_split
+
+        (print_split if "parts" in found else print_build)(screen, found)
+
+    return Outcome(found, show)
+
+
+def _built(
+    graph: Path,
+    output: Path | None,
+    target: str,
+    entry: str,
+    ub_bytes: int | None,
+    split: bool,
+    force: bool,
+) -> tuple[Path, dict[str, Any]]:
+    """The folder with the files of a graph, and what was made."""
     result: api.BuildResult | api.SplitResult
     if split:
         whole = api.build_split(graph, target=target, entry=entry, ub_bytes=ub_bytes)
@@ -48,16 +83,126 @@ def build(
         "written": {
             k: list(getattr(written, k)) for k in ("created", "updated", "unchanged", "removed")
         },
-        "compiled": _compile(folder, entry),
-        "next": f"autofuse verify {graph}{' --split' if split else ''}",
+    }
+    return folder, found
+
+
+def build_many(
+    graphs: Path,
+    output: Path | None,
+    *,
+    target: str,
+    entry: str = "launch",
+    ub_bytes: int | None = None,
+    split: bool = False,
+    force: bool,
+    jobs: int,
+    quiet: bool,
+) -> Outcome:
+    """:func:`build` for every graph file of a folder, in worker processes; a graph that fails stops no other one.
+
+    The files of ``FOLDER/a/b.json`` are written into ``OUTPUT/a/b``.
+
+    Raises:
+        AutofuseError: AF1001 no graph is there, AF5006 no such target.
+    """
+    from autofuse.report.console import progress
+    from autofuse.twin.worker import WorkerPool
+
+    load_target(target)
+    paths = list(graph_files([graphs]))
+    options = {
+        "target": target,
+        "entry": entry,
+        "ub_bytes": ub_bytes,
+        "split": split,
+        "force": force,
+    }
+    items = [
+        {"path": str(p), "output": str(o), **options}
+        for p, o in zip(paths, _folders(paths, graphs, output or DEFAULT_FOLDER), strict=True)
+    ]
+    rows: list[dict[str, Any]] = []
+    findings: list[Diagnostic] = []
+    with (
+        WorkerPool(
+            _JOB, workers=min(jobs or os.cpu_count() or 1, len(items)), timeout_s=_GRAPH_TIMEOUT_S
+        ) as pool,
+        progress("build", len(items), show=not quiet and len(items) > 1) as tick,
+    ):
+        for outcome in pool.map(items):
+            row = _row(outcome)
+            rows.append(row)
+            if row["state"] == "failed":
+                findings += (_placed(d, row["graph"]) for d in outcome.diagnostics)
+            tick()
+    counts = Counter(r["state"] for r in rows)
+    found = {
+        "graphs": rows,
+        "counts": {s: counts[s] for s in _STATES},
+        "codes": dict(sorted(Counter(c for r in rows for c in r["codes"]).items())),
+        "target": target,
+        "folder": str(output or DEFAULT_FOLDER),
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.build_text import print_build, print_split
+        from autofuse.report.build_text import print_builds
 
-        (print_split if "parts" in found else print_build)(screen, found)
+        print_builds(screen, found)
 
-    return Outcome(found, show)
+    ok = counts["failed"] == 0 and counts["built"] > 0
+    return Outcome(found, show, tuple(findings), ok)
+
+
+def _folders(paths: Sequence[Path], root: Path, output: Path) -> list[Path]:
+    """Where each graph goes: its path without the suffix; with it where two graphs would meet."""
+    inside = [p.relative_to(root) for p in paths]
+    often = Counter(p.with_suffix("") for p in inside)
+    return [output / (p if often[p.with_suffix("")] > 1 else p.with_suffix("")) for p in inside]
+
+
+def build_job(job: Mapping[str, Any]) -> dict[str, Any]:
+    """One graph of :func:`build_many`, in a worker.
+
+    Args:
+        job: ``path``, ``output`` (the folder of its files), and the options of :func:`build`.
+
+    Returns:
+        ``name``, ``keys`` (number of tiling keys, over all kernels), ``parts`` (number of kernels), ``written``
+        (how many files, by what became of them), ``compiled``, ``seconds``.
+    """
+    options = (job["target"], job["entry"], job["ub_bytes"], job["split"], job["force"])
+    folder, found = _built(Path(job["path"]), Path(job["output"]), *options)
+    parts = found.get("parts", [found])
+    return {
+        "name": found["name"],
+        "keys": sum(len({t["key"] for t in p["templates"]}) for p in parts),
+        "parts": len(parts),
+        "written": {k: len(names) for k, names in found["written"].items()},
+        "compiled": _compile(folder, job["entry"])["done"],
+        "seconds": sum(found["seconds"].values()),
+    }
+
+
+def _row(outcome: JobOutcome) -> dict[str, Any]:
+    """What became of one graph."""
+    value = outcome.value or {}
+    codes = {d.code for d in outcome.diagnostics}
+    state = "built" if outcome.ok else "not supported yet" if codes <= UNSUPPORTED else "failed"
+    return {
+        "graph": outcome.item["path"],
+        "state": state,
+        "folder": outcome.item["output"] if outcome.ok else None,
+        **{k: value.get(k) for k in ("name", "keys", "parts", "written", "compiled", "seconds")},
+        "codes": sorted(codes),
+        "diagnostics": [d.to_json() for d in outcome.diagnostics],
+    }
+
+
+def _placed(d: Diagnostic, path: str) -> Diagnostic:
+    """The diagnostic with the graph file, where it names none."""
+    where = d.where or Where()
+    return d if where.path else replace(d, where=replace(where, path=path))
 
 
 def _compile(folder: Path, entry: str) -> Mapping[str, Any]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autofuse.artifacts import MANIFEST, STAGE
+from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.outcome import Outcome
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.diagnostics import Diagnostic
 from autofuse.report.console import progress
 from autofuse.targets import load_target
 from autofuse.twin.compile import toolchain, twin_files
@@ -20,15 +22,12 @@ from autofuse.twin.worker import WorkerPool
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["MAX_ELEMENTS", "STATES", "UNSUPPORTED", "verify"]
+__all__ = ["MAX_ELEMENTS", "STATES", "verified_once", "verify"]
 
 JOB = "autofuse.commands.jobs:verify_job"
 #: A graph with a larger tensor is shrunk before it runs.
 MAX_ELEMENTS = 1 << 20
 STATES = ("passed", "failed", "not supported yet")
-#: The op is not one of ours, or not compiled yet: the graph is beyond what autofuse does, not wrong.
-UNSUPPORTED = frozenset({"AF1201", "AF2103"})
-_LIKE_SCHEMAS = ".schema.json"
 
 
 def verify(
@@ -48,7 +47,7 @@ def verify(
     load_target(target)
     toolchain()
     twin_files()
-    paths = list(_graph_files(graphs))
+    paths = list(graph_files(graphs))
     options = {
         "target": target,
         "shapes": shapes,
@@ -61,14 +60,12 @@ def verify(
     }
     items = [{"path": str(p), **options} for p in paths]
     workers = min(jobs or os.cpu_count() or 1, len(items))
-    rows: list[dict[str, Any]] = []
     with (
+        tempfile.TemporaryDirectory(prefix="autofuse-verify-") as claims,
         WorkerPool(JOB, workers=workers) as pool,
         progress("verify", len(items), show=not quiet and len(items) > 1) as tick,
     ):
-        for outcome in pool.map(items):
-            rows.append(_row(outcome))
-            tick()
+        rows = _rows(verified_once(pool, items, Path(claims), tick))
     counts = Counter(r["state"] for r in rows)
     found = {
         "graphs": rows,
@@ -88,39 +85,44 @@ def verify(
     return Outcome(found, show, _findings(rows), ok)
 
 
-def _graph_files(words: Sequence[Path]) -> Iterator[Path]:
-    """Files as they are; in folders every .json that may be a graph, and every .onnx.
+def verified_once(
+    pool: WorkerPool,
+    items: Sequence[Mapping[str, Any]],
+    claims: Path,
+    tick: Callable[[], object] = lambda: None,
+) -> list[JobOutcome]:
+    """Outcomes in the order of the items; of kernels that are equal but for names, one is run.
 
-    Raises:
-        AutofuseError: AF1001, a word names nothing, or a folder without graphs.
+    The others have no report, and the ``code`` of the one that has.  They are run after all where that one was lost,
+    with its process, before it could say which code it had.
+
+    Args:
+        pool: workers with the job :data:`JOB`.
+        items: as for that job.
+        claims: an empty folder.
+        tick: is called for every outcome.
     """
-    seen: set[Path] = set()
-    for word in words:
-        found = _graphs_in(word) if word.is_dir() else [word]
-        if not found or not found[0].exists():
-            why = (
-                "no graph file (*.json, *.onnx) is in it"
-                if found == []
-                else "there is no such file"
-            )
-            raise AutofuseError.of("AF1001", f"{word}: {why}", where=Where(path=str(word)))
-        for p in found:
-            if p not in seen:
-                seen.add(p)
-                yield p
+    outcomes = []
+    for outcome in pool.map({**item, "claims": str(claims)} for item in items):
+        outcomes.append(outcome)
+        tick()
+    ran = {o.value["code"] for o in outcomes if o.ok and o.value["report"] is not None}
+
+    def is_left(o: JobOutcome) -> bool:
+        return o.ok and o.value["report"] is None and o.value["code"] not in ran
+
+    return [pool.run(item) if is_left(o) else o for item, o in zip(items, outcomes, strict=True)]
 
 
-def _graphs_in(folder: Path) -> list[Path]:
-    found = (p for p in folder.rglob("*") if p.suffix in (".json", ".onnx"))
-    return [p for p in sorted(found) if _may_be_graph(p, folder)]
-
-
-def _may_be_graph(path: Path, root: Path) -> bool:
-    """Not a schema, and not in a folder of generated files, finished or not."""
-    inside = [p for p in path.parents if p == root or root in p.parents]
-    return not path.name.endswith(_LIKE_SCHEMAS) and not any(
-        (p / MANIFEST).is_file() or STAGE in p.name for p in inside
-    )
+def _rows(outcomes: Sequence[JobOutcome]) -> list[dict[str, Any]]:
+    """A row per graph; one that was not run has the verdict of the one that has the same code."""
+    ran = {o.value["code"]: o for o in outcomes if o.ok and o.value["report"] is not None}
+    rows = []
+    for o in outcomes:
+        other = ran[o.value["code"]] if o.ok and o.value["report"] is None else None
+        row = _row(o if other is None else replace(other, item=o.item, seconds=o.seconds))
+        rows.append({**row, "same_as": None if other is None else other.item["path"]})
+    return rows
 
 
 def _row(outcome: JobOutcome) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from autofuse.report.console import printable
 from autofuse.report.tables import bytes_text, number, table
 
-__all__ = ["print_build", "print_graph_summary", "print_split"]
+__all__ = ["print_build", "print_builds", "print_graph_summary", "print_split"]
 
 
 def print_build(screen: Console, found: Mapping[str, Any]) -> None:
@@ -47,6 +47,29 @@ def print_split(screen: Console, found: Mapping[str, Any]) -> None:
         )
         _print_templates(screen, part)
     _print_files(screen, found)
+
+
+def print_builds(screen: Console, found: Mapping[str, Any]) -> None:
+    """Many graphs: those that failed, then counts."""
+    rows = found["graphs"]
+    failed = [r for r in rows if r["state"] == "failed"]
+    if failed:
+        out = table("failed", "codes", "first finding")
+        for r in failed:
+            first = r["diagnostics"][0]["message"]
+            out.add_row(printable(r["graph"]), " ".join(r["codes"]), printable(first))
+        screen.print(out)
+    counts = [f"{n} {state}" for state, n in found["counts"].items() if n or state == "built"]
+    screen.print(", ".join(counts), style="bold")
+    built = [r for r in rows if r["state"] == "built"]
+    keys, parts = sum(r["keys"] for r in built), sum(r["parts"] for r in built)
+    took = sum(r["seconds"] for r in built)
+    compiled = sum(r["compiled"] for r in built)
+    how = f"{compiled} compiled for the chip" if compiled else "generated, not compiled"
+    screen.print(
+        f"{parts} kernels with {keys} tiling keys in {printable(found['folder'])}, {took:.2f} s: {how}",
+        soft_wrap=True,
+    )
 
 
 def _print_templates(screen: Console, found: Mapping[str, Any]) -> None:

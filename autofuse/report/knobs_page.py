@@ -35,6 +35,7 @@ def knobs_page() -> str:
     ]
     for k in KNOBS:
         kind = k.kind + (f", at least {k.least}" if k.kind == "integer" else "")
+        kind += "".join(f", `{v}`" for v in k.values)
         doc = k.doc + (f"; without it, `{k.fallback}` is read" if k.fallback else "")
         lines.append(f"| `{k.name}` | {kind} | {_code(k.default_text())} | {doc} |")
     lines += ["", "| kind | values |", "| --- | --- |"]

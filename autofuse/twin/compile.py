@@ -27,20 +27,28 @@ from autofuse.diagnostics import AutofuseError, Where
 
 __all__ = [
     "FLAGS",
+    "QUICK",
     "Toolchain",
     "TwinFiles",
     "command",
     "compile_kernel",
     "compile_split",
+    "level",
     "toolchain",
     "twin_files",
 ]
 
 FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-DAUTOFUSE_TWIN")
 CHECKED = "-DAUTOFUSE_TWIN_CHECKED"
+#: Optimisation of a kernel that runs often, and of one that is verified: there g++ is most of the time, and what a
+#: kernel computes is computed inside the twin's library, so that it runs as fast either way.
+DEFAULT, QUICK = "-O1", "-O0"
 UNIT = "unit.cpp"
 OBJECT = "unit.o"
+PRELUDE = "prelude.h"
 _CODE = (".cpp", ".h", ".inc")
+#: What every generated kernel and launcher includes of the twin.
+_TWIN_HEADERS = ("kernel_operator.h", "autofuse_twin/launch.h")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,240}")
@@ -64,6 +72,11 @@ class Toolchain:
 
     path: str
     version: str
+
+    @property
+    def is_gcc(self) -> bool:
+        """True for GCC, under whatever name."""
+        return re.match(r"\S*(g\+\+|gcc|c\+\+)\S* \(", self.version) is not None
 
 
 @lru_cache(maxsize=1)
@@ -161,7 +174,7 @@ def compile_kernel(
     name: str,
     *,
     cache: bool = True,
-    opt: str = "-O1",
+    opt: str | None = None,
     checked: bool = False,
 ) -> Path:
     """Compile generated files into a shared library for the twin.
@@ -171,7 +184,7 @@ def compile_kernel(
             is compiled.
         name: name of the graph.
         cache: take the library from the cache if it is there.
-        opt: ``-O0`` to ``-O3``.  With ``AUTOFUSE_DEBUG=1`` it is ``-O0 -g``.
+        opt: ``-O0`` to ``-O3``; None: ``level()``.  With ``AUTOFUSE_DEBUG=1`` it is ``-O0 -g``.
         checked: compile what checked mode needs: calls that know their line, scalar accesses that are
             looked at.
 
@@ -183,6 +196,7 @@ def compile_kernel(
             sources).
         ValueError: a name that may not become a path, or an unknown optimisation level.
     """
+    opt = opt or level()
     _check(files, name, opt)
     if not _sources(files):
         raise ValueError("there is no .cpp file under device/ or host/")
@@ -195,6 +209,8 @@ def compile_kernel(
         path = cache_folder.root() / "kernels" / key
         with cache_folder.lock(key):
             shutil.rmtree(path, ignore_errors=True)
+    if cache_folder.lookup("kernels", key, library) is None:
+        cmd = _with_prelude(cmd, texts, opt, cxx, twin)
     return _made(texts, cmd, key, library, name)
 
 
@@ -203,7 +219,7 @@ def compile_split(
     name: str,
     parts: Mapping[str, tuple[Mapping[str, str], str]],
     *,
-    opt: str = "-O1",
+    opt: str | None = None,
 ) -> Path:
     """Compile a graph that runs as several kernels into one shared library for the twin.
 
@@ -223,7 +239,7 @@ def compile_split(
         AutofuseError: AF5001 no compiler, AF5002 the code does not compile.
         ValueError: a name that may not become a path, or an unknown optimisation level.
     """
-    twin, cxx = twin_files(), toolchain()
+    twin, cxx, opt = twin_files(), toolchain(), opt or level()
     flags = tuple(f for f in _flags(opt, checked=False) if f != "-shared")
     cmd = [*command(OBJECT, cxx, twin, (*flags, "-c"), link=False)]
     units = {name: (files, _unit(files)), **parts}
@@ -232,8 +248,16 @@ def compile_split(
         _check(own, unit, opt)
         texts = {**_code(own), UNIT: text}
         jobs.append((unit, texts, _key(texts, cmd, cxx, twin)))
+
+    def make(job: tuple[str, dict[str, str], str]) -> Path:
+        unit, texts, key = job
+        call = cmd
+        if cache_folder.lookup("kernels", key, OBJECT) is None:
+            call = _with_prelude(cmd, texts, opt, cxx, twin)
+        return _made(texts, call, key, OBJECT, unit)
+
     with ThreadPoolExecutor(max_workers=min(len(jobs), os.cpu_count() or 1)) as pool:
-        objects = list(pool.map(lambda j: _made(j[1], cmd, j[2], OBJECT, j[0]), jobs))
+        objects = list(pool.map(make, jobs))
     library = f"{name}.so"
     link = [cxx.path, "-shared", "-o", library, *map(str, objects), *_libraries(twin)]
     key = _key({}, [*link, *(j[2] for j in jobs)], cxx, twin)
@@ -251,6 +275,46 @@ def _made(texts: Mapping[str, str], cmd: Sequence[str], key: str, result: str, n
         return cache_folder.entry("kernels", key, result, make) / result
     except _CompilerFailedError as e:
         raise _failure(e, texts, key, name) from None
+
+
+def level(default: str = DEFAULT) -> str:
+    """The optimisation level that the knob asks for, or else ``default``."""
+    asked = knobs.OPT.get()
+    return f"-O{asked}" if asked else default
+
+
+def _with_prelude(
+    cmd: list[str], texts: Mapping[str, str], opt: str, cxx: Toolchain, twin: TwinFiles
+) -> list[str]:
+    """The compiler call with the headers of all kernels precompiled, where that is worth it.
+
+    In quick mode reading them is a good part of the time, and many kernels follow each other.  The library is the same
+    with and without, so its key has no part of this.
+    """
+    if opt != QUICK or knobs.DEBUG.get() or not cxx.is_gcc:
+        return cmd
+    if knobs.CXXFLAGS.get():
+        # They may include a file of their own, which would be read twice.
+        return cmd
+    shared = {p: t for p, t in texts.items() if p.startswith("include/") and p.endswith(".h")}
+    includes = [*_TWIN_HEADERS, *(p.removeprefix("include/") for p in sorted(shared))]
+    shared[PRELUDE] = "".join(f'#include "{p}"\n' for p in includes)
+    compiled = f"{PRELUDE}.gch"
+    # Warnings about headers alone, such as functions that nothing calls, are not of interest.
+    flags = [word for word in cmd[: cmd.index("-o")] if word not in ("-shared", "-c")]
+    make = [*flags, "-w", "-x", "c++-header", "-o", compiled, PRELUDE]
+    key = _key(shared, make, cxx, twin)
+
+    def fill(folder: Path) -> None:
+        _write(shared, folder)
+        _run(make, folder, PRELUDE)
+
+    try:
+        folder = cache_folder.entry("headers", key, compiled, fill)
+    except _CompilerFailedError:
+        # Headers that need what a kernel includes before them; the kernel itself says what is wrong, if anything is.
+        return cmd
+    return [cmd[0], "-include", str(folder / PRELUDE), *cmd[1:]]
 
 
 def _flags(opt: str, checked: bool) -> tuple[str, ...]:

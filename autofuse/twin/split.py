@@ -18,7 +18,7 @@ from autofuse.implgraph.cutting import INPUT, OUTPUT, PASSED
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.serialise import from_json_as
 from autofuse.twin.compare import Comparison
-from autofuse.twin.compile import compile_kernel, compile_split
+from autofuse.twin.compile import QUICK, compile_kernel, compile_split, level
 from autofuse.twin.data import POISON
 from autofuse.twin.kernel import Array, Run, TwinKernel
 from autofuse.twin.verify import Case, VerifyReport, unpack, verify_kernel, verify_with
@@ -199,6 +199,7 @@ def load_split(
     *,
     check: str = "fast",
     check_seed: int = 0,
+    opt: str | None = None,
 ) -> SplitKernel:
     """Compile a graph that was split.
 
@@ -208,14 +209,15 @@ def load_split(
         parts: what :func:`read_parts` found in the files.
         check: as for :class:`~autofuse.twin.kernel.TwinKernel`.
         check_seed: as there.
+        opt: as for :func:`~autofuse.twin.compile.compile_kernel`.
 
     Raises:
         AutofuseError: AF5001 or AF5002, it cannot be compiled.
     """
     units = {p.graph.name: (p.files, part_unit(p.graph.name, _sources(p.files))) for p in parts}
-    library = compile_split(files, graph.name, units)
+    library = compile_split(files, graph.name, units, opt=opt)
     checked = (
-        [compile_kernel(p.files, p.graph.name, checked=True) for p in parts]
+        [compile_kernel(p.files, p.graph.name, opt=opt, checked=True) for p in parts]
         if check == "all"
         else []
     )
@@ -238,6 +240,7 @@ def verify_split(
     seed: int = 0,
     check: str = "all",
     check_seed: int = 0,
+    opt: str | None = None,
 ) -> VerifyReport:
     """Compare the whole, run by its driver, with the reference of the whole; and every kernel with that of its part.
 
@@ -253,6 +256,7 @@ def verify_split(
         seed: of sizes and data.
         check: for the kernels, as for :func:`~autofuse.twin.verify.verify_kernel`.
         check_seed: as there.
+        opt: as there.
 
     Returns:
         One report.  Outputs of parts have the name of the part in front, and so do its findings.
@@ -260,7 +264,8 @@ def verify_split(
     Raises:
         AutofuseError: AF5001 or AF5002, it cannot be compiled.
     """
-    kernel = load_split(files, graph, parts)
+    opt = opt or level(QUICK)
+    kernel = load_split(files, graph, parts, opt=opt)
     whole = verify_with(
         kernel, bindings=bindings, count=count, seed=seed, keys=kernel.covering_keys()
     )
@@ -280,6 +285,7 @@ def verify_split(
             seed=seed,
             check=check,
             check_seed=check_seed,
+            opt=opt,
         )
         cases += [_of_part(c, p.graph.name) for c in report.cases]
         found += [replace(d, message=f"{p.graph.name}: {d.message}") for d in report.diagnostics]

@@ -17,7 +17,7 @@ from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.twin.balanced import balanced_inputs
 from autofuse.twin.compare import Comparison, compare, unwritten
-from autofuse.twin.compile import compile_kernel
+from autofuse.twin.compile import QUICK, compile_kernel, level
 from autofuse.twin.data import POISON, random_inputs
 from autofuse.twin.kernel import Run, TwinKernel
 from autofuse.twin.native import StatusError
@@ -154,6 +154,7 @@ def verify_kernel(
     cache: bool = True,
     check: str = "all",
     check_seed: int = 0,
+    opt: str | None = None,
 ) -> VerifyReport:
     """Compile a kernel and compare every tiling key with the reference.
 
@@ -169,6 +170,7 @@ def verify_kernel(
         cache: use a library that was compiled before.
         check: ``all`` or ``fast``, see :class:`~autofuse.twin.kernel.TwinKernel`.
         check_seed: as there.
+        opt: optimisation of the kernel, ``-O0`` to ``-O3``; None: that of the knob, or else quick mode.
 
     Returns:
         The report; a wrong kernel is a finding in it, not an exception.
@@ -177,7 +179,9 @@ def verify_kernel(
         AutofuseError: AF5001 or AF5002, it cannot be compiled.
     """
     start = time.perf_counter()
-    path = compile_kernel(files, graph.name, cache=cache, checked=check == "all")
+    path = compile_kernel(
+        files, graph.name, cache=cache, opt=opt or level(QUICK), checked=check == "all"
+    )
     compiled = time.perf_counter() - start
     report = verify_loaded(
         path,

@@ -78,25 +78,30 @@ class InsertBarriers:
     def _block(self, body: tuple[Stmt, ...], pending: _Pending, bufs: _Places) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         for s in body:
-            if isinstance(s, Alloc):
+            if isinstance(s, Call):
+                if self._call(s, pending, bufs):
+                    out.append(Barrier("PIPE_V"))
+            elif isinstance(s, Alloc):
                 # A fresh buffer: the queue's own event has seen off whatever used it before.
                 pending.reads.discard(s.local)
                 pending.writes.discard(s.local)
-            elif (isinstance(s, Sync) and s.event == "V_S") or s in _BARRIERS:
+            elif (isinstance(s, Sync) and s.event == "V_S") or (
+                isinstance(s, Barrier) and s in _BARRIERS
+            ):
                 pending.clear()
             elif isinstance(s, For):
-                fresh = _Pending()
-                alone, behind = (self._loop(s.body, p, bufs) for p in (fresh, pending.copy()))
-                if _count(behind) > _count(alone):
+                left, fresh = pending.copy(), _Pending()
+                inside = self._loop(s.body, left, bufs)
+                alone = self._loop(s.body, fresh, bufs)
+                if _count(inside) > _count(alone):
                     # Before the loop, where it runs once.
                     out.append(Barrier("PIPE_V"))
-                    pending.clear()
-                s = replace(s, body=self._loop(s.body, pending, bufs))
+                    inside, left = alone, fresh
+                pending.reads, pending.writes = left.reads, left.writes
+                s = replace(s, body=inside)
                 if s.extent.symbols() <= bufs.runs:
                     # What is left is what its last iteration leaves; not what was before, as if it did not run.
                     self._block(s.body, pending, bufs)
-            elif isinstance(s, Call) and self._call(s, pending, bufs):
-                out.append(Barrier("PIPE_V"))
             out.append(s)
         return tuple(out)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
+from typing import Any
 
 from autofuse.codegen.kernel_ir import For, KernelFn, Let, ReturnIfEmpty, Stmt
 from autofuse.implgraph.expr import Expr
@@ -34,18 +35,25 @@ def _sweep(body: tuple[Stmt, ...], used: set[str]) -> tuple[Stmt, ...]:
         elif isinstance(s, ReturnIfEmpty):
             used.add(s.value)
         else:
-            for e in _expressions(s):
-                used |= e.symbols()
+            _use(s, used)
         out.append(s)
     return tuple(reversed(out))
 
 
-def _expressions(value: object) -> Iterator[Expr]:
-    if isinstance(value, Expr):
-        yield value
-    elif isinstance(value, tuple):
+def _use(value: Any, used: set[str]) -> None:
+    """Adds the symbols of all expressions in a statement or in a part of one."""
+    kind: Any = type(value)
+    if kind is Expr:
+        used |= value.symbols()
+    elif kind is tuple:
         for v in value:
-            yield from _expressions(v)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for f in fields(value):
-            yield from _expressions(getattr(value, f.name))
+            _use(v, used)
+    elif kind is not str:
+        for name in _members(kind):
+            _use(getattr(value, name), used)
+
+
+@lru_cache(maxsize=256)
+def _members(kind: type) -> tuple[str, ...]:
+    """The fields of a statement or of a part of one; nothing for what is neither."""
+    return tuple(f.name for f in fields(kind)) if is_dataclass(kind) else ()

@@ -154,3 +154,52 @@ def test_the_cmake_project_builds_for_the_twin(
         )
         assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "out" / "build" / "twin" / "libadd_one.so").is_file()
+
+
+def test_a_folder_of_graphs(autofuse: Callable, native: Callable, tmp_path: Path) -> None:
+    """Each graph has a folder at its place; one that fails stops no other one."""
+    sqrt = {"name": "m", "op": "MatrixSquareRoot", "inputs": ["x"], "outputs": ["y"]}
+    graphs = {
+        "a.json": native(),
+        "deep/a.json": native(name="deep"),
+        "deep/unknown.json": native(nodes=[sqrt]),
+        "graph.schema.json": {},
+    }
+    for name, g in graphs.items():
+        path = tmp_path / "g" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(g), encoding="utf-8")
+    done = autofuse("build", "g", "-o", "out", "--jobs", "2")
+    assert (done.code, done.err) == (0, "")
+    assert "2 built, 1 not supported yet" in done.out
+    autofuse("build", "g/a.json", "-o", "alone")
+    assert tree(tmp_path / "out" / "a") == tree(tmp_path / "alone")
+    assert (tmp_path / "out" / "deep" / "a" / "device" / "deep_kernel.cpp").is_file()
+    assert not (tmp_path / "out" / "deep" / "unknown").exists()
+    (tmp_path / "g" / "broken.json").write_text(json.dumps(native(outputs=["z"])), encoding="utf-8")
+    found = autofuse("build", "g", "-o", "out", "--json")
+    assert found.code == 1
+    result = found.json()["result"]
+    assert result["counts"] == {"built": 2, "failed": 1, "not supported yet": 1}
+    rows = {Path(r["graph"]).relative_to("g").as_posix(): r for r in result["graphs"]}
+    assert rows["a.json"]["folder"] == "out/a"
+    assert rows["a.json"]["written"]["created"] == 0 < rows["a.json"]["written"]["unchanged"]
+    assert rows["a.json"]["keys"] > 0
+    assert rows["broken.json"]["codes"] == ["AF1107"]
+    (d,) = found.json()["diagnostics"]
+    assert d["where"]["path"] == "g/broken.json"
+
+
+def test_graphs_with_one_name_do_not_meet(tmp_path: Path) -> None:
+    from autofuse.commands.build import _folders
+
+    paths = [tmp_path / p for p in ("a.json", "a.onnx", "b/a.json", "b.json")]
+    folders = _folders(paths, tmp_path, Path("out"))
+    assert [p.as_posix() for p in folders] == ["out/a.json", "out/a.onnx", "out/b/a", "out/b"]
+
+
+def test_a_folder_without_graphs(autofuse: Callable, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = autofuse("build", "empty")
+    assert done.code == 1
+    assert "error AF1001" in done.err

@@ -91,3 +91,29 @@ def test_a_misspelt_variable_is_a_warning(autofuse: Callable) -> None:
     assert done.code == 0
     assert "warning AF5008: AUTOFUSE_CACHE_DRI is set, but nothing reads it" in done.err
     assert "did you mean AUTOFUSE_CACHE_DIR?" in done.err
+
+
+@pytest.mark.twin
+def test_cache_is_shown_and_emptied(autofuse: Callable, graph: Path, tmp_path: Path) -> None:
+    own = {"AUTOFUSE_CACHE_DIR": str(tmp_path / "own cache"), "AUTOFUSE_CACHE_MB": "7"}
+    assert autofuse("run", graph, **own).code == 0
+    held = autofuse("cache", "info", "--json", **own).json()["result"]
+    assert held["path"] == own["AUTOFUSE_CACHE_DIR"]
+    assert held["kinds"]["kernels"]["entries"] == held["entries"] == 1
+    assert held["limit_bytes"] == 7 << 20 > held["bytes"] > 0
+    shown = autofuse("cache", "info", **own)
+    assert (shown.code, shown.err) == (0, "")
+    assert own["AUTOFUSE_CACHE_DIR"] in shown.out
+    assert "1 entry, " in shown.out
+    assert " of 7.0 MiB" in shown.out
+    cleared = autofuse("cache", "clear", **own)
+    assert cleared.out.startswith("removed 1 entry, ")
+    assert autofuse("cache", "info", "--json", **own).json()["result"]["entries"] == 0
+    assert autofuse("run", graph, **own).code == 0
+
+
+def test_cache_wants_to_know_what_to_do(autofuse: Callable) -> None:
+    for words in ((), ("empty",)):
+        done = autofuse("cache", *words)
+        assert done.code == 1
+        assert "error AF1005" in done.err

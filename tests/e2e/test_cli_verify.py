@@ -150,3 +150,32 @@ def test_a_bug_in_a_worker_is_an_internal_error(
     (found,) = done.json()["diagnostics"]
     assert found["code"] == "AF9001"
     assert "reproducer: " in found["notes"][0]
+
+
+def test_graphs_that_are_equal_but_for_names_run_once(
+    autofuse: Callable, tmp_path: Path, native: Callable
+) -> None:
+    """Every graph is built and has a verdict; the text and the JSON object say which were not run."""
+    other = json.loads(
+        json.dumps(native(name="twin_of_it")).replace('"x"', '"left"').replace('"y"', '"right"')
+    )
+    for i, g in enumerate((native(), other, native(name="third"))):
+        write(tmp_path / "g" / f"{i}.json", g)
+    write(
+        tmp_path / "g" / "3.json",
+        native(inputs=[{"name": "x", "dtype": "float16", "shape": ["n", 8]}]),
+    )
+    found = autofuse("verify", tmp_path / "g", "--jobs", "1", "--json").json()
+    rows = {Path(r["graph"]).name: r for r in found["result"]["graphs"]}
+    assert found["result"]["counts"]["passed"] == 4
+    first = rows["0.json"]["graph"]
+    assert {n: r["same_as"] for n, r in rows.items()} == {
+        "0.json": None, "1.json": first, "2.json": first, "3.json": None,
+    }  # fmt: skip
+    assert rows["1.json"]["cases"] == rows["0.json"]["cases"] > 0
+    done = autofuse("verify", tmp_path / "g")
+    assert "4 passed" in done.out
+    assert "equal to" in done.out
+    assert "but for names, and verified with it" in " ".join(done.out.split())
+    alone = autofuse("verify", tmp_path / "g" / "1.json", "--json").json()["result"]["graphs"]
+    assert alone[0]["same_as"] is None

@@ -189,3 +189,40 @@ def test_a_misspelt_knob_is_a_warning():
     assert d.severity == "warning"
     assert "AUTOFUSE_CACHE_DIR" in d.hint
     assert len({k.name for k in knobs.KNOBS}) == len(knobs.KNOBS)
+
+
+def test_a_damaged_library_is_made_again(abs_files, cache_dir):
+    path = compile_kernel(abs_files(), "absk")
+    good = path.read_bytes()
+    changed = bytearray(good)
+    changed[len(changed) // 2] ^= 1
+    for damaged in (bytes(changed), good[:-100], b""):
+        path.write_bytes(damaged)
+        os.utime(path, ns=(1, 1))
+        assert cache.lookup("kernels", path.parent.name, "absk.so") is None
+        assert compile_kernel(abs_files(), "absk") == path
+        assert len(path.read_bytes()) == len(good)
+        assert cache.lookup("kernels", path.parent.name, "absk.so") == path.parent
+    (path.parent / "sha256").unlink()
+    assert cache.lookup("kernels", path.parent.name, "absk.so") is None
+    compile_kernel(abs_files(), "absk")
+    assert cache.info().entries == 1
+
+
+def test_the_cache_knows_what_it_holds_and_can_be_emptied(cache_dir):
+    def make(folder):
+        (folder / "f").write_bytes(b"x" * 10_000)
+
+    for kind, key in (("kernels", "aa"), ("kernels", "bb"), ("failed", "cc")):
+        cache.entry(kind, key, "f", make)
+    found = cache.info()
+    assert {kind: n for kind, (n, _) in found.kinds.items()} == {
+        "kernels": 2, "headers": 0, "failed": 1,
+    }  # fmt: skip
+    assert found.entries == 3
+    assert found.bytes == sum(b for _, b in found.kinds.values()) >= 30_000
+    busy = cache_dir / "tmp" / "1-busy"
+    busy.mkdir()
+    assert cache.clear() == found
+    assert cache.info().entries == 0
+    assert busy.is_dir()

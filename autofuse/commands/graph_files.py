@@ -1,0 +1,50 @@
+"""Graph files by name and in folders, for the verbs that take many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from autofuse.artifacts import MANIFEST, STAGE
+from autofuse.diagnostics import AutofuseError, Where
+
+__all__ = ["UNSUPPORTED", "graph_files"]
+
+#: The op is not one of ours, or not compiled yet: the graph is beyond what autofuse does, not wrong.
+UNSUPPORTED = frozenset({"AF1201", "AF2103"})
+_LIKE_SCHEMAS = ".schema.json"
+
+
+def graph_files(words: Sequence[Path]) -> Iterator[Path]:
+    """Files as they are; in folders every .json that may be a graph, and every .onnx.
+
+    Raises:
+        AutofuseError: AF1001, a word names nothing, or a folder without graphs.
+    """
+    seen: set[Path] = set()
+    for word in words:
+        found = _graphs_in(word) if word.is_dir() else [word]
+        if not found or not found[0].exists():
+            why = (
+                "no graph file (*.json, *.onnx) is in it"
+                if found == []
+                else "there is no such file"
+            )
+            raise AutofuseError.of("AF1001", f"{word}: {why}", where=Where(path=str(word)))
+        for p in found:
+            if p not in seen:
+                seen.add(p)
+                yield p
+
+
+def _graphs_in(folder: Path) -> list[Path]:
+    found = (p for p in folder.rglob("*") if p.suffix in (".json", ".onnx"))
+    return [p for p in sorted(found) if _may_be_graph(p, folder)]
+
+
+def _may_be_graph(path: Path, root: Path) -> bool:
+    """Not a schema, and not in a folder of generated files, finished or not."""
+    inside = [p for p in path.parents if p == root or root in p.parents]
+    return not path.name.endswith(_LIKE_SCHEMAS) and not any(
+        (p / MANIFEST).is_file() or STAGE in p.name for p in inside
+    )

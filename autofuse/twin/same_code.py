@@ -1,0 +1,106 @@
+"""Kernels that are equal but for names: a corpus holds many, and one verification speaks for all of them.
+
+Two graphs count as equal when the graph and every generated file are the same text after their names (of the graph, its
+inputs, tensors, nodes and outputs) are replaced by their position.  Both have to agree: graphs that mean different
+things and, by a mistake of the compiler, give the same code are told apart by the first; graphs that mean the same and
+are compiled differently by the second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from autofuse.implgraph.fusion import FusionGraph, Operand
+
+__all__ = ["claim", "digest"]
+
+_CODE = (".cpp", ".h", ".inc")
+#: Comments quote names, cut to a width; a digest of the graph file stands in one.  Blank space follows from the widths
+#: of names.  Strings stay as they are: none of the generated ones holds two slashes.
+_NO_CODE = re.compile(r"//[^\n]*|\s+")
+
+
+def digest(files: Mapping[str, str], graph: FusionGraph) -> str:
+    """Hex digest of what is verified, the same for kernels that differ by names alone.
+
+    Args:
+        files: what was generated: path inside the output folder -> text.
+        graph: what it was generated from.
+    """
+    places: dict[str, str] = {}
+    for name in _names(graph):
+        places.setdefault(name, f"@{len(places)}@")
+    # The longest first: a name may begin with another one.  An underscore ends a name, as generated identifiers are
+    # names with something behind.
+    wanted = "|".join(re.escape(n) for n in sorted(places, key=len, reverse=True))
+    names = re.compile(rf"(?<![A-Za-z0-9])({wanted})(?![A-Za-z0-9])")
+
+    def plain(text: str) -> str:
+        return _NO_CODE.sub("", names.sub(lambda m: places[m[1]], text))
+
+    # The headers are those of this version, and names of the graph may occur in them by chance.
+    code = sorted(
+        (p, _NO_CODE.sub("", t)) if p.startswith("include/") else (plain(p), plain(t))
+        for p, t in files.items()
+        if p.endswith(_CODE)
+    )
+    h = hashlib.sha256()
+    for text in (_meaning(graph), *(text for pair in code for text in pair)):
+        raw = text.encode()
+        h.update(len(raw).to_bytes(8, "little") + raw)
+    return h.hexdigest()
+
+
+def _meaning(graph: FusionGraph) -> str:
+    """The graph without the names of nodes and tensors; symbols keep theirs."""
+    number: dict[str, int] = {}
+
+    def at(operand: Operand) -> object:
+        return number.setdefault(operand, len(number)) if isinstance(operand, str) else operand
+
+    nodes = [
+        (n.op, [at(x) for x in n.inputs], [at(x) for x in n.outputs], sorted(n.attrs.items()))
+        for n in graph.nodes
+    ]
+    inputs = [at(name) for name in graph.inputs]
+    outputs = [(at(o.tensor), None if o.inout is None else at(o.inout)) for o in graph.outputs]
+    tensors = [replace(graph.tensors[name], name="", origin="") for name in number]
+    return repr((graph.symbols, nodes, inputs, outputs, tensors))
+
+
+def _names(graph: FusionGraph) -> list[str]:
+    """Every name that a graph file gives, in the order of the graph."""
+    return [
+        graph.name,
+        *graph.inputs,
+        *(name for n in graph.nodes for name in (n.name, *n.outputs)),
+        *(o.name for o in graph.outputs),
+    ]
+
+
+def claim(folder: Path, key: str, owner: str) -> bool:
+    """True for the first owner that asks for a digest, also when it asks again; False for all others.
+
+    Args:
+        folder: shared by the processes of one verification.
+        key: what :func:`digest` gave.
+        owner: who asks.
+    """
+    fd, name = tempfile.mkstemp(prefix=".", dir=folder)
+    fresh = Path(name)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as f:
+            f.write(owner)
+        # A link appears with its content, for one of them only.
+        os.link(fresh, folder / key)
+    except FileExistsError:
+        return (folder / key).read_text(encoding="utf-8") == owner
+    finally:
+        fresh.unlink()
+    return True

@@ -1,0 +1,101 @@
+"""Quick mode: kernels that are verified are compiled without optimisation, their headers once for all of them."""
+
+import numpy as np
+import pytest
+
+from autofuse import cache, knobs
+from autofuse.diagnostics import AutofuseError
+from autofuse.twin import compile as compiling
+from autofuse.twin.compile import DEFAULT, QUICK, compile_kernel, level, toolchain
+from autofuse.twin.kernel import TwinKernel
+from autofuse.twin.verify import verify_kernel
+
+pytestmark = pytest.mark.twin
+
+gcc_only = pytest.mark.skipif(
+    not toolchain().is_gcc, reason="only GCC's precompiled headers are used"
+)
+
+
+def headers():
+    return cache.info().kinds["headers"][0]
+
+
+def test_levels_follow_the_knob(monkeypatch):
+    assert (level(), level(QUICK)) == (DEFAULT, QUICK) == ("-O1", "-O0")
+    monkeypatch.setenv("AUTOFUSE_OPT", "2")
+    assert level() == level(QUICK) == "-O2"
+    monkeypatch.setenv("AUTOFUSE_OPT", "")
+    assert level(QUICK) == QUICK
+    for bad in ("4", "-O2", "fast"):
+        with pytest.raises(AutofuseError, match=r"AF5008.*one of 0, 1, 2, 3"):
+            knobs.OPT.get({"AUTOFUSE_OPT": bad})
+
+
+def test_verification_is_quick_unless_asked_otherwise(abs_files, abs_graph, cache_dir, monkeypatch):
+    quick = compile_kernel(abs_files(), "absk", opt=QUICK, checked=True)
+    assert verify_kernel(abs_files(), abs_graph, count=2).ok
+    assert cache.info().kinds["kernels"][0] == 1
+    assert verify_kernel(abs_files(), abs_graph, count=2, opt="-O2").ok
+    monkeypatch.setenv("AUTOFUSE_OPT", "2")
+    assert verify_kernel(abs_files(), abs_graph, count=2).ok
+    assert cache.info().kinds["kernels"][0] == 2
+    assert compile_kernel(abs_files(), "absk", checked=True) != quick
+
+
+@gcc_only
+def test_headers_are_compiled_once_and_used(abs_files, abs_graph, cache_dir, monkeypatch):
+    # GCC says nothing when it cannot use what it finds, unless it is asked to.
+    monkeypatch.setattr(compiling, "FLAGS", (*compiling.FLAGS, "-Winvalid-pch"))
+    compile_kernel(abs_files(), "absk", opt="-O1")
+    assert headers() == 0
+    first = compile_kernel(abs_files(), "absk", opt=QUICK)
+    assert headers() == 1
+    other = compile_kernel(
+        abs_files(("int64_t tile = 64", "int64_t tile = 128")), "absk", opt=QUICK
+    )
+    assert first != other
+    assert headers() == 1
+    compile_kernel(abs_files(), "absk", opt=QUICK, checked=True)
+    assert headers() == 2
+    compile_kernel(
+        {**abs_files(), "include/more.h": "inline int More() { return 1; }\n"}, "absk", opt=QUICK
+    )
+    assert headers() == 3
+    x = np.array([-1.5, 2.0, -0.25], np.float32)
+    assert TwinKernel(other, abs_graph)(x).tolist() == [1.5, 2.0, 0.25]
+
+
+def test_flags_of_the_user_that_include_a_file_keep_their_meaning(
+    abs_files, cache_dir, monkeypatch, tmp_path
+):
+    (tmp_path / "more.h").write_text("static const int kMore = 1;\n")
+    monkeypatch.setenv("AUTOFUSE_CXXFLAGS", f"-include {tmp_path / 'more.h'} -Wno-unused-variable")
+    compile_kernel(abs_files(), "absk", opt=QUICK)
+    assert headers() == 0
+
+
+@gcc_only
+def test_headers_that_are_damaged_are_made_again(abs_files, cache_dir):
+    compile_kernel(abs_files(), "absk", opt=QUICK)
+    (made,) = (cache_dir / "headers").iterdir()
+    (made / "prelude.h.gch").write_bytes(b"nonsense")
+    compile_kernel(abs_files(("int64_t tile = 64", "int64_t tile = 32")), "absk", opt=QUICK)
+    assert (made / "prelude.h.gch").stat().st_size > 1000
+
+
+@gcc_only
+def test_a_header_that_does_not_stand_alone_does_no_harm(abs_files, cache_dir):
+    files = {**abs_files(), "include/later.h": "#ifndef NEEDED\n#error first\n#endif\n"}
+    compile_kernel(files, "absk", opt=QUICK)
+    assert headers() == 0
+
+
+def test_an_error_is_placed_as_without_quick_mode(abs_files, cache_dir):
+    broken = abs_files(("TPipe pipe;", "TPipe pipe;\nundeclared();"))
+    found = []
+    for opt in (QUICK, "-O1"):
+        with pytest.raises(AutofuseError) as caught:
+            compile_kernel(broken, "absk", opt=opt)
+        found.append((caught.value.diagnostics[0].where, caught.value.diagnostics[0].notes[:2]))
+    assert found[0] == found[1]
