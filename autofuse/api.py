@@ -13,8 +13,8 @@ generate   ScheduleResult, ...          files: path -> text    autofuse.codegen.
 The output of a stage is the input of the next one.  :func:`build` is these five calls, timed.
 :func:`build_split` does this for every part of a graph that is too much for one kernel.  What is
 built can be written (:meth:`BuildResult.write`), called on NumPy arrays (:func:`load`) and compared
-with NumPy (:func:`verify`); the last two use the CPU twin.  There is no global state:
-threads may build at once.
+with NumPy (:func:`verify`), or run with modelled times (:func:`timed`); the last three use the CPU
+twin.  There is no global state: threads may build at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from autofuse.implgraph.graph import HintGraph, ImplGraph
     from autofuse.implgraph.splitting import Uncut
     from autofuse.schedule.result import ScheduleResult
-    from autofuse.twin.kernel import TwinKernel
+    from autofuse.twin.kernel import Run, TwinKernel
     from autofuse.twin.verify import VerifyReport
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "BuildResult",
     "GraphLike",
     "SplitResult",
+    "TimedRun",
     "build",
     "build_split",
     "hint_of",
@@ -52,6 +53,7 @@ __all__ = [
     "load",
     "read",
     "reporting_bugs",
+    "timed",
     "verify",
 ]
 
@@ -177,6 +179,31 @@ class SplitResult:
             "files": sorted(self.files),
             "seconds": dict(self.timings),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRun:
+    """What :func:`timed` made.
+
+    Attributes:
+        run: outputs, sizes and tiling key.
+        report: modelled times of pipes, instructions and cores, ready for JSON; see ``docs/performance.md``.
+    """
+
+    run: Run
+    report: Mapping[str, Any]
+
+    def trace(self) -> str:
+        """The report as a JSON file for Perfetto and other viewers of Chrome traces."""
+        from autofuse.report.trace_events import trace_text
+
+        return trace_text(self.report)
+
+    def page(self) -> str:
+        """The report as an HTML file that needs nothing else."""
+        from autofuse.report.trace_page import page_text
+
+        return page_text(self.report)
 
 
 def build(
@@ -439,6 +466,51 @@ def load(
     return TwinKernel(library, graph, check=check, check_seed=check_seed)
 
 
+def timed(
+    built: BuildResult | SplitResult | str | Path,
+    inputs: Mapping[str, Any],
+    *,
+    symbols: Mapping[str, int] | None = None,
+    key: int | None = None,
+    check: str = "fast",
+    check_seed: int = 0,
+) -> TimedRun:
+    """Run a kernel once on the CPU twin, with the times that its instructions take by the model of its chip.
+
+    Args:
+        built: what :func:`build` returned, or a folder that it was written to; a graph of several kernels is refused.
+        inputs: an array per input, a number for a scalar.
+        symbols: sizes that do not follow from the shapes.
+        key: the tiling key to take; None: the tiling function chooses.
+        check: as for :func:`load`.
+        check_seed: as there.
+
+    Raises:
+        AutofuseError: as for :func:`load`, and for a call of what it returns.
+    """
+    from autofuse.twin.compile import compile_kernel
+    from autofuse.twin.kernel import TwinKernel
+    from autofuse.twin.split import read_parts
+    from autofuse.twin.timed import timed_run
+
+    if isinstance(built, BuildResult | SplitResult):
+        graph, files, chip = built.graph, built.files, built.target
+    else:
+        graph, files = _read_folder(Path(built))
+        chip = None
+    if read_parts(files, graph.name):
+        raise AutofuseError.of(
+            "AF5007",
+            f"{graph.name} is several kernels: timed mode takes one at a time",
+            hint="autofuse build --split writes each into a folder under parts/, which run takes",
+        )
+    # The name comes with the files; load_target accepts names of chips only.
+    chip = chip or load_target(str(json.loads(files[f"{graph.name}.json"])["target"]))
+    library = compile_kernel(files, graph.name, checked=True)
+    kernel = TwinKernel(library, graph, check=check, check_seed=check_seed)
+    return TimedRun(*timed_run(kernel, inputs, chip, symbols=symbols, key=key))
+
+
 def verify(
     graph: BuildResult | SplitResult | GraphLike,
     *,
@@ -488,9 +560,9 @@ def _graph_file(name: str) -> str:
 
 
 def _graph_text(graph: FusionGraph) -> str:
-    from autofuse.implgraph.serialise import to_json
+    from autofuse.implgraph.serialise import json_text, to_json
 
-    return json.dumps(to_json(graph), indent=1) + "\n"
+    return json_text(to_json(graph), indent=1) + "\n"
 
 
 def _read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:

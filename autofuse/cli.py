@@ -97,11 +97,15 @@ def _root(
         "autofuse build first.json -o out --target ascend910b2",
         "autofuse build first.json --entry op-package --ub 65536",
         "autofuse build large.json --split -o out",
+        "autofuse build graphs/ -o out --jobs 2",
         "autofuse build first.json --json | jq .result.templates",
     )
 )
 def build(
-    graph: Graph,
+    graph: Annotated[
+        Path,
+        typer.Argument(metavar="GRAPH", help="The graph file (JSON or ONNX), or a folder of them."),
+    ],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -124,17 +128,33 @@ def build(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite files that were edited or are not ours.")
     ] = False,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Graphs at a time; 0: one per core.")
+    ] = 0,
     json: Json = False,
 ) -> None:
     """Generate the Ascend C project of a graph.
 
-    Where CANN is installed (ASCEND_HOME_PATH), it is compiled for the chip too. A graph that is too
-    much for one kernel is refused, and the message says where to cut it; --split cuts it there.
+    Of a folder, every graph in it gets a project of its own, at the same place inside DIR. Where
+    CANN is installed (ASCEND_HOME_PATH), it is compiled for the chip too. A graph that is too much
+    for one kernel is refused, and the message says where to cut it; --split cuts it there.
     """
 
     def action() -> Outcome:
-        from autofuse.commands.build import build
+        from autofuse.commands.build import build, build_many
 
+        if graph.is_dir():
+            return build_many(
+                graph,
+                output,
+                target=target,
+                entry=entry,
+                ub_bytes=ub,
+                split=split,
+                force=force,
+                jobs=jobs,
+                quiet=json,
+            )
         return build(
             graph, output, target=target, entry=entry, ub_bytes=ub, split=split, force=force
         )
@@ -148,6 +168,8 @@ def build(
         "autofuse run first.json --shape s0=1000 --seed 7",
         "autofuse run first.json --input x=x.npy --save out",
         "autofuse run first.json --key 1",
+        "autofuse run first.json --trace trace.json   modelled times, for ui.perfetto.dev",
+        "autofuse run first.json --html times.html    the same as a page",
         "autofuse run out",
     )
 )
@@ -172,6 +194,16 @@ def run(
         Path | None,
         typer.Option("--save", metavar="DIR", help="Write every output to DIR as .npy."),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace", metavar="FILE", help="Write modelled times as a Chrome trace, or as .html."
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write modelled times as one HTML page."),
+    ] = None,
     split: Split = False,
     check: CheckMode = Check.fast,
     check_seed: CheckSeed = 0,
@@ -180,7 +212,8 @@ def run(
 ) -> None:
     """Run the kernel once on the CPU twin and compare it with NumPy.
 
-    GRAPH may be a folder that build wrote.
+    GRAPH may be a folder that build wrote. With --trace or --html the run is timed by a model of the
+    chip: clocks of every pipe, what each waits for, and the critical path. No time is measured.
     """
 
     def action() -> Outcome:
@@ -197,6 +230,8 @@ def run(
             target=target,
             check=check.value,
             check_seed=check_seed,
+            trace=trace,
+            page=html,
         )
 
     _finish("run", action, json)
@@ -409,6 +444,30 @@ def doctor(
         return twin_folder() if twin_dir else doctor()
 
     _finish("doctor", action, json)
+
+
+class CacheAction(str, Enum):
+    """What to do with the cache."""
+
+    info = "info"
+    clear = "clear"
+
+
+@app.command(epilog=_examples("autofuse cache info", "autofuse cache clear"))
+def cache(
+    action: Annotated[
+        CacheAction, typer.Argument(metavar="info|clear", help="Say what it holds, or empty it.")
+    ],
+    json: Json = False,
+) -> None:
+    """Show or empty the cache of compiled kernels."""
+
+    def run() -> Outcome:
+        from autofuse.commands import cache
+
+        return cache.info() if action is CacheAction.info else cache.clear()
+
+    _finish("cache", run, json)
 
 
 @app.command(epilog=_examples("autofuse knobs", "AUTOFUSE_DEBUG=1 autofuse build first.json"))

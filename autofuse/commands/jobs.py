@@ -22,6 +22,7 @@ from autofuse.twin.compare import compare
 from autofuse.twin.data import random_inputs
 from autofuse.twin.kernel import TwinKernel, solve_symbols
 from autofuse.twin.oracle import evaluate
+from autofuse.twin.same_code import claim, digest
 from autofuse.twin.sizes import largest_tensor, shapes_for
 from autofuse.twin.split import SplitKernel, read_parts, verify_split
 from autofuse.twin.verify import verify_kernel
@@ -46,10 +47,13 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
             larger tensor is shrunk by the rule of ``implgraph.dimensions.shrink``; ``symbolic``:
             fixed sizes become symbols first; ``split``: several kernels where one is not enough;
             ``check`` and ``check_seed`` (or nothing, for ``all`` and 0): see
-            ``autofuse.twin.kernel.TwinKernel``.
+            ``autofuse.twin.kernel.TwinKernel``; ``opt`` (or nothing): see
+            ``autofuse.twin.verify.verify_kernel``; ``claims`` (or nothing): a folder for this
+            verification, and a kernel that another job of it has claimed is built and not run.
 
     Returns:
-        ``report`` (a VerifyReport as JSON), ``keys`` (number of tiling keys, over all kernels),
+        ``report`` (a VerifyReport as JSON; None: not run), ``code`` (with ``claims``, the digest of
+        ``autofuse.twin.same_code``, else None), ``keys`` (number of tiling keys, over all kernels),
         ``shrunk`` (elements of the largest tensor before and after, or None), ``seconds`` (of the
         build), ``parts`` (number of kernels).
     """
@@ -61,20 +65,27 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
         "seed": job["seed"],
         "check": job.get("check", "all"),
         "check_seed": job.get("check_seed", 0),
+        "opt": job.get("opt"),
     }
     if job.get("split", False):
         built = api.build_split(graph, target=job["target"])
     else:
         one = api.build(graph, target=job["target"])
         built = api.SplitResult(graph, one.target, None, (one,), one.files, one.timings)
-    if built.split is None:
+    claims, code = job.get("claims"), None
+    if claims is not None:
+        code = digest(built.files, built.graph)
+    if claims is not None and code is not None and not claim(Path(claims), code, job["path"]):
+        report = None
+    elif built.split is None:
         report = verify_kernel(built.files, built.graph, **options)
     else:
         report = verify_split(
             built.files, built.graph, read_parts(built.files, built.name), **options
         )
     return {
-        "report": report.to_json(),
+        "report": None if report is None else report.to_json(),
+        "code": code,
         "keys": sum(len(tiling_keys(p.schedule)) for p in built.parts),
         "shrunk": shrunk,
         "seconds": sum(built.timings.values()),
@@ -103,24 +114,30 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         job: ``path`` (a graph file or a generated folder); ``target``, ``seed``, ``key`` (or
             None), ``symbols`` (sizes), ``inputs`` (name -> .npy file), ``save`` (folder for the
-            outputs, or None), ``split``, ``check``, ``check_seed``.
+            outputs, or None), ``split``, ``check``, ``check_seed``; ``traces`` and ``pages`` (or
+            nothing): files that timed mode writes.
 
     Returns:
-        Sizes, tiling key, number of cores, a comparison per output, and the files that were saved.
+        Sizes, tiling key, number of cores, a comparison per output, and the files that were saved;
+        ``timed``: modelled times without the single instructions, or None.
     """
     path = Path(job["path"])
     make = api.build_split if job.get("split", False) else api.build
+    source = path if path.is_dir() else make(path, target=job["target"])
+    timed_wanted = bool(job.get("traces") or job.get("pages"))
     kernel: TwinKernel = api.load(
-        path if path.is_dir() else make(path, target=job["target"]),
-        check=job["check"],
+        source,
+        # Timed mode compiles it like this anyway.
+        check="all" if timed_wanted else job["check"],
         check_seed=job["check_seed"],
     )
     graph = kernel.graph
     given = _given_arrays(graph, job["inputs"])
     sizes = _sizes(graph, given, job["symbols"])
     inputs = {**random_inputs(graph, sizes, job["seed"]), **given}
+    timed = _timed(source, inputs, sizes, job) if timed_wanted else None
     start = time.perf_counter()
-    run = kernel.run({n: a.copy() for n, a in inputs.items()}, symbols=sizes, key=job["key"])
+    run = timed.run if timed else kernel.run(_copies(inputs), symbols=sizes, key=job["key"])
     seconds = time.perf_counter() - start
     chosen = kernel.library.tiling([run.symbols[s.name] for s in graph.symbols], job["key"])
     references = evaluate(graph, inputs, run.symbols)
@@ -142,7 +159,39 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
         "outputs": rows,
         "saved": saved,
         "seconds": seconds,
+        "timed": None if timed is None else _without_slices(timed.report),
     }
+
+
+def _copies(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays that a kernel may overwrite."""
+    return {n: a.copy() for n, a in inputs.items()}
+
+
+def _timed(
+    source: Any, inputs: Mapping[str, Any], sizes: Mapping[str, int], job: Mapping[str, Any]
+) -> api.TimedRun:
+    """The run in timed mode, and its files."""
+    wanted = [(p, api.TimedRun.trace) for p in job.get("traces", ())]
+    wanted += [(p, api.TimedRun.page) for p in job.get("pages", ())]
+    options = {k: job[k] for k in ("key", "check", "check_seed")}
+    found = api.timed(source, _copies(inputs), symbols=sizes, **options)
+    for path, text in wanted:
+        _write(Path(path), text(found))
+    return found
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise AutofuseError.of(
+            "AF5005", f"cannot write {path}: {e.strerror or e}", where=Where(path=str(path))
+        ) from e
+
+
+def _without_slices(report: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in report.items() if k not in ("slices", "functions")}
 
 
 def _save(arrays: Mapping[str, Any], folder: Path) -> list[str]:

@@ -18,6 +18,9 @@ __all__ = ["run"]
 
 JOB = "autofuse.commands.jobs:run_job"
 
+#: Names of traces that are written as pages.
+PAGE_SUFFIXES = (".html", ".htm")
+
 
 def run(
     graph: Path,
@@ -31,8 +34,17 @@ def run(
     target: str,
     check: str,
     check_seed: int,
+    trace: Path | None = None,
+    page: Path | None = None,
 ) -> Outcome:
-    """Run in a worker process and show how far each output is from NumPy's."""
+    """Run in a worker process and show how far each output is from NumPy's.
+
+    ``trace`` and ``page`` are files that timed mode writes; a trace whose name ends in .html is a page.
+    """
+    traces: list[Path] = []
+    pages = [] if page is None else [page]
+    if trace is not None:
+        (pages if trace.suffix.lower() in PAGE_SUFFIXES else traces).append(trace)
     job = {
         "path": str(graph),
         "target": target,
@@ -44,12 +56,15 @@ def run(
         "save": None if save is None else str(save),
         "check": check,
         "check_seed": check_seed,
+        "traces": [str(p) for p in traces],
+        "pages": [str(p) for p in pages],
     }
     with WorkerPool(JOB, workers=1) as pool:
         outcome = pool.run(job)
     if not outcome.ok:
         raise AutofuseError(outcome.diagnostics)
     found: dict[str, Any] = outcome.value
+    found["saved"] += [str(p) for p in (*traces, *pages)]
     ok = all(row["ok"] for row in found["outputs"])
 
     def show(screen: Console) -> None:

@@ -12,16 +12,14 @@ from typing import Any
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr import ExprError
 from autofuse.implgraph.fusion import Symbol
-from autofuse.implgraph.graph import ImplGraph
-from autofuse.schedule.cost import Conflict, Cost
+from autofuse.implgraph.graph import ImplGraph, Node
+from autofuse.schedule.cost import NOTE, Conflict, Cost
 from autofuse.schedule.result import Group, ScheduleResult
-from autofuse.schedule.workload import Tiling, UbBuffer, best_tiling, conflicts, ub_map
+from autofuse.schedule.solver import best_tiling, comparable
+from autofuse.schedule.workload import Tiling, UbBuffer, conflicts, ub_map
 from autofuse.targets import TargetSpec
 
 __all__ = ["NOTE", "explain", "sizes_of"]
-
-#: What every output says about its figures.
-NOTE = "model: nothing here was measured; docs/performance.md has the model's errors"
 
 #: Pipes in the order of a tile's way, with the fields of ``Cost``.
 PIPES = ("mte2", "vector", "mte3", "scalar")
@@ -101,7 +99,7 @@ def _group(
 ) -> dict[str, Any]:
     tried = [_Tried(i, _best(i, target, sizes, group.sync_before)) for i in group.impls]
     legal = [(t, t.tiling) for t in tried if t.tiling is not None]
-    best = min(legal, key=lambda t: t[1].cost.total, default=None)
+    best = min(legal, key=lambda t: comparable(t[1].cost.total, t[0].impl, target), default=None)
     chosen = None if best is None else best[0]
     rows = [_template(t, t is chosen, best and best[1], target, sizes) for t in tried]
     return {
@@ -160,8 +158,13 @@ def _template(
         "limit": limit,
         "bound_us": tiling.cost.bound,
         "lost": "" if chosen or best is None else _lost(tiling.cost, best.cost),
-        "two_operand_calls": len(calls),
-        "without_conflict": sum(c is Conflict.NONE for _, c in calls),
+        "two_operand_calls": sum(read > 1 for _, read, _ in calls),
+        "without_conflict": sum(read > 1 and c is Conflict.NONE for _, read, c in calls),
+        "bank_conflicts": [
+            {"node": n.name, "op": n.op, "between": c.value, "reason": _why_banks(impl, n, c)}
+            for n, _, c in calls
+            if c is not Conflict.NONE
+        ],
         "ub_bytes": sum(b.nbytes * b.count for b in buffers),
         "ub_limit": impl.tiling.ub_limit,
         "ub": [_buffer(b) for b in buffers],
@@ -178,6 +181,8 @@ def _holds(condition: Any, sizes: Mapping[str, int]) -> bool:
 def _lost(cost: Cost, best: Cost) -> str:
     """Why a template is not taken: how much slower, and which part of it grew most."""
     slower = cost.total / best.total - 1.0
+    if slower <= -5e-4:
+        return f"{-100 * slower:.1f} % faster by the model, but it loads again what the one taken keeps in UB"
     if slower < 5e-4:
         return "as fast as the one taken, which stands first"
     parts = [(getattr(cost, p) - getattr(best, p), p) for p in ("gm", *PIPES, "exposed")]
@@ -185,6 +190,19 @@ def _lost(cost: Cost, best: Cost) -> str:
     titles = {"gm": "GM", "vector": "vector", "scalar": "scalar", "exposed": "what is not hidden"}
     reason = f"; {titles.get(what, what.upper())} takes {more:.2f} us more" if more > 0 else ""
     return f"{100 * slower:.1f} % slower{reason}"
+
+
+def _why_banks(impl: ImplGraph, n: Node, conflict: Conflict) -> str:
+    """Why the memory plan leaves a call its bank conflict."""
+    if all(b.bank is None for b in impl.buffers):
+        return "UB has no room for buffers in two halves of the banks"
+    if conflict is Conflict.SOURCES and len(set(n.inputs)) == 1:
+        return "both operands are one tensor"
+    if conflict is Conflict.SOURCES:
+        return (
+            "other calls need the operands, or what shares their buffers, in one half of the banks"
+        )
+    return "the result is some rows behind an operand"
 
 
 def _buffer(b: UbBuffer) -> dict[str, Any]:
@@ -196,4 +214,6 @@ def _buffer(b: UbBuffer) -> dict[str, Any]:
         "id": b.plan.id,
         "position": b.plan.position.value.rpartition(":")[2],
         "tensors": list(b.plan.tensors),
+        "bank": b.plan.bank,
+        "pad": b.plan.pad,
     }

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from autofuse.report.console import printable
 from autofuse.report.tables import number, table
+from autofuse.report.timed_text import print_timed
 
 __all__ = ["print_run", "print_verify"]
 
@@ -32,6 +33,8 @@ def print_run(screen: Console, found: Row) -> None:
         shape = f"[{', '.join(map(str, r['shape']))}]"
         out.add_row(printable(r["output"]), r["dtype"], shape, *_errors(r), _mark(r["ok"]))
     screen.print(out)
+    if found.get("timed"):
+        print_timed(screen, found["timed"])
     for name in found["saved"]:
         screen.print(f"wrote {name}", soft_wrap=True)
 
@@ -57,6 +60,12 @@ def print_verify(screen: Console, found: Row) -> None:
             "shrunk before they ran",
             style="dim",
         )
+    same = sum(r["same_as"] is not None for r in rows)
+    if same:
+        screen.print(
+            f"{same} of them are equal to another one but for names: built, and verified with it",
+            style="dim",
+        )
     doubtful = sum(any(d["code"] == "AF6003" for d in r["diagnostics"]) for r in rows)
     if doubtful:
         screen.print(f"{doubtful} say little: their reference is ill-conditioned (AF6003)")
@@ -72,6 +81,8 @@ def _print_graph(screen: Console, r: Row) -> None:
             keys += f" of {r['parts']} kernels"
         head.append(f", {r['cases']} runs over {keys}, {r['seconds']:.1f} s", style="")
     screen.print(head)
+    if r["same_as"] is not None:
+        screen.print(f"equal to {printable(r['same_as'])} but for names, and verified with it")
     if r["shrunk"]:
         screen.print(
             f"shrunk: its largest tensor has {r['shrunk']['from']} elements, this run used "

@@ -16,7 +16,7 @@ from autofuse.diagnostics import Diagnostic, Where
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.twin.native import Finding
 
-__all__ = ["KernelText", "Spot", "diagnostics_of"]
+__all__ = ["KernelText", "Spot", "diagnostics_of", "graph_node"]
 
 _FUNCTION = re.compile(r"^\S.*\bvoid (\w+)\(")
 _ORIGIN = re.compile(r"^\s*// from: (?P<node>[^:]+): (?P<op>\w+)(?: \((?P<pointer>\S+)\))?")
@@ -149,7 +149,7 @@ def _diagnostic(graph: FusionGraph, text: KernelText, f: Finding, run: str) -> D
     if f.place and f.end > f.begin:
         notes.append(f"tensor: {f.place}, bytes [{f.begin}, {f.end})")
     notes.append(f"run: {run}")
-    where = Where(node=_graph_node(graph, spot) or graph.name, pointer=spot.pointer if spot else "")
+    where = Where(node=graph_node(graph, spot) or graph.name, pointer=spot.pointer if spot else "")
     return Diagnostic(
         "AF6002" if f.code == _UNWRITTEN else "AF5004", str(f), where, "", tuple(notes)
     )
@@ -161,7 +161,7 @@ def _note(word: str, spot: Spot, core: int, count: int) -> str:
     return f"{word} {spot.function} line {spot.line}{origin}, core {core}{times}: {spot.statement}"
 
 
-def _graph_node(graph: FusionGraph, spot: Spot | None) -> str:
+def graph_node(graph: FusionGraph, spot: Spot | None) -> str:
     """The name in the graph; that in the kernel if the graph has no such place."""
     if spot is None:
         return ""

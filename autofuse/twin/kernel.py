@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,8 +17,9 @@ from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Tensor
 from autofuse.twin.data import POISON, buffer_extent, poisoned, strided_copy
 from autofuse.twin.findings import KernelText, diagnostics_of
-from autofuse.twin.native import CHECKS, KernelLibrary, Region
+from autofuse.twin.native import CHECKS, KernelLibrary, Region, Tiling
 from autofuse.twin.oracle import shape_of
+from autofuse.twin.record import Recording, core_bytes, read_records
 
 __all__ = ["Run", "TwinKernel", "solve_symbols"]
 
@@ -131,27 +132,89 @@ class TwinKernel:
         Raises:
             AutofuseError: as for a call.
         """
-        arrays, sizes = self._arguments(inputs, symbols or {})
+        frame = self._frame(inputs, symbols or {}, key, cores, poison)
+        self._launch(frame, key)
+        self._hand_back(frame.outputs, inputs)
+        return frame.run()
+
+    def record(
+        self,
+        inputs: Mapping[str, Any],
+        choose: Callable[[Sequence[tuple[int, int]]], Sequence[int]],
+        limit: int,
+        *,
+        symbols: Mapping[str, int] | None = None,
+        key: int | None = None,
+        cores: int = 0,
+    ) -> tuple[Run, Recording]:
+        """Run the kernel, then run some of its cores again and record what they do.
+
+        The library must have been compiled with ``checked=True``, so that calls know their line.
+
+        Args:
+            inputs: as for :meth:`run`.
+            choose: from the bytes that every core moved from and to GM to the cores to record.
+            limit: events that are recorded of a core.
+            symbols: as for :meth:`run`.
+            key: as there.
+            cores: as there.
+
+        Raises:
+            AutofuseError: as for :meth:`run`.
+        """
+        frame = self._frame(inputs, symbols or {}, key, cores, POISON[0])
+        self._launch(frame, key)
+        moved = core_bytes()
+        # What the others wrote has to be there for those that are recorded, which write theirs once more.
+        kept = {n: a.copy() for n, a in frame.outputs.items()}
+        self._launch(frame, key, record=choose(moved), limit=limit)
+        records = read_records()
+        for name, array in kept.items():
+            frame.outputs[name][...] = array
+        self._hand_back(frame.outputs, inputs)
+        run = frame.run()
+        return run, Recording(run.block_dim, records, moved, tuple(frame.regions))
+
+    def _frame(
+        self,
+        inputs: Mapping[str, Any],
+        symbols: Mapping[str, int],
+        key: int | None,
+        cores: int,
+        poison: int,
+    ) -> _Frame:
+        """Everything that a launch needs."""
+        arrays, sizes = self._arguments(inputs, symbols)
         self._check_shapes(sizes)
         tiling = self.library.tiling([sizes[s.name] for s in self.graph.symbols], key, cores)
-        frame = _Frame()
+        outputs = {o.name: self._output(o, arrays, sizes, poison) for o in self.graph.outputs}
+        frame = _Frame(sizes, tiling, outputs)
         for name in self.graph.inputs:
             frame.add(self.graph.tensors[name], name, arrays[name], sizes, writable=False)
-        outputs = {o.name: self._output(o, arrays, sizes, poison) for o in self.graph.outputs}
         for o in self.graph.outputs:
             tensor = self.graph.tensors[o.inout or o.tensor]
             contiguous = o.inout is None
             frame.add(tensor, o.name, outputs[o.name], sizes, writable=True, contiguous=contiguous)
         workspace = poisoned((tiling.workspace + _ALIGN,), np.dtype(np.uint8), poison)
         frame.add_memory("workspace", workspace, tiling.workspace)
+        return frame
+
+    def _launch(
+        self, frame: _Frame, key: int | None, record: Sequence[int] = (), limit: int = 0
+    ) -> None:
+        """Raises AF5004 for what the twin found."""
+        recorded: dict[str, Any] = {"record": record, "record_limit": limit} if record else {}
         found = self.library.launch(
-            tiling, frame.pointers, frame.regions, check=self.check, seed=self.check_seed
+            frame.tiling,
+            frame.pointers,
+            frame.regions,
+            check=self.check,
+            seed=self.check_seed,
+            **recorded,
         )
         if found:
             text = KernelText.of(self.path)
-            raise AutofuseError(diagnostics_of(self.graph, text, found, sizes, key))
-        self._hand_back(outputs, inputs)
-        return Run(outputs, dict(sizes), tiling.key, tiling.block_dim, tiling.workspace)
+            raise AutofuseError(diagnostics_of(self.graph, text, found, frame.sizes, key))
 
     def _hand_back(self, outputs: dict[str, Array], inputs: Mapping[str, Any]) -> None:
         """Put in-out results into the arrays that were given."""
@@ -234,12 +297,18 @@ class TwinKernel:
 
 
 class _Frame:
-    """Pointers and regions of one launch."""
+    """Sizes, tiling, outputs, pointers and regions of one launch."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Mapping[str, int], tiling: Tiling, outputs: dict[str, Array]) -> None:
+        self.sizes, self.tiling, self.outputs = sizes, tiling, outputs
         self.pointers: list[int] = []
         self.regions: list[Region] = []
         self._keep: list[Array] = []
+
+    def run(self) -> Run:
+        """The result, once launched."""
+        t = self.tiling
+        return Run(self.outputs, dict(self.sizes), t.key, t.block_dim, t.workspace)
 
     def add(
         self,

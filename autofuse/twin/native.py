@@ -222,6 +222,8 @@ class KernelLibrary:
         *,
         check: str = "fast",
         seed: int = 0,
+        record: Sequence[int] = (),
+        record_limit: int = 0,
     ) -> list[Finding]:
         """Run the kernel.
 
@@ -232,6 +234,8 @@ class KernelLibrary:
             check: one of ``CHECKS``; ``all`` needs a kernel that was compiled for it.
             seed: 0 for instructions in program order; else an order that a chip may choose, as unfavourable as the
                 seed makes it.
+            record: cores; only these run then, in checked mode, and ``autofuse.twin.record`` reads what they did.
+            record_limit: events of a core that are recorded.
 
         Returns:
             What the twin found wrong; empty if nothing.
@@ -244,6 +248,8 @@ class KernelLibrary:
             threads=knobs.THREADS.get(),
             check=check,
             seed=seed,
+            record=list(record),
+            record_limit=record_limit,
         )
         return [Finding(**{**f, "other": f["other"] and Access(**f["other"])}) for f in found]
 

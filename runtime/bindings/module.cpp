@@ -150,7 +150,7 @@ public:
 
     py::list Launch(uint32_t block_dim, const std::vector<uintptr_t>& pointers, const std::string& tiling_data,
                     const std::vector<Region>& regions, uint64_t ub_size, int threads, const std::string& check,
-                    uint64_t seed) const {
+                    uint64_t seed, const std::vector<uint32_t>& record, uint64_t record_limit) const {
         if (check != "fast" && check != "all") {
             throw std::invalid_argument("check is 'fast' or 'all', not '" + check + "'");
         }
@@ -171,6 +171,7 @@ public:
         autofuse_twin_set_ub_size(ub_size);
         autofuse_twin_set_threads(threads);
         autofuse_twin_set_check(check == "all" ? 1 : 0, seed);
+        autofuse_twin_set_record(record.data(), static_cast<uint32_t>(record.size()), record_limit);
         using Fn = int64_t (*)(uint32_t, void*, void**, void*);
         int64_t rc = 0;
         std::string json;
@@ -187,6 +188,7 @@ public:
         autofuse_twin_set_ub_size(0);
         autofuse_twin_set_threads(0);
         autofuse_twin_set_check(0, 0);
+        autofuse_twin_set_record(nullptr, 0, 0);
         py::list findings = py::module_::import("json").attr("loads")(json);
         if (rc != 0 && findings.empty()) {
             py::dict d;
@@ -233,6 +235,24 @@ py::array_t<To> Map(const py::array_t<From, py::array::c_style | py::array::forc
     return out;
 }
 
+using Buffer = std::tuple<uint32_t, uint32_t, int32_t, uint32_t, uint32_t>;
+
+std::vector<std::tuple<uint32_t, bool, py::bytes, std::vector<Buffer>, std::vector<std::string>>> Records() {
+    std::vector<std::tuple<uint32_t, bool, py::bytes, std::vector<Buffer>, std::vector<std::string>>> out;
+    autofuse_twin_record r;
+    while (autofuse_twin_get_record(static_cast<uint32_t>(out.size()), &r) != 0) {
+        std::vector<Buffer> buffers;
+        for (uint64_t i = 0; i < r.buffers_count; ++i) {
+            const autofuse_twin_buffer& b = r.buffers[i];
+            buffers.emplace_back(b.lo, b.hi, b.queue, b.index, b.pos);
+        }
+        const size_t bytes = r.events_count * sizeof(autofuse_twin_event);
+        out.emplace_back(r.core, r.cut != 0, py::bytes(reinterpret_cast<const char*>(r.events), bytes), std::move(buffers),
+                         std::vector<std::string>(r.apis, r.apis + r.apis_count));
+    }
+    return out;
+}
+
 // Kernel libraries that were not linked against the twin still find its symbols.
 void ExportTwinSymbols() {
     Dl_info info;
@@ -261,6 +281,21 @@ PYBIND11_MODULE(_twin, m) {
             return std::pair<uint64_t, uint64_t>{loaded, stored};
         },
         "Bytes that the copies of this thread's last launch moved from GM and to GM.");
+    m.def(
+        "core_bytes",
+        [] {
+            std::vector<std::pair<uint64_t, uint64_t>> out;
+            std::pair<uint64_t, uint64_t> bytes;
+            while (autofuse_twin_core_bytes(static_cast<uint32_t>(out.size()), &bytes.first, &bytes.second) != 0) {
+                out.push_back(bytes);
+            }
+            return out;
+        },
+        "The same for every core: (from GM, to GM); cores that did not run have (0, 0).");
+    m.attr("EVENT_BYTES") = sizeof(autofuse_twin_event);
+    m.def("records", &Records,
+          "What the cores did that this thread's last launch recorded: (core, cut, events, buffers, apis) each. cut: there "
+          "was more. events: the bytes of the C structs autofuse_twin_event. buffers: (lo, hi, queue, index, position).");
     py::class_<Kernel>(m, "Kernel")
         .def(py::init<const std::string&>(), py::arg("path"))
         .def_property_readonly("path", &Kernel::Path)
@@ -275,11 +310,13 @@ PYBIND11_MODULE(_twin, m) {
         .def("tiling_error_text", &Kernel::TilingErrorText, py::arg("rc"))
         .def("launch", &Kernel::Launch, py::arg("block_dim"), py::arg("pointers"), py::arg("tiling_data"), py::kw_only(),
              py::arg("regions") = std::vector<Region>{}, py::arg("ub_size") = 0, py::arg("threads") = 0,
-             py::arg("check") = "fast", py::arg("seed") = 0,
+             py::arg("check") = "fast", py::arg("seed") = 0, py::arg("record") = std::vector<uint32_t>{},
+             py::arg("record_limit") = uint64_t{1} << 20,
              "Runs the kernel. pointers: inputs, outputs, workspace. regions: (ptr, bytes, name, use); use is 0 for "
              "inputs, else a sum of GM_WRITABLE, GM_ONCE, GM_COMPLETE, GM_SCRATCH; without any, GM is not checked. "
              "check 'all' looks for races and uninitialised data in kernels compiled with AUTOFUSE_TWIN_CHECKED; "
-             "a seed other than 0 then executes in an unfavourable order. Returns the findings; an empty list means that every check held.");
+             "a seed other than 0 then executes in an unfavourable order. record: the cores that run, in checked mode, and "
+             "are recorded up to record_limit events each, see records(). Returns the findings; an empty list means that every check held.");
     m.def("float_to_half", &Map<uint16_t, float, autofuse_twin::FloatToHalfBits>, py::arg("values"));
     m.def("half_to_float", &Map<float, uint16_t, autofuse_twin::HalfBitsToFloat>, py::arg("bits"));
     m.def("float_to_bf16", &Map<uint16_t, float, autofuse_twin::FloatToBf16Bits>, py::arg("values"));

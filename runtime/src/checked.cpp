@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core.h"
+#include "record.h"
 
 namespace autofuse_twin {
 namespace {
@@ -93,13 +94,28 @@ Clock Checked::Release(PipeId pipe) {
 
 void Checked::Acquire(PipeId pipe, const Clock& clock) { clock_[pipe].Join(clock); }
 
-void Checked::Barrier(PipeId pipe) { clock_[pipe].at[pipe] = issued_[pipe]; }
+void Checked::Barrier(PipeId pipe) {
+    clock_[pipe].at[pipe] = issued_[pipe];
+    if (record != nullptr) {
+        record->Barrier(pipe);
+    }
+}
 
 void Checked::BarrierAll() {
     for (int p = 0; p < kPipes; ++p) {
         for (int q = 0; q < kPipes; ++q) {
             clock_[p].at[q] = issued_[q];
         }
+    }
+    if (record != nullptr) {
+        record->BarrierAll();
+    }
+}
+
+void Checked::NextRound() {
+    ++round_;
+    if (record != nullptr) {
+        record->Sync();
     }
 }
 
@@ -113,7 +129,10 @@ bool Checked::First(const char* code, uint32_t line, uint32_t other) {
     return seen_.insert(key).second;
 }
 
-void Checked::Own(uint32_t lo, uint64_t bytes, int queue, uint32_t slot) {
+void Checked::Own(uint32_t lo, uint64_t bytes, int queue, uint32_t slot, uint8_t pos) {
+    if (record != nullptr) {
+        record->Own(lo, bytes, queue, slot, pos);
+    }
     uint16_t id = 0;
     if (queue >= 0) {
         owners_.push_back({queue, slot});
@@ -219,7 +238,10 @@ bool Checked::Conflict(Core& core, const char* api, PipeId pipe, const Span& spa
     return false;
 }
 
-void Checked::Issue(Core& core, const char* api, PipeId pipe, const Span* spans, int n) {
+void Checked::Issue(Core& core, const char* api, PipeId pipe, const Span* spans, int n, uint64_t count, uint32_t bytes) {
+    if (record != nullptr) {
+        record->Issue(core, site_, api, pipe, spans, n, count, bytes);
+    }
     // The scalar unit issues in order: what it has waited for is complete for everything that it issues afterwards.
     // Its own stores to UB are not; other pipes see them after a flag of the scalar unit only.
     if (pipe != kPipeS) {
@@ -279,6 +301,9 @@ void Checked::Issue(Core& core, const char* api, PipeId pipe, const Span* spans,
 
 void Checked::Gm(Core& core, const char* api, PipeId pipe, const GmView& view, uint64_t bytes, uint64_t pitch,
                  uint32_t rows, bool write, bool atomic) {
+    if (record != nullptr) {
+        record->Gm(core, view, bytes, pitch, rows, write, atomic);
+    }
     if (view.region == 0 || !view.writable || bytes == 0 || rows == 0) {
         return;
     }

@@ -16,6 +16,7 @@ namespace autofuse_twin {
 
 struct Core;
 struct Run;
+class Record;
 
 // The units of a core that run at the same time. The scalar unit issues the instructions of all of them.
 enum PipeId : uint8_t { kPipeS, kPipeV, kPipeMte2, kPipeMte3, kPipes };
@@ -71,8 +72,10 @@ public:
     void SetSite(int line, const char* file);
     const Place& Site() const { return site_; }
 
-    // An instruction of a pipe: its number, its record, and its accesses to UB against all earlier ones.
-    void Issue(Core& core, const char* api, PipeId pipe, const Span* spans, int n);
+    // An instruction of a pipe: its number, its record, and its accesses to UB against all earlier ones. It goes through
+    // `count` elements of `bytes` bytes; copies from and to GM have none.
+    void Issue(Core& core, const char* api, PipeId pipe, const Span* spans, int n, uint64_t count = 0,
+               uint32_t bytes = 0);
     // A GM access of the instruction that was issued last on this pipe.
     void Gm(Core& core, const char* api, PipeId pipe, const GmView& view, uint64_t bytes, uint64_t pitch, uint32_t rows,
             bool write, bool atomic);
@@ -82,10 +85,10 @@ public:
     void Acquire(PipeId pipe, const Clock& clock);
     void Barrier(PipeId pipe);
     void BarrierAll();
-    void NextRound() { ++round_; }
+    void NextRound();
 
     // A queue block or TBuf at [lo, lo + bytes); queue -1 for a TBuf.
-    void Own(uint32_t lo, uint64_t bytes, int queue, uint32_t slot);
+    void Own(uint32_t lo, uint64_t bytes, int queue, uint32_t slot, uint8_t pos);
     void Disown();
 
     // Definedness: one mask byte per byte of UB, a bit set for every defined bit.
@@ -104,6 +107,7 @@ public:
 
     uint8_t cmp_mask[16] = {};  // definedness of the compare-mask register
     std::vector<GmAccess> gm;
+    Record* record = nullptr;  // null unless the core is recorded
 
 private:
     struct Instr {

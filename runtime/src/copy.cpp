@@ -172,7 +172,7 @@ void Move(Core& core, const char* api, const UbView& dst, const UbView& src, uin
     if (core.check != nullptr && bytes != 0) {
         const Span spans[] = {{&dst, "dst", true, bytes, rows, static_cast<uint32_t>(dst_pitch)},
                               {&src, "src", false, bytes, rows, static_cast<uint32_t>(src_pitch)}};
-        core.check->Issue(core, api, kPipeV, spans, 2);
+        core.check->Issue(core, api, kPipeV, spans, 2, rows * ((bytes + kBlock - 1) / kBlock * kBlock) / 2, 2);
         for (uint32_t i = 0; i < rows; ++i) {
             core.check->Elements(core, dst.addr + i * dst_pitch, 1, src.addr + i * src_pitch, nullptr, 1, false, bytes);
         }

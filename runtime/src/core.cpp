@@ -334,6 +334,11 @@ void BeginCore(Core& core, Run* run, int64_t index) {
         }
         core.check = core.check_memory.get();
         core.check->Begin();
+        core.check->record = nullptr;
+        if (run->recorded != nullptr) {
+            core.record.Begin(run->record_limit);
+            core.check->record = &core.record;
+        }
     }
     if (run->check && run->seed != 0) {
         if (core.order_memory == nullptr) {

@@ -9,11 +9,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autofuse_twin/launch.h"
 #include "checked.h"
 #include "kernels.h"
+#include "record.h"
 #include "schedule.h"
 
 namespace autofuse_twin {
@@ -58,13 +60,18 @@ struct Run {
     const std::vector<Region>* regions;
     bool check = false;
     uint64_t seed = 0;              // 0: instructions execute when they are issued
+    const std::vector<uint32_t>* recorded = nullptr;  // the cores that run and are recorded; null: all run, none is
+    uint64_t record_limit = 0;
+    uint32_t count = 0;             // cores that run
 
     std::mutex mutex;               // guards everything below
     std::vector<Finding> findings;
     std::vector<GmAccess> gm;
     uint64_t loaded = 0, stored = 0;  // bytes that copies moved from and to GM
+    std::vector<std::pair<uint64_t, uint64_t>> moved;  // the same by core
+    std::vector<Record> records;    // in the order of `recorded`
     bool aborted = false;           // some core did not come to its end
-    uint32_t next = 0;              // first core not yet started
+    uint32_t next = 0;              // cores that were started
     uint32_t finished = 0;
     uint32_t arrived = 0;           // cores waiting in SyncAll
     uint64_t generation = 0;        // completed SyncAll rounds
@@ -171,6 +178,7 @@ struct Core {
     uint32_t flag_token[kEvents][kEventIds] = {};
     std::unique_ptr<Checked> check_memory;
     std::unique_ptr<Scheduler> order_memory;
+    Record record;
 
     ~Core();
 };

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <thread>
 
@@ -24,6 +25,11 @@ struct ThreadState {
     std::vector<Region> regions;
     std::vector<Finding> findings;
     uint64_t loaded = 0, stored = 0;  // of the last launch
+    std::vector<std::pair<uint64_t, uint64_t>> moved;
+    std::vector<Record> records;
+    std::vector<uint32_t> recorded;       // of that launch
+    std::vector<uint32_t> record_cores;   // of the next ones
+    uint64_t record_limit = 0;
     uint64_t ub_size = kUbDefault;
     uint64_t tiling_key = 0;
     int threads = 0;
@@ -89,7 +95,7 @@ Pool& ThePool() {
 
 // Called with run.mutex held, when a core ended or arrived: a waiting core that can never go on must be released.
 void CheckBroken(Run& run) {
-    if (run.arrived != 0 && run.finished != 0 && run.arrived + run.finished == run.block_dim) {
+    if (run.arrived != 0 && run.finished != 0 && run.arrived + run.finished == run.count) {
         run.broken = true;
         run.wake.notify_all();
     }
@@ -116,6 +122,10 @@ void RunOne(Core& core, Run& run, uint32_t index) {
     }
     if (run.check) {
         const std::lock_guard<std::mutex> lock(run.mutex);
+        if (run.recorded != nullptr) {
+            const auto at = std::lower_bound(run.recorded->begin(), run.recorded->end(), index);
+            run.records[static_cast<size_t>(at - run.recorded->begin())] = std::move(core.record);
+        }
         run.aborted = run.aborted || core.aborted;
         if (core.check != nullptr) {
             run.gm.insert(run.gm.end(), core.check->gm.begin(), core.check->gm.end());
@@ -134,7 +144,7 @@ void RunCores(Run& run) {
         uint32_t index;
         {
             const std::lock_guard<std::mutex> lock(run.mutex);
-            if (run.next >= run.block_dim) {
+            if (run.next >= run.count) {
                 return;
             }
             index = run.next++;
@@ -142,13 +152,17 @@ void RunCores(Run& run) {
         if (run.seed % 2 == 1) {
             index = run.block_dim - 1 - index;
         }
+        if (run.recorded != nullptr) {
+            index = (*run.recorded)[index];
+        }
         RunOne(core, run, index);
         const std::lock_guard<std::mutex> lock(run.mutex);
         run.loaded += core.loaded;
         run.stored += core.stored;
+        run.moved[index] = {core.loaded, core.stored};
         ++run.finished;
         CheckBroken(run);
-        if (run.finished == run.block_dim) {
+        if (run.finished == run.count) {
             run.wake.notify_all();
         }
     }
@@ -191,7 +205,7 @@ bool WaitAllCores(Run& run) {
     bool more = false;
     {
         const std::lock_guard<std::mutex> lock(run.mutex);
-        more = run.next < run.block_dim;
+        more = run.next < run.count;
     }
     if (more) {
         ThePool().Submit(&run, 1, 0, true);
@@ -201,7 +215,7 @@ bool WaitAllCores(Run& run) {
         return false;
     }
     const uint64_t generation = run.generation;
-    if (++run.arrived == run.block_dim) {
+    if (++run.arrived == run.count) {
         run.arrived = 0;
         ++run.generation;
         run.wake.notify_all();
@@ -231,23 +245,36 @@ int64_t autofuse_twin_launch(uint32_t block_dim, void (*body)(void*), void* cont
     run.regions = &state.regions;
     run.check = state.check;
     run.seed = state.check ? state.seed : 0;
+    state.recorded.clear();
+    std::copy_if(state.record_cores.begin(), state.record_cores.end(), std::back_inserter(state.recorded),
+                 [block_dim](uint32_t core) { return core < block_dim; });
+    run.count = block_dim;
+    if (!state.recorded.empty()) {
+        run.check = true;
+        run.seed = 0;
+        run.recorded = &state.recorded;
+        run.record_limit = state.record_limit;
+        run.count = static_cast<uint32_t>(state.recorded.size());
+        run.records.resize(run.count);
+    }
     if (block_dim < 1 || block_dim > kMaxBlockDim) {
         AddFinding(run, -1, "block-dim", "launch", "block_dim " + std::to_string(block_dim) + " is outside of [1, 65535]");
     } else {
-        const uint32_t limit = std::min(HelperLimit(state), block_dim);
+        const uint32_t limit = std::min(HelperLimit(state), run.count);
+        run.moved.resize(block_dim);
         if (limit > 1) {
             ThePool().Submit(&run, limit - 1, limit - 1, false);
         }
         RunCores(run);
-        if (limit > 1 || block_dim > 1) {
+        if (limit > 1 || run.count > 1) {
             ThePool().Withdraw(&run);
         }
         std::unique_lock<std::mutex> lock(run.mutex);
-        while (run.finished != block_dim || run.workers != 0) {
+        while (run.finished != run.count || run.workers != 0) {
             run.wake.wait(lock);
         }
     }
-    if (run.check) {
+    if (run.check && run.recorded == nullptr) {  // what the others write is not known
         CheckGmAccesses(run);
     }
     std::stable_sort(run.findings.begin(), run.findings.end(),
@@ -256,6 +283,8 @@ int64_t autofuse_twin_launch(uint32_t block_dim, void (*body)(void*), void* cont
     state.findings = std::move(run.findings);
     state.loaded = run.loaded;
     state.stored = run.stored;
+    state.moved = std::move(run.moved);
+    state.records = std::move(run.records);
     return rc;
 }
 
@@ -274,6 +303,38 @@ void autofuse_twin_gm_add(const void* ptr, uint64_t bytes, const char* name, int
 void autofuse_twin_set_check(int on, uint64_t seed) {
     State().check = on != 0;
     State().seed = seed;
+}
+
+void autofuse_twin_set_record(const uint32_t* cores, uint32_t n, uint64_t limit) {
+    std::vector<uint32_t>& wanted = State().record_cores;
+    wanted.clear();
+    if (n != 0) {
+        wanted.assign(cores, cores + n);
+    }
+    std::sort(wanted.begin(), wanted.end());
+    wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+    State().record_limit = limit;
+}
+
+int autofuse_twin_get_record(uint32_t i, autofuse_twin_record* out) {
+    const auto& state = State();
+    if (i >= state.records.size()) {
+        return 0;
+    }
+    const autofuse_twin::Record& r = state.records[i];
+    *out = {state.recorded[i], r.cut ? 1u : 0u,  r.events.size(), r.buffers.size(),
+            r.apis.size(),     r.events.data(), r.buffers.data(), r.apis.data()};
+    return 1;
+}
+
+int autofuse_twin_core_bytes(uint32_t core, uint64_t* loaded, uint64_t* stored) {
+    const auto& moved = State().moved;
+    if (core >= moved.size()) {
+        return 0;
+    }
+    *loaded = moved[core].first;
+    *stored = moved[core].second;
+    return 1;
 }
 
 void autofuse_twin_set_ub_size(uint64_t bytes) {

@@ -68,7 +68,7 @@ void GatherElements(uint32_t elem, const UbView& dst, const UbView& src, const U
     if (core.check != nullptr) {
         const Span written = rep == nullptr ? Span{&dst, "dst", true, dst_bytes} : SpanOf(d, lanes, true);
         const Span spans[] = {written, {&src, "src", false, src_bytes}, {&offset, "srcOffset", false, offset_bytes}};
-        Issue(core, api, spans, 3);
+        Issue(core, api, spans, 3, rep == nullptr ? count : Passed(lanes), elem);
         // With delayed instructions the offsets may not have been computed yet: the elements pass as defined then.
         const bool now = core.order == nullptr;
         for (uint64_t r = 0; r < lanes.repeats; ++r) {
@@ -158,7 +158,7 @@ uint64_t GatherByMask(uint32_t elem, const UbView& dst, const UbView& src, const
     if (core.check != nullptr) {
         const Span spans[] = {{&dst, "dst", true, n * elem}, {&src, "src0", false, src_bytes},
                               {pattern, "src1Pattern", false, pattern_bytes}};
-        Issue(core, api, spans, pattern != nullptr ? 3 : 2);
+        Issue(core, api, spans, pattern != nullptr ? 3 : 2, steps.repeat * per, elem);
         if (pattern != nullptr) {
             core.check->NeedDefined(core, "uninit-scalar", api, *pattern, pattern_bytes, pattern_bytes, 1,
                                     "decide which elements are taken");
@@ -270,7 +270,7 @@ void TransposeBlocks(const char* api, uint32_t elem, const UbView* dst, const Ub
         }
     }
     if (core.check != nullptr) {
-        Issue(core, api, spans, 2 * kList);
+        Issue(core, api, spans, 2 * kList, uint64_t{repeat} * kList * kBlock / elem, elem);
         lists(core.check->Bits(core, core.ub));
     }
     uint8_t* ub = core.ub;
@@ -319,7 +319,7 @@ void Progression(const char* api, Dt dt, const UbView& dst, uint64_t first, uint
     uint8_t* at = dst.addr;
     if (core.check != nullptr) {
         const Span span{&dst, "dst", true, n * elem};
-        Issue(core, api, &span, 1);
+        Issue(core, api, &span, 1, n, elem);
         core.check->Fill(core, at, n * elem, true);
     }
     Execute(core, kPipeV, [dt, at, elem, first, step, n] {

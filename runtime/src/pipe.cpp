@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "core.h"
+#include "record.h"
 
 namespace autofuse_twin {
 namespace {
@@ -119,9 +120,15 @@ Pipes PipesOf(const Queue& q, Link link) {
 void SetFor(Core& core, PipeId pipe, Clock& clock, uint32_t& token) {
     clock = core.check->Release(pipe);
     token = core.order == nullptr ? 0 : core.order->Set(pipe);
+    if (core.check->record != nullptr) {
+        token = core.check->record->Set(pipe);
+    }
 }
-void WaitFor(Core& core, PipeId pipe, const Clock& clock, uint32_t token) {
+void WaitFor(Core& core, PipeId pipe, const Clock& clock, uint32_t token, Record::Cause cause) {
     core.check->Acquire(pipe, clock);
+    if (core.check->record != nullptr) {
+        core.check->record->Wait(pipe, token, cause);
+    }
     if (core.order != nullptr) {
         core.order->Wait(pipe, token);
     }
@@ -225,7 +232,7 @@ int PipeAddQueue(uint8_t src, uint8_t dst, int32_t depth, uint32_t num, uint64_t
         slot.view.pos = pos;
         q.slots.push_back(slot);
         if (core.check != nullptr) {
-            core.check->Own(static_cast<uint32_t>(p - core.ub), q.len, id, i);
+            core.check->Own(static_cast<uint32_t>(p - core.ub), q.len, id, i, pos);
         }
         core.buffers.push_back({p, p + q.len, id, i, pos});
     }
@@ -245,7 +252,7 @@ UbView PipeAddBuf(uint8_t pos, uint64_t len) {
     v.hi = p + RoundBlock(len);
     v.pos = pos;
     if (core.check != nullptr) {
-        core.check->Own(static_cast<uint32_t>(p - core.ub), RoundBlock(len), -1, 0);
+        core.check->Own(static_cast<uint32_t>(p - core.ub), RoundBlock(len), -1, index, pos);
     }
     core.buffers.push_back({v.lo, v.hi, -1, index, pos});
     return v;
@@ -277,7 +284,7 @@ UbView QueueAlloc(int id, uint32_t elem) {
             slot.state = SlotState::kOccupied;
             q.next = i;
             if (core.check != nullptr) {
-                WaitFor(core, PipesOf(q, Link::kQueue).from, slot.freed, slot.freed_flag);
+                WaitFor(core, PipesOf(q, Link::kQueue).from, slot.freed, slot.freed_flag, Record::kSlot);
                 core.check->Fill(core, slot.view.lo, q.len, false);
             }
             return ViewOf(q, slot, elem);
@@ -322,7 +329,7 @@ UbView QueueDeQue(int id, uint32_t elem, Link link) {
     Slot& slot = q.slots[q.fifo.Pop()];
     slot.state = SlotState::kDeque;
     if (core.check != nullptr) {
-        WaitFor(core, PipesOf(q, link).to, slot.filled, slot.filled_flag);
+        WaitFor(core, PipesOf(q, link).to, slot.filled, slot.filled_flag, Record::kData);
     }
     return ViewOf(q, slot, elem);
 }
@@ -410,7 +417,7 @@ void FlagWait(uint8_t event, int id) {
     core.flags[event][id] = false;
     const Pipes pipes = PipesOf(event);
     if (core.check != nullptr && pipes.to != kPipes) {
-        WaitFor(core, pipes.to, core.flag_clock[event][id], core.flag_token[event][id]);
+        WaitFor(core, pipes.to, core.flag_clock[event][id], core.flag_token[event][id], Record::kFlag);
     }
 }
 

@@ -162,7 +162,7 @@ void IssueRepeats(Core& core, const ReduceCall& c, const Work& w, uint64_t bytes
         d.outer_pitch = static_cast<uint32_t>(w.dst_step);
     }
     const Span spans[] = {d, SpanOf(w.src, w.lanes, false)};
-    Issue(core, c.api, spans, 2);
+    Issue(core, c.api, spans, 2, Passed(w.lanes), w.elem);
 }
 
 // True if the enabled lanes among [first, first + n) of a repeat are wholly defined.
@@ -345,7 +345,7 @@ void ReduceCount(const ReduceCall& c, const UbView& tmp, int64_t count, bool ind
     if (core.check != nullptr) {
         const Span spans[] = {{c.dst, "dst", true, result}, {c.src, "src", false, n * elem},
                               {&tmp, "sharedTmpBuffer", true, used}};
-        Issue(core, c.api, spans, used != 0 ? 3 : 2);
+        Issue(core, c.api, spans, used != 0 ? 3 : 2, n, elem);
         const bool known = core.check->FirstUndefined(core, s, n * elem) == n * elem;
         core.check->Fill(core, t, used, false);
         core.check->Fill(core, d, result, known);

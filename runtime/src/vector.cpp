@@ -1,6 +1,8 @@
 // Element-wise vector calls, Compare and Select: count forms and high-dimensional forms (mask, repeat, strides).
 #include "vector_call.h"
 
+#include <algorithm>
+
 namespace autofuse_twin {
 namespace {
 
@@ -112,7 +114,7 @@ void RunRepeats(Core& core, const VecCall& c, ElementFn fn) {
         for (int i = 0; i < n; ++i) {
             spans[i] = SpanOf(ops[i], lanes, i == 0);
         }
-        Issue(core, api, spans, n);
+        Issue(core, api, spans, n, Passed(lanes), ds > ss ? ds : ss);
         ForEachRun(lanes, ops, n, [&](uint64_t r, uint32_t lane, uint32_t len) {
             core.check->Elements(core, ops[0].At(r, lane), ds, n > 1 ? ops[1].At(r, lane) : nullptr,
                                  n > 2 ? ops[2].At(r, lane) : nullptr, ss, ReadsDst(c.op), len);
@@ -178,7 +180,8 @@ void RunCount(Core& core, const VecCall& c, ElementFn fn) {
     if (core.check != nullptr) {
         Span spans[] = {{c.dst, "dst", true, d_bytes}, {c.src0, b != nullptr ? "src0" : "src", false, s_bytes},
                         {c.src1, "src1", false, s_bytes}};
-        Issue(core, api, spans, a == nullptr ? 1 : (b == nullptr ? 2 : 3));
+        Issue(core, api, spans, a == nullptr ? 1 : (b == nullptr ? 2 : 3), n,
+              std::max(SizeOf(c.dst_dt), SizeOf(c.src_dt)));
         core.check->Elements(core, d, SizeOf(c.dst_dt), a, b, SizeOf(c.src_dt), ReadsDst(c.op), n);
     }
     const uint64_t imm = c.imm;
@@ -253,7 +256,7 @@ void Compare(const VecCall& c, int mode) {
         if (core.check != nullptr) {
             const Span spans[] = {{c.dst, "dst", true, n / 8}, {c.src0, src_name, false, n * elem},
                                   {c.src1, "src1", false, n * elem}};
-            Issue(core, api, spans, y == nullptr ? 2 : 3);
+            Issue(core, api, spans, y == nullptr ? 2 : 3, n, elem);
             core.check->CompareBits(core, d, x, y, elem, n);
         }
         const uint64_t imm = c.imm;
@@ -282,7 +285,7 @@ void Compare(const VecCall& c, int mode) {
         if (dst != nullptr) spans[n++] = {c.dst, "dst", true, lanes.repeats * out};
         spans[n++] = SpanOf(a, lanes, false);
         if (two) spans[n++] = SpanOf(b, lanes, false);
-        Issue(core, api, spans, n);
+        Issue(core, api, spans, n, Passed(lanes), elem);
         for (uint64_t r = 0; r < lanes.repeats; ++r) {
             core.check->CompareBits(core, dst == nullptr ? nullptr : dst + r * out, a.At(r, 0), two ? b.At(r, 0) : nullptr,
                                     elem, a.blk == 1 && (!two || b.blk == 1) ? lanes.per_repeat : 0);
@@ -344,7 +347,7 @@ void Select(const VecCall& c, const UbView* mask, int mode) {
             Checked& check = *core.check;
             const Span spans[] = {{c.dst, "dst", true, n * elem}, {mask, "selMask", false, mask_size},
                                   {c.src0, "src0", false, n * elem}, {c.src1, "src1", false, n * elem}};
-            Issue(core, api, spans, scalar ? 3 : 4);
+            Issue(core, api, spans, scalar ? 3 : 4, n, elem);
             for (uint64_t i = 0; i < n; i += step) {
                 check.SelectElements(check.Bits(core, c.dst->addr + i * elem),
                                      check.Bits(core, mask->addr + (repeat_bits ? 0 : i / 8)),
@@ -391,7 +394,7 @@ void Select(const VecCall& c, const UbView* mask, int mode) {
         spans[n++] = SpanOf(a, lanes, false);
         if (!scalar) spans[n++] = SpanOf(b, lanes, false);
         if (mask != nullptr) spans[n++] = {mask, "selMask", false, uint64_t{mask_step} * (lanes.repeats - 1) + mask_bytes};
-        Issue(core, api, spans, n);
+        Issue(core, api, spans, n, Passed(lanes), elem);
         const Operand ops[] = {d, a, scalar ? a : b};
         for (uint64_t r = 0; r < lanes.repeats; ++r) {
             const uint8_t* known = mask == nullptr ? check.cmp_mask : check.Bits(core, mask_at + r * mask_step);

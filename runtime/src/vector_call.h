@@ -318,10 +318,13 @@ inline Span SpanOf(const Operand& o, const Lanes& lanes, bool write) {
     return s;
 }
 
-// An instruction of the vector unit for checked mode: what it touches.
-inline void Issue(Core& core, const char* api, const Span* spans, int n) {
+// Elements that the vector unit goes through: a repeat takes its 256 bytes whatever its mask is.
+inline uint64_t Passed(const Lanes& lanes) { return lanes.repeats * lanes.per_repeat; }
+
+// An instruction of the vector unit for checked mode: what it touches, and how many elements of how many bytes.
+inline void Issue(Core& core, const char* api, const Span* spans, int n, uint64_t count, uint32_t bytes) {
     if (core.check != nullptr) {
-        core.check->Issue(core, api, kPipeV, spans, n);
+        core.check->Issue(core, api, kPipeV, spans, n, count, bytes);
     }
 }
 

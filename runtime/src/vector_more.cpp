@@ -10,7 +10,7 @@ void CmpMaskTransfer(const UbView& view, bool to_register) {
     CheckUb(core, to_register ? "SetCmpMask" : "GetCmpMask", to_register ? "src" : "dst", view, sizeof(core.cmp_mask), 16);
     if (core.check != nullptr) {
         const Span span{&view, to_register ? "src" : "dst", !to_register, sizeof(core.cmp_mask)};
-        Issue(core, to_register ? "SetCmpMask" : "GetCmpMask", &span, 1);
+        Issue(core, to_register ? "SetCmpMask" : "GetCmpMask", &span, 1, sizeof(core.cmp_mask), 1);
         uint8_t* bits = core.check->Bits(core, view.addr);
         std::memcpy(to_register ? core.check->cmp_mask : bits, to_register ? bits : core.check->cmp_mask, 16);
     }
@@ -82,7 +82,7 @@ void Advanced(const VecCall& c, const UbView* tmp) {
         spans[k++] = {c.src0, b != nullptr ? "src0" : "src", false, bytes};
         if (b != nullptr) spans[k++] = {c.src1, "src1", false, bytes};
         if (tmp != nullptr) spans[k++] = {tmp, "sharedTmpBuffer", true, scratch_bytes};
-        Issue(core, api, spans, k);
+        Issue(core, api, spans, k, n, std::max(SizeOf(c.dst_dt), SizeOf(c.src_dt)));
         if (n != 0) {
             core.check->Elements(core, d, SizeOf(c.dst_dt), a, b, SizeOf(c.src_dt), false, n);
         }
@@ -141,7 +141,7 @@ void VecIndex(Dt dt, const UbView& dst, uint64_t first, int64_t count, const Rep
         uint8_t* at = dst.addr;
         if (core.check != nullptr) {
             const Span span{&dst, "dst", true, n * elem};
-            Issue(core, api, &span, 1);
+            Issue(core, api, &span, 1, n, elem);
             core.check->Fill(core, at, n * elem, true);
         }
         Execute(core, kPipeV, [dt, at, elem, first, n] {
@@ -160,7 +160,7 @@ void VecIndex(Dt dt, const UbView& dst, uint64_t first, int64_t count, const Rep
     CheckOperand(core, api, d, lanes);
     if (core.check != nullptr) {
         const Span span = SpanOf(d, lanes, true);
-        Issue(core, api, &span, 1);
+        Issue(core, api, &span, 1, Passed(lanes), elem);
         ForEachRun(lanes, &d, 1, [&](uint64_t r, uint32_t lane, uint32_t len) {
             core.check->Fill(core, d.At(r, lane), uint64_t{len} * elem, true);
         });
@@ -219,7 +219,7 @@ void BrcbBlocks(uint32_t elem, const UbView& dst, const UbView& src, uint32_t re
     if (core.check != nullptr) {
         const Span spans[] = {{&dst, "dst", true, kBlock, 8, dstBlk * kBlock, repeat, dstRep * kBlock},
                               {&src, "src0", false, src_bytes}};
-        Issue(core, api, spans, 2);
+        Issue(core, api, spans, 2, uint64_t{repeat} * kRepeatBytes / elem, elem);
         spread(core.check->Bits(core, to), core.check->Bits(core, from));
     }
     Execute(core, kPipeV, [spread, to, from] { spread(to, from); });

@@ -13,7 +13,7 @@ import autofuse as package
 from autofuse.cli import app, main
 
 VERBS = (
-    "build", "run", "verify", "dump", "explain", "show", "schema", "new", "targets", "doctor", "knobs",
+    "build", "run", "verify", "dump", "explain", "show", "schema", "new", "targets", "doctor", "cache", "knobs",
 )  # fmt: skip
 
 #: Seconds for --help. It takes a third of this on an idle machine of 2024.

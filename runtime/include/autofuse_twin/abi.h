@@ -31,6 +31,7 @@ struct GmView {
     uint64_t size = 0;
     uint32_t region = 0;
     bool writable = true;
+    bool cached = true;  // false: the kernel asks L2 not to keep it
 };
 
 enum class Dt : uint8_t { U8, I8, U16, I16, F16, BF16, U32, I32, F32, U64, I64, F64, kCount };

@@ -31,6 +31,59 @@ void autofuse_twin_set_check(int on, uint64_t seed);
 void autofuse_twin_set_ub_size(uint64_t bytes);
 void autofuse_twin_set_threads(int threads);
 
+// Records what some cores do in the next launches of this thread, in checked mode: only these run, in ascending order, and
+// what the others would have written stays as it was. n 0: off. A core stops recording after `limit` events.
+void autofuse_twin_set_record(const uint32_t* cores, uint32_t n, uint64_t limit);
+
+// One entry of a record, in program order. Plain data without padding; the meaning of its members depends on `kind`.
+enum {
+    AUTOFUSE_TWIN_EVENT_ISSUE = 0,        // an instruction
+    AUTOFUSE_TWIN_EVENT_SET = 1,          // `flag` is set when the pipe comes here
+    AUTOFUSE_TWIN_EVENT_WAIT = 2,         // the pipe waits for `flag`
+    AUTOFUSE_TWIN_EVENT_BARRIER = 3,      // the pipe waits for its own instructions
+    AUTOFUSE_TWIN_EVENT_BARRIER_ALL = 4,  // the scalar unit waits for all pipes
+    AUTOFUSE_TWIN_EVENT_SYNC = 5          // all cores meet
+};
+enum { AUTOFUSE_TWIN_EVENT_WRITE = 1, AUTOFUSE_TWIN_EVENT_ATOMIC = 2, AUTOFUSE_TWIN_EVENT_BYPASS = 4 };
+typedef struct {
+    uint8_t kind;
+    uint8_t pipe;    // 0 scalar, 1 vector, 2 MTE2, 3 MTE3
+    uint8_t cause;   // of a wait: 0 a free block of a queue, 1 a filled one, 2 a flag
+    uint8_t nested;  // the call stands in a header
+    uint8_t spans;   // how many of lo and hi are used
+    uint8_t writes;  // bit i: the instruction writes span i
+    uint8_t gm_use;  // AUTOFUSE_TWIN_EVENT_WRITE, _ATOMIC, _BYPASS
+    uint8_t zero;
+    uint32_t line;   // in the kernel file, as in findings
+    uint32_t api;    // number of its name
+    uint32_t flag;
+    uint32_t bytes;  // of an element
+    uint64_t count;  // elements that the vector unit goes through
+    uint32_t lo[4], hi[4];  // UB bytes
+    uint64_t gm_at;  // byte of the region
+    uint64_t gm_bytes, gm_pitch;
+    uint32_t gm_rows;
+    uint32_t region;  // from 1 on, in the order of autofuse_twin_gm_add; 0: none
+} autofuse_twin_event;
+typedef struct {
+    uint32_t lo, hi;  // UB bytes
+    int32_t queue;    // -1: a TBuf
+    uint32_t index;   // block of the queue, or number of the TBuf
+    uint32_t pos;     // TPosition
+} autofuse_twin_buffer;
+typedef struct {
+    uint32_t core;
+    uint32_t cut;  // 1: there was more
+    uint64_t events_count, buffers_count, apis_count;
+    const autofuse_twin_event* events;
+    const autofuse_twin_buffer* buffers;
+    const char* const* apis;
+} autofuse_twin_record;
+// The record of the i-th recorded core of the last launch of this thread, until the next launch; 0: there is none.
+int autofuse_twin_get_record(uint32_t i, autofuse_twin_record* out);
+// Bytes that a core of the last launch of this thread moved from and to GM; 0: it did not run.
+int autofuse_twin_core_bytes(uint32_t core, uint64_t* loaded, uint64_t* stored);
+
 // What TILING_KEY_IS compares with in the next launches of this thread; on a chip the host's tiling function sets it.
 void autofuse_twin_set_tiling_key(uint64_t key);
 

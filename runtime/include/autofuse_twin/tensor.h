@@ -92,7 +92,9 @@ public:
     const __gm__ T* GetPhyAddr() const { return reinterpret_cast<const T*>(view_.addr); }
     __gm__ T* GetPhyAddr(const uint64_t offset) const { return reinterpret_cast<T*>(view_.addr) + offset; }
     uint64_t GetSize() const { return view_.size; }
-    template <CacheRwMode mode = CacheRwMode::RW> void SetL2CacheHint(CacheMode) {}
+    template <CacheRwMode mode = CacheRwMode::RW> void SetL2CacheHint(CacheMode cache) {
+        view_.cached = cache != CacheMode::CACHE_MODE_DISABLE;
+    }
 
     const ::autofuse_twin::GmView& View() const { return view_; }
     void Assign(const ::autofuse_twin::GmView& view, uint64_t size) {

@@ -1,0 +1,67 @@
+"""What ``autofuse run --trace`` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+from autofuse.report.console import printable
+from autofuse.report.tables import bytes_text, table
+
+__all__ = ["print_timed"]
+
+_RIGHT = ("busy us", "cycles", "use", "bytes", "commands")
+_SHOWN = 5
+
+
+def print_timed(screen: Console, found: Mapping[str, Any]) -> None:
+    """The pipes of the slowest core, and what its time is made of."""
+    screen.print(
+        f"modelled time on {found['target']}: {found['total_us']:.2f} us, of which "
+        f"{found['start_us']:.2f} us start",
+        style="bold",
+    )
+    screen.print(found["note"], style="yellow", soft_wrap=True)
+    core = next(c for c in found["cores"] if c["core"] == found["slowest"])
+    sampled = ", ".join(map(str, found["sampled"]))
+    screen.print(
+        f"core {core['core']}, the slowest of {len(found['sampled'])} recorded ones ({sampled}) of "
+        f"{found['active_cores']}"
+    )
+    out = table("pipe", *_RIGHT, "waits for, us", right=_RIGHT)
+    for name, p in core["pipes"].items():
+        stalls = ", ".join(f"{k} {v:.2f}" for k, v in p["stalls_us"].items())
+        out.add_row(
+            name,
+            f"{p['us']:.2f}",
+            f"{p['cycles']:.0f}",
+            f"{100 * p['utilisation']:.0f} %",
+            bytes_text(p["bytes"]),
+            str(p["commands"]),
+            stalls or "-",
+        )
+    screen.print(out)
+    path, nodes = found["critical_path"], found["nodes"]
+    parts = [
+        f"{printable(nodes[p['node']]['node'])} on {p['pipe']} {p['us']:.2f}" for p in path["parts"]
+    ]
+    more = f", {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    screen.print(f"critical path, us: {', '.join(parts[:_SHOWN])}{more}", soft_wrap=True)
+    l2, banks = found["l2"], found["conflicts"]
+    screen.print(
+        f"L2 hits: {100 * l2['hit_rate']:.1f} % of the loads; bank conflicts: "
+        f"{banks['calls'] - banks['without']} of {banks['calls']} vector calls with operands in UB",
+        soft_wrap=True,
+    )
+    if found["cut"]:
+        screen.print(
+            f"core {', '.join(map(str, found['cut']))} did more than is recorded: its numbers are those of "
+            "its first instructions, times the bytes that it moved over theirs",
+            style="yellow",
+            soft_wrap=True,
+        )
+    if found["unpriced"]:
+        names = ", ".join(found["unpriced"])
+        screen.print(f"counted as unary, for no row of the vector table is theirs: {names}")

@@ -1,0 +1,237 @@
+"""From what the twin recorded to steps with cycles, by the cost model of a chip (``autofuse.schedule.cost``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from autofuse.implgraph.ops import all_ops
+from autofuse.schedule.banks import bank_conflict
+from autofuse.schedule.cost import (
+    Call,
+    Conflict,
+    Copy,
+    Reach,
+    Traffic,
+    call_cycles,
+    copy_cycles,
+    traffic_us,
+)
+from autofuse.targets import TargetSpec
+from autofuse.twin.clocks import Cause, Kind, Pipe, Step
+from autofuse.twin.gm_reach import Reached, Transfers
+from autofuse.twin.record import WRITE, CoreRecord
+
+__all__ = ["OTHER_CALLS", "Priced", "kind_of", "price"]
+
+#: Rows of the vector table for functions that no row of the registry calls by themselves: those of the headers that
+#: kernels share, and others that the twin knows.
+OTHER_CALLS: Mapping[str, str] = {
+    "AddRelu": "binary",
+    "ArithProgression": "unary",
+    "Axpy": "binary",
+    "BlockReduceMax": "reduce",
+    "BlockReduceMin": "reduce",
+    "BlockReduceSum": "reduce",
+    "Brcb": "broadcast",
+    "Copy": "unary",
+    "CreateVecIndex": "unary",
+    "FusedMulAdd": "binary",
+    "FusedMulAddRelu": "binary",
+    "Gather": "gather",
+    "GatherMask": "transpose",
+    "GetCmpMask": "unary",
+    "MulAddDst": "binary",
+    "PairReduceSum": "unary",
+    "Reciprocal": "unary",
+    "ReduceMax": "reduce",
+    "ReduceMin": "reduce",
+    "ReduceSum": "reduce",
+    "Rsqrt": "unary",
+    "SetCmpMask": "unary",
+    "SubRelu": "binary",
+    "TransDataTo5HD": "transpose",
+    "Transpose": "transpose",
+    "WholeReduceMax": "reduce",
+    "WholeReduceMin": "reduce",
+    "WholeReduceSum": "reduce",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A core's stream.
+
+    Attributes:
+        steps: one per event.
+        reached: position of a copy -> where its bytes are.
+        conflicts: position of a vector call with data in UB -> how its operands lie in the banks.
+        unpriced: functions that no row of the vector table is known for; they count as ``unary``.
+    """
+
+    steps: list[Step]
+    reached: Mapping[int, Reached]
+    conflicts: Mapping[int, Conflict]
+    unpriced: frozenset[str]
+
+
+@cache
+def _registry_calls() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for row in all_ops():
+        for call in row.calls.values():
+            if "::" not in call.api and row.cost != "none":
+                found.setdefault(call.api, row.cost)
+    return found
+
+
+def kind_of(api: str) -> str | None:
+    """The row of a target's vector table for a function of Ascend C; None for one that has none."""
+    return _registry_calls().get(api) or OTHER_CALLS.get(api)
+
+
+def price(record: CoreRecord, number: int, found: Transfers, target: TargetSpec) -> Priced:
+    """The steps of a core.
+
+    Args:
+        record: the core.
+        number: its position among the recorded cores.
+        found: the copies of all of them.
+        target: the chip.
+    """
+    return _Pricer(record, number, found, target).priced()
+
+
+class _Pricer:
+    def __init__(
+        self, record: CoreRecord, number: int, found: Transfers, target: TargetSpec
+    ) -> None:
+        self.target = target
+        self.apis = record.apis
+        self.found, self.reached = found, found.by_core[number]
+        self.cores = max(1.0, found.share[number])
+        #: Columns of the events, as lists: reading one is much faster than reading an array.
+        self.of = {n: record.events[n].tolist() for n in record.events.dtype.names or ()}
+        self.conflicts: dict[int, Conflict] = {}
+        self.unpriced: set[str] = set()
+        self.calls: dict[Call, tuple[float, float]] = {}
+        self.copies: dict[tuple[Copy, bool], float] = {}
+
+    def priced(self) -> Priced:
+        m, of = self.target.model, self.of
+        steps: list[Step] = []
+        heads: dict[int, float] = {}
+        last = 0
+        for i, (kind, pipe, cause, flag) in enumerate(
+            zip(of["kind"], of["pipe"], of["cause"], of["flag"], strict=True)
+        ):
+            step = Step(_KINDS[kind], _PIPES[pipe], flag, _CAUSES[cause])
+            steps.append(step)
+            if step.kind is not Kind.ISSUE:
+                continue
+            if not of["nested"][i]:
+                # An iteration is where the text goes back to an earlier line.
+                line = of["line"][i]
+                step.before = m.loop if line < last else 0.0
+                last = line
+            if step.pipe is Pipe.V:
+                heads[i], step.cycles = self._call(i)
+            elif step.pipe is Pipe.SCALAR:
+                step.cycles = m.scalar_read
+            else:
+                self._copy(step, i)
+        for i, head in (
+            _of_chains(steps, heads, m.vector_gap) if m.vector_fused else heads
+        ).items():
+            steps[i].cycles += head
+        return Priced(steps, self.reached, self.conflicts, frozenset(self.unpriced))
+
+    # the vector unit ---------------------------------------------------------------------------
+    def _call(self, i: int) -> tuple[float, float]:
+        """Cycles of the head and of the elements."""
+        api = self.apis[self.of["api"][i]]
+        kind = kind_of(api)
+        if kind is None:
+            self.unpriced.add(api)
+            kind = "unary"
+        conflict = self._conflict(i)
+        if conflict is not None:
+            self.conflicts[i] = conflict
+        bits = 8 * self.of["bytes"][i]
+        call = Call(kind, self.of["count"][i], bits, conflict or Conflict.NONE)
+        if call not in self.calls:
+            self.calls[call] = call_cycles(call, self.target)
+        return self.calls[call]
+
+    def _conflict(self, i: int) -> Conflict | None:
+        """How the operands lie in the banks; None for calls with fewer than two tensors in UB."""
+        n, writes = self.of["spans"][i], self.of["writes"][i]
+        lo, hi = self.of["lo"][i], self.of["hi"][i]
+        reads = [k for k in range(n) if not writes >> k & 1]
+        if n < 2 or not reads:
+            return None
+        # Masks are short beside the data, and no address keeps them apart.
+        most = max(hi[k] - lo[k] for k in reads)
+        data = [lo[k] for k in reads if 2 * (hi[k] - lo[k]) > most]
+        alike = writes & 1 and hi[0] - lo[0] == most
+        return bank_conflict(data, lo[0] if alike else None)
+
+    # copies ------------------------------------------------------------------------------------
+    def _copy(self, step: Step, i: int) -> None:
+        if i not in self.reached:
+            return
+        of, m, target, where = self.of, self.target.model, self.target, self.reached[i]
+        rows, nbytes = of["gm_rows"][i], of["gm_bytes"][i]
+        align = math.gcd(target.cache_line_bytes, of["gm_at"][i])
+        if rows > 1:
+            align = math.gcd(align, of["gm_pitch"][i])
+        copy = Copy(1, rows, nbytes, align, where.reach)
+        if of["gm_use"][i] & WRITE:
+            step.lead = m.store_issue
+            step.cycles = m.store_issue + self._moved(copy, store=True)
+            traffic = Traffic(written=rows * nbytes)
+            spilling = replace(traffic, cached=self.found.cached)
+            step.later = self._share(spilling) - self._share(traffic)
+        else:
+            step.lead, step.latency = m.load_issue, m.load_latency
+            hit = where.hit / copy.nbytes
+            step.cycles = m.load_issue + (1 - hit) * self._moved(copy)
+            if hit:
+                step.cycles += hit * self._moved(replace(copy, reach=Reach.L2))
+            traffic = Traffic(
+                read=where.far if where.reach is Reach.MEMORY else 0,
+                reread=where.hit,
+                shared=where.far if where.reach is Reach.SHARED else 0,
+                same_order=where.far if where.reach is Reach.SAME_ORDER else 0,
+            )
+        step.hold = self._share(traffic)
+
+    def _share(self, traffic: Traffic) -> float:
+        """Cycles of the core's share of GM."""
+        return traffic_us(traffic, self.target) * self.target.clock_mhz * self.cores
+
+    def _moved(self, copy: Copy, *, store: bool = False) -> float:
+        """Cycles of the bytes and rows."""
+        if (copy, store) not in self.copies:
+            found = copy_cycles(copy, self.cores, self.target, store=store)
+            self.copies[copy, store] = found
+        return self.copies[copy, store]
+
+
+#: Looking a number up is faster than calling the class.
+_KINDS, _PIPES, _CAUSES = list(Kind), list(Pipe), list(Cause)
+
+
+def _of_chains(steps: Sequence[Step], heads: Mapping[int, float], gap: float) -> dict[int, float]:
+    """Calls on registers: those between two waits are one call, with the head of the longest."""
+    out: dict[int, float] = {}
+    first = -1
+    for i, step in enumerate(steps):
+        if step.pipe is Pipe.V and step.kind is Kind.WAIT:
+            first = -1
+        elif i in heads:
+            first = i if first < 0 else first
+            out[first] = max(out.get(first, 0.0), heads[i] + gap)
+    return out

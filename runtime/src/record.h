@@ -1,0 +1,55 @@
+// What the instructions of a core are, in program order, for a model of time. Internal to the library.
+//
+// A core that is recorded runs in checked mode: there every instruction says what it touches, and every queue, flag and
+// barrier whom it makes wait. The record has no times; whoever reads it has the figures of a chip.
+#ifndef AUTOFUSE_TWIN_SRC_RECORD_H
+#define AUTOFUSE_TWIN_SRC_RECORD_H
+
+#include <cstdint>
+#include <vector>
+
+#include "autofuse_twin/launch.h"
+#include "checked.h"
+
+namespace autofuse_twin {
+
+class Record {
+public:
+    enum Kind : uint8_t { kIssue, kSet, kWait, kBarrier, kBarrierAll, kSync };
+    // What a pipe waits for: a free block of a queue, a filled one, a flag that the kernel sets itself.
+    enum Cause : uint8_t { kSlot, kData, kFlag };
+
+    void Begin(uint64_t limit);
+
+    // An instruction over `count` elements of `bytes` bytes each; both 0 for copies from and to GM.
+    void Issue(const Core& core, const Place& place, const char* api, PipeId pipe, const Span* spans, int n, uint64_t count,
+               uint32_t bytes);
+    // The side in GM of the instruction before.
+    void Gm(const Core& core, const GmView& view, uint64_t bytes, uint64_t pitch, uint32_t rows, bool write, bool atomic);
+    // A flag that is set when the pipe comes here. 0 is no flag.
+    uint32_t Set(PipeId pipe);
+    void Wait(PipeId pipe, uint32_t flag, Cause cause);
+    void Barrier(PipeId pipe);
+    void BarrierAll();
+    void Sync();
+    // A block of a queue or a TBuf at [lo, lo + bytes) of UB; queue -1 for a TBuf.
+    void Own(uint32_t lo, uint64_t bytes, int queue, uint32_t index, uint8_t pos);
+
+    std::vector<autofuse_twin_event> events;
+    std::vector<autofuse_twin_buffer> buffers;
+    std::vector<const char*> apis;
+    bool cut = false;  // there were more events than the limit
+
+private:
+    autofuse_twin_event* Push(Kind kind, PipeId pipe);
+    uint32_t Api(const char* name);
+
+    uint64_t limit_ = 0;
+    uint32_t flags_ = 0;
+    const char* last_api_ = nullptr;
+    uint32_t last_index_ = 0;
+};
+
+}  // namespace autofuse_twin
+
+#endif
