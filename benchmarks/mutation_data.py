@@ -38,6 +38,8 @@ _LONG = 9
 #: symbols from which the smallest with that is taken.
 _GROWN = 1 << 16
 _TRIED = 64
+#: Elements of a row that is longer than what one instruction reduces, for every dtype.
+_LONG_ROW = 129
 
 
 def is_large(graph: FusionGraph, symbols: dict[str, int]) -> bool:
@@ -74,7 +76,8 @@ def sizes_that_fill(
 ) -> list[dict[str, int]]:
     """Sizes with which tensors fill buffers that they leave room in with ``sizes``, whatever the tile.
 
-    Lengths of buffers are rounded up, so that an element more, or some bytes less, fit where there is room.
+    Lengths of buffers are rounded up, so that an element more, or some bytes less, fit where there is room.  Rows of up
+    to 256 bytes need no scratch space: every symbol has a size of several times that as well, with work to do.
 
     Args:
         graph: whose symbols.
@@ -82,15 +85,16 @@ def sizes_that_fill(
         sizes: to be tried anyway.
         most: elements of the largest tensor, unless no size that small will do.
     """
+    small = shapes_for(graph, _TRIED, 0, max_elements=most)
+    large = shapes_for(graph, _TRIED, 0, max_elements=_GROWN)
+    tried = sorted((*small, *large), key=lambda s: largest_tensor(graph, s))
     out: list[dict[str, int]] = []
-    tried: list[dict[str, int]] = []
+    for name in (s.name for s in graph.symbols):
+        if not any(s[name] >= _LONG_ROW and largest_tensor(graph, s) for s in (*sizes, *out)):
+            out += [s for s in tried if s[name] >= _LONG_ROW and largest_tensor(graph, s)][:1]
     for impl, nbytes in ((i, e) for i in impls for e in _rounded(i)):
         if any(_fills(impl, nbytes, s) for s in (*sizes, *out)):
             continue
-        if not tried:
-            small = shapes_for(graph, _TRIED, 0, max_elements=most)
-            large = shapes_for(graph, _TRIED, 0, max_elements=_GROWN)
-            tried = sorted((*small, *large), key=lambda s: largest_tensor(graph, s))
         out += [s for s in tried if _fills(impl, nbytes, s)][:1]
     return out
 
@@ -99,7 +103,8 @@ def tiles_for(impl: ImplGraph, symbols: dict[str, int]) -> list[int]:
     """Some legal tiles; for every buffer, one with which its tensors leave the least room is among them."""
     name, legal = impl.tiling.tile_size, _many_tiles(impl, symbols)
     full = [
-        min(legal, key=lambda t: _room(e, {**symbols, name: t}))
+        # The longest of these: a shorter one may be what a function needs no scratch space for.
+        min(legal, key=lambda t: (_room(e, {**symbols, name: t}), -t))
         for e in (_rounded(impl) if legal else ())
         if name in e.symbols()
     ]
@@ -112,8 +117,10 @@ def _rounded(impl: ImplGraph) -> list[Expr]:
 
 
 def _fills(impl: ImplGraph, nbytes: Expr, symbols: dict[str, int]) -> bool:
-    name = impl.tiling.tile_size
-    return any(_room(nbytes, {**symbols, name: t}) < 32 for t in _many_tiles(impl, symbols))
+    """Whether a tile of more than the shortest length leaves no room; that length may need no scratch space."""
+    name, legal = impl.tiling.tile_size, _many_tiles(impl, symbols)
+    longer = [t for t in legal if t > min(legal)] or legal
+    return any(_room(nbytes, {**symbols, name: t}) < 32 for t in longer)
 
 
 def _many_tiles(impl: ImplGraph, symbols: dict[str, int]) -> list[int]:

@@ -190,7 +190,7 @@ def behind_the_end(m: Mutation) -> bool:
     elements of a tensor from elements of tensors, and copies to GM leave out what is behind the end: nobody sees it.
     ``TransposeRows`` of one matrix makes a column more into a row behind the others.
     ``BroadcastInner`` with a row more makes the others as before; with a longer row it does if there is one row.
-    So do ``ReduceInner`` and ``ReduceOuter`` with a result more, which folds rows of its own.
+    So do ``ReduceInner`` and ``ReduceOuter`` with a result more, which folds rows of its own, and ``Arange``.
     ``PickByMask`` and ``PickAhead`` of one run pick an element more, which is in the buffer of the run.
     """
     old, before, after = count_change(m)
@@ -228,7 +228,7 @@ def behind_the_end(m: Mutation) -> bool:
         if len(counts) != 2 or changed != [counts[0] + 1, counts[1]]:
             return False
         touched = ()
-    elif old.api not in ELEMENTWISE:
+    elif old.api not in (*ELEMENTWISE, "Arange"):
         return False
     if touched and _end_in_their_last_block(m, touched, before):
         return True
