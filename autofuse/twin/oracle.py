@@ -174,8 +174,7 @@ def _apply(
     between: frozenset[str],
 ) -> Value:
     row = lookup(node.op)
-    if row.reference is None:
-        raise NotImplementedError(f"{row.name} has no reference")
+    assert row.reference is not None, row.name  # every op of a graph has one
     tensor = graph.tensors[node.outputs[0]]
     shape = shape_of(tensor.shape, symbols)
     operands = _operands(node.inputs, graph, values)
