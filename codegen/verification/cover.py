@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from autofuse.codegen.extents import size_of
 from autofuse.codegen.kernel_ir import CopyIn, CopyOut, GlobalDecl, IndexRead
+from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import (
     Finding,
     Item,
@@ -37,8 +38,6 @@ __all__ = [
     "stores_cover_their_output",
     "tensors_are_their_parameters",
 ]
-
-BLOCK = 32
 
 
 def cores_share_the_tiles(kernel: Kernel) -> Iterator[Finding]:

@@ -12,8 +12,10 @@ from autofuse.implgraph.expr import ONE, Expr, Func, divide_exact, sym
 if TYPE_CHECKING:
     from autofuse.codegen.verification.model import Kernel
 
-__all__ = ["MAX_CORES", "A", "J", "K", "Q", "assumed", "factors", "facts"]
+__all__ = ["BLOCK", "MAX_CORES", "A", "J", "K", "Q", "assumed", "factors", "facts"]
 
+#: Bytes of the unit of UB addresses.
+BLOCK = 32
 #: Cores that a launch may have.
 MAX_CORES = 65535
 #: Names of the tile number, of its index along the tiled axis, of its length, and of the step of a reduce loop.

@@ -26,11 +26,10 @@ from autofuse.codegen.kernel_ir import (
     ReturnIfEmpty,
     Stmt,
 )
+from autofuse.codegen.verification.facts import BLOCK
 from autofuse.implgraph.expr import Expr
 
 __all__ = ["Transfer", "run_kernel"]
-
-BLOCK = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from autofuse.codegen.kernel_ir import Call, LocalArg, SizeValue
+from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.implgraph.expr import ZERO, Expr, const
 from autofuse.implgraph.graph import Node
@@ -24,7 +25,6 @@ __all__ = [
     "table_is_that_of_its_node",
 ]
 
-BLOCK = 32
 _PATTERNS = (2, 4)
 
 

@@ -19,6 +19,7 @@ from autofuse.codegen.kernel_ir import (
     ScalarVar,
     SizeValue,
 )
+from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import Finding, Item, Kernel, at_loads
 from autofuse.codegen.verification.picks import (
     is_pick,
@@ -70,7 +71,6 @@ __all__ = [
     "ub_is_within_its_limit",
 ]
 
-BLOCK = 32
 MAX_BLOCK_COUNT, MAX_BLOCK_LENGTH = 4095, 2097151
 _COPIES = ("autofuse::BroadcastInner", "autofuse::BroadcastOuter")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from autofuse.codegen.kernel_ir import Call, LocalArg
+from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, product
 from autofuse.implgraph.graph import Node
@@ -12,7 +13,6 @@ from autofuse.implgraph.scratch import reduce_inner_bytes, reduce_outer_bytes
 
 __all__ = ["is_reduction", "reduces_as_its_node", "reduction_covers", "reduction_fits"]
 
-BLOCK = 32
 _INNER, _OUTER = "autofuse::ReduceInner<", "autofuse::ReduceOuter<"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from autofuse.codegen.kernel_ir import Call, LocalArg
 from autofuse.codegen.scanning import scan_name
+from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, product
 from autofuse.implgraph.graph import AxisType, Node
@@ -14,7 +15,6 @@ from autofuse.schedule.scan import SCAN, goes_backwards, scan_run, scanned_axes
 
 __all__ = ["is_scan", "scan_covers", "scan_fits", "scans_as_its_node", "sums_go_on_in_order"]
 
-BLOCK = 32
 _INNER, _OUTER = "autofuse::ScanInner<", "autofuse::ScanOuter<"
 
 
