@@ -51,7 +51,7 @@ def place_reduction(g: GroupInput, choice: Choice) -> Placed:
     Raises:
         TemplateRejectedError: a DMA block is not contiguous in GM, or what is reduced is empty.
     """
-    split = split_axes(g, choice.position, all_load=choice.all_load)
+    split = split_axes(g, choice.position, all_load=choice.all_load, rows=choice.rows)
     single = all(split.sizes[a] == 1 for a in split.blocked)
     placed = _Placer(g, split, hoist=not single).run()
     if sum(n.op == "Load" for n in placed.hoisted) > MAX_RESIDENT:

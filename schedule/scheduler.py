@@ -249,7 +249,8 @@ def _tries(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     if g.scans:
         return scan.choices(g)
     if g.reduced:
-        return reduce.choices(g) + reduce.block_choices(g) + transpose.reduce_choices(g)
+        loops = reduce.choices(g) + reduce.shared_choices(g) + reduce.block_choices(g)
+        return loops + transpose.reduce_choices(g)
     tries = [(g, c) for c in general.choices(g) + row.choices(g)]
     packed = row.packed_choice(g)
     tries += [] if packed is None else [packed]

@@ -70,6 +70,7 @@ class Choice:
         all_load: reduced axes outside the tiled one lie inside the tile as well, so that there is no reduce loop.
         all_padded: with ``padded``, the innermost axis of every tensor with several of them is padded.
         tight: for sizes for which the template does not fit UB with two buffers for each queue.
+        rows: an axis outside the tiled one, of constant size, that is kept and lies inside the tile.
     """
 
     template: str
@@ -81,6 +82,7 @@ class Choice:
     all_load: bool = False
     all_padded: bool = False
     tight: bool = False
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Split:
     Attributes:
         outer: axes whose indices the cores share, with that of the tiles, unless ``tile_reduced``.
         summed: reduced axes of the reduce loop, with that of the tiles if ``tile_reduced``.
-        above: reduced axes outside the tiled one that lie inside the tile.
+        above: axes outside the tiled one that lie inside the tile.
         inner: axes inside the tiled one.
         reduce_loop: the axis of the reduce loop; None where there is none.
     """
@@ -156,17 +158,21 @@ class Split:
         )
 
 
-def split_axes(g: GroupInput, position: int, *, all_load: bool = False) -> Split:
+def split_axes(
+    g: GroupInput, position: int, *, all_load: bool = False, rows: int | None = None
+) -> Split:
     """Tile-split the axis at ``position``; block-split the tiles, merged with the axes outside that are kept.
 
-    Reduced axes outside are those of the reduce loop, or inside the tile with ``all_load``.  If the tiled axis is
-    reduced, there must be an axis outside that is kept; its tiles belong to the reduce loop.
+    Reduced axes outside are those of the reduce loop, or inside the tile with ``all_load``; the axis ``rows`` is inside
+    the tile too.  If the tiled axis is reduced, there must be another axis outside that is kept; its tiles belong to
+    the reduce loop.
     """
     tiled = next(a for a in g.axes if a.id == g.order[position])
     before, inner = g.order[:position], g.order[position + 1 :]
-    outer = tuple(a for a in before if a not in g.reduced)
+    outer = tuple(a for a in before if a not in g.reduced and a != rows)
     reduced = tuple(a for a in before if a in g.reduced)
     above, summed = (reduced, ()) if all_load else ((), reduced)
+    above += () if rows is None else (rows,)
     tile_reduced = tiled.id in g.reduced
     named = {a.id: a for a in g.axes}
     fresh = len(g.axes)

@@ -179,6 +179,19 @@ another mean; exponentials above a minimum; means that are rounded to float16, a
     ),
     Family(
         "reduce",
+        "rows_8",
+        [(4096, 40000), (1, 40000)],
+        [("Mul", ["x", "y"], {}), ("ReduceSum", ["t0"], {"axes": (1,)})],
+        """\
+The same loop with tiles of several rows, where rows have something in common that is loaded, as weights, or the scale
+of a layer norm: it is loaded once for the rows of a tile. The outer axis is cut into tiles of a constant length, the
+last one shorter; the host solves for the part of the rows that is in a tile.
+
+Tried with as many rows as leave some for every core: a power of two up to 8, and 4 where the number of rows is known at
+run time only. Not on chips without DataCopyPad.""",
+    ),
+    Family(
+        "reduce",
         "block_128",
         [(1000, 5000)],
         [("ReduceSum", ["x"], {"axes": (0,)})],

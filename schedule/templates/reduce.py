@@ -24,6 +24,8 @@ TIGHT = "tight"
 
 #: Choices of one family that are tried, the innermost tiled axes first.
 MOST = 4
+#: Rows in a tile of rows that share what is loaded: where their number is known at run time only, and at most.
+SOME, MANY = 4, 8
 
 
 def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
@@ -56,6 +58,40 @@ def _meets_data_again(g: GroupInput) -> bool:
             if n.op not in REDUCES and not set(g.reduced).isdisjoint(n.y.varies()):
                 return True
     return False
+
+
+def shared_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
+    """A loop over tiles of several rows, where rows have something in common that is loaded.
+
+    That, as the scale of a layer norm, is then loaded once for the rows of a tile.  The last tile has fewer rows, which
+    takes DataCopyPad.
+    """
+    last = g.order[-1]
+    kept = [a for a in g.order if a not in g.reduced]
+    if last not in g.reduced or not kept or not g.target.has_datacopypad:
+        return []
+    varies = [frozenset(n.y.varies()) for n in g.nodes if n.op == "Load"]
+    own = any({kept[-1], last} <= v for v in varies)
+    shared = any(last in v and kept[-1] not in v for v in varies)
+    if not own or not shared:
+        return []
+    count = rows_in_tile(g.size(kept[-1]).as_int(), g.target.aiv_cores)
+    if count < 2:
+        return []
+    cut = with_tiles(g, kept[-1], count)
+    rows = cut.order[g.order.index(kept[-1]) + 1]
+    choice = Choice(
+        LOOP, f"rows_{count}", len(cut.order) - 1, padded=True, all_padded=True, rows=rows
+    )
+    return [(cut, choice)]
+
+
+def rows_in_tile(rows: int | None, cores: int) -> int:
+    """Rows that a tile may have so that every core has some: a power of two."""
+    if rows is None:
+        return SOME
+    each = -(-rows // cores)
+    return min(MANY, 1 << (each.bit_length() - 1)) if each else 1
 
 
 def block_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:

@@ -74,6 +74,7 @@ def test_the_graphs_reach_every_kind_of_template() -> None:
         ("row", "unaligned"),
         ("reduce", ""),
         ("reduce", "block_128"),
+        ("reduce", "rows_2"),
         ("reduce_all", ""),
         ("reduce_all", "tight"),
         ("transpose", ""),
