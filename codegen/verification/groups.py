@@ -56,7 +56,10 @@ def cores_meet_between_groups(graph: FusionGraph, r: ScheduleResult) -> Iterator
     first_output, touched = len(graph.inputs), [_touched(g) for g in r.groups]
     counts = Counter(int(str(o.attrs["index"])) for o in r.hint.ops("Output"))
     # No two pieces of an output, or of a workspace, overlap: a check of its own.
-    pieces = {first_output + index for index, count in counts.items() if count > 1}
+    outputs = [index for index, count in counts.items() if count > 1]
+    overwritten = [graph.outputs[index].inout for index in outputs]
+    pieces = {first_output + index for index in outputs}
+    pieces |= {graph.inputs.index(name) for name in overwritten if name is not None}
     pieces |= {
         first_output + len(graph.outputs) + int(str(w.attrs["index"]))
         for w in r.hint.ops("Workspace")

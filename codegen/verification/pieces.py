@@ -52,20 +52,17 @@ def pieces_cover_their_output(graph: FusionGraph, r: ScheduleResult) -> Iterator
             continue
         out = graph.outputs[index]
         elements = product(graph.tensors[out.tensor].shape)
-        whole = out.inout is None
-        yield from _check(prover, written, elements, f"output {out.name}", whole)
+        yield from _check(prover, written, elements, f"output {out.name}")
     for w in r.hint.ops("Workspace"):
         if len(w.inputs) > 1:
             written = [r.hint.node(x) for x in w.inputs]
             elements = parse(str(w.attrs["size"]))
-            yield from _check(prover, written, elements, w.name, True)
+            yield from _check(prover, written, elements, w.name)
 
 
-def _check(
-    prover: Prover, written: Sequence[Node], elements: Expr, what: str, whole: bool
-) -> Iterator[Finding]:
+def _check(prover: Prover, written: Sequence[Node], elements: Expr, what: str) -> Iterator[Finding]:
     pieces = [_piece(n) for n in written]
-    if not whole or not _partition(prover, pieces, elements, [_STEPS]):
+    if not _partition(prover, pieces, elements, [_STEPS]):
         names = ", ".join(p.name for p in pieces)
         yield Finding(
             f"{names} write every element of {what} once",

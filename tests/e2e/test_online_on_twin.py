@@ -22,15 +22,12 @@ from row_statistics import (
     special_rows,
     statistics,
 )
-from twin_graphs import every_template
+from twin_graphs import CHIP, check, every_template
 
 from autofuse import api
-from autofuse.targets import load_target
 from autofuse.twin.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
-
-CHIP = load_target("ascend910b1")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,14 +41,6 @@ def passes(built: api.BuildResult) -> set[int]:
     impls = (i for r in built.schedule for g in r.groups for i in g.impls)
     loops = [i for i in impls if i.r_axis is not None]
     return {1 + max(n.loop_pass for n in i.nodes) for i in loops}
-
-
-def check(document: dict[str, Any], ub: int | None = None, **options: Any) -> api.BuildResult:
-    target = CHIP if ub is None else CHIP.with_ub(ub)
-    built = api.build(document, target=target, verify_ir=True)
-    report = verify_kernel(built.files, built.graph, **options)
-    assert report.ok, "\n".join(map(str, report.diagnostics))
-    return built
 
 
 def run(document: dict[str, Any], x: np.ndarray, ub: int) -> np.ndarray:

@@ -10,17 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from twin_graphs import every_template, graph
+from twin_graphs import CHIP, check, every_template, graph
 
 from autofuse import api
-from autofuse.codegen.verification import verify_schedule
 from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.targets import load_target
 from autofuse.twin.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 
-CHIP = load_target("ascend910b1")
 F, H = "float32", "float16"
 DTYPES = sorted(d for d in BY_NAME if d != "mask")
 
@@ -29,15 +26,6 @@ DTYPES = sorted(d for d in BY_NAME if d != "mask")
 def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with every_template(tmp_path_factory):
         yield
-
-
-def check(document: dict[str, Any], ub: int | None = None, **options: Any) -> api.BuildResult:
-    target = CHIP if ub is None else CHIP.with_ub(ub)
-    built = api.build(document, target=target)
-    assert verify_schedule(built.graph, built.schedule, built.target) == []
-    report = verify_kernel(built.files, built.graph, **options)
-    assert report.ok, "\n".join(map(str, report.diagnostics))
-    return built
 
 
 def ops(built: api.BuildResult) -> set[str]:
@@ -249,3 +237,32 @@ def test_any_slice(dtype, shape, slices):
     x = np.empty(shape, np.int8)[tuple(slices[: len(shape)])]
     if x.size:
         check(taken(dtype, shape, slices[: len(shape)]))
+
+
+@pytest.mark.parametrize("order", [("even", "odd"), ("odd", "even")], ids=str)
+@pytest.mark.parametrize("rows", [6, "s0"])
+def test_halves_that_overwrite_what_they_were_taken_from(rows, order):
+    """Every other element first, in place: both halves are read before either is written."""
+    part = {"shape": [rows, 32], "steps": [1, 2]}
+    nodes = [
+        ("even", "Slice", ["x"], {"starts": [0, 0], **part}),
+        ("odd", "Slice", ["x"], {"starts": [0, 1], **part}),
+        ("y", "Concat", order, {"axis": 1}),
+    ]
+    symbols = {"s0": {"min": 0, "max": 50}} if rows == "s0" else {}
+    over = [{"tensor": "y", "name": "y", "inout": "x"}]
+    check(graph({"x": ("float32", (rows, 64))}, nodes, over, **symbols))
+
+
+@pytest.mark.parametrize("crossed", [False, True], ids=["in their place", "crossed"])
+def test_pieces_that_overwrite_what_they_were_taken_from(crossed):
+    part = {"shape": [33, 20], "steps": [1, 1]}
+    nodes = [
+        ("a", "Slice", ["x"], {"starts": [0, 0], **part}),
+        ("b", "Slice", ["x"], {"starts": [0, 20], **part}),
+        ("c", "Exp", ["a"]),
+        ("d", "Neg", ["b"]),
+        ("y", "Concat", ["d", "c"] if crossed else ["c", "d"], {"axis": 1}),
+    ]
+    over = [{"tensor": "y", "name": "y", "inout": "x"}]
+    check(graph({"x": ("float32", (33, 40))}, nodes, over))
