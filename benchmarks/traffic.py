@@ -143,6 +143,10 @@ def _two_dimensional(rows: int, columns: int) -> Iterator[Case]:
     yield Case("slice", sizes, {"x": x}, [step("Slice", "x", **part)], used)
     third = {"starts": [0, 0], "shape": [rows, -(-columns // 3)], "steps": [1, 3]}
     yield Case("every third column", sizes, {"x": x}, [step("Slice", "x", **third)])
+    pair = {"shape": [rows, columns // 2], "steps": [1, 2]}
+    two = [step("Slice", "x", starts=[0, k], **pair) for k in (0, 1)]
+    used = rows * (columns // 2 * 2)
+    yield Case("pairs of neighbours", sizes, {"x": x}, [*two, step("Mul", 0, 1)], used)
     back = {"starts": [0, columns - 1], "shape": [rows, columns], "steps": [1, -1]}
     yield Case("rows from their end", sizes, {"x": x}, [step("Slice", "x", **back)])
     turned = step("Transpose", "x", perm=[1, 0])

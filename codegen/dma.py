@@ -48,8 +48,12 @@ def join_dims(dims: Sequence[Dim]) -> list[Dim]:
     return out
 
 
-def run_dims(dims: Sequence[Dim]) -> tuple[list[Dim], Expr]:
+def run_dims(dims: Sequence[Dim], beyond: int = 0) -> tuple[list[Dim], Expr]:
     """The dimensions of a copy that takes what lies between the elements of the last one as well.
+
+    Args:
+        dims: of its elements.
+        beyond: elements that it takes behind the last one.
 
     Returns:
         the dimensions, and where the first element of such a run is, from that of the index 0 on: before it where the
@@ -63,7 +67,7 @@ def run_dims(dims: Sequence[Dim]) -> tuple[list[Dim], Expr]:
         else:
             out.insert(0, d)
     last = out[-1]
-    out[-1] = Dim((last.size - 1) * abs(last.gm.value) + 1, ONE, ONE)
+    out[-1] = Dim((last.size - 1) * abs(last.gm.value) + 1 + beyond, ONE, ONE)
     return out, ZERO if forwards else last.gm * (last.size - 1)
 
 

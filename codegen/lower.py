@@ -52,7 +52,7 @@ from autofuse.implgraph.expr import (
 )
 from autofuse.implgraph.graph import Axis, AxisType, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ops import lookup
-from autofuse.schedule.picking import is_run
+from autofuse.schedule.picking import beyond, is_run
 from autofuse.schedule.scan import goes_backwards
 from autofuse.targets import TargetSpec
 
@@ -429,7 +429,7 @@ class _Lowering:
         # A tail changes only the outermost dimension, so dimensions may be joined by their full sizes.
         offset = y.offset
         if is_run(n):
-            dims, first = run_dims(dims)
+            dims, first = run_dims(dims, beyond(n))
             offset = offset + first
         else:
             dims = join_dims(dims)

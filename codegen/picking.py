@@ -28,7 +28,10 @@ def pick_call(n: Node, api: str, dst: str, operands: tuple[str, ...], counts: li
 
 
 def pick_counts(n: Node, elements: Expr, extent: Callable[[int], Expr]) -> list[Expr]:
-    """``count, step``; of several rows that are gone through from their end ``rows, n, pitch, step``.  In elements.
+    """What a call states behind its tensors, in elements.
+
+    ``count, step``, and ``first`` if it is not 0; of several rows that are gone through from their end
+    ``rows, n, pitch, step``.
 
     Args:
         n: the node.
@@ -38,7 +41,8 @@ def pick_counts(n: Node, elements: Expr, extent: Callable[[int], Expr]) -> list[
     step = const(int(str(n.attrs["step"])))
     axes = n.y.vectorized_axis
     if n.op != "PickBack" or len(axes) < 2:
-        return [elements, step]
+        first = int(str(n.attrs.get("first", 0)))
+        return [elements, step, *([const(first)] if first else [])]
     pitch = n.y.vectorized_strides[-2]
     rows = divide_exact(elements, pitch)
     assert rows is not None, f"rows of {pitch} elements do not make {elements}"

@@ -37,16 +37,17 @@ __aicore__ inline void PairOffsets(const AscendC::LocalTensor<int32_t>& offsets,
   AscendC::Add(offsets, offsets, half, count);
 }
 
-// dst[i] = src[i * step], i < count, where step is 2 or 4: the patterns that the chip knows. 16 or 32 bits.
+// dst[i] = src[first + i * step], i < count, first < step, where step is 2 or 4: the patterns that the chip knows. 16 or
+// 32 bits.
 template <typename T>
 __aicore__ inline void PickByMask(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, int64_t count,
-                                  int64_t step) {
+                                  int64_t step, int64_t first = 0) {
   if (count <= 0) {
     return;
   }
   uint64_t kept = 0;
-  const uint8_t first = step == 2 ? 1 : 3;
-  AscendC::GatherMask(dst, src, first, true, static_cast<uint32_t>((count - 1) * step + 1),
+  const uint8_t pattern = static_cast<uint8_t>((step == 2 ? 1 : 3) + first);
+  AscendC::GatherMask(dst, src, pattern, true, static_cast<uint32_t>((count - 1) * step + 1 + first),
                       AscendC::GatherMaskParams{1, 1, 8, 0}, kept);
 }
 
@@ -60,19 +61,21 @@ __aicore__ inline auto GatheredWords(const AscendC::LocalTensor<T>& x) {
   }
 }
 
-// dst[i] = src[i * step], i < count. `offsets` is the table for `step` elements.
+// dst[i] = src[first + i * step], i < count. `offsets` is the table for `step` elements.
 template <typename T>
 __aicore__ inline void PickAhead(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
-                                 const AscendC::LocalTensor<int32_t>& offsets, int64_t count, int64_t step) {
+                                 const AscendC::LocalTensor<int32_t>& offsets, int64_t count, int64_t step,
+                                 int64_t first = 0) {
   constexpr uint32_t words = PickWords<T>::kCount;
   constexpr uint32_t most = PickWords<T>::kMost;
   const auto to = GatheredWords(dst);
   const auto from = GatheredWords(src);
   const uint32_t all = static_cast<uint32_t>(count);
   const uint32_t apart = static_cast<uint32_t>(step) * words;
-  for (uint32_t first = 0; first < all; first += most) {
-    const uint32_t n = all - first < most ? all - first : most;
-    AscendC::Gather(to[first * words], from[first * apart], offsets.ReinterpretCast<uint32_t>(), 0u, n * words);
+  const uint32_t base = static_cast<uint32_t>(first * static_cast<int64_t>(sizeof(T)));
+  for (uint32_t done = 0; done < all; done += most) {
+    const uint32_t n = all - done < most ? all - done : most;
+    AscendC::Gather(to[done * words], from[done * apart], offsets.ReinterpretCast<uint32_t>(), base, n * words);
   }
 }
 

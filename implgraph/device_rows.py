@@ -98,7 +98,10 @@ def _pick(name: str, dtypes: frozenset[str], operands: int, *, tmp: bool = False
         _first,
         _shape,
         "pick",
-        attrs=(Attr("step", "int", doc="elements of the run from one that is picked to the next"),),
+        attrs=(
+            Attr("step", "int", doc="elements of the run from one that is picked to the next"),
+            Attr("first", "int", 0, doc="elements of the run before the first one that is picked"),
+        ),
         calls=_both(call),
         cost="transpose",
         user=False,
@@ -192,6 +195,7 @@ ROWS: tuple[OpDef, ...] = (
                     doc="along its last axis in the tile it loads what lies between the elements as well, in the "
                     "order of GM",
                 ),
+                Attr("beyond", "int", 0, doc="elements that a run goes on behind its last one"),
             ),
         ),
         arity=(0, 2),

@@ -17,7 +17,7 @@ from autofuse.implgraph.graph import AxisType, ImplGraph, Node, TensorView
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.cost import Conflict
-from autofuse.schedule.picking import OFFSETS, PICKS, is_run, pick_cycles
+from autofuse.schedule.picking import OFFSETS, PICKS, beyond, is_run, pick_cycles
 from autofuse.schedule.scan import SCAN, scan_run
 from autofuse.schedule.tile_limits import largest_tile, sample_env
 from autofuse.schedule.transposition import UB_RATE
@@ -338,7 +338,7 @@ class _FormReader:
         step = 1
         if is_run(n):  # with what lies between the elements, but not behind the last one of a row
             step = abs(dict(zip(y.axis, y.strides, strict=True))[y.vectorized_axis[-1]].value)
-            elements = elements.times(step) + rows.times((1 - step) * item)
+            elements = elements.times(step) + rows.times((1 - step + beyond(n)) * item)
         whole, each = ZERO, elements.base
         if self.tile_in in y.vectorized_axis:
             runs = spec.outer * (spec.reduce_outer if place is Place.STEP else 1)
@@ -394,7 +394,7 @@ class _FormReader:
                 dims.insert(0, (size, step, pitch))
         if dims and is_run(n):
             size, step, _ = dims[-1]
-            dims[-1] = ((size - 1) * abs(step.value) + 1, ONE, ONE)
+            dims[-1] = ((size - 1) * abs(step.value) + 1 + beyond(n), ONE, ONE)
         sizes = [d[0] for d in dims]
         far = False  # backwards, or rows that overlap: every row is a command
         if len(dims) > 1:

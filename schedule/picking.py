@@ -4,12 +4,13 @@ Alone, an element that is no neighbour of the next one costs a row of a DMA comm
 the run from the first element to the last touches no other sectors than these, it is loaded as it is, in the layout
 of the result with every stride times the step, and a call brings the elements together: ``GatherMask`` where the chip
 knows the pattern, else ``Gather`` with a table of offsets that is made once per core.  A run with a negative step lies
-in UB in the order of GM and is gone through from its end, row by row.
+in UB in the order of GM and is gone through from its end, row by row.  Loads whose elements lie between those of
+another one, as the even and the odd ones of a row, share one run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -23,10 +24,12 @@ from autofuse.schedule.layout import BLOCK, Layout
 __all__ = [
     "OFFSETS",
     "PICKS",
+    "beyond",
     "is_run",
     "pick_cycles",
     "picked_load",
     "run_step",
+    "share_runs",
     "table_bytes",
     "tables",
 ]
@@ -48,6 +51,11 @@ _HALF, _INT32 = BY_NAME["float16"], BY_NAME["int32"]
 def is_run(n: Node) -> bool:
     """Whether a Load takes the run in which its elements lie."""
     return n.op == "Load" and bool(n.attrs.get("run"))
+
+
+def beyond(n: Node) -> int:
+    """Elements that a run goes on behind the last one of its Load, for others that share it."""
+    return int(str(n.attrs.get("beyond", 0)))
 
 
 def run_step(n: Node, layout: Layout) -> int | None:
@@ -120,6 +128,75 @@ def _pick(like: Node, name: str, x: Node, dtype: DType, step: int) -> Node:
     y = replace(like.y, dtype=dtype)
     attrs = {"step": abs(step)}
     return replace(like, name=name, op=op, inputs=(x.name,), y=y, attrs=attrs, api=_VECTOR)
+
+
+def share_runs(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with one Load for those of one loop that take runs which begin at different elements of one step.
+
+    Runs that go backwards are not shared.
+    """
+    alike: dict[tuple[object, ...], list[Node]] = {}
+    for n in nodes:
+        if is_run(n) and _apart(n) > 0:
+            view = replace(n.y, offset=ZERO)
+            alike.setdefault((n.inputs, view, n.loop_axis, n.loop_pass), []).append(n)
+    shared = {
+        name: (load, first)
+        for found in alike.values()
+        for load, begins in _shared(found)
+        for name, first in begins.items()
+    }
+    return _with_shared(nodes, shared) if shared else list(nodes)
+
+
+def _apart(load: Node) -> int:
+    """Elements in GM from one element of a run to the next one."""
+    return dict(zip(load.y.axis, load.y.strides, strict=True))[load.y.vectorized_axis[-1]].value
+
+
+def _shared(alike: Sequence[Node]) -> Iterator[tuple[Node, dict[str, int]]]:
+    """Loads of runs, with the names of those that each stands for, and where these begin in it."""
+    left = list(alike)
+    while left:
+        base, step = left[0], _apart(left[0])
+        places = {n.name: (n.y.offset - base.y.offset).as_int() for n in left}
+        near = {name: d for name, d in places.items() if d is not None and -step < d <= 0}
+        start = min(near.values())
+        near = {
+            name: d - start
+            for name, d in places.items()
+            if d is not None and start <= d < start + step
+        }
+        lowest = next(n for n in left if near.get(n.name) == 0)
+        left = [n for n in left if n.name not in near]
+        if len(near) > 1:
+            y = replace(base.y, offset=lowest.y.offset)
+            yield replace(base, y=y, attrs={**base.attrs, "beyond": max(near.values())}), near
+
+
+def _with_shared(nodes: Sequence[Node], shared: dict[str, tuple[Node, int]]) -> list[Node]:
+    """The nodes with these Loads instead of theirs; what widens the bytes of one run stands there once."""
+    out: list[Node] = []
+    #: What stands for a run, and where the elements begin in it.
+    instead: dict[str, tuple[Node, int]] = {}
+    for n in nodes:
+        if n.name in shared:
+            instead[n.name] = shared[n.name]
+            if all(m.name != shared[n.name][0].name for m in out):
+                out.append(shared[n.name][0])
+            continue
+        run, first = instead.get(n.inputs[0], (None, 0)) if n.inputs else (None, 0)
+        if run is None:
+            out.append(n)
+            continue
+        n = replace(n, inputs=(run.name, *n.inputs[1:]))
+        if n.op in PICKS:
+            out.append(replace(n, attrs={**n.attrs, "first": first}))
+            continue
+        same = next((m for m in out if (m.op, m.inputs, m.y) == (n.op, n.inputs, n.y)), n)
+        instead[n.name] = (same, first)
+        out += [n] if same is n else []
+    return out
 
 
 def tables(hoisted: Sequence[Node], looped: Sequence[Node]) -> tuple[list[Node], list[Node]]:

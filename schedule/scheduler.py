@@ -30,7 +30,7 @@ from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.legalize import legalize
 from autofuse.schedule.memory import MemoryPlan, buffer_title, plan_memory
-from autofuse.schedule.picking import tables
+from autofuse.schedule.picking import share_runs, tables
 from autofuse.schedule.placement import Placed, alignment, place
 from autofuse.schedule.rank import modelled_cycles
 from autofuse.schedule.reduction import place_reduction
@@ -310,7 +310,7 @@ def _realise(g: GroupInput, choice: Choice, next_tensor: int) -> ImplGraph:
     """
     placing = place_scan if g.scans else place_reduction if g.reduced else place
     placed = placing(g, choice)
-    hoisted, looped = tables(placed.hoisted, placed.looped)
+    hoisted, looped = tables(share_runs(placed.hoisted), share_runs(placed.looped))
     placed = replace(placed, hoisted=tuple(hoisted), looped=tuple(looped))
     if not g.target.has_datacopypad:
         _check_block_copies(g, placed)

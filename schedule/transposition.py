@@ -28,7 +28,7 @@ from autofuse.implgraph.expr import (
 )
 from autofuse.implgraph.graph import Api, AxisType, Condition, ImplGraph, Node, TensorView
 from autofuse.schedule.layout import BLOCK, Layout
-from autofuse.schedule.picking import is_run, picked_load, run_step
+from autofuse.schedule.picking import beyond, is_run, picked_load, run_step
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.tiling_axes import GroupInput, Split
 
@@ -269,7 +269,7 @@ def copy_rows(n: Node, impl: ImplGraph, at: Mapping[str, int]) -> CopiedRows:
             dims.insert(0, (size, step, pitch))
     if dims and is_run(n):
         size, step, _ = dims[-1]
-        dims[-1] = (max(size - 1, 0) * abs(step) + 1, 1, 1)
+        dims[-1] = (max(size - 1, 0) * abs(step) + 1 + beyond(n), 1, 1)
     far = len(dims) > 1 and dims[-2][1] < dims[-1][0]  # backwards: every row is a command
     sizes = [d[0] for d in dims]
     return CopiedRows(

@@ -26,7 +26,7 @@ from autofuse.schedule.cost import (
     Traffic,
     Work,
 )
-from autofuse.schedule.picking import OFFSETS, PICKS, is_run, pick_cycles
+from autofuse.schedule.picking import OFFSETS, PICKS, beyond, is_run, pick_cycles
 from autofuse.schedule.scan import SCAN, scan_run
 from autofuse.schedule.tile_limits import largest_tile, smallest_tile
 from autofuse.schedule.transposition import copy_rows, transpose_cycles
@@ -332,7 +332,7 @@ class _Reader:
         rows = copied.rows * times
         if copied.of_the_tile and self.extent > 0:
             rows = rows * self.extent // (-(-self.extent // self.tile) * self.tile)
-        return (elements - rows) * (step - 1)
+        return (elements - rows) * (step - 1) + rows * beyond(n)
 
     def _same_for_all(self, n: Node) -> bool:
         """Whether all cores load the same data at the same time."""

@@ -257,7 +257,8 @@ _APART = Family(
 A Slice with a step along the innermost axis, or from its end, is a Load whose elements are no neighbours in GM. As rows
 of a DMA command, each takes a sector of 32 bytes. Where a step is at most that long (8 elements of float32, 16 of
 float16, 4 of int64), the run from the first element to the last is in the same sectors: it is loaded as a whole, in
-whatever template, and a call picks the elements in UB. So the bytes that are moved are those of the run.
+whatever template, and a call picks the elements in UB. So the bytes that are moved are those of the run. Loads of one
+tensor that are less than a step apart share a run, as those of the even and the odd elements.
 
 | step | 16 and 32 bits | 64 bits |
 | --- | --- | --- |

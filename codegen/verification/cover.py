@@ -28,6 +28,7 @@ from autofuse.codegen.verification.model import (
 from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, const, product, sym
 from autofuse.implgraph.fusion import Tensor
 from autofuse.implgraph.graph import Axis, AxisType, Node
+from autofuse.schedule.picking import beyond
 
 __all__ = [
     "copies_move_their_region",
@@ -92,12 +93,14 @@ def _of_node(kernel: Kernel, n: Node) -> tuple[Expr, list[_Dim]]:
     order = [*first, *(a for a in y.vectorized_axis if a not in first)]
     dims = [_Dim(kernel.extent(a), stride[a] * size, pitch[a] * size) for a in order]
     if n.attrs.get("run"):
-        return _of_run(kernel, start, dims, size)
+        return _of_run(kernel, start, dims, size, beyond(n))
     return start, [*dims, _Dim(const(size), ONE, ONE)]
 
 
-def _of_run(kernel: Kernel, start: Expr, dims: list[_Dim], size: int) -> tuple[Expr, list[_Dim]]:
-    """A Load that takes all from the first to the last of its elements, in the order of GM.
+def _of_run(
+    kernel: Kernel, start: Expr, dims: list[_Dim], size: int, more: int
+) -> tuple[Expr, list[_Dim]]:
+    """A Load that takes all from the first to the last of its elements, and some more, in the order of GM.
 
     Where the index goes backwards the run begins at the last one, and every row is a run of its own.
     """
@@ -107,7 +110,7 @@ def _of_run(kernel: Kernel, start: Expr, dims: list[_Dim], size: int) -> tuple[E
         start = start + const(last.gm.value // size) * (last.size - 1)
     elif outer:
         *outer, last = _joined(kernel, dims) or [last]
-    run = (last.size - 1) * last.ub + size
+    run = (last.size - 1) * last.ub + (1 + more) * size
     return start, [*outer, _Dim(run, ONE, ONE)]
 
 

@@ -1,7 +1,7 @@
 """Extents of ``autofuse::PickByMask``, ``PickAhead`` and ``PickBack``, and of the tables of offsets for them.
 
 The operand has the layout of the result with every stride times the step, so that element ``i`` of the result is
-element ``i * step`` of the run; ``PickBack`` takes those of a row from its end.
+element ``first + i * step`` of the run; ``PickBack`` takes those of a row from its end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.implgraph.expr import ZERO, Expr, const
 from autofuse.implgraph.graph import Node
 from autofuse.implgraph.scratch import PICK_BYTES
-from autofuse.schedule.picking import OFFSETS, PICKS
+from autofuse.schedule.picking import OFFSETS, PICKS, beyond
 
 __all__ = [
     "is_pick",
@@ -71,13 +71,17 @@ def pick_covers(
     apart = tuple(t * step for t in y.vectorized_strides)
     if (source.y.vectorized_axis, source.y.vectorized_strides) != (y.vectorized_axis, apart):
         yield Finding(f"{source.name} is not {n.name} with elements {step} apart", n.name)
-    yield from kernel.same(counts[-1], const(step), f"step of {s.api}", n.name)
+    forwards = len(counts) < 4
+    stated = counts[1] if forwards else counts[-1]
+    yield from kernel.same(stated, const(step), f"step of {s.api}", n.name)
     if s.api == "autofuse::PickByMask" and step not in _PATTERNS:
         yield Finding(f"{s.api} has no pattern for a step of {step}", n.name)
     yield from _has_its_table(kernel, s, n, -step if back else step)
     yield from _goes_as_loaded(kernel, n, back=back)
     elements = extent(y.vectorized_axis[0]) * y.vectorized_strides[0]
-    if len(counts) == 2:
+    if forwards:
+        first = int(str(n.attrs.get("first", 0)))
+        yield from kernel.same(_first(counts), const(first), f"start of {s.api}", n.name)
         yield from kernel.same(counts[0], elements, f"elements of {s.api}", n.name)
         return
     rows, length, pitch, _ = counts
@@ -90,8 +94,14 @@ def pick_covers(
 
 def _counts(s: Call, n: Node) -> int:
     """How many the call states: of rows that are gone through from their end, also those of the rows."""
-    rows = s.api == "autofuse::PickBack" and len(n.y.vectorized_axis) > 1
-    return 4 if rows else 2
+    if s.api == "autofuse::PickBack" and len(n.y.vectorized_axis) > 1:
+        return 4
+    return 3 if n.attrs.get("first") else 2
+
+
+def _first(counts: Sequence[Expr]) -> Expr:
+    """Elements of a run before the first one that a call of one row takes."""
+    return counts[2] if len(counts) == 3 else ZERO
 
 
 def _has_its_table(kernel: Kernel, s: Call, n: Node, step: int) -> Iterator[Finding]:
@@ -117,6 +127,9 @@ def _goes_as_loaded(kernel: Kernel, n: Node, *, back: bool) -> Iterator[Finding]
     step = strides[load.y.vectorized_axis[-1]].as_int() or 0
     if (step < 0) != back or abs(step) != n.attrs["step"]:
         yield Finding(f"{n.op} goes through a run with a step of {step}", n.name)
+    first = int(str(n.attrs.get("first", 0)))
+    if not 0 <= first <= (0 if back else beyond(load)):
+        yield Finding(f"{n.op} begins {first} elements behind what {load.name} loads", n.name)
 
 
 def pick_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Iterator[Finding]:
@@ -125,14 +138,15 @@ def pick_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Itera
         return  # a finding of its own
     locals_ = [a.local for a in s.args if isinstance(a, LocalArg)]
     rooms = [kernel.nbytes.get(kernel.buffer_of(x), ZERO) for x in locals_[:2]]
-    size, step = n.y.dtype.itemsize, counts[-1]
+    size, step = n.y.dtype.itemsize, counts[-1] if len(counts) == 4 else counts[1]
     last = counts[0] - 1  # the place of the last element in the result
     if len(counts) == 4:
         rows, length, pitch, _ = counts
         last = (rows - 1) * pitch + length - 1
         yield from kernel.multiple(pitch * size, BLOCK, f"rows of {s.api}", n.name)
         yield from kernel.at_least(pitch, length, f"elements of a row of {s.api}", n.name)
-    for local, room, elements in zip(locals_, rooms, (last + 1, last * step + 1), strict=False):
+    needed = (last + 1, last * step + 1 + _first(counts))
+    for local, room, elements in zip(locals_, rooms, needed, strict=False):
         yield from kernel.at_least(room, elements * size, f"bytes of {local} in {s.api}", n.name)
     for local in locals_[2:]:
         yield from _has_table_room(kernel, local, s, n)

@@ -123,12 +123,18 @@ def ub_is_within_its_limit(kernel: Kernel) -> Iterator[Finding]:
 
 
 # calls ----------------------------------------------------------------------------------------
-def needed(kernel: Kernel, n: Node) -> Expr:
-    """Elements of UB from the first to the last of the result in this tile, rows with their padding."""
+def needed(kernel: Kernel, n: Node, at: Node | None = None) -> Expr:
+    """Elements of UB from the first to the last of the result in this tile, rows with their padding.
+
+    Args:
+        kernel: the function.
+        n: the node.
+        at: what reads it; a tile may be shorter there than where the result is made.
+    """
     y = n.y
     if not y.vectorized_axis:
         return ONE
-    return _extent(kernel, n, y.vectorized_axis[0]) * y.vectorized_strides[0]
+    return _extent(kernel, at or n, y.vectorized_axis[0]) * y.vectorized_strides[0]
 
 
 def _extent(kernel: Kernel, n: Node, axis: int) -> Expr:
@@ -226,7 +232,7 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
         if is_reduction(s):
             source = kernel.nodes[n.inputs[0]]
             sizes = [_extent(kernel, n, a) for a in source.y.vectorized_axis]
-            elements = (want, needed(kernel, source))
+            elements = (want, needed(kernel, source, n))
             yield from reduction_covers(kernel, s, n, counts, sizes, elements)
             continue
         if is_scan(s):
@@ -300,7 +306,7 @@ def _broadcast_covers(kernel: Kernel, s: Call, n: Node, counts: list[Expr]) -> I
             n.name,
         )
     yield from kernel.at_least(
-        outer * inner, needed(kernel, source), f"{s.api} reads all of {source.name}", n.name
+        outer * inner, needed(kernel, source, n), f"{s.api} reads all of {source.name}", n.name
     )
 
 

@@ -93,12 +93,13 @@ bool Run(const std::string& name, uint64_t seed, std::vector<T>& in, int64_t row
     return true;
 }
 
-template <typename T> void Ahead(int64_t count, int64_t step) {
-    std::vector<T> in = Values<T>((count - 1) * step + 1);
-    const std::string name = "every " + std::to_string(step) + " of " + std::to_string(in.size());
+template <typename T> void Ahead(int64_t count, int64_t step, int64_t first) {
+    std::vector<T> in = Values<T>((count - 1) * step + 1 + first);
+    const std::string name = "every " + std::to_string(step) + " of " + std::to_string(in.size()) + " from " +
+                             std::to_string(first) + " on";
     const auto compare = [&](const std::vector<T>& out, const char* what) {
         for (int64_t i = 0; i < count; ++i) {
-            if (std::memcmp(&out[static_cast<size_t>(i)], &in[static_cast<size_t>(i * step)], sizeof(T)) != 0) {
+            if (std::memcmp(&out[static_cast<size_t>(i)], &in[static_cast<size_t>(first + i * step)], sizeof(T)) != 0) {
                 check::Fail(__FILE__, __LINE__, name + what + ": element " + std::to_string(i));
                 return;
             }
@@ -107,13 +108,13 @@ template <typename T> void Ahead(int64_t count, int64_t step) {
     for (const uint64_t seed : {0u, 3u}) {
         std::vector<T> out(static_cast<size_t>(count));
         if (Run(name, seed, in, 1, 0, out, step, [&](auto& d, auto& s, auto& table, auto&) {
-                autofuse::PickAhead(d, s, table, count, step);
+                autofuse::PickAhead(d, s, table, count, step, first);
             })) {
             compare(out, " by offsets");
         }
         if constexpr (sizeof(T) < 8) {
             if ((step == 2 || step == 4) && Run(name, seed, in, 1, 0, out, step, [&](auto& d, auto& s, auto&, auto&) {
-                    autofuse::PickByMask(d, s, count, step);
+                    autofuse::PickByMask(d, s, count, step, first);
                 })) {
                 compare(out, " by mask");
             }
@@ -153,7 +154,8 @@ template <typename T> void Back(int64_t rows, int64_t n, int64_t step) {
 template <typename T> void Widths() {
     for (const int64_t step : {1, 2, 3, 4}) {
         for (const int64_t count : {1, 2, 7, 8, 63, 65, 511, 512, 513, 1023, 1024, 1025, 3000}) {
-            Ahead<T>(count, step);
+            Ahead<T>(count, step, 0);
+            Ahead<T>(count, step, step - 1);
             Back<T>(1, count, step);
         }
         Back<T>(5, 13, step);

@@ -182,3 +182,13 @@ def test_pieces_of_an_output():
     inputs = {"x": (F, ("s0", 33)), "z": (F, ("s0", 7))}
     nodes = [("e", "Exp", ["x"]), ("y", "Concat", ["e", "z"], {"axis": 1})]
     check(graph(inputs, nodes, s0={"max": 99}))
+
+
+def test_sums_of_equal_numbers_that_cores_share():
+    """What is summed is made once, for a whole tile; the last tile is shorter."""
+    nodes = [
+        ("t", "CumSum", ["x"], {"axis": 0, "exclusive": True}),
+        ("y", "CumSum", ["t"], {"axis": 1, "exclusive": True, "reverse": True}),
+    ]
+    document = graph({"x": ("float16", (1, "s0", 16))}, nodes, s0={"min": 0, "max": 1 << 22})
+    check(document, bindings=[{"s0": s} for s in (6007, 65, 17)])

@@ -266,3 +266,60 @@ def test_pieces_that_overwrite_what_they_were_taken_from(crossed):
     ]
     over = [{"tensor": "y", "name": "y", "inout": "x"}]
     check(graph({"x": ("float32", (33, 40))}, nodes, over))
+
+
+def loads(built: api.BuildResult) -> set[int]:
+    """Loads in each template."""
+    impls = (i for r in built.schedule for g in r.groups for i in g.impls)
+    return {sum(n.op == "Load" for n in i.nodes) for i in impls}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_elements_of_one_row_share_its_run(step, dtype):
+    """As the two numbers of a complex one, whichever comes first."""
+    if step * BY_NAME[dtype].itemsize > 32:
+        pytest.skip("elements that are further apart are loaded one by one")
+    part = {"shape": [37, 90], "steps": [1, step]}
+    starts = [step - 1, 0] if step < 4 else [3, 2]
+    nodes = [(f"p{k}", "Slice", ["x"], {"starts": [2, s], **part}) for k, s in enumerate(starts)]
+    op = "LogicalXor" if dtype == "bool" else "Maximum"
+    document = graph({"x": (dtype, (40, 90 * step))}, [*nodes, ("y", op, ["p0", "p1"])])
+    assert loads(check(document)) == {1}
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+@pytest.mark.parametrize("columns", [1, 7, 64, 1001, "s1"], ids=str)
+@pytest.mark.parametrize("rows", [1, 50, "s0"], ids=str)
+def test_runs_that_three_share(rows, columns, seed):
+    """Of four in turn: what they read reaches as far as the last of them."""
+    ranges = {"s0": {"min": 0, "max": 60}, "s1": {"min": 0, "max": 3000}}
+    used = {k: v for k, v in ranges.items() if k in (rows, columns)}
+    part = {"shape": [rows, columns], "steps": [1, 4]}
+    whole = (rows, f"4*{columns}" if columns == "s1" else 4 * columns)
+    nodes = [(f"p{k}", "Slice", ["x"], {"starts": [0, k], **part}) for k in (2, 0, 3)]
+    nodes += [("a", "Mul", ["p2", "p0"]), ("y", "Add", ["a", "p3"])]
+    built = check(graph({"x": ("float32", whole)}, nodes, **used), check_seed=seed)
+    assert columns == 1 or max(loads(built)) == 1
+
+
+def test_a_run_is_not_shared_with_the_next_elements():
+    part = {"shape": [40, 89], "steps": [1, 2]}
+    nodes = [(f"p{k}", "Slice", ["x"], {"starts": [0, k], **part}) for k in (0, 2)]
+    document = graph({"x": ("float32", (40, 180))}, [*nodes, ("y", "Add", ["p0", "p2"])])
+    assert loads(check(document)) == {2}
+
+
+def test_runs_that_reductions_share():
+    """In both passes of rows beyond UB."""
+    part = {"shape": [5, 3001], "steps": [1, 2]}
+    axes = {"axes": [1], "keepdims": True}
+    nodes = [
+        ("a", "Slice", ["x"], {"starts": [0, 0], **part}),
+        ("b", "Slice", ["x"], {"starts": [0, 1], **part}),
+        ("p", "Mul", ["a", "b"]),
+        ("m", "ReduceMax", ["p"], axes),
+        ("y", "Sub", ["p", "m"]),
+    ]
+    built = check(graph({"x": ("float32", (5, 6002))}, nodes), 9000)
+    assert loads(built) <= {1, 2}

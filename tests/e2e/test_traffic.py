@@ -29,6 +29,7 @@ ONCE = (
     "concat 4096 x 1024",
     "pad 4096 x 1024",
     "slice 4096 x 1024",
+    "pairs of neighbours 4096 x 1024",
     "rows from their end 4096 x 1024",
     "rows from their end 4099 x 1021",
     "transpose 4096 x 1024",
