@@ -225,7 +225,7 @@ def behind_the_end(m: Mutation) -> bool:
         changed = (
             [a.value for a in new.args if isinstance(a, Count)] if isinstance(new, Call) else []
         )
-        if len(counts) != 2 or changed != [counts[0] + 1, counts[1]]:
+        if changed != [counts[0] + 1, *counts[1:]]:
             return False
         touched = ()
     elif old.api not in (*ELEMENTWISE, "Arange"):

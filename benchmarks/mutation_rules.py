@@ -109,8 +109,9 @@ def _step_of_one_table(m: Mutation) -> bool:
     old, new = change_of(m)
     if not isinstance(old, Call) or not isinstance(new, Call) or old.api != "autofuse::PickAhead":
         return False
-    count, _ = (a.value for a in old.args if isinstance(a, Count))
-    if next(a.value for a in new.args if isinstance(a, Count)) != count:
+    count, *before = (a.value for a in old.args if isinstance(a, Count))
+    same, *after = (a.value for a in new.args if isinstance(a, Count))
+    if same != count or after[1:] != before[1:]:
         return False
     entries = PICK_BYTES // 4
     words = max(dtypes_of(m)[old.writes[0]].itemsize // 4, 1)
