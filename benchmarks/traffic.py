@@ -136,6 +136,16 @@ def _two_dimensional(rows: int, columns: int) -> Iterator[Case]:
     yield Case("rms norm", sizes, {"x": x, "scale": row}, _rms_norm())
     pair = {"x": x, "y": (rows, columns // 2)}
     yield Case("concat", sizes, pair, [step("Concat", "x", "y", axis=1)])
+    half = {"shape": [rows, columns // 2], "steps": [1, 1]}
+    turn = [
+        *(step("Slice", "x", starts=[0, k], **half) for k in (0, columns // 2)),
+        *(step("Mul", k, angle) for k, angle in ((0, "c"), (1, "s"), (1, "c"), (0, "s"))),
+        step("Sub", 2, 3),
+        step("Add", 4, 5),
+        step("Concat", 6, 7, axis=1),
+    ]
+    angles = {"x": (rows, columns // 2 * 2), "c": (rows, columns // 2), "s": (rows, columns // 2)}
+    yield Case("rotary embedding", sizes, angles, turn)
     pad = {"low": [0, 8], "high": [0, 24], "value": 0.0}
     yield Case("pad", sizes, {"x": x}, [step("Pad", "x", **pad)])
     part = {"starts": [16, 8], "shape": [rows - 32, columns - 24], "steps": [1, 1]}

@@ -2,7 +2,8 @@
 
 An output starts a group with its own dimensions.  Outputs that the group's axes reach join it.  Where a group's tensors
 do not fit its axes, or its reductions run over different axes, the graph is cut: the tensor at that place is written
-to a workspace by another group and read back.  An output that concatenates tensors becomes one group per piece.
+to a workspace by another group and read back.  An output that concatenates tensors becomes one group per piece; pieces
+of one size are computed together where they load the same elements, as the halves of a rotation do.
 Groups recompute what they share, except for reductions.
 """
 
@@ -16,13 +17,15 @@ from autofuse.implgraph.expr import ZERO, Expr
 from autofuse.implgraph.group import Group, Result, grown, settle
 from autofuse.implgraph.iteration_space import Axes, IterationSpace
 from autofuse.implgraph.merging import merged
-from autofuse.implgraph.normalise import REDUCE, Program
-from autofuse.implgraph.walk import BlockedError, Start, StraddleError, sizes_of
+from autofuse.implgraph.normalise import INPUT, REDUCE, Program
+from autofuse.implgraph.walk import RELOAD, BlockedError, Start, StraddleError, sizes_of
 
 __all__ = ["partition"]
 
 #: Most pieces of one output.
 MAX_PIECES = 64
+#: Most loads and stores of pieces that are computed together: each has buffers in UB.
+MAX_COPIES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,19 +163,14 @@ class _Plan:
             return []
 
     def _split(self, result: Result, shape: Sequence[Expr]) -> list[Group]:
-        done: list[Group] = []
+        done: list[tuple[Group, list[_Piece], list[Axes]]] = []
         todo = [[_Piece(s, ZERO, s) for s in shape]]
         while todo:
             pieces = todo.pop()
             space = IterationSpace([p.count for p in pieces if p.count != 1])
             roots = iter(space.roots)
             bases: list[Axes] = [() if p.count == 1 else (next(roots),) for p in pieces]
-            axes: Axes = ()
-            for p, base in zip(pieces, bases, strict=True):
-                axes += space.window(p.size, p.offset, 1, base)
-            start = Start(
-                0, result.tensor, axes, result.origin, tuple(size for size, _ in result.runs)
-            )
+            start = _start(0, result, space, pieces, bases)
             try:
                 walk = settle(self.program, space, [start], self.cuts)
             except StraddleError as e:
@@ -180,10 +178,44 @@ class _Plan:
                 if len(todo) + len(done) > MAX_PIECES:
                     raise BlockedError(e.tensor) from None
                 continue
-            done.append(Group(self.program, [result], space, [start], walk, self.cuts, True))
-        if len(done) == 1:
-            done[0].part = False
-        return done
+            group = Group(self.program, [result], space, [start], walk, self.cuts, True)
+            for k, (other, first, where) in enumerate(done):
+                if [p.count for p in first] == [p.count for p in pieces]:
+                    both = self._together(other, group, pieces, where)
+                    if both is not None:
+                        done[k] = (both, first, where)
+                        break
+            else:
+                done.append((group, pieces, bases))
+        groups = [group for group, _, _ in done]
+        if len(groups) == 1 and len(groups[0].starts) == 1:
+            groups[0].part = False
+        return groups
+
+    def _together(
+        self, group: Group, piece: Group, pieces: Sequence[_Piece], bases: Sequence[Axes]
+    ) -> Group | None:
+        """A group of pieces with one more, if that shares a load of theirs along all axes.
+
+        Args:
+            group: pieces whose axes are those of ``piece``.
+            piece: the group of the other one alone.
+            pieces: where that one lies.
+            bases: the axes of ``group`` along each dimension.
+        """
+        if _copies(group) + len(piece.starts) > MAX_COPIES:
+            return None
+        space = group.space.copy()
+        start = _start(len(group.starts), piece.results[0], space, pieces, bases)
+        starts = [*group.starts, start]
+        try:
+            walk = settle(self.program, space, starts, self.cuts)
+        except (BlockedError, StraddleError):
+            return None
+        results = [*group.results, *piece.results]
+        both = Group(self.program, results, space, starts, walk, self.cuts, True)
+        less = _full_loads(both) < _full_loads(group) + _full_loads(piece)
+        return both if less and _copies(both) <= MAX_COPIES else None
 
     def _cut_piece(
         self, e: StraddleError, space: IterationSpace, pieces: list[_Piece], bases: list[Axes]
@@ -248,6 +280,34 @@ class _Plan:
             left.remove(ready)
         self.ordered = [found[n] for n in order]
         return None
+
+
+def _start(
+    number: int,
+    result: Result,
+    space: IterationSpace,
+    pieces: Sequence[_Piece],
+    bases: Sequence[Axes],
+) -> Start:
+    """The store of the elements of ``result`` in these pieces of its dimensions."""
+    axes: Axes = ()
+    for p, base in zip(pieces, bases, strict=True):
+        axes += space.window(p.size, p.offset, 1, base)
+    runs = tuple(size for size, _ in result.runs)
+    return Start(number, result.tensor, axes, result.origin, runs)
+
+
+def _full_loads(group: Group) -> int:
+    """Loads of as many elements as the group has."""
+    whole = set(group.space.axes())
+    return sum(
+        i.kind in (INPUT, RELOAD) and set(group.space.flatten(i.axes)) == whole for i in group.insts
+    )
+
+
+def _copies(group: Group) -> int:
+    """Loads and stores."""
+    return len(group.starts) + sum(i.kind in (INPUT, RELOAD) for i in group.insts)
 
 
 def _text(shape: Sequence[Expr]) -> str:

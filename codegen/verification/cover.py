@@ -187,7 +187,8 @@ def copies_move_their_region(kernel: Kernel) -> Iterator[Finding]:
         if not nodes:
             yield Finding(f"no node moves {s.local} and {s.gm}", local)
             continue
-        n = nodes[0]
+        # Several Stores of one tensor to one parameter are copied in their order.
+        n = next((n for n in nodes if n.name not in done), nodes[0])
         if n.name in done:
             yield Finding(f"{n.name} is copied twice", n.name)
         done.add(n.name)

@@ -27,6 +27,8 @@ ONCE = (
     "running sums of columns 4096 x 1024",
     "running sums of rows 4099 x 1021",
     "concat 4096 x 1024",
+    "rotary embedding 4096 x 1024",
+    "rotary embedding 4099 x 1021",
     "pad 4096 x 1024",
     "slice 4096 x 1024",
     "pairs of neighbours 4096 x 1024",

@@ -154,7 +154,7 @@ def test_a_slice_of_a_slice():
     assert memory(checked(g)) == [(["-6"], "35")]
 
 
-def test_rotation_is_two_pieces():
+def test_the_two_pieces_of_a_rotation_are_computed_together():
     """The second half, negated, before the first: as in rotary embeddings."""
     g = graph(
         {"x": (4, 8), "c": (8,), "s": (8,)},
@@ -170,9 +170,12 @@ def test_rotation_is_two_pieces():
         ["y"],
     )
     hint = checked(g)
-    assert len(groups(hint)) == 2
+    assert len(groups(hint)) == 1
     assert not list(hint.ops("Workspace"))
     assert [n.attrs["index"] for n in hint.ops("Output")] == [0, 0]
+    # Both halves of x, c and s are loaded once.
+    assert len(list(hint.ops("Load"))) == 6
+    assert len(list(hint.ops("Store"))) == 2
 
 
 def test_a_sliced_operand_of_a_reduction():
