@@ -212,15 +212,7 @@ def behind_the_end(m: Mutation) -> bool:
         if counts[0] != ONE or changed != [*counts[:2], after, *counts[3:]]:
             return False
         touched = ()
-    elif old.api.startswith(_FOLDS):
-        counts = [a.value for a in old.args if isinstance(a, Count)]
-        changed = (
-            [a.value for a in new.args if isinstance(a, Count)] if isinstance(new, Call) else []
-        )
-        if changed != [counts[0] + 1, *counts[1:]]:
-            return False
-        touched = ()
-    elif old.api in ("autofuse::PickByMask", "autofuse::PickAhead"):
+    elif old.api.startswith(_FOLDS) or old.api in ("autofuse::PickByMask", "autofuse::PickAhead"):
         counts = [a.value for a in old.args if isinstance(a, Count)]
         changed = (
             [a.value for a in new.args if isinstance(a, Count)] if isinstance(new, Call) else []
