@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from autofuse.implgraph.dtypes import DType
@@ -29,10 +30,10 @@ __all__ = [
     "OpDef",
     "OpError",
     "OpSink",
+    "Registry",
     "all_ops",
     "find",
     "lookup",
-    "register",
     "suggest",
 ]
 
@@ -167,37 +168,46 @@ class OpDef:
         return frozenset(a.name for a in self.attrs)
 
 
-_ROWS: dict[str, OpDef] = {}
-_ALIASES: dict[str, str] = {}
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Rows by name, and what else they are called."""
+
+    rows: Mapping[str, OpDef]
+    aliases: Mapping[str, str]
+
+    @classmethod
+    def of(cls, rows: Iterable[OpDef]) -> Registry:
+        """A registry of rows; a name or alias that occurs twice is a ValueError."""
+        named: dict[str, OpDef] = {}
+        aliases: dict[str, str] = {}
+        for row in rows:
+            for name in (row.name, *row.aliases):
+                if name in named or name in aliases:
+                    raise ValueError(f"op {name!r} is registered twice")
+            named[row.name] = row
+            aliases.update(dict.fromkeys(row.aliases, row.name))
+        return cls(named, aliases)
 
 
-def register(*rows: OpDef) -> None:
-    """Add rows; a name or alias that exists already is an error."""
-    for row in rows:
-        for name in (row.name, *row.aliases):
-            if name in _ROWS or name in _ALIASES:
-                raise ValueError(f"op {name!r} is registered twice")
-        _ROWS[row.name] = row
-        _ALIASES.update(dict.fromkeys(row.aliases, row.name))
+@cache
+def _registry() -> Registry:
+    """All rows of autofuse.  Threads that ask for it first at the same time each make one, of the same rows."""
+    from autofuse.implgraph import (
+        activation_rows,
+        bessel_rows,
+        bit_rows,
+        device_rows,
+        gamma_rows,
+        integer_rows,
+        math_rows,
+        movement_rows,
+        op_rows,
+        reduce_rows,
+        special_rows,
+    )
 
-
-def _load() -> None:
-    if not _ROWS:
-        from autofuse.implgraph import (
-            activation_rows,
-            bessel_rows,
-            bit_rows,
-            device_rows,
-            gamma_rows,
-            integer_rows,
-            math_rows,
-            movement_rows,
-            op_rows,
-            reduce_rows,
-            special_rows,
-        )
-
-        register(
+    return Registry.of(
+        (
             *op_rows.ROWS,
             *math_rows.ROWS,
             *integer_rows.ROWS,
@@ -210,12 +220,13 @@ def _load() -> None:
             *device_rows.ROWS,
             *bit_rows.ROWS,
         )
+    )
 
 
 def find(name: str) -> OpDef | None:
     """The row called ``name`` (registry name or alias), or None."""
-    _load()
-    return _ROWS.get(_ALIASES.get(name, name))
+    known = _registry()
+    return known.rows.get(known.aliases.get(name, name))
 
 
 def lookup(name: str) -> OpDef:
@@ -228,14 +239,13 @@ def lookup(name: str) -> OpDef:
 
 def all_ops(*, user: bool | None = None) -> list[OpDef]:
     """All rows in the order of registration; ``user`` filters on :attr:`OpDef.user`."""
-    _load()
-    return [r for r in _ROWS.values() if user is None or r.user is user]
+    return [r for r in _registry().rows.values() if user is None or r.user is user]
 
 
 def suggest(name: str) -> str | None:
     """The user op whose name is closest to ``name``, for "did you mean"."""
-    _load()
-    names: Iterable[str] = [r.name for r in _ROWS.values() if r.user] + list(_ALIASES)
+    known = _registry()
+    names: Iterable[str] = [r.name for r in known.rows.values() if r.user] + list(known.aliases)
     lower = {n.lower(): n for n in names}
     hits = difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.6)
     # Of names that are about as close, the one that begins alike.

@@ -1,8 +1,12 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from autofuse.implgraph import ops
 from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.ops import Call, OpDef, all_ops, find, lookup, register, suggest
+from autofuse.implgraph.ops import Call, OpDef, Registry, all_ops, find, lookup, suggest
 
 ROWS = all_ops()
 USER = all_ops(user=True)
@@ -61,10 +65,31 @@ def test_all_ops_filters():
 def test_a_name_is_registered_once():
     row = OpDef("Abs", (1, 1), lambda d, a: d[0], lambda s, a: s[0], "elewise")
     with pytest.raises(ValueError, match="'Abs' is registered twice"):
-        register(row)
+        Registry.of([*ROWS, row])
     with pytest.raises(ValueError, match="'Log' is registered twice"):
-        register(OpDef("Log", (1, 1), row.dtype_rule, row.shape_rule, "elewise"))
+        Registry.of([*ROWS, OpDef("Log", (1, 1), row.dtype_rule, row.shape_rule, "elewise")])
     assert ops.find("Abs") is not row
+
+
+def test_threads_may_ask_first_at_the_same_time(tmp_path: Path):
+    """Of a process that has not used the registry yet; a first use that fills it in place fails here."""
+    code = (
+        "import sys, threading\n"
+        "from autofuse.implgraph.ops import all_ops\n"
+        "sys.setswitchinterval(1e-6)\n"
+        "start, found = threading.Barrier(8), []\n"
+        "def ask():\n"
+        "    start.wait()\n"
+        "    found.append([id(r) for r in all_ops()])\n"
+        "threads = [threading.Thread(target=ask) for _ in range(8)]\n"
+        "[t.start() for t in threads]\n"
+        "[t.join() for t in threads]\n"
+        "assert len(found) == 8 and all(f == found[0] for f in found)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
