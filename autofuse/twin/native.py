@@ -164,12 +164,7 @@ class KernelLibrary:
             raise AutofuseError.of(
                 "AF5003", f"the library cannot be loaded: {e}", where=Where(path=str(path))
             ) from e
-        self._infer_shape = None
-        if self._kernel.has("InferShape"):
-            pointer = ctypes.c_void_p
-            self._infer_shape = ctypes.CDLL(str(path)).InferShape
-            self._infer_shape.restype = ctypes.c_int64
-            self._infer_shape.argtypes = [ctypes.c_uint32, pointer, ctypes.c_uint32, pointer]
+        self._infers_shapes = bool(self._kernel.has("InferShape"))
 
     def tiling(self, symbols: Sequence[int], key: int | None = None, cores: int = 0) -> Tiling:
         """Template and tile sizes for given sizes.
@@ -201,16 +196,16 @@ class KernelLibrary:
         Raises:
             StatusError: the function refused.
         """
-        if self._infer_shape is None or any(len(s) > _MAX_RANK for s in inputs):
+        if not self._infers_shapes or any(len(s) > _MAX_RANK for s in inputs):
             return None
         given = (_Shape * max(len(inputs), 1))()
         for shape, dims in zip(given, inputs, strict=False):
             shape.rank = len(dims)
             shape.dims[: len(dims)] = list(dims)
         made = (_Shape * max(outputs, 1))()
-        rc = self._infer_shape(
-            len(inputs), ctypes.addressof(given), outputs, ctypes.addressof(made)
-        )
+        # By the loaded library itself: what ctypes opens, it never closes.
+        places = [len(inputs), ctypes.addressof(given), outputs, ctypes.addressof(made)]
+        rc = self._kernel.call_int("InferShape", places)
         self._check("InferShape", rc)
         return [tuple(int(d) for d in s.dims[: s.rank]) for s in made[:outputs]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -181,8 +180,8 @@ def _evaluated(
     )
     feeds = {n: a for n, a in zip(node.input, arrays, strict=False) if a is not None}
     try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        # Not warnings.catch_warnings: filters belong to the whole process, errstate to this thread.
+        with np.errstate(all="ignore"):
             results = ReferenceEvaluator(function).run(None, feeds, attributes={})
     except Exception:  # the converter of the op says what is wrong
         return None
