@@ -1,25 +1,87 @@
 """autofuse: fused Ascend C kernels from operator graphs.
 
-``import autofuse`` is light: what it exports is loaded on first use (PEP 562),
-so ``autofuse --help`` does not pay for sympy, networkx or pydantic.
+What this module exports is the stable Python interface, described in ``docs/api.md``.  ``import autofuse`` is light: an
+exported name is loaded on first use (PEP 562), so ``autofuse --help`` does not pay for sympy, networkx or pydantic.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from autofuse.api import BuildResult, build, load
-    from autofuse.diagnostics import AutofuseError
+    from autofuse.api import (
+        DEFAULT_TARGET,
+        GraphLike,
+        build,
+        build_split,
+        load,
+        read,
+        timed,
+        verify,
+    )
+    from autofuse.artifacts import Written
+    from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+    from autofuse.implgraph.fusion import FusionGraph
+    from autofuse.results import BuildResult, SplitResult, TimedRun
+    from autofuse.targets import TargetSpec, load_target, target_names
+    from autofuse.twin.compare import Comparison
+    from autofuse.twin.kernel import Run, TwinKernel
+    from autofuse.twin.verify import Case, VerifyReport
 
 __version__ = "0.1.0"
 
-__all__ = ["AutofuseError", "BuildResult", "__version__", "build", "load"]
+__all__ = [
+    "DEFAULT_TARGET",
+    "AutofuseError",
+    "BuildResult",
+    "Case",
+    "Comparison",
+    "Diagnostic",
+    "FusionGraph",
+    "GraphLike",
+    "Run",
+    "SplitResult",
+    "TargetSpec",
+    "TimedRun",
+    "TwinKernel",
+    "VerifyReport",
+    "Where",
+    "Written",
+    "__version__",
+    "build",
+    "build_split",
+    "load",
+    "load_target",
+    "read",
+    "target_names",
+    "timed",
+    "verify",
+]
 
 _HOME_OF = {
+    "DEFAULT_TARGET": "autofuse.api",
     "AutofuseError": "autofuse.diagnostics",
-    "BuildResult": "autofuse.api",
+    "BuildResult": "autofuse.results",
+    "Case": "autofuse.twin.verify",
+    "Comparison": "autofuse.twin.compare",
+    "Diagnostic": "autofuse.diagnostics",
+    "FusionGraph": "autofuse.implgraph.fusion",
+    "GraphLike": "autofuse.api",
+    "Run": "autofuse.twin.kernel",
+    "SplitResult": "autofuse.results",
+    "TargetSpec": "autofuse.targets",
+    "TimedRun": "autofuse.results",
+    "TwinKernel": "autofuse.twin.kernel",
+    "VerifyReport": "autofuse.twin.verify",
+    "Where": "autofuse.diagnostics",
+    "Written": "autofuse.artifacts",
     "build": "autofuse.api",
+    "build_split": "autofuse.api",
     "load": "autofuse.api",
+    "load_target": "autofuse.targets",
+    "read": "autofuse.api",
+    "target_names": "autofuse.targets",
+    "timed": "autofuse.api",
+    "verify": "autofuse.api",
 }
 
 

@@ -20,24 +20,26 @@ twin.  There is no global state: threads may build at once.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autofuse import artifacts, knobs
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.diagnostics import AutofuseError, Where
+from autofuse.failures import internal_error, reporting_bugs
 from autofuse.implgraph.fusion import FusionGraph
+from autofuse.results import BuildResult, SplitResult, TimedRun
 from autofuse.targets import TargetSpec, load_target
 
 if TYPE_CHECKING:
     from autofuse.implgraph.cutting import Split
     from autofuse.implgraph.graph import HintGraph, ImplGraph
     from autofuse.implgraph.splitting import Uncut
-    from autofuse.schedule.result import ScheduleResult
-    from autofuse.twin.kernel import Run, TwinKernel
+    from autofuse.twin.kernel import TwinKernel
     from autofuse.twin.verify import VerifyReport
 
 __all__ = [
@@ -70,142 +72,6 @@ _NAMED_CUTS = 8
 GraphLike: TypeAlias = "FusionGraph | Path | str | Mapping[str, Any]"
 
 
-@dataclass(frozen=True, slots=True)
-class BuildResult:
-    """What :func:`build` made.
-
-    Attributes:
-        graph: the graph as it was read.
-        hint: the loop-level graph before scheduling, the first one where there are several forms.
-        schedule: the ways to realise it, with the templates of each.
-        files: path inside the output folder -> text.
-        timings: stage -> seconds.
-    """
-
-    graph: FusionGraph
-    target: TargetSpec
-    hint: HintGraph
-    schedule: tuple[ScheduleResult, ...]
-    files: Mapping[str, str]
-    timings: Mapping[str, float] = field(compare=False)
-
-    @property
-    def name(self) -> str:
-        """The name of the kernel."""
-        return self.graph.name
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """What ``<name>.json`` says: parameters, tiling keys, workspace, digests."""
-        found: dict[str, Any] = json.loads(self.files[f"{self.name}.json"])
-        return found
-
-    def write(self, folder: str | Path, *, force: bool = False) -> artifacts.Written:
-        """Write all files into ``folder``, or none of them.
-
-        Raises:
-            AutofuseError: AF5005, the folder cannot be written, or a file in it was edited or is
-                not ours; ``force`` overwrites such files.
-        """
-        return artifacts.write_files(self.files, folder, force=force)
-
-    def summary(self) -> dict[str, Any]:
-        """The build in numbers, ready for JSON."""
-        from autofuse.report.build_summary import rejected_rows, template_rows
-
-        return {
-            "name": self.name,
-            "target": self.target.name,
-            "experimental": self.target.experimental,
-            "templates": template_rows(self.schedule, self.graph.symbols),
-            "rejected": rejected_rows(self.schedule),
-            "files": sorted(self.files),
-            "seconds": dict(self.timings),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class SplitResult:
-    """What :func:`build_split` made: one kernel, or several with a driver.
-
-    Attributes:
-        graph: the graph as it was read.
-        split: where it was cut; None if it is one kernel.
-        parts: the kernels, in the order in which they run.
-        files: path inside the output folder -> text.  Those of one kernel are what :func:`build` gives.
-        timings: stage -> seconds, over all kernels; ``split`` is the search for the cuts.
-    """
-
-    graph: FusionGraph
-    target: TargetSpec
-    split: Split | None
-    parts: tuple[BuildResult, ...]
-    files: Mapping[str, str]
-    timings: Mapping[str, float] = field(compare=False)
-
-    @property
-    def name(self) -> str:
-        """The name of the graph."""
-        return self.graph.name
-
-    @property
-    def cut_after(self) -> tuple[str, ...]:
-        """Names of the nodes after which the graph was cut."""
-        return () if self.split is None else self.split.cut_after
-
-    def write(self, folder: str | Path, *, force: bool = False) -> artifacts.Written:
-        """As :meth:`BuildResult.write`."""
-        return artifacts.write_files(self.files, folder, force=force)
-
-    def summary(self) -> dict[str, Any]:
-        """The build in numbers, ready for JSON."""
-        passed = () if self.split is None else self.split.passed
-        return {
-            "name": self.name,
-            "target": self.target.name,
-            "experimental": self.target.experimental,
-            "cut_after": list(self.cut_after),
-            "parts": [p.summary() for p in self.parts],
-            "passed": [
-                {
-                    "name": p.tensor.name,
-                    "dtype": p.tensor.dtype.name,
-                    "shape": [str(e) for e in p.tensor.shape],
-                    "maker": p.maker,
-                    "users": list(p.users),
-                }
-                for p in passed
-            ],
-            "files": sorted(self.files),
-            "seconds": dict(self.timings),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class TimedRun:
-    """What :func:`timed` made.
-
-    Attributes:
-        run: outputs, sizes and tiling key.
-        report: modelled times of pipes, instructions and cores, ready for JSON; see ``docs/performance.md``.
-    """
-
-    run: Run
-    report: Mapping[str, Any]
-
-    def trace(self) -> str:
-        """The report as a JSON file for Perfetto and other viewers of Chrome traces."""
-        from autofuse.report.trace_events import trace_text
-
-        return trace_text(self.report)
-
-    def page(self) -> str:
-        """The report as an HTML file that needs nothing else."""
-        from autofuse.report.trace_page import page_text
-
-        return page_text(self.report)
-
-
 def build(
     graph: GraphLike,
     *,
@@ -214,19 +80,22 @@ def build(
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
 ) -> BuildResult:
-    """Generate the kernel of a graph.
+    """Generate the kernel of a graph: the text of all files, nothing is compiled or written.
+
+    The files depend on the graph, the target, the options and the version alone.  Threads may build at once.
 
     Args:
         graph: a FusionGraph, the path of a graph file, or the text of one (as text or as a dict).
-        target: the chip.
+        target: the chip, by name (``autofuse.target_names()``) or as ``autofuse.load_target`` gives it.
         entry: how the kernel gets its tiling data: ``launch``, by value (``<<<>>>``); ``op-package``, in GM, with
             ``TILING_KEY_IS``, for a custom-op project, which brings its own launcher and build.
         ub_bytes: bytes of UB that the kernel may use, at most what the chip has for it; None: all of it.
         verify_ir: check the IR after every stage; by default only if AUTOFUSE_DEBUG is set.
 
     Raises:
-        AutofuseError: everything that is wrong with the graph; AF5007 an option is out of range; AF9001 if
-            autofuse itself failed.  Where cutting the graph would help, ``cut_after`` of the diagnostic says where.
+        AutofuseError: everything that is wrong with the graph (AF1xxx reading, AF2xxx lowering, AF3xxx scheduling);
+            AF5006 the target is not known; AF5007 an option is out of range; AF9001 if autofuse itself failed.  Where
+            cutting the graph would help, ``cut_after`` of the diagnostic says where.
     """
     spec, check_ir = _machine(target, ub_bytes, verify_ir)
     timings: dict[str, float] = {}
@@ -415,20 +284,38 @@ def _left_out(found: Uncut) -> AutofuseError:
 
 
 def read(graph: GraphLike) -> FusionGraph:
-    """The FusionGraph of anything that :func:`build` takes.
+    """The graph of anything that :func:`build` takes, checked, with dtype and shape of every tensor.
+
+    Args:
+        graph: a path (autofuse.graph/1, MindSpore AKG info, ONNX: the content says which), a text that begins with
+            ``{`` or ``[``, the same as a dict, or a FusionGraph, which is returned as it is.
 
     Raises:
-        AutofuseError: every error of the text at once.
+        AutofuseError: AF1xxx, every error of the text at once, with line, column and JSON pointer.
     """
     from autofuse.frontends import parse_graph, read_graph
 
     if isinstance(graph, FusionGraph):
         return graph
     if isinstance(graph, Mapping):
-        return parse_graph(json.dumps(graph))
+        try:
+            text = json.dumps(dict(graph))
+        except (TypeError, ValueError, RecursionError) as e:
+            raise AutofuseError.of(
+                "AF1103",
+                f"the graph cannot be written as JSON: {e}",
+                hint="lists, dicts, texts, numbers and booleans of Python; no arrays",
+            ) from None
+        return parse_graph(text)
     if isinstance(graph, str) and graph.lstrip()[:1] in ("{", "["):
         return parse_graph(graph)
-    return read_graph(graph)
+    if isinstance(graph, str | os.PathLike):
+        return read_graph(graph)
+    raise AutofuseError.of(
+        "AF1103",
+        f"a graph cannot be read from an object of type {type(graph).__name__}",
+        hint="give a path, the text of a graph file, the same as a dict, or what autofuse.read returned",
+    )
 
 
 def load(
@@ -445,11 +332,14 @@ def load(
 
     Returns:
         A callable: arrays in the order of the graph's inputs, or by name; it returns the output, or
-        a tuple of them.  The kernel runs in this process.
+        a tuple of them.  The kernel runs in this process, and several threads may call it at once.  Compiling
+        takes g++ seconds the first time; the library stays in the cache folder (``AUTOFUSE_CACHE_DIR``).  It is
+        unmapped when nothing refers to the callable any more.
 
     Raises:
-        AutofuseError: AF5001 no compiler, AF5002 the code does not compile, AF1001 the folder does
-            not hold a kernel.
+        AutofuseError: AF5001 no compiler, AF5002 the code does not compile, AF5009 the cache folder cannot be used,
+            AF1001 the folder does not hold a kernel.
+        ValueError: ``check`` is none of the two.
     """
     from autofuse.twin.compile import compile_kernel
     from autofuse.twin.kernel import TwinKernel
@@ -479,14 +369,17 @@ def timed(
 
     Args:
         built: what :func:`build` returned, or a folder that it was written to; a graph of several kernels is refused.
-        inputs: an array per input, a number for a scalar.
+        inputs: by name, an array per input with the dtype and shape of the graph, a number for a scalar.
         symbols: sizes that do not follow from the shapes.
         key: the tiling key to take; None: the tiling function chooses.
         check: as for :func:`load`.
         check_seed: as there.
 
+    Returns:
+        Outputs, and modelled times in cycles and microseconds; the times are no measurement of a chip.
+
     Raises:
-        AutofuseError: as for :func:`load`, and for a call of what it returns.
+        AutofuseError: as for :func:`load`, and for a call of what it returns; AF5007 several kernels.
     """
     from autofuse.twin.compile import compile_kernel
     from autofuse.twin.kernel import TwinKernel
@@ -522,11 +415,12 @@ def verify(
 ) -> VerifyReport:
     """Compile for the CPU twin, run every tiling key on random data, compare with NumPy.
 
-    The kernel runs in another process.
+    The kernel runs in another process, which may take ``AUTOFUSE_VERIFY_TIMEOUT`` seconds and
+    ``AUTOFUSE_VERIFY_MEMORY_MB`` MiB, so that a kernel that hangs or crashes is a finding as well.
 
     Args:
         graph: what :func:`build` or :func:`build_split` returned, or what they take.
-        shapes: sizes of the symbols to try, or how many to choose.
+        shapes: sizes of the symbols to try (one dict per shape, symbol -> elements), or how many to choose.
         seed: of sizes and data.
         target: the chip, if the graph is not built yet.
         check: as for :func:`load`, but ``all`` unless said otherwise.
@@ -536,7 +430,7 @@ def verify(
         The report; a wrong kernel is a finding in it, not an exception.
 
     Raises:
-        AutofuseError: the graph cannot be built, or the kernel not be compiled.
+        AutofuseError: the graph cannot be built (as :func:`build`), or the kernel not be compiled (as :func:`load`).
     """
     from autofuse.twin import split
     from autofuse.twin.verify import VERIFY_JOB, verify_in_subprocess
@@ -610,55 +504,3 @@ def _timed(timings: dict[str, float], stage: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     timings[stage] = timings.get(stage, 0.0) + time.perf_counter() - start
-
-
-@contextmanager
-def reporting_bugs(graph: GraphLike, options: Mapping[str, object]) -> Iterator[None]:
-    """Turn an exception that is not a diagnostic into AF9001, with a reproducer on disk."""
-    try:
-        yield
-    except AutofuseError:
-        raise
-    except Exception as e:
-        raise internal_error(e, source=_source(graph), options=options) from e
-
-
-def _source(graph: GraphLike) -> str:
-    """The text to reproduce a failure from."""
-    from autofuse.frontends.onnx import looks_like_onnx
-    from autofuse.implgraph.serialise import to_json
-
-    try:
-        if isinstance(graph, FusionGraph):
-            return json.dumps(to_json(graph), indent=1)
-        if isinstance(graph, Mapping):
-            return json.dumps(graph, indent=1)
-        if isinstance(graph, str) and graph.lstrip()[:1] in ("{", "["):
-            return graph
-        data = Path(graph).read_bytes()
-        if looks_like_onnx(data, str(graph)):
-            return json.dumps(to_json(read(graph)), indent=1)
-        return data.decode("utf-8", errors="replace")
-    except Exception as e:  # The failure to report may be the reason that this fails too.
-        return f"the input cannot be shown: {e!r}\n"
-
-
-def internal_error(
-    error: Exception, *, source: str = "", options: Mapping[str, object] | None = None
-) -> AutofuseError:
-    """AF9001 for an exception that should not have happened; its note names the reproducer."""
-    notes = []
-    try:
-        notes.append(f"reproducer: {artifacts.save_reproducer(error, source, options or {})}")
-    except (OSError, AutofuseError) as e:
-        notes.append(f"no reproducer could be written: {e}")
-    if knobs.DEBUG.get():
-        notes += artifacts.traceback_text(error).splitlines()
-    found = Diagnostic(
-        "AF9001",
-        f"internal error: {type(error).__name__}: {error}",
-        hint="please report this with that folder: it holds the graph, the options, the versions "
-        "and the traceback",
-        notes=tuple(notes),
-    )
-    return AutofuseError((found,))

@@ -57,7 +57,12 @@ class TwinKernel:
             compiled with ``checked=True``.  ``fast`` leaves that out.
         check_seed: with ``all``, 0 executes in program order, any other number in an order that a chip may choose.
 
-    The object may be used by several threads at once.
+    Raises:
+        AutofuseError: AF5003, the library cannot be loaded.
+        ValueError: ``check`` is none of the two.
+
+    The object may be used by several threads at once.  Arrays of in-out parameters are the caller's: two calls at
+    the same time must not be given the same one.
     """
 
     def __init__(
@@ -85,8 +90,16 @@ class TwinKernel:
     ) -> Any:
         """Run the kernel on inputs in the order of the graph, or by name.
 
+        Args:
+            *arrays: an array per input, with exactly its dtype and a shape that fits the graph; sizes may be 0.  An
+                array whose memory is laid out otherwise than the graph says is copied.  A number for a scalar.
+                Inputs that an output overwrites are changed in place.
+            symbols: sizes that do not follow from the shapes, in elements.
+            key: the tiling key to take; None: the tiling function chooses.
+            **named: inputs by name; those of the graph, never ``symbols`` or ``key``, which :meth:`run` takes.
+
         Returns:
-            The output array, or a tuple of them if there are several.
+            The output array, or a tuple of them if there are several, in the order of the graph.
 
         Raises:
             AutofuseError: AF5007 the arguments do not fit, AF5003 a host function refused, AF5004
@@ -128,6 +141,9 @@ class TwinKernel:
             key: the tiling key to take; None: the tiling function chooses.
             cores: limit on the number of cores; 0 for those of the target.
             poison: byte that fills outputs and workspace before the run.
+
+        Returns:
+            The outputs by name, the sizes that followed from the shapes, and what the tiling function chose.
 
         Raises:
             AutofuseError: as for a call.

@@ -94,6 +94,16 @@ def test_errors_of_a_graph_come_all_at_once() -> None:
     assert {d.code for d in caught.value.diagnostics} >= {"AF1104", "AF1107"}
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"inputs": np.zeros(2)}, {**GRAPH, "name": object()}, 5, None, b"{}"]
+)
+def test_what_is_no_graph_is_no_internal_error(wrong: object) -> None:
+    for make in (api.read, api.build, api.build_split):
+        with pytest.raises(AutofuseError) as caught:
+            make(wrong)  # type: ignore[operator]
+        assert [d.code for d in caught.value.diagnostics] == ["AF1103"]
+
+
 def test_an_unknown_target() -> None:
     with pytest.raises(AutofuseError, match="unknown target 'x'"):
         autofuse.build(GRAPH, target="x")

@@ -1,0 +1,68 @@
+"""A failure that is no diagnostic is a bug of autofuse: AF9001, with what is needed to look into it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from autofuse import artifacts, knobs
+from autofuse.diagnostics import AutofuseError, Diagnostic
+from autofuse.implgraph.fusion import FusionGraph
+
+__all__ = ["internal_error", "reporting_bugs"]
+
+
+@contextmanager
+def reporting_bugs(graph: object, options: Mapping[str, object]) -> Iterator[None]:
+    """Turn an exception that is not a diagnostic into AF9001, with a reproducer on disk."""
+    try:
+        yield
+    except AutofuseError:
+        raise
+    except Exception as e:
+        raise internal_error(e, source=_source(graph), options=options) from e
+
+
+def _source(graph: object) -> str:
+    """The text to reproduce a failure from."""
+    from autofuse.frontends import read_graph
+    from autofuse.frontends.onnx import looks_like_onnx
+    from autofuse.implgraph.serialise import to_json
+
+    try:
+        if isinstance(graph, FusionGraph):
+            return json.dumps(to_json(graph), indent=1)
+        if isinstance(graph, Mapping):
+            return json.dumps(dict(graph), indent=1)
+        if isinstance(graph, str) and graph.lstrip()[:1] in ("{", "["):
+            return graph
+        path = Path(str(graph))
+        data = path.read_bytes()
+        if looks_like_onnx(data, str(path)):
+            return json.dumps(to_json(read_graph(path)), indent=1)
+        return data.decode("utf-8", errors="replace")
+    except Exception as e:  # The failure to report may be the reason that this fails too.
+        return f"the input cannot be shown: {e!r}\n"
+
+
+def internal_error(
+    error: Exception, *, source: str = "", options: Mapping[str, object] | None = None
+) -> AutofuseError:
+    """AF9001 for an exception that should not have happened; its note names the reproducer."""
+    notes = []
+    try:
+        notes.append(f"reproducer: {artifacts.save_reproducer(error, source, options or {})}")
+    except (OSError, AutofuseError) as e:
+        notes.append(f"no reproducer could be written: {e}")
+    if knobs.DEBUG.get():
+        notes += artifacts.traceback_text(error).splitlines()
+    found = Diagnostic(
+        "AF9001",
+        f"internal error: {type(error).__name__}: {error}",
+        hint="please report this with that folder: it holds the graph, the options, the versions "
+        "and the traceback",
+        notes=tuple(notes),
+    )
+    return AutofuseError((found,))

@@ -1,0 +1,166 @@
+"""What the driver returns: generated files, and runs with modelled times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autofuse import artifacts
+from autofuse.implgraph.fusion import FusionGraph
+from autofuse.targets import TargetSpec
+
+if TYPE_CHECKING:
+    from autofuse.implgraph.cutting import Split
+    from autofuse.implgraph.graph import HintGraph
+    from autofuse.schedule.result import ScheduleResult
+    from autofuse.twin.kernel import Run
+
+__all__ = ["BuildResult", "SplitResult", "TimedRun"]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildResult:
+    """What :func:`autofuse.build` made.  Equal if everything but the times is.
+
+    Attributes:
+        graph: the graph as it was read.
+        target: the chip.
+        hint: the loop-level graph before scheduling, the first one where there are several forms.
+        schedule: the ways to realise it, with the templates of each.
+        files: path inside the output folder -> text.
+        timings: stage (``read``, ``lower``, ``simplify``, ``schedule``, ``generate``) -> seconds of the clock.
+    """
+
+    graph: FusionGraph
+    target: TargetSpec
+    hint: HintGraph
+    schedule: tuple[ScheduleResult, ...]
+    files: Mapping[str, str]
+    timings: Mapping[str, float] = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the kernel."""
+        return self.graph.name
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What ``<name>.json`` says: parameters, tiling keys, workspace, digests."""
+        found: dict[str, Any] = json.loads(self.files[f"{self.name}.json"])
+        return found
+
+    def write(self, folder: str | Path, *, force: bool = False) -> artifacts.Written:
+        """Write all files into ``folder``, or none of them.
+
+        Args:
+            folder: made if it is not there.
+            force: overwrite files that were edited, or that autofuse did not write.
+
+        Returns:
+            Which files were created, changed, left as they were, and removed.
+
+        Raises:
+            AutofuseError: AF5005, the folder cannot be written, or a file in it was edited or is
+                not ours; ``force`` overwrites such files.
+        """
+        return artifacts.write_files(self.files, folder, force=force)
+
+    def summary(self) -> dict[str, Any]:
+        """The build in numbers, ready for JSON."""
+        from autofuse.report.build_summary import rejected_rows, template_rows
+
+        return {
+            "name": self.name,
+            "target": self.target.name,
+            "experimental": self.target.experimental,
+            "templates": template_rows(self.schedule, self.graph.symbols),
+            "rejected": rejected_rows(self.schedule),
+            "files": sorted(self.files),
+            "seconds": dict(self.timings),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SplitResult:
+    """What :func:`autofuse.build_split` made: one kernel, or several with a driver.
+
+    Attributes:
+        graph: the graph as it was read.
+        target: the chip.
+        split: where it was cut; None if it is one kernel.
+        parts: the kernels, in the order in which they run.
+        files: path inside the output folder -> text.  Those of one kernel are what :func:`autofuse.build` gives.
+        timings: stage -> seconds, over all kernels; ``split`` is the search for the cuts.
+    """
+
+    graph: FusionGraph
+    target: TargetSpec
+    split: Split | None
+    parts: tuple[BuildResult, ...]
+    files: Mapping[str, str]
+    timings: Mapping[str, float] = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the graph."""
+        return self.graph.name
+
+    @property
+    def cut_after(self) -> tuple[str, ...]:
+        """Names of the nodes after which the graph was cut."""
+        return () if self.split is None else self.split.cut_after
+
+    def write(self, folder: str | Path, *, force: bool = False) -> artifacts.Written:
+        """As :meth:`BuildResult.write`."""
+        return artifacts.write_files(self.files, folder, force=force)
+
+    def summary(self) -> dict[str, Any]:
+        """The build in numbers, ready for JSON."""
+        passed = () if self.split is None else self.split.passed
+        return {
+            "name": self.name,
+            "target": self.target.name,
+            "experimental": self.target.experimental,
+            "cut_after": list(self.cut_after),
+            "parts": [p.summary() for p in self.parts],
+            "passed": [
+                {
+                    "name": p.tensor.name,
+                    "dtype": p.tensor.dtype.name,
+                    "shape": [str(e) for e in p.tensor.shape],
+                    "maker": p.maker,
+                    "users": list(p.users),
+                }
+                for p in passed
+            ],
+            "files": sorted(self.files),
+            "seconds": dict(self.timings),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRun:
+    """What :func:`autofuse.timed` made.
+
+    Attributes:
+        run: outputs, sizes and tiling key.
+        report: modelled times of pipes, instructions and cores, ready for JSON; see ``docs/performance.md``.
+    """
+
+    run: Run
+    report: Mapping[str, Any]
+
+    def trace(self) -> str:
+        """The report as a JSON file for Perfetto and other viewers of Chrome traces."""
+        from autofuse.report.trace_events import trace_text
+
+        return trace_text(self.report)
+
+    def page(self) -> str:
+        """The report as an HTML file that needs nothing else."""
+        from autofuse.report.trace_page import page_text
+
+        return page_text(self.report)
