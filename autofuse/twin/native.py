@@ -1,4 +1,4 @@
-"""The C functions of a compiled kernel (``docs/architecture.md``, "Generated files and C ABI").
+"""The C functions of a compiled kernel (``docs/c_abi.md``).
 
 The twin keeps memory regions and findings per calling thread and Python's global lock is given up
 during a call, so several threads may run kernels at once.
