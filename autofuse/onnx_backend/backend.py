@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,7 +21,10 @@ from autofuse.frontends.onnx.reader import OnnxGraph, convert
 if TYPE_CHECKING:
     from autofuse.twin.kernel import TwinKernel
 
-__all__ = ["AutofuseBackend", "PreparedModel"]
+__all__ = ["MAX_KERNELS", "AutofuseBackend", "PreparedModel"]
+
+#: Kernels of one model that are kept; for shapes that come again after as many others, the kernel is made again.
+MAX_KERNELS = 64
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -44,9 +49,10 @@ class PreparedModel(BackendRep):
 
     A kernel is made at the first run with inputs of new shapes.  Where an op must know an operand to know the shape of
     its result (the shape for Reshape, the axes of a reduction), the kernel is made for the elements given in that run.
+    The kernels that were used last are kept, at most :data:`MAX_KERNELS`.  Several threads may run the model at once.
 
     Args:
-        model: the model.
+        model: the model; it must not be changed afterwards.
         target: the chip.
         check: as for ``autofuse.load``.
     """
@@ -59,12 +65,14 @@ class PreparedModel(BackendRep):
         self.check = check
         held = {t.name for t in model.graph.initializer}
         self.input_names = [v.name for v in model.graph.input if v.name not in held]
-        self._kernels: dict[Any, _Compiled] = {}
+        self._kernels: OrderedDict[Any, _Compiled] = OrderedDict()
+        self._lock = threading.Lock()
 
     @property
     def kernel_count(self) -> int:
-        """Number of kernels so far; a model whose outputs are all known has none."""
-        return sum(c.kernel is not None for c in self._kernels.values())
+        """Number of kernels that are kept; a model whose outputs are all known has none."""
+        with self._lock:
+            return sum(c.kernel is not None for c in self._kernels.values())
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Array, ...]:
         """Outputs of the model.
@@ -83,16 +91,21 @@ class PreparedModel(BackendRep):
         """The kernel for these inputs."""
         arrays = {n: a for n, a in given.items() if isinstance(a, np.ndarray)}
         shapes = {n: a.shape for n, a in arrays.items()}
-        for key, held in self._kernels.items():
-            bound = held.found.bound
-            if key == _key(shapes, arrays, bound):
-                return held
+        with self._lock:
+            for key, held in self._kernels.items():
+                if key == _key(shapes, arrays, held.found.bound):
+                    self._kernels.move_to_end(key)
+                    return held
+        # Two threads may make the same kernel; the compiler runs once, for its results are kept on disk.
         found = convert(self.model, shapes=shapes, values=arrays)
         kernel = None
         if found.graph is not None:
             kernel = api.load(api.build(found.graph, target=self.target), check=self.check)
         made = _Compiled(found, kernel)
-        self._kernels[_key(shapes, arrays, found.bound)] = made
+        with self._lock:
+            self._kernels[_key(shapes, arrays, found.bound)] = made
+            while len(self._kernels) > MAX_KERNELS:
+                self._kernels.popitem(last=False)
         return made
 
     def _by_name(self, inputs: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,40 @@ def test_elements_of_shape_operands_are_those_of_the_run() -> None:
     for shape in ([3, 4], [12], [4, -1]):
         (y,) = prepared.run([x, np.array(shape)])
         np.testing.assert_array_equal(y, np.maximum(x, 0).reshape(shape))
+
+
+def test_a_model_keeps_the_kernels_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autofuse.onnx_backend.backend.MAX_KERNELS", 2)
+    prepared = AutofuseBackend.prepare(
+        model([node("Relu", ["x"], ["y"])], [value("x", [None, 3])], ["y"])
+    )
+    made = []
+    for rows in (1, 2, 1, 3, 1, 2):
+        x = np.linspace(-3, 3, rows * 3, dtype=np.float32).reshape(rows, 3)
+        (y,) = prepared.run([x])
+        np.testing.assert_array_equal(y, np.maximum(x, 0))
+        made.append(prepared.compiled({"x": x}))
+        assert prepared.kernel_count == min(len(made), 2)
+    # That of one row was used again in time, that of two rows was not.
+    assert made[0] is made[2] is made[4]
+    assert made[1] is not made[5]
+
+
+def test_threads_may_run_a_model_with_new_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kernel is needed for the shape of an input, so that much happens to the table in little time."""
+    monkeypatch.setattr("autofuse.onnx_backend.backend.MAX_KERNELS", 20)
+    shape_of = model([node("Shape", ["x"], ["y"])], [value("x", [None, 3])], ["y"])
+    prepared = AutofuseBackend.prepare(shape_of)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            rows = [n % 60 for n in range(400)]
+            found = pool.map(lambda n: prepared.run([np.zeros((n, 3), np.float32)])[0], rows)
+            assert [tuple(f) for f in found] == [(n, 3) for n in rows]
+    finally:
+        sys.setswitchinterval(before)
+    assert len(prepared._kernels) == 20
 
 
 def test_one_node() -> None:
