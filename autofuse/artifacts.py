@@ -56,7 +56,15 @@ _DEPENDENCIES = ("jinja2", "ml_dtypes", "networkx", "numpy", "pydantic", "rich",
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one write did; every path is relative to ``folder``."""
+    """What one write did; every path is relative to ``folder``.
+
+    Attributes:
+        folder: that was written to.
+        created: files that were not there.
+        updated: files with another content now.
+        unchanged: files that had the content already.
+        removed: files of an earlier write that are no part of this one.
+    """
 
     folder: Path
     created: tuple[str, ...] = ()

@@ -10,9 +10,15 @@ __all__ = ["CODES", "AutofuseError", "Diagnostic", "Where"]
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A place in a file, in its JSON, or in an IR.
+    """A place in a file, in its JSON, or in an IR; what is not known is empty.
 
-    ``line`` and ``column`` count from 1, 0 for unknown; ``pointer`` is a JSON pointer.
+    Attributes:
+        path: of the file.
+        pointer: JSON pointer into it.
+        line: from 1; 0 for unknown.
+        column: from 1; 0 for unknown.
+        node: name of a node of the graph, or of a tensor.
+        axis: name of an axis.
     """
 
     path: str = ""
@@ -100,7 +106,11 @@ class Diagnostic:
 
 
 class AutofuseError(Exception):
-    """One or more diagnostics of severity ``error``."""
+    """One or more diagnostics of severity ``error``; the one exception that the functions of autofuse raise on purpose.
+
+    Attributes:
+        diagnostics: what is wrong, a tuple of :class:`Diagnostic`; its text is that of all of them.
+    """
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -116,7 +126,7 @@ class AutofuseError(Exception):
         hint: str = "",
         notes: Iterable[str] = (),
     ) -> AutofuseError:
-        """An error with a single diagnostic."""
+        """An error with a single diagnostic; the arguments are members of :class:`Diagnostic`."""
         return cls((Diagnostic(code, message, where or Where(), hint, tuple(notes)),))
 
 

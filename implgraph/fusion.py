@@ -97,10 +97,16 @@ class GraphOutput:
 
 @dataclass(frozen=True, slots=True)
 class FusionGraph:
-    """A group of ops that becomes one kernel.
+    """A group of ops that becomes one kernel: what :func:`autofuse.read` returns.  Immutable; it is compared by value.
 
-    ``nodes`` are in topological order; ``tensors`` holds every named tensor, inputs and results, with dtype and shape.
-    Constants have no entry.  ``name`` is a legal C identifier.
+    Attributes:
+        name: of the kernel, a legal C identifier.
+        symbols: sizes that are known at run time only: name, min, max, hint, in elements.
+        inputs: names of tensors, in the order of the kernel's parameters.
+        nodes: in topological order.
+        outputs: name of the parameter, tensor that is written to it, and input that it overwrites, or None.
+        tensors: every named tensor, inputs and results, with dtype, shape, and strides and offset in elements;
+            constants have no entry.
     """
 
     name: str
@@ -111,5 +117,5 @@ class FusionGraph:
     tensors: Mapping[str, Tensor]
 
     def symbol_ranges(self) -> dict[str, tuple[int, int]]:
-        """Closed range of every symbol."""
+        """Closed range of every symbol, by name."""
         return {s.name: (s.min, s.max) for s in self.symbols}

@@ -158,7 +158,17 @@ class AutofuseBackend(Backend):
     def run_model(
         cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any
     ) -> tuple[Array, ...]:
-        """Prepare and run once."""
+        """Prepare and run once.
+
+        Args:
+            model: the model.
+            inputs: as for :meth:`PreparedModel.run`.
+            device: ``CPU``.
+            **kwargs: as for :meth:`prepare`.
+
+        Raises:
+            AutofuseError: as for :meth:`PreparedModel.run`.
+        """
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
@@ -170,7 +180,19 @@ class AutofuseBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Array, ...]:
-        """One node on arrays; ``opset_version`` chooses the operator set."""
+        """One node on arrays.
+
+        Args:
+            node: the node.
+            inputs: arrays in the order of the node's inputs that are not left out, or by name.
+            device: ``CPU``.
+            outputs_info: nothing is done with it; the interface has it.
+            **kwargs: ``opset_version`` chooses the operator set, by default the newest of the ``onnx`` package; others
+                as for :meth:`prepare`.
+
+        Raises:
+            AutofuseError: as for :meth:`PreparedModel.run`.
+        """
         names = [n for n in dict.fromkeys(node.input) if n]
         given = dict(zip(names, inputs, strict=True)) if not isinstance(inputs, Mapping) else inputs
         values = [

@@ -76,13 +76,25 @@ class TargetSpec:
     """A chip.  Bandwidths are bytes per cycle and core unless the name says otherwise.
 
     Attributes:
+        name: as ``load_target`` takes it.
+        soc: name of the chip in CANN.
+        arch: architecture of its cores: 2002, 2201, 3510.
         npu_arch: value of the compiler's ``--npu-arch``.
         has_datacopypad: false where only 32-byte multiples can be moved.
         experimental: nothing about the generated code was checked for this chip.
         model_only: known to the cost model; no kernel can be generated for it.
+        aiv_cores: vector cores.
+        ub_bytes: bytes of UB of a core, with what is reserved.
         ub_reserved: bytes of UB that the framework takes.
         ub_reserved_select: bytes of UB that Select and some other calls take.
         ub_bank_groups: groups of banks of UB, each as wide as a block.
+        block_bytes: bytes of a block, to which addresses in UB are aligned.
+        vector_bytes: bytes of one repeat of a vector instruction.
+        cache_line_bytes: bytes in which GM is accessed.
+        clock_mhz: clock of the cores.
+        l2_bytes: bytes of L2.
+        dma_block_count_max: rows of a DMA command.
+        dma_block_len_max: bytes of such a row.
         queue_buffers_per_position: buffers of all queues in one TPosition.
         buffers_total: buffers of one TPipe.
         load_head, store_head: cycles of a DMA command before its first byte.

@@ -19,7 +19,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.twin
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["quickstart.md", "cli.md", "split.md"])
+@pytest.mark.parametrize("name", ["quickstart.md", "cli.md", "split.md", "api.md"])
 def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("AUTOFUSE_", "ASCEND_"))}
     scripts = str(Path(sys.executable).parent)
@@ -64,6 +64,12 @@ def test_links_lead_somewhere(page: str, repo: Path) -> None:
     for file in [path] if path.is_file() else sorted(path.glob("*.md")):
         for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", file.read_text(encoding="utf-8")):
             assert (file.parent / link).exists(), f"{file.name}: {link}"
+
+
+def test_the_readme_leads_to_every_page(repo: Path) -> None:
+    text = (repo / "README.md").read_text(encoding="utf-8")
+    linked = set(re.findall(r"\]\(docs/(\w+\.md)\)", text))
+    assert linked == {p.name for p in (repo / "docs").glob("*.md")}
 
 
 def test_architecture_lists_the_floors_that_are_checked(repo: Path) -> None:

@@ -1,0 +1,153 @@
+"""``docs/api_reference.md``: every public name with its signature and its docstring.
+
+``python -m autofuse.report.api_page`` prints the page.  What it lists is ``__all__`` of the public modules, so a name
+that is exported is on the page, with what its docstring says, and nothing else is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+__all__ = ["PUBLIC_MODULES", "api_page", "public_names"]
+
+#: The modules whose ``__all__`` is public, with the extra that one needs besides the package.
+PUBLIC_MODULES = {"autofuse": "", "autofuse.onnx_backend": "onnx"}
+#: For tools of autofuse itself; what they return is internal.
+_INTERNAL = {"TwinKernel.record"}
+_SECTIONS = ("Args", "Attributes", "Returns", "Raises")
+
+_HEAD = """# Reference of the Python interface
+
+Made by `python -m autofuse.report.api_page` from signatures and docstrings; do not edit.
+[api.md](api.md) has examples, and what is promised.
+"""
+
+
+def public_names(module: str) -> list[str]:
+    """What a public module exports, but its version."""
+    return [n for n in importlib.import_module(module).__all__ if not n.startswith("__")]
+
+
+def api_page() -> str:
+    """The page."""
+    out = [_HEAD]
+    for module, extra in PUBLIC_MODULES.items():
+        held = importlib.import_module(module)
+        needs = f" (needs `ascend-autofuse[{extra}]`)" if extra else ""
+        out.append(f"## `{module}`{needs}\n")
+        values = [(n, getattr(held, n)) for n in public_names(module)]
+        for name, value in values:
+            if inspect.isfunction(value):
+                out += _function(name, value)
+        for name, value in values:
+            if isinstance(value, type):
+                out += _class(name, value)
+        rest = [(n, v) for n, v in values if not callable(v)]
+        if rest:
+            out.append("### Constants and types\n")
+            out += [f"- `{n}` = `{v}`" for n, v in rest]
+            out.append("")
+    return "\n".join(out).rstrip() + "\n"
+
+
+def _function(name: str, value: Any, level: str = "###") -> list[str]:
+    return [f"{level} `{name}`\n", f"```text\n{_signature(name, value)}\n```\n", *_text(value)]
+
+
+def _signature(name: str, value: Any) -> str:
+    """On one line if it is short, else a parameter per line."""
+    found = inspect.signature(value)
+    kept = [p for p in found.parameters.values() if p.name not in ("self", "cls")]
+    signature = found.replace(parameters=kept)
+    # With the future import annotations are texts, which would be printed in quotes.
+    line = name.rpartition(".")[2] + re.sub(r"(?<=: |> )'([^']*)'", r"\1", str(signature))
+    if len(line) <= 100:
+        return line
+    parts = [re.sub(r"(?<=: )'([^']*)'", r"\1", str(p)) for p in kept]
+    star = next((i for i, p in enumerate(kept) if p.kind is p.KEYWORD_ONLY), len(parts))
+    if star < len(parts) and not any(p.kind is p.VAR_POSITIONAL for p in kept):
+        parts.insert(star, "*")
+    inside = "".join(f"    {p},\n" for p in parts)
+    return f"{name.rpartition('.')[2]}(\n{inside}){line.rpartition(')')[2]}"
+
+
+def _class(name: str, value: type) -> list[str]:
+    out = [f"### `{name}`\n", *_text(value)]
+    if is_dataclass(value):
+        public = [f for f in fields(value) if not f.name.startswith("_")]
+        members = "".join(
+            f"{f.name}: {f.type}" + (f" = {f.default!r}" if f.default is not MISSING else "") + "\n"
+            for f in public
+        )
+        out.append(f"```text\n{members}```\n")
+    for member, held in vars(value).items():
+        if (member.startswith("_") and member != "__call__") or f"{name}.{member}" in _INTERNAL:
+            continue
+        if isinstance(held, property):
+            out.append(f"**`{name}.{member}`**: {_inline(inspect.getdoc(held) or '')}\n")
+        elif inspect.isfunction(held) or isinstance(held, classmethod | staticmethod):
+            shown = name if member == "__call__" else f"{name}.{member}"
+            out += _function(shown, getattr(value, member), "####")
+    return out
+
+
+def _text(value: Any) -> list[str]:
+    """A docstring in Markdown: prose, and lists for its sections."""
+    section = ""
+    out: list[str] = []
+    for line in _logical(inspect.getdoc(value) or ""):
+        if line.rstrip(":") in _SECTIONS and line.endswith(":"):
+            section = line.rstrip(":")
+            if out and out[-1]:
+                out.append("")
+            out.append(f"{section}:\n")
+        elif section and line.startswith("    "):
+            name, colon, words = line.strip().partition(": ")
+            named = colon and section != "Returns" and re.fullmatch(r"[*\w, ]+", name)
+            out.append(f"- `{name}`: {_inline(words)}" if named else f"- {_inline(line.strip())}")
+        else:
+            if not line and out and not out[-1]:
+                continue
+            if section and line:
+                section = ""
+                out.append("")
+            out.append(_inline(line))
+    return [*out, ""] if out and out[-1] else out
+
+
+def _logical(doc: str) -> Iterator[str]:
+    """Lines of a docstring, with what continues an item of a section joined to it, and prose to paragraphs."""
+    held, section = "", ""
+    for line in doc.splitlines():
+        if line.endswith(":") and line.rstrip(":") in _SECTIONS:
+            section = line
+        deep = len(line) - len(line.lstrip())
+        prose = section == "Returns:" and deep > 0 and held != section
+        continues = held and line and (deep >= 8 or prose or (deep == 0 and held[0] != " "))
+        if continues and line.rstrip(":") not in _SECTIONS and held.rstrip(":") not in _SECTIONS:
+            held += " " + line.strip()
+            continue
+        if held:
+            yield held
+        if not line:
+            yield ""
+        held = line
+    if held:
+        yield held
+
+
+def _inline(text: str) -> str:
+    """What a docstring has inside a line, as Markdown."""
+    text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", text)
+    text = re.sub(r":\w+:`([^`<]*) <[^`]*>`", r"`\1`", text)
+    return re.sub(r"\s+", " ", text.replace("``", "`")).strip()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(api_page())
