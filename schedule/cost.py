@@ -85,12 +85,23 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A vector call over ``count`` elements of ``bits`` bits; ``kind`` is a row of the target's vector table."""
+    """Vector calls of one kind.
+
+    Attributes:
+        kind: row of the target's vector table.
+        count: elements that they go over, all together.
+        bits: of an element.
+        conflict: how their operands lie in the banks of UB.
+        calls: how many there are.
+        waits: how many of them wait for the result of one before.
+    """
 
     kind: str
-    count: int
+    count: float
     bits: int
     conflict: Conflict = Conflict.NONE
+    calls: float = 1
+    waits: float = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +112,6 @@ class Body:
         buffers: buffers of each queue: 1, or 2 where copies of one iteration overlap with calls of another.
         chained: the buffer that is loaded is the one that is stored.
         scalar_reads: elements that are read from UB into registers.
-        cycles: further cycles of the vector unit, of calls that are no row of the table.
     """
 
     loads: tuple[Copy, ...] = ()
@@ -110,7 +120,6 @@ class Body:
     buffers: int = 2
     chained: bool = False
     scalar_reads: int = 0
-    cycles: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +309,7 @@ def _busy(body: Body, cores: int, target: TargetSpec) -> _Busy:
     mte3 = sum(
         m.store_issue * c.commands + copy_cycles(c, cores, target, store=True) for c in body.stores
     )
-    vector = _vector(body.calls, target) + body.cycles
+    vector = _vector(body.calls, target)
     scalar = m.loop + m.scalar_read * body.scalar_reads
     latency = m.load_latency if body.loads else 0.0
     waits = [latency + mte2 + vector, vector + mte3]
@@ -326,7 +335,7 @@ def copy_cycles(copy: Copy, cores: float, target: TargetSpec, *, store: bool = F
 
 
 def call_cycles(call: Call, target: TargetSpec) -> tuple[float, float]:
-    """Cycles of the head of a vector call, and of its elements; nothing for calls that issue no instruction."""
+    """Cycles of the heads of vector calls, and of their elements; nothing for those that issue no instruction."""
     row = target.vector[call.kind]
     if call.count <= 0 or not row.rate32:
         return 0.0, 0.0
@@ -336,8 +345,8 @@ def call_cycles(call: Call, target: TargetSpec) -> tuple[float, float]:
         Conflict.SOURCES: m.conflict_sources,
         Conflict.RESULT: m.conflict_result,
     }[call.conflict]
-    elements = (row.cycles(call.count, call.bits) - row.head) * factor
-    return row.head, elements / m.vector_issue
+    elements = (row.cycles(round(call.count), call.bits) - row.head) * factor
+    return row.head * call.calls, elements / m.vector_issue
 
 
 def _moved(copy: Copy, rate: float, target: TargetSpec) -> float:
@@ -378,7 +387,7 @@ def _vector(calls: Iterable[Call], target: TargetSpec) -> float:
         head, work = call_cycles(call, target)
         if not work:
             continue
-        heads += head + m.vector_gap
-        longest = max(longest, head + m.vector_gap)
+        heads += head + m.vector_gap * call.waits
+        longest = max(longest, target.vector[call.kind].head + m.vector_gap)
         elements += work
     return (longest if m.vector_fused else heads) + elements
