@@ -226,7 +226,12 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
 
 
 _PLACES = {Place.ONCE: "kOnce", Place.TILE: "kTile", Place.STEP: "kStep"}
-_ROUTES = {Route.READ: "kRead", Route.AGAIN: "kAgain", Route.WRITE: "kWrite"}
+_ROUTES = {
+    Route.READ: "kRead",
+    Route.AGAIN: "kAgain",
+    Route.WRITE: "kWrite",
+    Route.STREAM: "kStream",
+}
 
 
 def _body_row(b: BodyForm) -> str:

@@ -141,6 +141,7 @@ class Traffic:
         same_order: the same where all start at one place.
         written: to GM.
         cached: what L2 is asked to hold: what is written, and what is read without bypassing L2, each byte once.
+        streamed: the part of that which bypasses L2 where L2 cannot hold all of it.
     """
 
     read: int = 0
@@ -149,6 +150,7 @@ class Traffic:
     same_order: int = 0
     written: int = 0
     cached: int = 0
+    streamed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +227,8 @@ def traffic_us(traffic: Traffic, target: TargetSpec) -> float:
     What is written goes to L2.  Of the bytes that L2 is asked to hold and cannot, the written ones go on to memory.
     """
     m = target.model
-    spilled = max(0.0, 1.0 - target.l2_bytes / traffic.cached) if traffic.cached > 0 else 0.0
+    cached = traffic.cached - (traffic.streamed if traffic.cached > target.l2_bytes else 0)
+    spilled = max(0.0, 1.0 - target.l2_bytes / cached) if cached > 0 else 0.0
     return (
         traffic.read / m.read_gbs
         + traffic.reread / m.l2_read_gbs

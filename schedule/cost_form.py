@@ -15,6 +15,7 @@ from enum import IntEnum
 from autofuse.implgraph.expr import ONE, ZERO, Expr, Min, Sym, product, total
 from autofuse.implgraph.graph import AxisType, ImplGraph, Node, TensorView
 from autofuse.implgraph.ops import lookup
+from autofuse.schedule.cache_hints import bypass_bytes
 from autofuse.schedule.cost import Conflict
 from autofuse.schedule.device_calls import Amount, Issued, Tile, issued
 from autofuse.schedule.picking import OFFSETS, beyond, is_run
@@ -56,6 +57,8 @@ class Route(IntEnum):
     AGAIN = 1
     #: Written to GM.
     WRITE = 2
+    #: From memory, bypassing L2 where that cannot hold what the kernel asks it to.
+    STREAM = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +380,9 @@ class _FormReader:
         key = (n.inputs[0], str(y.offset), tuple(map(str, y.strides)))
         again = key in self.seen or self.named[n.inputs[0]].op == "Workspace"
         self.seen.add(key)
-        return Route.AGAIN if again else Route.READ
+        if again:
+            return Route.AGAIN
+        return Route.READ if bypass_bytes(n) is None else Route.STREAM
 
     def _rows(self, n: Node) -> tuple[Affine, Affine, Affine]:
         """Rows of a copy, commands, and elements of a row; axes whose elements follow on each other are one."""

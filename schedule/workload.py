@@ -14,6 +14,7 @@ from autofuse.implgraph.expr import ONE, ZERO
 from autofuse.implgraph.graph import AxisType, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ops import lookup
 from autofuse.schedule.banks import bank_conflict, data_operands
+from autofuse.schedule.cache_hints import bypass_bytes
 from autofuse.schedule.cost import (
     Body,
     Call,
@@ -312,7 +313,8 @@ class _Reader:
             footprint = elements * item * self.cores * max(self.steps, 1)
         self.seen.add(key)
         hit = again * min(self.target.l2_bytes, footprint) // footprint if footprint else 0
-        found = Traffic(read=nbytes - hit, reread=hit, cached=distinct)
+        streamed = distinct if bypass_bytes(n) is not None else 0
+        found = Traffic(read=nbytes - hit, reread=hit, cached=distinct, streamed=streamed)
         return _Moved(n.name, Reach.L2 if 2 * hit >= nbytes > 0 else Reach.MEMORY, found)
 
     def _between(self, n: Node, elements: int, times: int) -> int:
@@ -365,5 +367,6 @@ def _sum(parts: Iterable[Traffic]) -> Traffic:
             total.same_order + t.same_order,
             total.written + t.written,
             total.cached + t.cached,
+            total.streamed + t.streamed,
         )
     return total

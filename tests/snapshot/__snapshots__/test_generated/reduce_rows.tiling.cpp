@@ -37,7 +37,7 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.calls = 3;
     f.body[0] = {autofuse::kStep, 63754, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 67850, 46080, 2, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (s.s0 > 1 ? 4 * s.s1 : 0), 4, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, s.s0 > 1, false};
+    f.copy[0] = {0, autofuse::kStream, 1, {1, 0}, {1, 0}, {0, 4}, (s.s0 > 1 ? 4 * s.s1 : 0), 4, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, s.s0 > 1, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4 * s.s0, {0, 0}, s.s0 > 1, false};
     f.call[0] = {0, {INT64_C(3874338882), 1064304}, {1, 0}};
     f.call[1] = {0, {522274734, 0}, {2, 0}};
@@ -70,7 +70,7 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.copies = 2;
     f.calls = 1;
     f.body[0] = {autofuse::kTile, 67850, 46080, 2, false, true};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.s1, 0}, 4 * s.s1, 4 * s.s1, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, false, true};
+    f.copy[0] = {0, autofuse::kStream, 1, {1, 0}, {0, 1}, {4 * s.s1, 0}, 4 * s.s1, 4 * s.s1, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.s0, 0, 4 * s.s0, {0, 0}, false, true};
     const int64_t v0 = autofuse::Min(8, autofuse::Max(2, autofuse::CeilDiv(s.s1, 64)));
     const int64_t v1 = autofuse::CeilDiv(autofuse::CeilDiv(s.s1, v0), 8);
