@@ -81,6 +81,7 @@ def costs(form: BoundForm, chip: ChipTable, tile: Array, per_core: Array) -> tup
     moves = [[zero, zero, zero] for _ in bodies]
     vector = [zero + b.heads for b in form.bodies]
     read, again, same, same_core, written, cached = zero, zero, zero, zero, zero, zero
+    streamed = zero
     for c in form.copies:
         commands, rows, row = at(c.commands, length), at(c.rows, length), at(c.row_bytes, length)
         rows = np.maximum(rows, 1)
@@ -117,6 +118,8 @@ def costs(form: BoundForm, chip: ChipTable, tile: Array, per_core: Array) -> tup
         read = read + np.where(together, 0, moved - hit)
         again = again + np.where(together, 0, hit)
         cached = cached + distinct
+        if c.route is Route.STREAM:
+            streamed = streamed + np.where(together, 0, distinct)
         for i, here in enumerate((~together & ~near, ~together & near, together)):
             moves[c.body][i] = moves[c.body][i] + np.where(here, billed, 0)
     for v in form.calls:
@@ -125,6 +128,7 @@ def costs(form: BoundForm, chip: ChipTable, tile: Array, per_core: Array) -> tup
         vector[v.body] = vector[v.body] + (at(v.cycles, length) * times >> TICK_SHIFT)
     gm = (read * chip.read_share >> TICK_SHIFT) + (again * chip.again_share >> TICK_SHIFT)
     gm = gm + (same * chip.same_share >> TICK_SHIFT) + (written * chip.write_share >> TICK_SHIFT)
+    cached = cached - np.where(cached > chip.l2, streamed, 0)
     share = (chip.l2 << SHARE_BITS) // np.maximum(cached, 1)
     spilled = np.where(cached > chip.l2, written - (written * share >> SHARE_BITS), 0)
     gm = gm + (spilled * chip.writeback_share >> TICK_SHIFT)

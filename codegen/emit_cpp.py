@@ -15,6 +15,7 @@ from autofuse.codegen.kernel_ir import (
     Barrier,
     BlockIndex,
     BufDecl,
+    BypassL2,
     Call,
     Comment,
     CopyIn,
@@ -204,6 +205,13 @@ def _address(s: GlobalDecl) -> str:
     return s.param if s.offset == 0 else f"({s.param} + {to_cpp(s.offset, atomic=True)})"
 
 
+def _bypass(s: BypassL2) -> list[str]:
+    hint = f"{s.name}.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);"
+    if s.held.is_const:
+        return [hint] if s.held.value > s.size else []
+    return [f"if ({to_cpp(s.held)} > {s.size}) {{", INDENT + hint, "}"]
+
+
 def _queue(s: QueueDecl) -> list[str]:
     if s.copy:
         return [f"TQueBind<TPosition::VECIN, TPosition::VECOUT, {s.depth}> {s.name};"]
@@ -252,6 +260,7 @@ _EMIT: dict[type, _Emitter] = {
         f"GlobalTensor<{s.dtype.cpp}> {s.name};",
         f"{s.name}.SetGlobalBuffer((__gm__ {s.dtype.cpp}*){_address(s)});",
     ],
+    BypassL2: _bypass,
     PipeDecl: lambda s: [f"TPipe {s.name};"],
     QueueDecl: _queue,
     BufDecl: lambda s: [f"TBuf<{s.position.value}> {s.name};"],

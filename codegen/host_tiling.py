@@ -18,6 +18,7 @@ from autofuse.codegen.abi import (
 from autofuse.codegen.expr_cpp import check_identifier, int_literal, to_cpp
 from autofuse.codegen.provenance import banner
 from autofuse.codegen.render import render
+from autofuse.codegen.shared_terms import SharedTerms, shared_terms
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr import Expr, Max, const
 from autofuse.implgraph.fusion import FusionGraph
@@ -43,6 +44,14 @@ __all__ = ["condition_text", "render_tiling"]
 
 
 @dataclass(frozen=True, slots=True)
+class _Term:
+    """What several numbers of a template have in common."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Template:
     index: int
     function: str
@@ -58,6 +67,7 @@ class _Template:
     ub: str
     bodies: tuple[str, ...]
     copies: tuple[str, ...]
+    terms: tuple[_Term, ...]
     calls: tuple[str, ...]
     guard: str
     fits: str
@@ -188,6 +198,8 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
             raise AutofuseError.of("AF9001", f"the tiling of {impl.name} depends on {odd}")
     # Sizes are asked for with the smallest tile first, so that is where an overflow would be.
     smallest = {spec.tile_size: const(max(spec.granule, 1))}
+    common = shared_terms([e for c in form.calls for e in c.exprs()], names)
+    own = {**names, **{n: n for n in common.values}}
     guards = overflow_guards((e.substitute(smallest) for e in checked), ranges, names)
     return _Template(
         index=index,
@@ -204,7 +216,8 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
         ub=to_cpp(spec.ub, names),
         bodies=tuple(map(_body_row, form.bodies)),
         copies=tuple(_copy_row(c, names) for c in form.copies),
-        calls=tuple(_call_row(c, names) for c in form.calls),
+        terms=tuple(_Term(n, to_cpp(v, own)) for n, v in common.values.items()),
+        calls=tuple(_call_row(c, common, own) for c in form.calls),
         guard=" && ".join(f"autofuse::ProductFits({g})" for g in guards),
         fits=f"&Fits{index}" if guards else "nullptr",
         tile_size=check_identifier(spec.tile_size),
@@ -213,7 +226,12 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
 
 
 _PLACES = {Place.ONCE: "kOnce", Place.TILE: "kTile", Place.STEP: "kStep"}
-_ROUTES = {Route.READ: "kRead", Route.AGAIN: "kAgain", Route.WRITE: "kWrite"}
+_ROUTES = {
+    Route.READ: "kRead",
+    Route.AGAIN: "kAgain",
+    Route.WRITE: "kWrite",
+    Route.STREAM: "kStream",
+}
 
 
 def _body_row(b: BodyForm) -> str:
@@ -246,9 +264,12 @@ def _copy_row(c: CopyForm, names: Mapping[str, str]) -> str:
     return ", ".join(row)
 
 
-def _call_row(c: CallForm, names: Mapping[str, str]) -> str:
+def _call_row(c: CallForm, common: SharedTerms, names: Mapping[str, str]) -> str:
     """The members of ``autofuse::Calls``."""
-    return f"{c.body}, {_line(c.cycles, names)}, {_line(c.along, names)}"
+    cycles, along = (
+        Affine(common.within(a.base), common.within(a.step)) for a in (c.cycles, c.along)
+    )
+    return f"{c.body}, {_line(cycles, names)}, {_line(along, names)}"
 
 
 def _line(a: Affine, names: Mapping[str, str]) -> str:

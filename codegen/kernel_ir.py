@@ -20,6 +20,7 @@ __all__ = [
     "Barrier",
     "BlockIndex",
     "BufDecl",
+    "BypassL2",
     "Call",
     "Comment",
     "CopyIn",
@@ -139,6 +140,15 @@ class GlobalDecl:
     dtype: DType
     param: str
     offset: Expr = ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class BypassL2:
+    """Loads from the GlobalTensor ``name`` bypass L2 if the kernel's bytes, ``held``, are more than ``size``."""
+
+    name: str
+    held: Expr
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +357,7 @@ Stmt: TypeAlias = (
     | BlockIndex
     | ReturnIfEmpty
     | GlobalDecl
+    | BypassL2
     | PipeDecl
     | QueueDecl
     | BufDecl

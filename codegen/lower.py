@@ -18,6 +18,7 @@ from autofuse.codegen.kernel_ir import (
     Alloc,
     BlockIndex,
     BufDecl,
+    BypassL2,
     Comment,
     CopyIn,
     CopyOut,
@@ -52,6 +53,7 @@ from autofuse.implgraph.expr import (
 )
 from autofuse.implgraph.graph import Axis, AxisType, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ops import lookup
+from autofuse.schedule.cache_hints import bypass_bytes
 from autofuse.schedule.picking import beyond, is_run
 from autofuse.schedule.scan import goes_backwards
 from autofuse.targets import TargetSpec
@@ -165,6 +167,7 @@ class _Lowering:
                 declared.add(gm)
                 offset = size_of(self._end(n).attrs.get("offset", 0))
                 out.append(GlobalDecl(gm, n.y.dtype, self._param(n), offset))
+                out += self._cache_hint(n, gm)
         out.append(PipeDecl(PIPE))
         out.extend(_declaration(b) for b in self.impl.buffers)
         sizes: dict[Expr, Expr] = {}
@@ -178,6 +181,10 @@ class _Lowering:
                 out.append(Comment("What follows starts in the other half of the banks of UB."))
             out.append(InitBuffer(PIPE, _buffer(b), number, sizes.get(b.nbytes, b.nbytes)))
         return out
+
+    def _cache_hint(self, n: Node, gm: str) -> list[Stmt]:
+        held = bypass_bytes(n)
+        return [] if held is None else [BypassL2(gm, held, self.target.l2_bytes)]
 
     def _param(self, n: Node) -> str:
         end = self._end(n)

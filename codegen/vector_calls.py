@@ -10,7 +10,6 @@ from autofuse.codegen.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
 from autofuse.codegen.kernel_ir import Arg, Call, Count, LocalArg, Number, ScalarVar, SizeValue
 from autofuse.codegen.picking import pick_call, pick_counts
 from autofuse.codegen.scanning import scan_call
-from autofuse.codegen.transposing import transpose_counts
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import ZERO, align_up, product, sym
 from autofuse.implgraph.graph import ImplGraph, Node
@@ -19,6 +18,7 @@ from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.picking import PICKS
 from autofuse.schedule.scan import SCAN, scan_run
+from autofuse.schedule.transposition import transpose_counts
 
 __all__ = ["VectorCalls"]
 

@@ -58,7 +58,8 @@ struct TileAxis {
 };
 
 enum Place : int64_t { kOnce = 0, kTile = 1, kStep = 2 };      // a body runs once per core, per tile, per step
-enum Route : int64_t { kRead = 0, kAgain = 1, kWrite = 2 };    // again: read or written before, from L2
+// Again: read or written before, from L2. Stream: bypasses L2 where that cannot hold everything.
+enum Route : int64_t { kRead = 0, kAgain = 1, kWrite = 2, kStream = 3 };
 
 struct Line {
     int64_t base;
@@ -241,6 +242,7 @@ void FillParts(const Form& form, const TileAxis& axis, const Chip& chip, int64_t
     int64_t same_core = 0;
     int64_t written = 0;
     int64_t cached = 0;
+    int64_t streamed = 0;
     for (int64_t i = 0; i < form.copies; ++i) {
         const Copies& c = form.copy[i];
         BodyParts& body = parts->body[c.body];
@@ -279,6 +281,7 @@ void FillParts(const Form& form, const TileAxis& axis, const Chip& chip, int64_t
             }
             read = SaturatingAdd(read, moved - hit);
             again = SaturatingAdd(again, hit);
+            streamed = SaturatingAdd(streamed, c.route == kStream ? distinct : 0);
         }
         body.bytes[route] += billed;
     }
@@ -290,6 +293,9 @@ void FillParts(const Form& form, const TileAxis& axis, const Chip& chip, int64_t
     int64_t gm = SaturatingAdd(Scale(read, chip.read_share, kTickShift), Scale(again, chip.again_share, kTickShift));
     gm = SaturatingAdd(gm, SaturatingAdd(Scale(same, chip.same_share, kTickShift),
                                          Scale(written, chip.write_share, kTickShift)));
+    if (cached > chip.l2) {
+        cached -= streamed;
+    }
     if (cached > chip.l2) {
         const int64_t spilled = written - Scale(written, (chip.l2 << kShareBits) / cached, kShareBits);
         gm = SaturatingAdd(gm, Scale(spilled, chip.writeback_share, kTickShift));

@@ -23,6 +23,7 @@ from autofuse.schedule.scan import SCAN
 
 __all__ = [
     "HALF_BYTES",
+    "OF_MANY_CALLS",
     "PERIOD",
     "Halves",
     "bank_conflict",
@@ -38,7 +39,7 @@ GROUPS, HALF, BANK_BYTES = 16, 8, 1 << 16
 PERIOD, HALF_BYTES = GROUPS * BLOCK, HALF * BLOCK
 
 #: Nodes that a function of ``device_templates`` does in several calls.
-_OF_MANY_CALLS = frozenset({"Broadcast", "UbTranspose", SCAN, *REDUCES, *PICKS, *OFFSETS})
+OF_MANY_CALLS = frozenset({"Broadcast", "UbTranspose", SCAN, *REDUCES, *PICKS, *OFFSETS})
 
 
 def data_operands(n: Node, named: Mapping[str, Node]) -> list[Node]:
@@ -47,7 +48,7 @@ def data_operands(n: Node, named: Mapping[str, Node]) -> list[Node]:
     Masks beside data are left out: of them an instruction reads a few bytes, so that they fall behind the data, and no
     address keeps them apart.  So are reductions and moves: they take many calls, at addresses that depend on sizes.
     """
-    if n.api is None or n.api.unit != "Vector" or n.op in _OF_MANY_CALLS:
+    if n.api is None or n.api.unit != "Vector" or n.op in OF_MANY_CALLS:
         return []
     found = [named[i] for i in n.inputs if i in named and named[i].y.vectorized_axis]
     return [x for x in found if x.y.dtype.kind != "m"] or found

@@ -85,12 +85,23 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A vector call over ``count`` elements of ``bits`` bits; ``kind`` is a row of the target's vector table."""
+    """Vector calls of one kind.
+
+    Attributes:
+        kind: row of the target's vector table.
+        count: elements that they go over, all together.
+        bits: of an element.
+        conflict: how their operands lie in the banks of UB.
+        calls: how many there are.
+        waits: how many of them wait for the result of one before.
+    """
 
     kind: str
-    count: int
+    count: float
     bits: int
     conflict: Conflict = Conflict.NONE
+    calls: float = 1
+    waits: float = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +112,6 @@ class Body:
         buffers: buffers of each queue: 1, or 2 where copies of one iteration overlap with calls of another.
         chained: the buffer that is loaded is the one that is stored.
         scalar_reads: elements that are read from UB into registers.
-        cycles: further cycles of the vector unit, of calls that are no row of the table.
     """
 
     loads: tuple[Copy, ...] = ()
@@ -110,7 +120,6 @@ class Body:
     buffers: int = 2
     chained: bool = False
     scalar_reads: int = 0
-    cycles: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +141,7 @@ class Traffic:
         same_order: the same where all start at one place.
         written: to GM.
         cached: what L2 is asked to hold: what is written, and what is read without bypassing L2, each byte once.
+        streamed: the part of that which bypasses L2 where L2 cannot hold all of it.
     """
 
     read: int = 0
@@ -140,6 +150,7 @@ class Traffic:
     same_order: int = 0
     written: int = 0
     cached: int = 0
+    streamed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +227,8 @@ def traffic_us(traffic: Traffic, target: TargetSpec) -> float:
     What is written goes to L2.  Of the bytes that L2 is asked to hold and cannot, the written ones go on to memory.
     """
     m = target.model
-    spilled = max(0.0, 1.0 - target.l2_bytes / traffic.cached) if traffic.cached > 0 else 0.0
+    cached = traffic.cached - (traffic.streamed if traffic.cached > target.l2_bytes else 0)
+    spilled = max(0.0, 1.0 - target.l2_bytes / cached) if cached > 0 else 0.0
     return (
         traffic.read / m.read_gbs
         + traffic.reread / m.l2_read_gbs
@@ -300,7 +312,7 @@ def _busy(body: Body, cores: int, target: TargetSpec) -> _Busy:
     mte3 = sum(
         m.store_issue * c.commands + copy_cycles(c, cores, target, store=True) for c in body.stores
     )
-    vector = _vector(body.calls, target) + body.cycles
+    vector = _vector(body.calls, target)
     scalar = m.loop + m.scalar_read * body.scalar_reads
     latency = m.load_latency if body.loads else 0.0
     waits = [latency + mte2 + vector, vector + mte3]
@@ -326,7 +338,7 @@ def copy_cycles(copy: Copy, cores: float, target: TargetSpec, *, store: bool = F
 
 
 def call_cycles(call: Call, target: TargetSpec) -> tuple[float, float]:
-    """Cycles of the head of a vector call, and of its elements; nothing for calls that issue no instruction."""
+    """Cycles of the heads of vector calls, and of their elements; nothing for those that issue no instruction."""
     row = target.vector[call.kind]
     if call.count <= 0 or not row.rate32:
         return 0.0, 0.0
@@ -336,8 +348,8 @@ def call_cycles(call: Call, target: TargetSpec) -> tuple[float, float]:
         Conflict.SOURCES: m.conflict_sources,
         Conflict.RESULT: m.conflict_result,
     }[call.conflict]
-    elements = (row.cycles(call.count, call.bits) - row.head) * factor
-    return row.head, elements / m.vector_issue
+    elements = (row.cycles(round(call.count), call.bits) - row.head) * factor
+    return row.head * call.calls, elements / m.vector_issue
 
 
 def _moved(copy: Copy, rate: float, target: TargetSpec) -> float:
@@ -378,7 +390,7 @@ def _vector(calls: Iterable[Call], target: TargetSpec) -> float:
         head, work = call_cycles(call, target)
         if not work:
             continue
-        heads += head + m.vector_gap
-        longest = max(longest, head + m.vector_gap)
+        heads += head + m.vector_gap * call.waits
+        longest = max(longest, target.vector[call.kind].head + m.vector_gap)
         elements += work
     return (longest if m.vector_fused else heads) + elements

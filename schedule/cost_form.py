@@ -12,17 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from autofuse.implgraph.expr import ONE, ZERO, Expr, Func, Min, Sym, const, product, total
+from autofuse.implgraph.expr import ONE, ZERO, Expr, Min, Sym, product, total
 from autofuse.implgraph.graph import AxisType, ImplGraph, Node, TensorView
 from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.cache_hints import bypass_bytes
 from autofuse.schedule.cost import Conflict
-from autofuse.schedule.picking import OFFSETS, PICKS, beyond, is_run, pick_cycles
-from autofuse.schedule.scan import SCAN, scan_run
+from autofuse.schedule.device_calls import Amount, Issued, Tile, issued
+from autofuse.schedule.picking import OFFSETS, beyond, is_run
 from autofuse.schedule.tile_limits import largest_tile, sample_env
-from autofuse.schedule.transposition import UB_RATE
 from autofuse.schedule.workload import conflicts
-from autofuse.targets import TargetSpec
+from autofuse.targets import TargetSpec, VectorCost
 
 __all__ = [
     "RATE_BITS",
@@ -58,6 +57,8 @@ class Route(IntEnum):
     AGAIN = 1
     #: Written to GM.
     WRITE = 2
+    #: From memory, bypassing L2 where that cannot hold what the kernel asks it to.
+    STREAM = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,6 @@ class Affine:
         return self.base, self.step
 
 
-#: Elements at which functions of a number of elements are sampled.
-SAMPLED = 1 << 16
 NOTHING, SINGLE = Affine(ZERO, ZERO), Affine(ONE, ZERO)
 
 
@@ -121,11 +120,15 @@ class CopyForm:
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """Vector calls of one body: ``cycles``, in units of 2**-24, times steps of a running sum along ``along``."""
+    """Vector calls of one body: ``cycles``, in units of 2**-24, 1 + log2(``along``) times, rounded up."""
 
     body: int
     cycles: Affine
     along: Affine = SINGLE
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Every expression in it."""
+        return (*self.cycles.exprs(), *self.along.exprs())
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,7 @@ class CostForm:
             out += [c.whole, c.each, c.distinct, *c.varying, *c.tiled]
             out += [e for pair in c.aligned for e in pair if e is not None]
         for call in self.calls:
-            out += [*call.cycles.exprs(), *call.along.exprs()]
+            out += call.exprs()
         return tuple(out)
 
 
@@ -256,13 +259,8 @@ class _FormReader:
         heads: list[float] = []
         cycles: dict[Affine, Affine] = {}
         for n in nodes:
-            if n.op in PICKS:
-                rate = _rate(pick_cycles(n, SAMPLED), SAMPLED)
-                self._add(cycles, SINGLE, self._elements(n.y).times(rate))
-            elif n.op == "UbTranspose":
-                self._add(cycles, SINGLE, self._transposed(n).times(_rate(1.0, UB_RATE)))
-            elif n.api is not None and n.api.unit == "Vector" and n.op not in OFFSETS:
-                head = self._call(n, cycles)
+            if n.api is not None and n.api.unit == "Vector" and n.op not in OFFSETS:
+                head = self._calls(n, cycles)
                 heads += [head] if head is not None else []
         head = max(heads, default=0.0) if m.vector_fused else sum(heads)
         self.calls += [CallForm(index, c, along) for along, c in cycles.items()]
@@ -275,37 +273,55 @@ class _FormReader:
                 ticks(head),
                 ticks(m.loop + m.scalar_read * reads),
                 self.buffers,
-                straight and not heads,
+                straight,
                 bool(loads),
             )
         )
 
-    def _call(self, n: Node, cycles: dict[Affine, Affine]) -> float | None:
-        """Adds the cycles per element of a vector call; its head, or None where it is free."""
+    def _calls(self, n: Node, cycles: dict[Affine, Affine]) -> float | None:
+        """Adds the cycles of a vector node; the head of its call, 0 for one of many calls, None where it is free."""
         operands = self._tensors(n)
+        bits = max(y.dtype.bits for y in (n.y, *(x.y for x in operands)))
+        tile = Tile(self.t, self.sample)
+        found = issued(n, self.impl, self.named, lambda a: self.size[a], tile)
+        if found is not None:
+            for x in found:
+                self._issue(x, bits, cycles)
+            return self._longest(found)
         row = self.target.vector[lookup(n.op).cost]
         if not row.rate32:
             return None
-        bits = max(y.dtype.bits for y in (n.y, *(x.y for x in operands)))
-        count, along = self._elements(n.y), SINGLE
-        if n.op == SCAN:
-            run = scan_run(n, dict(enumerate(self.impl.axes)))
-            along = self._product(self.size[n.y.vectorized_axis[i]] for i in run)
-        if n.op in REDUCES and operands:
-            # The longest operand; an operand that lacks an axis of another one is shorter.
-            count = max(
-                (self._elements(x.y) for x in operands),
-                key=lambda a: self._sampled(a),
-            )
+        per_element = self._per_element(row, bits, self.collide.get(n.name, Conflict.NONE))
+        self._add(cycles, SINGLE, self._elements(n.y).times(_rate(per_element)))
+        return row.head + self.target.model.vector_gap
+
+    def _per_element(self, row: VectorCost, bits: int, conflict: Conflict) -> float:
+        """Cycles of an element."""
         m = self.target.model
         factor = {
             Conflict.NONE: 1.0,
             Conflict.SOURCES: m.conflict_sources,
             Conflict.RESULT: m.conflict_result,
-        }[self.collide.get(n.name, Conflict.NONE)]
-        rate = row.rate16 if bits <= 16 else row.rate32
-        self._add(cycles, along, count.times(_rate(factor, rate * m.vector_issue)))
-        return row.head + m.vector_gap
+        }[conflict]
+        return factor / ((row.rate16 if bits <= 16 else row.rate32) * m.vector_issue)
+
+    def _issue(self, x: Issued, bits: int, cycles: dict[Affine, Affine]) -> None:
+        """Adds the cycles of instructions; on registers, where calls have one head in all, without heads."""
+        m, row = self.target.model, self.target.vector[x.kind]
+        if not row.rate32:
+            return
+        amount = x.elements.times(ONE, self._per_element(row, bits, x.conflict))
+        if not m.vector_fused:
+            amount += x.calls.times(ONE, row.head) + Amount.of(ONE, m.vector_gap * x.waits)
+        along = Affine(x.along, ZERO)
+        for weight, e in amount.times(x.times).parts:
+            self._add(cycles, along, self._affine(e).times(_rate(weight)))
+
+    def _longest(self, found: Iterable[Issued]) -> float:
+        """The head of the longest call, where all have one in common."""
+        m = self.target.model
+        heads = (self.target.vector[x.kind].head for x in found)
+        return max(heads, default=0.0) + m.vector_gap if m.vector_fused else 0.0
 
     @staticmethod
     def _add(cycles: dict[Affine, Affine], along: Affine, more: Affine) -> None:
@@ -316,17 +332,6 @@ class _FormReader:
 
     def _in_ub(self, name: str) -> bool:
         return bool(self.named[name].y.vectorized_axis)
-
-    def _transposed(self, n: Node) -> Affine:
-        """Bytes that a transposition takes in, with the room between them."""
-        y = self.named[n.inputs[0]].y
-        if not y.vectorized_axis:
-            return NOTHING
-        room = self.size[y.vectorized_axis[0]] * y.vectorized_strides[0]
-        if self.t in {s for f in _functions(room) for s in f.symbols()}:
-            # Rows along the tiled axis start at 32-byte addresses; tiles are multiples of that.
-            return self._elements(y).times(y.dtype.itemsize)
-        return self._affine(room).times(y.dtype.itemsize)
 
     # copies -----------------------------------------------------------------------------------
     def _copy(self, n: Node, body: int, place: Place, route: Route) -> CopyForm:
@@ -375,7 +380,9 @@ class _FormReader:
         key = (n.inputs[0], str(y.offset), tuple(map(str, y.strides)))
         again = key in self.seen or self.named[n.inputs[0]].op == "Workspace"
         self.seen.add(key)
-        return Route.AGAIN if again else Route.READ
+        if again:
+            return Route.AGAIN
+        return Route.READ if bypass_bytes(n) is None else Route.STREAM
 
     def _rows(self, n: Node) -> tuple[Affine, Affine, Affine]:
         """Rows of a copy, commands, and elements of a row; axes whose elements follow on each other are one."""
@@ -493,18 +500,10 @@ class _FormReader:
             parts[power].append(rest)
         return Affine(total(parts[0]), total(parts[1]))
 
-    def _sampled(self, a: Affine) -> int:
-        return (a.base + a.step * const(self.sample[self.t])).evaluate(self.sample)
 
-
-def _functions(e: Expr) -> list[Expr]:
-    """The arguments of the functions in an expression."""
-    return [x for a in e.atoms() if isinstance(a, Func) for x in a.args]
-
-
-def _rate(factor: float, per_cycle: float) -> int:
-    """Cycles per element, in units of 2**-24."""
-    return math.floor(factor * (1 << RATE_BITS) / per_cycle + 0.5)
+def _rate(cycles: float) -> int:
+    """Cycles in units of 2**-24."""
+    return math.floor(cycles * (1 << RATE_BITS) + 0.5)
 
 
 def _copies(n: Node) -> bool:

@@ -26,7 +26,6 @@ __all__ = [
     "PICKS",
     "beyond",
     "is_run",
-    "pick_cycles",
     "picked_load",
     "run_step",
     "share_runs",
@@ -39,9 +38,6 @@ PICKS = frozenset({"PickByMask", "PickAhead", "PickBack"})
 OFFSETS = frozenset({"PickOffsets", "PairOffsets"})
 #: Steps for which GatherMask has a pattern.
 _PATTERNS = (2, 4)
-#: Modelled rates: GatherMask takes in as many bytes per cycle as other vector calls; Gather puts out as many elements
-#: (assumed: no figure is published).
-_MASK_BYTES, _GATHERED = 256.0, 8.0
 
 _VECTOR = Api("Compute", "pick", "Vector")
 _CAST = Api("Compute", "elewise", "Vector")
@@ -244,11 +240,3 @@ def _table(like: Node, op: str, step: int, taken: set[str]) -> Node:
 def table_bytes(n: Node) -> Expr | None:
     """Bytes of UB for a node that is a table; its size does not depend on the tile."""
     return const(PICK_BYTES) if n.op in OFFSETS else None
-
-
-def pick_cycles(n: Node, elements: int) -> float:
-    """Cycles of a call that picks ``elements`` elements."""
-    size = n.y.dtype.itemsize
-    if n.op == "PickByMask":
-        return elements * int(str(n.attrs["step"])) * size / _MASK_BYTES
-    return elements * max(size // 4, 1) / _GATHERED

@@ -27,6 +27,7 @@ from autofuse.implgraph.graph import (
 )
 from autofuse.implgraph.lowering import group_order_hazards, groups
 from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.cache_hints import with_cache_hints
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.legalize import legalize
 from autofuse.schedule.memory import MemoryPlan, buffer_title, plan_memory
@@ -127,6 +128,7 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
             outputs,
         )
         impls, dropped = _schedule_group(g, keep, next_tensor)
+        impls = tuple(with_cache_hints(i, hint, target) for i in impls)
         rejected += dropped
         out.append(Group(index, impls, sync_before=index in late))
     return (ScheduleResult(result, hint, _side_by_side(out), tuple(rejected)),)

@@ -304,7 +304,7 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
     moves = [[0, 0, 0] for _ in form.bodies]
     vector = [b.heads for b in form.bodies]
     runs = (0, tiles, tiles * steps)
-    read = again = same = same_core = written = cached = 0
+    read = again = same = same_core = written = cached = streamed = 0
     for c in form.copies:
         commands, rows = c.commands.at(length), max(c.rows.at(length), 1)
         row = c.row_bytes.at(length)
@@ -343,6 +343,7 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
                 route = 1 if 2 * hit >= moved else 0
             read += moved - hit
             again += hit
+            streamed += distinct if c.route is Route.STREAM else 0
         cached += distinct
         moves[c.body][route] += billed
     for v in form.calls:
@@ -350,6 +351,8 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
         vector[v.body] += v.cycles.at(length) * times >> TICK_SHIFT
     gm = (read * chip.read_share >> TICK_SHIFT) + (again * chip.again_share >> TICK_SHIFT)
     gm += (same * chip.same_share >> TICK_SHIFT) + (written * chip.write_share >> TICK_SHIFT)
+    if cached > chip.l2:
+        cached -= streamed
     if cached > chip.l2:
         spilled = written - (written * ((chip.l2 << SHARE_BITS) // cached) >> SHARE_BITS)
         gm += spilled * chip.writeback_share >> TICK_SHIFT

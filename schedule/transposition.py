@@ -9,7 +9,7 @@ same as rows, with a ``k`` of one element.  An ``UbTranspose`` node turns the on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autofuse.implgraph.dtypes import BY_NAME, DType
@@ -24,6 +24,7 @@ from autofuse.implgraph.expr import (
     align_up,
     bounds,
     const,
+    divide_exact,
     product,
 )
 from autofuse.implgraph.graph import Api, AxisType, Condition, ImplGraph, Node, TensorView
@@ -33,7 +34,6 @@ from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.tiling_axes import GroupInput, Split
 
 __all__ = [
-    "UB_RATE",
     "CopiedRows",
     "by_elements",
     "contiguous_axis",
@@ -43,13 +43,10 @@ __all__ = [
     "is_relaid",
     "rows_within",
     "smaller",
-    "transpose_cycles",
+    "transpose_counts",
     "transposed_load",
     "transposed_store",
 ]
-
-#: Assumed: bytes that a transposition in UB takes in per cycle.
-UB_RATE = 32.0
 
 _VECTOR = Api("Compute", "elewise", "Vector")
 _HALF, _INT32 = BY_NAME["float16"], BY_NAME["int32"]
@@ -280,10 +277,40 @@ def copy_rows(n: Node, impl: ImplGraph, at: Mapping[str, int]) -> CopiedRows:
     )
 
 
-def transpose_cycles(source: Node, impl: ImplGraph, at: Mapping[str, int]) -> float:
-    """Cycles of a transposition in UB of a whole tile of ``source``."""
-    y = source.y
-    if not y.vectorized_axis:
-        return 0.0
-    elements = impl.axes[y.vectorized_axis[0]].size * y.vectorized_strides[0]
-    return elements.evaluate(at) * y.dtype.itemsize / UB_RATE
+def transpose_counts(
+    src: TensorView, dst: TensorView, extent: Callable[[int], Expr]
+) -> tuple[Expr, Expr, Expr, Expr, Expr]:
+    """``outer, rows, cols, src_pitch, dst_pitch`` of ``autofuse::TransposeRows``, in elements.
+
+    Args:
+        src: the operand.
+        dst: the result.
+        extent: iterations of a vectorised axis in this tile.
+    """
+    unit = BLOCK // src.dtype.itemsize
+    have, want = src.vectorized_axis, dst.vectorized_axis
+    if have == want:
+        # Single elements in 32 bytes each, on one of the two sides.
+        if src.vectorized_strides[-1] != 1:
+            rows = extent(want[0]) * dst.vectorized_strides[0]
+            return ONE, rows, ONE, src.vectorized_strides[-1], align_up(rows, unit)
+        cols = extent(have[0]) * src.vectorized_strides[0]
+        return ONE, ONE, cols, align_up(cols, unit), dst.vectorized_strides[-1]
+    same = next(i for i, (a, b) in enumerate(zip(have, want, strict=True)) if a != b)
+    turn = have.index(want[same])
+    back = want.index(have[same])
+    src_pitch, dst_pitch = src.vectorized_strides[turn - 1], dst.vectorized_strides[back - 1]
+    if not same:
+        rows = _exact(extent(have[0]) * src.vectorized_strides[0], src_pitch)
+        cols = _exact(extent(want[0]) * dst.vectorized_strides[0], dst_pitch)
+        return ONE, rows, cols, src_pitch, dst_pitch
+    rows = _exact(src.vectorized_strides[same - 1], src_pitch)
+    cols = _exact(dst.vectorized_strides[same - 1], dst_pitch)
+    outer = extent(have[0]) * _exact(src.vectorized_strides[0], src.vectorized_strides[same - 1])
+    return outer, rows, cols, src_pitch, dst_pitch
+
+
+def _exact(a: Expr, b: Expr) -> Expr:
+    q = divide_exact(a, b)
+    assert q is not None, f"UB strides {a} and {b} do not nest"
+    return q

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from autofuse.implgraph.expr import ONE, ZERO
 from autofuse.implgraph.graph import AxisType, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.banks import bank_conflict, data_operands
+from autofuse.schedule.cache_hints import bypass_bytes
 from autofuse.schedule.cost import (
     Body,
     Call,
@@ -26,10 +26,10 @@ from autofuse.schedule.cost import (
     Traffic,
     Work,
 )
-from autofuse.schedule.picking import OFFSETS, PICKS, beyond, is_run, pick_cycles
-from autofuse.schedule.scan import SCAN, scan_run
+from autofuse.schedule.device_calls import issued, summed
+from autofuse.schedule.picking import OFFSETS, beyond, is_run
 from autofuse.schedule.tile_limits import largest_tile, smallest_tile
-from autofuse.schedule.transposition import copy_rows, transpose_cycles
+from autofuse.schedule.transposition import copy_rows
 from autofuse.targets import TargetSpec
 
 __all__ = [
@@ -233,38 +233,29 @@ class _Reader:
         loads = tuple(self._copy(n, reach[n.name]) for n in nodes if n.op == "Load")
         stores = tuple(self._copy(n, Reach.MEMORY) for n in nodes if n.op == "Store")
         calls: list[Call] = []
-        cycles = 0.0
         for n in nodes:
-            if n.op in PICKS:
-                cycles += pick_cycles(n, self._elements(n))
-            elif n.op == "UbTranspose":
-                cycles += transpose_cycles(self.named[n.inputs[0]], self.impl, self.env)
-            elif n.api is not None and n.api.unit == "Vector" and n.op not in OFFSETS:
-                calls.append(self._call(n))
+            if n.api is not None and n.api.unit == "Vector" and n.op not in OFFSETS:
+                calls += self._calls(n)
         straight = [n for n in nodes if n.op == "Load" and n.name in self.carried]
         return Body(
             loads,
             tuple(calls),
             stores,
             self.buffers,
-            chained=bool(straight) and not calls,
+            chained=bool(straight),
             scalar_reads=sum(n.op == "Load" and not n.y.vectorized_axis for n in nodes),
-            cycles=cycles,
         )
 
-    def _call(self, n: Node) -> Call:
+    def _calls(self, n: Node) -> tuple[Call, ...]:
         operands = [self.named[i] for i in n.inputs if i in self.named]
         views = [n.y, *(x.y for x in operands if x.y.vectorized_axis)]
-        count = self._elements(n)
-        if n.op == SCAN:
-            # Steps of 1, 2, 4, ... elements go over all of them, and the last one adds what comes before.
-            run = scan_run(n, dict(enumerate(self.impl.axes)))
-            along = math.prod(self._axis(n.y.vectorized_axis[i]) for i in run)
-            count *= 1 + max(along - 1, 0).bit_length()
-        if n.op in REDUCES:
-            count = max((self._elements(x) for x in operands), default=count)
-        conflict = _conflict(n, data_operands(n, self.named), self.places)
-        return Call(lookup(n.op).cost, count, max(y.dtype.bits for y in views), conflict)
+        bits = max(y.dtype.bits for y in views)
+        length = {**self.env, self.impl.tiling.tile_size: self._axis(self.tile_in)}
+        found = issued(n, self.impl, self.named, lambda a: self.size[a], length)
+        if found is None:
+            conflict = _conflict(n, data_operands(n, self.named), self.places)
+            return (Call(lookup(n.op).cost, self._elements(n), bits, conflict),)
+        return summed(found, bits)
 
     def _elements(self, n: Node) -> int:
         """Elements of a node's result in a whole tile."""
@@ -322,7 +313,8 @@ class _Reader:
             footprint = elements * item * self.cores * max(self.steps, 1)
         self.seen.add(key)
         hit = again * min(self.target.l2_bytes, footprint) // footprint if footprint else 0
-        found = Traffic(read=nbytes - hit, reread=hit, cached=distinct)
+        streamed = distinct if bypass_bytes(n) is not None else 0
+        found = Traffic(read=nbytes - hit, reread=hit, cached=distinct, streamed=streamed)
         return _Moved(n.name, Reach.L2 if 2 * hit >= nbytes > 0 else Reach.MEMORY, found)
 
     def _between(self, n: Node, elements: int, times: int) -> int:
@@ -375,5 +367,6 @@ def _sum(parts: Iterable[Traffic]) -> Traffic:
             total.same_order + t.same_order,
             total.written + t.written,
             total.cached + t.cached,
+            total.streamed + t.streamed,
         )
     return total

@@ -83,6 +83,13 @@ def _print_taken(screen: Console, t: Mapping[str, Any]) -> None:
             printable(f"bank conflict: {c['node']} ({c['op']}), between {what}: {c['reason']}"),
             style="dim",
         )
+    l2 = t["l2"]
+    if l2["touched_bytes"] > l2["size_bytes"]:
+        inputs = ", ".join(map(str, l2["bypassed_inputs"]))
+        which = f"loads of input {inputs} bypass it" if inputs else "no load bypasses it"
+        screen.print(
+            f"L2: {bytes_text(l2['size_bytes'])}, the kernel touches {bytes_text(l2['touched_bytes'])}: {which}"
+        )
     screen.print(f"UB: {bytes_text(t['ub_bytes'])} of {bytes_text(t['ub_limit'])}")
     out = table("from", "to", "buffer", "bytes", "tensors", right=("from", "to", "bytes"))
     for b in t["ub"]:

@@ -13,6 +13,7 @@ from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr import ExprError
 from autofuse.implgraph.fusion import Symbol
 from autofuse.implgraph.graph import ImplGraph, Node
+from autofuse.schedule.cache_hints import bypasses, held_bytes
 from autofuse.schedule.cost import NOTE, Conflict, Cost
 from autofuse.schedule.result import Group, ScheduleResult
 from autofuse.schedule.solver import best_tiling, comparable
@@ -101,7 +102,7 @@ def _group(
     legal = [(t, t.tiling) for t in tried if t.tiling is not None]
     best = min(legal, key=lambda t: comparable(t[1].cost.total, t[0].impl, target), default=None)
     chosen = None if best is None else best[0]
-    rows = [_template(t, t is chosen, best and best[1], target, sizes) for t in tried]
+    rows = [_template(t, t is chosen, best and best[1], result, target, sizes) for t in tried]
     return {
         "group": group.index,
         "barrier": group.sync_before,
@@ -129,6 +130,7 @@ def _template(
     tried: _Tried,
     chosen: bool,
     best: Tiling | None,
+    result: ScheduleResult,
     target: TargetSpec,
     sizes: Mapping[str, int],
 ) -> dict[str, Any]:
@@ -165,9 +167,23 @@ def _template(
             for n, _, c in calls
             if c is not Conflict.NONE
         ],
+        "l2": _l2(result, impl, target, sizes),
         "ub_bytes": sum(b.nbytes * b.count for b in buffers),
         "ub_limit": impl.tiling.ub_limit,
         "ub": [_buffer(b) for b in buffers],
+    }
+
+
+def _l2(
+    result: ScheduleResult, impl: ImplGraph, target: TargetSpec, sizes: Mapping[str, int]
+) -> dict[str, Any]:
+    """Bytes that the kernel touches, and the inputs whose loads bypass L2 for that."""
+    named = impl.by_name()
+    found = (n for n in impl.nodes if n.op == "Load" and bypasses(n, target, sizes))
+    return {
+        "touched_bytes": held_bytes(result.hint).evaluate(sizes),
+        "size_bytes": target.l2_bytes,
+        "bypassed_inputs": sorted(int(str(named[n.inputs[0]].attrs["index"])) for n in found),
     }
 
 

@@ -81,6 +81,7 @@ class TargetSpec:
         arch: architecture of its cores: 2002, 2201, 3510.
         npu_arch: value of the compiler's ``--npu-arch``.
         has_datacopypad: false where only 32-byte multiples can be moved.
+        has_l2_hint: whether a GlobalTensor can bypass L2 (SetL2CacheHint).
         experimental: nothing about the generated code was checked for this chip.
         model_only: known to the cost model; no kernel can be generated for it.
         aiv_cores: vector cores.
@@ -112,6 +113,7 @@ class TargetSpec:
     arch: str
     npu_arch: str
     has_datacopypad: bool
+    has_l2_hint: bool
     experimental: bool
     model_only: bool
     aiv_cores: int

@@ -156,7 +156,8 @@ class _Pricer:
         if kind is None:
             self.unpriced.add(api)
             kind = "unary"
-        conflict = self._conflict(i)
+        # Gather fetches one element after the other.
+        conflict = None if kind == "gather" else self._conflict(i)
         if conflict is not None:
             self.conflicts[i] = conflict
         bits = 8 * self.of["bytes"][i]

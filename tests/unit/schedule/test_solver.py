@@ -18,8 +18,9 @@ from exhaustive import best_of_all, costs, legal_tiles
 from autofuse import api
 from autofuse.implgraph.expr import ExprError, const, sym
 from autofuse.schedule import cost, workload
+from autofuse.schedule.banks import OF_MANY_CALLS
 from autofuse.schedule.cost_form import TICK_BITS, Place, cost_form
-from autofuse.schedule.solver import choose, solve, solve_template
+from autofuse.schedule.solver import best_tiling, choose, solve, solve_template
 from autofuse.schedule.tile_cost import (
     BoundForm,
     ChipTable,
@@ -118,12 +119,13 @@ def test_the_header_computes_the_same_numbers(kernels, in_cpp) -> None:
 
 
 def test_integers_are_those_of_the_model(kernels) -> None:
-    """Within 1 % at nine of ten places.
+    """Within 1 % at nine of ten places, where every vector node is one call.
 
     The others are small: rows that follow on each other only for these sizes, tiles rounded up beyond a short axis.
+    Nodes of many calls have numbers of instructions that depend on the tile in steps.
     """
     random_ = random.Random()
-    off = []
+    off, many = [], []
     for kernel in kernels:
         for _ in range(8):
             sizes = random_sizes(kernel.symbols, random_)
@@ -141,12 +143,41 @@ def test_integers_are_those_of_the_model(kernels) -> None:
                     us = found.cost / (1 << TICK_BITS) / CHIP.clock_mhz
                     # What is hidden counts for a 256th in the choice.
                     ratio = (us + CHIP.kernel_head_us) / model.total
-                    off.append((abs(math.log(ratio)), kernel.name, impl.name, sizes, tile))
+                    row = (abs(math.log(ratio)), kernel.name, impl.name, sizes, tile)
+                    single = not any(n.op in OF_MANY_CALLS for n in impl.nodes)
+                    (off if single else many).append(row)
     off.sort(key=lambda o: o[0])
-    assert len(off) > 300
+    many.sort(key=lambda o: o[0])
+    assert len(off) > 100
     assert off[len(off) // 2][0] < 0.006
     assert off[int(0.9 * len(off))][0] < 0.01, off[int(0.9 * len(off))]
     assert off[-1][0] < 0.6, off[-1]
+    assert len(many) > 300
+    assert many[len(many) // 2][0] < 0.03, many[len(many) // 2]
+    assert many[int(0.9 * len(many))][0] < 0.2, many[int(0.9 * len(many))]
+
+
+def test_what_the_integers_choose_is_good_by_the_model(kernels) -> None:
+    """Of a template, beside all tilings that are worth evaluating: equal at the median, 5 % off at nine of ten."""
+    random_ = random.Random()
+    ratios = []
+    for kernel in kernels:
+        for _ in range(3):
+            sizes = random_sizes(kernel.symbols, random_)
+            for impl, _ in kernel.templates:
+                found = best_tiling(impl, CHIP, sizes)
+                if found is None or impl.cut_axes():
+                    continue
+                tried = (
+                    workload.workload(impl, CHIP, sizes, t)
+                    for t in workload.tilings(impl, CHIP, sizes)
+                )
+                least = min(cost.evaluate(w, CHIP).total for w in tried)
+                ratios.append(found.cost.total / least)
+    ratios.sort()
+    assert len(ratios) > 100
+    assert ratios[len(ratios) // 2] < 1.003
+    assert ratios[int(0.9 * len(ratios))] < 1.05
 
 
 def test_numpy_computes_the_same_numbers(kernels) -> None:

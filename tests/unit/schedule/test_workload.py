@@ -115,12 +115,15 @@ def test_a_second_pass_reads_again_from_l2(impls, target):
     assert found.traffic.reread < 4 * 96 * 20_000_000 < found.traffic.read
 
 
-def test_reductions_count_what_they_take_in(impls, target):
+def test_a_reduction_folds_what_it_takes_in_to_a_repeat_per_row(impls, target):
     made = impls({"x": ("float32", [64, 1024])}, [("y", "ReduceSum", ["x"], {"axes": (1,)})], ["y"])
     whole = next(i for i in made if i.template == "reduce_all")
-    (loop,) = workload(whole, target, {}, 1).loops
-    reduces = [c for c in loop.body.calls if c.kind == "reduce"]
-    assert [c.count for c in reduces] == [1024]
+    (loop,) = workload(whole, target, {}, 5).loops
+    found = {k: [c for c in loop.body.calls if c.kind == k] for k in ("binary", "reduce")}
+    assert [(c.count, c.calls) for c in found["reduce"]] == [(5 * 64, 1)]
+    # Everything but the last 64 of a row is added to something; eight parts of 128, which become 64.
+    assert sum(c.count for c in found["binary"]) == 5 * (1024 - 64)
+    assert sum(c.calls for c in found["binary"]) == pytest.approx(7 * 2 + 1, abs=1)
 
 
 def test_what_every_core_reads(impls, target):

@@ -67,12 +67,12 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.copies = 3;
     f.calls = 2;
     f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kOnce, 20613, 46080, 2, false, true};
+    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 384}, 384, 384, 24576, 0, 24576, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 384}, 384, 384, 24576, 0, 24576, {0, 0}, false, true};
     f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {384, 0}, 0, 0, 0, 384, 384, {0, 0}, false, false};
     f.call[0] = {0, {0, 25165824}, {1, 0}};
-    f.call[1] = {1, {0, 25165824}, {1, 0}};
+    f.call[1] = {1, {805306368, 33554432}, {1, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {

@@ -67,12 +67,14 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.copies = 3;
     f.calls = 2;
     f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kOnce, 20613, 46080, 2, false, true};
+    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4 * s.b}, 4 * s.b, 4 * s.b, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4 * s.b}, 4 * s.b, 4 * s.b, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, false, true};
     f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {4 * s.b, 0}, 0, 0, 0, 4 * s.b, 4 * s.b, {0, 0}, false, false};
+    const int64_t v0 = autofuse::CeilDiv(s.b, 64);
+    const int64_t v1 = autofuse::Min(1, autofuse::FloorDiv(v0, autofuse::Max(1, autofuse::FloorDiv(6400, autofuse::Max(1, s.b)))));
     f.call[0] = {0, {0, 262144 * s.b}, {1, 0}};
-    f.call[1] = {1, {0, 262144 * s.b}, {1, 0}};
+    f.call[1] = {1, {402653184 * v0 - 402653184 * v0 * v1, 16777216 * v0 + 402653184 * v1}, {1, 0}};
 }
 
 // template 2: broadcast_leading_0_row_0_nil_0_nil_unaligned
@@ -101,12 +103,15 @@ void Form2([[maybe_unused]] const Data& s, Form& f)
     f.copies = 3;
     f.calls = 2;
     f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kOnce, 20613, 46080, 2, false, true};
+    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.b, 0}, 4 * s.b, 4 * s.b, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.b, 0}, 4 * s.b, 4 * s.b, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, false, true};
     f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {4 * s.b, 0}, 0, 0, 0, 4 * s.b, 4 * s.b, {0, 0}, false, false};
+    const int64_t v0 = autofuse::CeilDiv(s.b, 8);
+    const int64_t v1 = autofuse::CeilDiv(8 * v0, 64);
+    const int64_t v2 = autofuse::Min(1, autofuse::FloorDiv(v1, autofuse::Max(1, autofuse::FloorDiv(6656, autofuse::Max(1, 8 * v0)))));
     f.call[0] = {0, {0, 262144 * s.b}, {1, 0}};
-    f.call[1] = {1, {0, 262144 * s.b}, {1, 0}};
+    f.call[1] = {1, {402653184 * v1 - 402653184 * v1 * v2, 16777216 * v1 + 402653184 * v2}, {1, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {

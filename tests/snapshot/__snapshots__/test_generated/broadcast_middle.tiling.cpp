@@ -34,11 +34,11 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 3;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 52490, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 160}, 1600 | 160, 160, 9600, 0, 9600, {0, 0}, true, true};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {160, 0}, 160, 0, 0, 160, 960, {0, 0}, true, false};
     f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 160}, 1600 | 160, 160, 9600, 0, 9600, {0, 0}, true, true};
-    f.call[0] = {0, {0, 20971520}, {1, 0}};
+    f.call[0] = {0, {402653184, 27262976}, {1, 0}};
 }
 
 // template 1: broadcast_middle_0_row_0_nil_0_nil
@@ -66,11 +66,11 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 3;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 52490, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 1600}, 1600 | 160, 1600, 9600, 0, 9600, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 960, 0, 960, {0, 0}, false, true};
     f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 1600}, 1600 | 160, 1600, 9600, 0, 9600, {0, 0}, false, true};
-    f.call[0] = {0, {0, 209715200}, {1, 0}};
+    f.call[0] = {0, {0, 675282944}, {1, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {

@@ -34,11 +34,11 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 3;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 57610, 57344, 2, false, true};
+    f.body[0] = {autofuse::kTile, 36997, 57344, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 224, 4, 5376, 0, 5376, {0, 0}, true, true};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 96, {0, 0}, true, false};
     f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 224, 4, 5376, 0, 5376, {0, 0}, true, true};
-    f.call[0] = {0, {0, 786432}, {1, 0}};
+    f.call[0] = {0, {885034844, 786432}, {1, 0}};
 }
 
 // template 1: broadcast_trailing_0_row_0_nil_0_nil
@@ -66,11 +66,11 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 3;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 57610, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 36997, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 224}, 224, 224, 5376, 0, 5376, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 96, 0, 96, {0, 0}, false, true};
     f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 224}, 224, 224, 5376, 0, 5376, {0, 0}, false, true};
-    f.call[0] = {0, {0, 44040192}, {1, 0}};
+    f.call[0] = {0, {867340124, 48234496}, {1, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {

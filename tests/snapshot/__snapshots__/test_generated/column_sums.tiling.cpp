@@ -7,7 +7,7 @@ namespace column_sums_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 3, 2>;
+using Form = autofuse::Form<2, 3, 3>;
 
 // template 0: column_sums_0_reduce_0_nil_2_4_block_128
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -34,13 +34,14 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 2;
     f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.calls = 3;
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {512, 0}, 512 | 1200, 1200, 1536 * s.n, 0, 1536 * s.n, {0, 0}, true, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {512, 0}, 512, 0, 0, 512, 1536, {0, 0}, true, false};
-    f.call[0] = {0, {33554432, 235987200}, {1, 0}};
-    f.call[1] = {1, {67108864, 0}, {1, 0}};
+    f.call[0] = {0, {INT64_C(3099087380), 68115456}, {1, 0}};
+    f.call[1] = {0, {522274734, 0}, {22, 0}};
+    f.call[2] = {1, {67108864, 0}, {1, 0}};
 }
 
 // template 1: column_sums_0_reduce_all_0_nil_1_nil
@@ -67,11 +68,12 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 1;
     f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 40069, 46080, 2, false, true};
+    f.calls = 2;
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {s.n, 0}, {0, 4}, (s.n > 1 ? 1200 : 0), 4, 1200 * s.n, 0, 1200 * s.n, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
-    f.call[0] = {0, {0, 1843650 * s.n}, {1, 0}};
+    f.call[0] = {0, {INT64_C(3133648404), 532152 * s.n - 532152}, {1, 0}};
+    f.call[1] = {0, {522274734, 0}, {autofuse::CeilDiv(s.n, 8), 0}};
 }
 
 // template 2: column_sums_0_reduce_0_nil_2_3
@@ -99,13 +101,14 @@ void Form2([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 2;
     f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.calls = 3;
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {1200, 0}, 1200, 1200, 1200 * s.n, 0, 1200 * s.n, {0, 0}, false, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {1200, 0}, 0, 0, 0, 1200, 1200, {0, 0}, false, false};
-    f.call[0] = {0, {78643200, 553095000}, {1, 0}};
-    f.call[1] = {1, {157286400, 0}, {1, 0}};
+    f.call[0] = {0, {INT64_C(3050517396), 161774208}, {1, 0}};
+    f.call[1] = {0, {522274734, 0}, {9, 0}};
+    f.call[2] = {1, {157286400, 0}, {1, 0}};
 }
 
 // template 3: column_sums_0_reduce_0_nil_1_0
@@ -200,11 +203,11 @@ void Form5([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {1200, 0}, (19200 * autofuse::FloorDiv(s.n, 16)) | 1200, 1200, 1200 * autofuse::Mod(s.n, 16), 0, 1200 * autofuse::Mod(s.n, 16), {0, 0}, false, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {1200, 0}, 0, 0, 0, 1200, 1200, {0, 0}, false, false};
-    f.call[0] = {0, {78643200, 553095000}, {1, 0}};
+    f.call[0] = {0, {INT64_C(3572792130), 161774208}, {1, 0}};
     f.call[1] = {1, {157286400, 0}, {1, 0}};
 }
 
@@ -233,13 +236,14 @@ void Form6([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 2;
     f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.calls = 3;
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {1200, 0}, (1200 * autofuse::FloorDiv(s.n, 16)) | 1200, 1200, 19200 * autofuse::FloorDiv(s.n, 16), 0, 19200 * autofuse::FloorDiv(s.n, 16), {0, 0}, true, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {1200, 0}, 1200, 0, 0, 1200, 19200, {0, 0}, true, false};
-    f.call[0] = {0, {78643200, 553095000}, {1, 0}};
-    f.call[1] = {1, {157286400, 0}, {1, 0}};
+    f.call[0] = {0, {INT64_C(3050517396), 161774208}, {1, 0}};
+    f.call[1] = {0, {522274734, 0}, {9, 0}};
+    f.call[2] = {1, {157286400, 0}, {1, 0}};
 }
 
 // template 7: column_sums_1_reduce_all_1_nil_4_nil
@@ -266,11 +270,13 @@ void Form7([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 1;
     f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 40069, 46080, 2, false, true};
+    f.calls = 2;
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {autofuse::FloorDiv(s.n, 16), 0}, {0, 4}, (1200 * autofuse::FloorDiv(s.n, 16)) | ((autofuse::FloorDiv(s.n, 16) > 1 ? 1200 : 0)), 4, 19200 * autofuse::FloorDiv(s.n, 16), 0, 19200 * autofuse::FloorDiv(s.n, 16), {0, 0}, true, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 1200, 4, 19200, 0, 19200, {0, 0}, true, true};
-    f.call[0] = {0, {0, 1843650 * autofuse::FloorDiv(s.n, 16)}, {1, 0}};
+    const int64_t v0 = autofuse::FloorDiv(s.n, 16);
+    f.call[0] = {0, {INT64_C(3133648404), 532152 * v0 - 532152}, {1, 0}};
+    f.call[1] = {0, {522274734, 0}, {autofuse::CeilDiv(v0, 8), 0}};
 }
 
 // template 8: column_sums_1_reduce_2_nil_6_5
@@ -331,12 +337,13 @@ void Form9([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 1;
     f.copies = 3;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 71946, 46080, 2, false, true};
+    f.calls = 2;
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {16, 0}, {0, 4}, 1200, 4, 19200, 0, 0, {0, 64}, false, true};
     f.copy[1] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 0, {0, 4}, false, true};
     f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
-    f.call[0] = {0, {0, 29760544}, {1, 0}};
+    f.call[0] = {0, {INT64_C(3133648404), 8244424}, {1, 0}};
+    f.call[1] = {0, {522274734, 0}, {2, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {

@@ -66,11 +66,11 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.copies = 2;
     f.calls = 2;
     f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kOnce, 52490, 46080, 2, false, false};
+    f.body[1] = {autofuse::kOnce, 31877, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {520, 0}, 520, 520, 15600, 0, 15600, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {520, 0}, 520, 520, 15600, 0, 15600, {0, 0}, false, true};
     f.call[0] = {0, {0, 34078720}, {1, 0}};
-    f.call[1] = {1, {34078720, 34078720}, {1, 0}};
+    f.call[1] = {1, {1242038272, 50331648}, {1, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {

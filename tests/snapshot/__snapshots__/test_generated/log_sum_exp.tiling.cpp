@@ -7,7 +7,7 @@ namespace log_sum_exp_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 2, 2>;
+using Form = autofuse::Form<2, 2, 3>;
 
 // template 0: log_sum_exp_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -34,13 +34,14 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 2;
     f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 427715, 46080, 2, false, true};
+    f.calls = 3;
+    f.body[0] = {autofuse::kStep, 326963, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 227236, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 200000, 4, 4000000, 0, 4000000, {0, 0}, true, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 80, {0, 0}, true, false};
-    f.call[0] = {0, {2359296, 4735876}, {1, 0}};
-    f.call[1] = {1, {2097152, 0}, {1, 0}};
+    f.call[0] = {0, {INT64_C(8635547616), 2112880}, {1, 0}};
+    f.call[1] = {0, {1044549468, 0}, {28, 0}};
+    f.call[2] = {1, {2097152, 0}, {1, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {

@@ -7,7 +7,7 @@ namespace norm_online_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<4, 3, 4>;
+using Form = autofuse::Form<4, 3, 5>;
 
 // template 0: norm_online_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -34,18 +34,19 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 4;
     f.copies = 3;
-    f.calls = 4;
-    f.body[0] = {autofuse::kStep, 456520, 46080, 2, false, true};
+    f.calls = 5;
+    f.body[0] = {autofuse::kStep, 355768, 46080, 2, false, true};
     f.body[1] = {autofuse::kStep, 63754, 46080, 2, false, true};
-    f.body[2] = {autofuse::kTile, 315699, 46080, 2, false, false};
+    f.body[2] = {autofuse::kTile, 274473, 46080, 2, false, false};
     f.body[3] = {autofuse::kOnce, 63754, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 200000, 4, 4000000, 0, 4000000, {0, 0}, true, false};
     f.copy[1] = {1, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 200000, 4, 4000000, 0, 0, {0, 4}, true, false};
     f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 200000, 4, 4000000, 0, 4000000, {0, 0}, true, false};
-    f.call[0] = {0, {2621440, 4743740}, {1, 0}};
-    f.call[1] = {1, {0, 524288}, {1, 0}};
-    f.call[2] = {2, {3145728, 524288}, {1, 0}};
-    f.call[3] = {3, {524288, 0}, {1, 0}};
+    f.call[0] = {0, {INT64_C(8635809760), 2120744}, {1, 0}};
+    f.call[1] = {0, {1044549468, 0}, {13, 0}};
+    f.call[2] = {1, {0, 524288}, {1, 0}};
+    f.call[3] = {2, {1773215416, 524288}, {1, 0}};
+    f.call[4] = {3, {524288, 0}, {1, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {

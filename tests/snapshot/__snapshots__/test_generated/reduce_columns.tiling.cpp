@@ -7,7 +7,7 @@ namespace reduce_columns_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 2, 2>;
+using Form = autofuse::Form<2, 2, 3>;
 
 // template 0: reduce_columns_0_reduce_all_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -33,11 +33,12 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 1;
     f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 40069, 46080, 2, false, true};
+    f.calls = 2;
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {300, 0}, {0, 2}, 260, 2, 78000, 0, 78000, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 2}, 0, 2, 260, 0, 260, {0, 0}, false, true};
-    f.call[0] = {0, {0, 275036400}, {1, 0}};
+    f.call[0] = {0, {INT64_C(3133648404), 79556724}, {1, 0}};
+    f.call[1] = {0, {522274734, 0}, {38, 0}};
 }
 
 // template 1: reduce_columns_0_reduce_0_nil_2_3
@@ -65,13 +66,14 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 2;
     f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.calls = 3;
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {260, 0}, 260, 260, 78000, 0, 78000, {0, 0}, false, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {260, 0}, 0, 0, 0, 260, 260, {0, 0}, false, false};
-    f.call[0] = {0, {17039360, 119182440}, {1, 0}};
-    f.call[1] = {1, {34078720, 0}, {1, 0}};
+    f.call[0] = {0, {INT64_C(3112372820), 38314944}, {1, 0}};
+    f.call[1] = {0, {522274734, 0}, {38, 0}};
+    f.call[2] = {1, {34078720, 0}, {1, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {

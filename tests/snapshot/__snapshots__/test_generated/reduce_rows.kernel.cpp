@@ -30,6 +30,9 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
   const int64_t z1T_loop_size = autofuse::CeilDiv(s1, z1t_size);
   GlobalTensor<float> Data_0_gm;
   Data_0_gm.SetGlobalBuffer((__gm__ float*)reduce_rows_Data_0);
+  if (4 * s0 + 4 * s0 * s1 > 201326592) {
+    Data_0_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
+  }
   GlobalTensor<float> Output_0_gm;
   Output_0_gm.SetGlobalBuffer((__gm__ float*)reduce_rows_Output_0);
   TPipe tpipe;
@@ -117,6 +120,9 @@ inline __aicore__ void reduce_rows_0_reduce_all_0_nil_0_nil(
   }
   GlobalTensor<float> Data_0_gm;
   Data_0_gm.SetGlobalBuffer((__gm__ float*)reduce_rows_Data_0);
+  if (4 * s0 + 4 * s0 * s1 > 201326592) {
+    Data_0_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
+  }
   GlobalTensor<float> Output_0_gm;
   Output_0_gm.SetGlobalBuffer((__gm__ float*)reduce_rows_Output_0);
   TPipe tpipe;

@@ -7,7 +7,7 @@ namespace reduce_rows_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 2, 2>;
+using Form = autofuse::Form<2, 2, 3>;
 
 // template 0: reduce_rows_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -34,13 +34,14 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 2;
     f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 103823, 46080, 2, false, true};
+    f.calls = 3;
+    f.body[0] = {autofuse::kStep, 63754, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 67850, 46080, 2, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (s.s0 > 1 ? 4 * s.s1 : 0), 4, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, s.s0 > 1, false};
+    f.copy[0] = {0, autofuse::kStream, 1, {1, 0}, {1, 0}, {0, 4}, (s.s0 > 1 ? 4 * s.s1 : 0), 4, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, s.s0 > 1, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4 * s.s0, {0, 0}, s.s0 > 1, false};
-    f.call[0] = {0, {262144, 2375802}, {1, 0}};
-    f.call[1] = {1, {786432, 0}, {1, 0}};
+    f.call[0] = {0, {INT64_C(3874338882), 1064304}, {1, 0}};
+    f.call[1] = {0, {522274734, 0}, {2, 0}};
+    f.call[2] = {1, {786432, 0}, {1, 0}};
 }
 
 // template 1: reduce_rows_0_reduce_all_0_nil_0_nil
@@ -68,10 +69,14 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 107919, 46080, 2, false, true};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.s1, 0}, 4 * s.s1, 4 * s.s1, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, false, true};
+    f.body[0] = {autofuse::kTile, 67850, 46080, 2, false, true};
+    f.copy[0] = {0, autofuse::kStream, 1, {1, 0}, {0, 1}, {4 * s.s1, 0}, 4 * s.s1, 4 * s.s1, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.s0, 0, 4 * s.s0, {0, 0}, false, true};
-    f.call[0] = {0, {0, 524288 + 2375802 * s.s1}, {1, 0}};
+    const int64_t v0 = autofuse::Min(8, autofuse::Max(2, autofuse::CeilDiv(s.s1, 64)));
+    const int64_t v1 = autofuse::CeilDiv(autofuse::CeilDiv(s.s1, v0), 8);
+    const int64_t v2 = autofuse::CeilDiv(8 * v1, 64);
+    const int64_t v3 = autofuse::Min(1, autofuse::FloorDiv(v2, autofuse::Max(1, autofuse::FloorDiv(1792, autofuse::Max(1, 8 * v1)))));
+    f.call[0] = {0, {1343910925 + 402653184 * v0 * v2 - 402653184 * v0 * v2 * v3, 86697122 + 532152 * s.s1 + 34057748 * v0 * v2 + 402653184 * v0 * v3}, {1, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {

@@ -35,11 +35,11 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 308, 4, 123200, 0, 123200, {0, 0}, true, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 1600, {0, 0}, true, false};
-    f.call[0] = {0, {262144, 1843650}, {1, 0}};
+    f.call[0] = {0, {1980694512, 532152}, {1, 0}};
     f.call[1] = {1, {524288, 0}, {1, 0}};
 }
 
@@ -68,10 +68,10 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 40069, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {308, 0}, 308, 308, 123200, 0, 123200, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1600, 0, 1600, {0, 0}, false, true};
-    f.call[0] = {0, {0, 141961050}, {1, 0}};
+    f.call[0] = {0, {INT64_C(2149217293), 154288330}, {1, 0}};
 }
 
 // template 2: reduce_twice_0_reduce_1_nil_3_4
@@ -100,11 +100,11 @@ void Form2([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kStep, 71946, 46080, 2, false, true};
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1600, 0, 0, {0, 4}, false, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4, {0, 0}, false, false};
-    f.call[0] = {0, {262144, 1843650}, {1, 0}};
+    f.call[0] = {0, {INT64_C(3993960432), 532152}, {1, 0}};
     f.call[1] = {1, {524288, 0}, {1, 0}};
 }
 
@@ -133,10 +133,10 @@ void Form3([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 40069, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {1600, 0}, 0, 0, 0, 1600, 0, {1600, 0}, false, false};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4, {0, 0}, false, false};
-    f.call[0] = {0, {737460000, 0}, {1, 0}};
+    f.call[0] = {0, {INT64_C(4206559088), 0}, {1, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {
@@ -174,10 +174,10 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
     if (key < 0 && !autofuse::Limits(limit, kPlan.chip)) {
         // All sizes are known: this was chosen when the code was generated.
         data.tiling_key = 3;
-        data.block_dim = 20;
+        data.block_dim = 23;
         data.unitt_size = 1;
         data.unitTb_size = 1;
-        data.z0t_size = 20;
+        data.z0t_size = 18;
         data.z0Tb_size = 1;
     } else if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
         return rc;

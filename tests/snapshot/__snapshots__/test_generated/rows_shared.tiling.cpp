@@ -7,7 +7,7 @@ namespace rows_shared_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 3, 2>;
+using Form = autofuse::Form<2, 3, 3>;
 
 // template 0: rows_shared_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -34,14 +34,15 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 2;
     f.copies = 3;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 103823, 46080, 2, false, true};
+    f.calls = 3;
+    f.body[0] = {autofuse::kStep, 63754, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 240004, 4, 23280388, 0, 23280388, {0, 0}, true, false};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 23280388, 0, 240004, {0, 0}, false, false};
     f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 388, {0, 0}, true, false};
-    f.call[0] = {0, {262144, 2105794}, {1, 0}};
-    f.call[1] = {1, {524288, 0}, {1, 0}};
+    f.call[0] = {0, {INT64_C(3874338882), 794296}, {1, 0}};
+    f.call[1] = {0, {522274734, 0}, {18, 0}};
+    f.call[2] = {1, {524288, 0}, {1, 0}};
 }
 
 // template 1: rows_shared_0_reduce_0_nil_2_4_rows_2
@@ -70,12 +71,12 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 3;
     f.calls = 2;
-    f.body[0] = {autofuse::kStep, 124436, 46080, 2, false, true};
+    f.body[0] = {autofuse::kStep, 63754, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {2, 0}, {0, 4}, 480008 | 240004, 4, 23520392, 0, 23520392, {0, 0}, true, false};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 11760196, 0, 240004, {0, 0}, false, false};
     f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {8, 0}, 8, 0, 0, 8, 392, {0, 0}, true, false};
-    f.call[0] = {0, {524288, 4735876}, {1, 0}};
+    f.call[0] = {0, {INT64_C(9318595262), 2112880}, {1, 0}};
     f.call[1] = {1, {1048576, 0}, {1, 0}};
 }
 

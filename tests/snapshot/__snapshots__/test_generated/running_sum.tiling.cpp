@@ -34,11 +34,11 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kTile, 99727, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 67850, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {30, 0}, {0, 4}, 160, 4, 4800, 0, 4800, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {30, 0}, {0, 4}, 160, 4, 4800, 0, 4800, {0, 0}, false, true};
-    f.call[0] = {0, {0, 31693200}, {1, 0}};
-    f.call[1] = {0, {0, 7864320}, {30, 0}};
+    f.call[0] = {0, {-924927918, -201832}, {1, 0}};
+    f.call[1] = {0, {924927918, 15964560}, {30, 0}};
 }
 
 // template 1: running_sum_0_scan_0_nil_2_3
@@ -67,12 +67,12 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 3;
-    f.body[0] = {autofuse::kStep, 99727, 46080, 2, false, true};
+    f.body[0] = {autofuse::kStep, 67850, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 31877, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 4800, 0, 4800, {0, 0}, false, false};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 4800, 0, 4800, {0, 0}, false, false};
-    f.call[0] = {0, {0, 42257600}, {1, 0}};
-    f.call[1] = {0, {0, 10485760}, {0, 1}};
+    f.call[0] = {0, {147199086, 16148096}, {1, 0}};
+    f.call[1] = {0, {924927918, 21286080}, {30, 0}};
     f.call[2] = {1, {10485760, 0}, {1, 0}};
 }
 

@@ -7,7 +7,7 @@ namespace running_sum_rows_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 2, 2>;
+using Form = autofuse::Form<2, 2, 3>;
 
 // template 0: running_sum_rows_0_scan_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -34,13 +34,14 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 2;
     f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
+    f.calls = 3;
+    f.body[0] = {autofuse::kStep, 0, 46080, 2, false, true};
     f.body[1] = {autofuse::kTile, 31877, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 80 * s.n, 0, 80 * s.n, {0, 0}, true, false};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 80 * s.n, 0, 80 * s.n, {0, 0}, true, false};
-    f.call[0] = {0, {0, 262144}, {0, 1}};
-    f.call[1] = {1, {262144, 0}, {1, 0}};
+    f.call[0] = {0, {INT64_C(11619060530), 1287128}, {1, 0}};
+    f.call[1] = {0, {924927918, 532152}, {24, 0}};
+    f.call[2] = {1, {262144, 0}, {1, 0}};
 }
 
 // template 1: running_sum_rows_0_scan_all_0_nil_0_nil
@@ -67,11 +68,21 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 1;
     f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.calls = 3;
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 80 * s.n, 0, 80 * s.n, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 80 * s.n, 0, 80 * s.n, {0, 0}, false, true};
-    f.call[0] = {0, {0, 262144 * s.n}, {s.n, 0}};
+    const int64_t v0 = autofuse::CeilDiv(s.n, 16);
+    const int64_t v1 = autofuse::CeilDiv(s.n, 8);
+    const int64_t v2 = autofuse::Min(1, autofuse::FloorDiv(s.n, 8));
+    const int64_t v3 = autofuse::CeilDiv(v0, 8);
+    const int64_t v4 = autofuse::Max(1, autofuse::FloorDiv(5440, autofuse::Max(1, s.n)));
+    const int64_t v5 = autofuse::Min(1, autofuse::FloorDiv(v4, 16));
+    const int64_t v6 = autofuse::Min(1, autofuse::FloorDiv(autofuse::CeilDiv(v4, 8), autofuse::Max(1, v0)));
+    const int64_t v7 = autofuse::Min(1, autofuse::FloorDiv(v1, autofuse::Max(1, autofuse::CeilDiv(v4, 16))));
+    f.call[0] = {0, {14680064 * v0 * v5 - 746607086 * v5 - 6417280 * s.n * v5 + 418381824 * v1 * v5 - 176160768 * v5 * v6 + 188743680 * v5 * v7 - 2160064 * s.n * v2 * v5 + 402653184 * v0 * v5 * v6 - 402653184 * v1 * v5 * v7, INT64_C(11619060530) + 164752384 * v3 - INT64_C(11568458874) * v5 - 802160 * s.n * v5 + 4194304 * v0 * v5 + 2097152 * v1 * v5 - 164752384 * v3 * v5 - 50331648 * v5 * v6 + 25165824 * v5 * v7 - 270008 * s.n * v2 * v5}, {1, 0}};
+    f.call[1] = {0, {924927918 * v5 + 4257216 * s.n * v5, 532152 * s.n * v5}, {s.n, 0}};
+    f.call[2] = {0, {0, 924927918 + 68115456 * v3 - 924927918 * v5 - 68115456 * v3 * v5}, {8 * v3, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {

@@ -7,7 +7,7 @@ namespace softmax_shared_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<3, 3, 3>;
+using Form = autofuse::Form<3, 3, 4>;
 
 // template 0: softmax_shared_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -34,16 +34,17 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 3;
     f.copies = 3;
-    f.calls = 3;
-    f.body[0] = {autofuse::kStep, 395837, 46080, 2, false, true};
+    f.calls = 4;
+    f.body[0] = {autofuse::kStep, 295086, 46080, 2, false, true};
     f.body[1] = {autofuse::kStep, 104847, 46080, 2, false, true};
-    f.body[2] = {autofuse::kTile, 136858, 46080, 2, false, false};
+    f.body[2] = {autofuse::kTile, 95631, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 84 * s.n, 0, 84 * s.n, {0, 0}, true, false};
     f.copy[1] = {1, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 84 * s.n, 0, 0, {0, 4}, true, false};
     f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 84 * s.n, 0, 84 * s.n, {0, 0}, true, false};
-    f.call[0] = {0, {2097152, 4735876}, {1, 0}};
-    f.call[1] = {1, {0, 1310720}, {1, 0}};
-    f.call[2] = {2, {786432, 524288}, {1, 0}};
+    f.call[0] = {0, {INT64_C(8635285472), 2112880}, {1, 0}};
+    f.call[1] = {0, {1044549468, 0}, {13, 0}};
+    f.call[2] = {1, {0, 1310720}, {1, 0}};
+    f.call[3] = {2, {1770856120, 524288}, {1, 0}};
 }
 
 // template 1: softmax_shared_0_reduce_all_0_nil_0_nil
@@ -71,10 +72,17 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 226212, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 104847, 46080, 2, false, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
-    f.call[0] = {0, {0, 5522308 * s.n}, {1, 0}};
+    const int64_t v0 = autofuse::CeilDiv(s.n, 8);
+    const int64_t v1 = autofuse::CeilDiv(8 * v0, 64);
+    const int64_t v2 = autofuse::Min(8, autofuse::Max(2, autofuse::CeilDiv(s.n, 64)));
+    const int64_t v3 = autofuse::CeilDiv(autofuse::CeilDiv(s.n, v2), 8);
+    const int64_t v4 = autofuse::CeilDiv(8 * v3, 64);
+    const int64_t v5 = autofuse::Min(1, autofuse::FloorDiv(v1, autofuse::Max(1, autofuse::FloorDiv(20000, autofuse::Max(1, 8 * v0)))));
+    const int64_t v6 = autofuse::Min(1, autofuse::FloorDiv(v4, autofuse::Max(1, autofuse::FloorDiv(2504, autofuse::Max(1, 8 * v3)))));
+    f.call[0] = {0, {INT64_C(3617195730) + 805306368 * v1 - 805306368 * v1 * v5 + 805306368 * v2 * v4 - 805306368 * v2 * v4 * v6, 176539972 + 1310720 * s.n + 33554432 * v1 + 805306368 * v5 + 68115496 * v2 * v4 + 805306368 * v2 * v6}, {1, 0}};
 }
 
 // template 2: softmax_shared_0_reduce_all_0_nil_0_nil_tight
@@ -102,10 +110,17 @@ void Form2([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 226212, 46080, 1, false, true};
+    f.body[0] = {autofuse::kTile, 104847, 46080, 1, true, true};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
-    f.call[0] = {0, {0, 5522308 * s.n}, {1, 0}};
+    const int64_t v0 = autofuse::CeilDiv(s.n, 8);
+    const int64_t v1 = autofuse::CeilDiv(8 * v0, 64);
+    const int64_t v2 = autofuse::Min(8, autofuse::Max(2, autofuse::CeilDiv(s.n, 64)));
+    const int64_t v3 = autofuse::CeilDiv(autofuse::CeilDiv(s.n, v2), 8);
+    const int64_t v4 = autofuse::CeilDiv(8 * v3, 64);
+    const int64_t v5 = autofuse::Min(1, autofuse::FloorDiv(v1, autofuse::Max(1, autofuse::FloorDiv(20000, autofuse::Max(1, 8 * v0)))));
+    const int64_t v6 = autofuse::Min(1, autofuse::FloorDiv(v4, autofuse::Max(1, autofuse::FloorDiv(2504, autofuse::Max(1, 8 * v3)))));
+    f.call[0] = {0, {INT64_C(3617195730) + 805306368 * v1 - 805306368 * v1 * v5 + 805306368 * v2 * v4 - 805306368 * v2 * v4 * v6, 176539972 + 1310720 * s.n + 33554432 * v1 + 805306368 * v5 + 68115496 * v2 * v4 + 805306368 * v2 * v6}, {1, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {

@@ -39,7 +39,7 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {-4, 8}, 4, 8, 400000, -4, 400000, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {-4, 6}, 4, 6, 300000, -4, 300000, {0, 0}, false, true};
     f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 200000, 0, 200000, {0, 0}, false, true};
-    f.call[0] = {0, {0, 3145728}, {1, 0}};
+    f.call[0] = {0, {528359424, 4649779}, {1, 0}};
 }
 
 // template 1: strided_0_general_0_nil_4_nil_unaligned
@@ -72,7 +72,7 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {-4, 800}, 4 | 800, 800, 400000, -4, 400000, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {-4, 600}, 4 | 600, 600, 300000, -4, 300000, {0, 0}, false, true};
     f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 400}, 400, 400, 200000, 0, 200000, {0, 0}, false, true};
-    f.call[0] = {0, {0, 314572800}, {1, 0}};
+    f.call[0] = {0, {528359424, 464977900}, {1, 0}};
 }
 
 // template 2: strided_0_general_1_nil_3_nil
@@ -104,7 +104,7 @@ void Form2([[maybe_unused]] const Data& s, Form& f)
     f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 8}, 792 | 800, -8, 400000, 0, 400000, {0, 0}, true, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 8}, 800, 8, 400000, 0, 400000, {0, 0}, true, true};
-    f.call[0] = {0, {0, 4194304}, {1, 0}};
+    f.call[0] = {0, {565759836, 8513126}, {1, 0}};
 }
 
 // template 3: strided_0_row_1_nil_2_nil
@@ -136,7 +136,7 @@ void Form3([[maybe_unused]] const Data& s, Form& f)
     f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {800, 0}, 792 | 800, 800, 400000, 0, 400000, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 800}, 800, 800, 400000, 0, 400000, {0, 0}, false, true};
-    f.call[0] = {0, {0, 419430400}, {1, 0}};
+    f.call[0] = {0, {694325084, 922746840}, {1, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {
@@ -175,13 +175,13 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
     Data data;
     if (key < 0 && !autofuse::Limits(limit, kPlan.chip)) {
         // All sizes are known: this was chosen when the code was generated.
-        data.tiling_key = 3;
+        data.tiling_key = 1;
         data.block_dim = 48;
-        data.z2t_size = 6;
+        data.z2t_size = 4;
         data.z2Tb_size = 3;
-        data.z0t_size = 7;
-        data.z0Tb_size = 3;
-        data.first_core_0 = 28;
+        data.z0z1t_size = 896;
+        data.z0z1Tb_size = 2;
+        data.first_core_0 = 42;
     } else if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
         return rc;
     }

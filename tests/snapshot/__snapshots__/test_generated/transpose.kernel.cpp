@@ -9,19 +9,19 @@
 
 using namespace AscendC;
 
-// transpose_0_transpose_0_nil_1_nil_z2_64: z1 in tiles of z1t_size, z2Tz0z1T in blocks of z2Tz0z1Tb_size per core.
-inline __aicore__ void transpose_0_transpose_0_nil_1_nil_z2_64(
+// transpose_0_transpose_0_nil_0_nil_z2_32: z0 in tiles of z0t_size, z2Tz1Tz0T in blocks of z2Tz1Tz0Tb_size per core.
+inline __aicore__ void transpose_0_transpose_0_nil_0_nil_z2_32(
     GM_ADDR transpose_Data_0,
     GM_ADDR transpose_Output_0,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
-  const int64_t z1t_size = t.z1t_size;
-  const int64_t z2Tz0z1Tb_size = t.z2Tz0z1Tb_size;
-  const int64_t z2Tz0z1T_axis_size = 75 * autofuse::CeilDiv(700, z1t_size);
-  const int64_t z2Tz0z1TB = GetBlockIdx();
-  const int64_t z2Tz0z1Tb_loop_size = autofuse::Min(z2Tz0z1T_axis_size - z2Tz0z1TB * z2Tz0z1Tb_size, z2Tz0z1Tb_size);
-  if (z2Tz0z1Tb_loop_size <= 0) {
+  const int64_t z0t_size = t.z0t_size;
+  const int64_t z2Tz1Tz0Tb_size = t.z2Tz1Tz0Tb_size;
+  const int64_t z2Tz1Tz0T_axis_size = 638 * autofuse::CeilDiv(5, z0t_size);
+  const int64_t z2Tz1Tz0TB = GetBlockIdx();
+  const int64_t z2Tz1Tz0Tb_loop_size = autofuse::Min(z2Tz1Tz0T_axis_size - z2Tz1Tz0TB * z2Tz1Tz0Tb_size, z2Tz1Tz0Tb_size);
+  if (z2Tz1Tz0Tb_loop_size <= 0) {
     return;
   }
   GlobalTensor<float> Data_0_gm;
@@ -33,28 +33,30 @@ inline __aicore__ void transpose_0_transpose_0_nil_1_nil_z2_64(
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 2048 * autofuse::CeilDiv(z1t_size, 8);
-  const int64_t bytes1 = 256 * z1t_size;
+  const int64_t bytes0 = 4096 * z0t_size;
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf0, 512);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
   LocalTensor<float> gather_0_local = buf1.Get<float>();
   LocalTensor<uint8_t> gather_0_tmp = buf0.Get<uint8_t>();
-  for (int64_t z2Tz0z1Tb = 0; z2Tz0z1Tb < z2Tz0z1Tb_loop_size; z2Tz0z1Tb++) {
-    const int64_t z2Tz0z1T = z2Tz0z1Tb + z2Tz0z1TB * z2Tz0z1Tb_size;
-    const int64_t z1T = autofuse::Mod(z2Tz0z1T, autofuse::CeilDiv(700, z1t_size));
-    const int64_t z0 = autofuse::Mod(autofuse::FloorDiv(z2Tz0z1T, autofuse::CeilDiv(700, z1t_size)), 5);
-    const int64_t z2T = autofuse::FloorDiv(autofuse::FloorDiv(z2Tz0z1T, autofuse::CeilDiv(700, z1t_size)), 5);
-    const int64_t z1t_actual_size = autofuse::Min(700 - z1T * z1t_size, z1t_size);
-    const int64_t z2t_actual_size = autofuse::Min(64, 900 - 64 * z2T);
-    const DataCopyExtParams block0{static_cast<uint16_t>(z2t_actual_size), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(2800 - 4 * z1t_actual_size), static_cast<uint32_t>(autofuse::CeilDiv(z1t_size, 8) - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0};
-    const int64_t offset0 = 630000 * z0 + 44800 * z2T + z1T * z1t_size;
-    const DataCopyExtParams block1{static_cast<uint16_t>(z1t_actual_size), static_cast<uint32_t>(4 * z2t_actual_size), static_cast<uint32_t>(8 - autofuse::CeilDiv(4 * z2t_actual_size, 32)), static_cast<uint32_t>(3600 - 4 * z2t_actual_size), 0};
-    const int64_t offset1 = 630000 * z0 + 64 * z2T + 900 * z1T * z1t_size;
+  for (int64_t z2Tz1Tz0Tb = 0; z2Tz1Tz0Tb < z2Tz1Tz0Tb_loop_size; z2Tz1Tz0Tb++) {
+    const int64_t z2Tz1Tz0T = z2Tz1Tz0Tb + z2Tz1Tz0TB * z2Tz1Tz0Tb_size;
+    const int64_t z0T = autofuse::Mod(z2Tz1Tz0T, autofuse::CeilDiv(5, z0t_size));
+    const int64_t z1T = autofuse::Mod(autofuse::FloorDiv(z2Tz1Tz0T, autofuse::CeilDiv(5, z0t_size)), 22);
+    const int64_t z2T = autofuse::FloorDiv(autofuse::FloorDiv(z2Tz1Tz0T, autofuse::CeilDiv(5, z0t_size)), 22);
+    const int64_t z0t_actual_size = autofuse::Min(5 - z0T * z0t_size, z0t_size);
+    const int64_t z1t_actual_size = autofuse::Min(32, 700 - 32 * z1T);
+    const int64_t z2t_actual_size = autofuse::Min(32, 900 - 32 * z2T);
     // from: gather_0_rows: Load (/inputs/0)
     LocalTensor<float> gather_0_rows_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_rows_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
+    for (int64_t row0 = 0; row0 < z0t_actual_size; row0++) {
+      DataCopyPad(
+          gather_0_rows_local[1024 * row0],
+          Data_0_gm[630000 * row0 + 32 * z1T + 22400 * z2T + 630000 * z0T * z0t_size],
+          DataCopyExtParams{static_cast<uint16_t>(z2t_actual_size), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(2800 - 4 * z1t_actual_size), static_cast<uint32_t>(4 - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0},
+          autofuse::NoPad<float>());
+    }
     que0.EnQue<float>(gather_0_rows_local);
     gather_0_rows_local = que0.DeQue<float>();
     // from: gather_0: UbTranspose (/inputs/0)
@@ -63,37 +65,42 @@ inline __aicore__ void transpose_0_transpose_0_nil_1_nil_z2_64(
         gather_0_local[0],
         gather_0_rows_local[0],
         gather_0_tmp,
-        1,
-        z2t_actual_size,
-        z1t_actual_size,
-        8 * autofuse::CeilDiv(z1t_size, 8),
-        64);
+        z0t_actual_size,
+        32,
+        32,
+        32,
+        32);
     que0.FreeTensor(gather_0_rows_local);
     // from: v_abs: Abs (/nodes/1)
     LocalTensor<float> v_abs_local = que1.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Abs(v_abs_local[0], gather_0_local[0], 64 * z1t_actual_size);
+    Abs(v_abs_local[0], gather_0_local[0], 1024 * z0t_actual_size);
     // from: store: Store (/outputs/0)
     que1.EnQue<float>(v_abs_local);
     v_abs_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset1], v_abs_local[0], block1);
+    for (int64_t row0 = 0; row0 < z0t_actual_size; row0++) {
+      DataCopyPad(
+          Output_0_gm[630000 * row0 + 28800 * z1T + 32 * z2T + 630000 * z0T * z0t_size],
+          v_abs_local[1024 * row0],
+          DataCopyExtParams{static_cast<uint16_t>(z1t_actual_size), static_cast<uint32_t>(4 * z2t_actual_size), static_cast<uint32_t>(4 - autofuse::CeilDiv(4 * z2t_actual_size, 32)), static_cast<uint32_t>(3600 - 4 * z2t_actual_size), 0});
+    }
     que1.FreeTensor(v_abs_local);
   }
 }
 
-// transpose_0_transpose_0_nil_2_nil_z1_32: z2 in tiles of z2t_size, z1Tz0z2T in blocks of z1Tz0z2Tb_size per core.
-inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_32(
+// transpose_0_transpose_0_nil_0_nil_z1_32: z0 in tiles of z0t_size, z1Tz2Tz0T in blocks of z1Tz2Tz0Tb_size per core.
+inline __aicore__ void transpose_0_transpose_0_nil_0_nil_z1_32(
     GM_ADDR transpose_Data_0,
     GM_ADDR transpose_Output_0,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
-  const int64_t z2t_size = t.z2t_size;
-  const int64_t z1Tz0z2Tb_size = t.z1Tz0z2Tb_size;
-  const int64_t z1Tz0z2T_axis_size = 110 * autofuse::CeilDiv(900, z2t_size);
-  const int64_t z1Tz0z2TB = GetBlockIdx();
-  const int64_t z1Tz0z2Tb_loop_size = autofuse::Min(z1Tz0z2T_axis_size - z1Tz0z2TB * z1Tz0z2Tb_size, z1Tz0z2Tb_size);
-  if (z1Tz0z2Tb_loop_size <= 0) {
+  const int64_t z0t_size = t.z0t_size;
+  const int64_t z1Tz2Tz0Tb_size = t.z1Tz2Tz0Tb_size;
+  const int64_t z1Tz2Tz0T_axis_size = 638 * autofuse::CeilDiv(5, z0t_size);
+  const int64_t z1Tz2Tz0TB = GetBlockIdx();
+  const int64_t z1Tz2Tz0Tb_loop_size = autofuse::Min(z1Tz2Tz0T_axis_size - z1Tz2Tz0TB * z1Tz2Tz0Tb_size, z1Tz2Tz0Tb_size);
+  if (z1Tz2Tz0Tb_loop_size <= 0) {
     return;
   }
   GlobalTensor<float> Data_0_gm;
@@ -105,33 +112,35 @@ inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_32(
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(128 * z2t_size, 256);
-  const int64_t bytes1 = 1024 * autofuse::CeilDiv(z2t_size, 8);
+  const int64_t bytes0 = 4096 * z0t_size;
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf1, 512);
   LocalTensor<float> v_abs_local = buf0.Get<float>();
   LocalTensor<uint8_t> store_rows_tmp = buf1.Get<uint8_t>();
-  for (int64_t z1Tz0z2Tb = 0; z1Tz0z2Tb < z1Tz0z2Tb_loop_size; z1Tz0z2Tb++) {
-    const int64_t z1Tz0z2T = z1Tz0z2Tb + z1Tz0z2TB * z1Tz0z2Tb_size;
-    const int64_t z2T = autofuse::Mod(z1Tz0z2T, autofuse::CeilDiv(900, z2t_size));
-    const int64_t z0 = autofuse::Mod(autofuse::FloorDiv(z1Tz0z2T, autofuse::CeilDiv(900, z2t_size)), 5);
-    const int64_t z1T = autofuse::FloorDiv(autofuse::FloorDiv(z1Tz0z2T, autofuse::CeilDiv(900, z2t_size)), 5);
-    const int64_t z2t_actual_size = autofuse::Min(900 - z2T * z2t_size, z2t_size);
+  for (int64_t z1Tz2Tz0Tb = 0; z1Tz2Tz0Tb < z1Tz2Tz0Tb_loop_size; z1Tz2Tz0Tb++) {
+    const int64_t z1Tz2Tz0T = z1Tz2Tz0Tb + z1Tz2Tz0TB * z1Tz2Tz0Tb_size;
+    const int64_t z0T = autofuse::Mod(z1Tz2Tz0T, autofuse::CeilDiv(5, z0t_size));
+    const int64_t z2T = autofuse::Mod(autofuse::FloorDiv(z1Tz2Tz0T, autofuse::CeilDiv(5, z0t_size)), 29);
+    const int64_t z1T = autofuse::FloorDiv(autofuse::FloorDiv(z1Tz2Tz0T, autofuse::CeilDiv(5, z0t_size)), 29);
+    const int64_t z0t_actual_size = autofuse::Min(5 - z0T * z0t_size, z0t_size);
+    const int64_t z2t_actual_size = autofuse::Min(32, 900 - 32 * z2T);
     const int64_t z1t_actual_size = autofuse::Min(32, 700 - 32 * z1T);
-    const DataCopyExtParams block0{static_cast<uint16_t>(z2t_actual_size), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(2800 - 4 * z1t_actual_size), static_cast<uint32_t>(4 - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0};
-    const int64_t offset0 = 630000 * z0 + 32 * z1T + 700 * z2T * z2t_size;
-    const DataCopyExtParams block1{static_cast<uint16_t>(z1t_actual_size), static_cast<uint32_t>(4 * z2t_actual_size), static_cast<uint32_t>(autofuse::CeilDiv(z2t_size, 8) - autofuse::CeilDiv(4 * z2t_actual_size, 32)), static_cast<uint32_t>(3600 - 4 * z2t_actual_size), 0};
-    const int64_t offset1 = 630000 * z0 + 28800 * z1T + z2T * z2t_size;
     // from: gather_0: Load (/inputs/0)
     LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
+    for (int64_t row0 = 0; row0 < z0t_actual_size; row0++) {
+      DataCopyPad(
+          gather_0_local[1024 * row0],
+          Data_0_gm[630000 * row0 + 32 * z1T + 22400 * z2T + 630000 * z0T * z0t_size],
+          DataCopyExtParams{static_cast<uint16_t>(z2t_actual_size), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(2800 - 4 * z1t_actual_size), static_cast<uint32_t>(4 - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0},
+          autofuse::NoPad<float>());
+    }
     que0.EnQue<float>(gather_0_local);
     gather_0_local = que0.DeQue<float>();
     // from: v_abs: Abs (/nodes/1)
     PipeBarrier<PIPE_V>();
-    Abs(v_abs_local[0], gather_0_local[0], 32 * z2t_actual_size);
+    Abs(v_abs_local[0], gather_0_local[0], 1024 * z0t_actual_size);
     que0.FreeTensor(gather_0_local);
     // from: store_rows: UbTranspose (/outputs/0)
     LocalTensor<float> store_rows_local = que1.AllocTensor<float>();
@@ -140,15 +149,20 @@ inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_32(
         store_rows_local[0],
         v_abs_local[0],
         store_rows_tmp,
-        1,
-        z2t_actual_size,
-        z1t_actual_size,
+        z0t_actual_size,
         32,
-        8 * autofuse::CeilDiv(z2t_size, 8));
+        32,
+        32,
+        32);
     // from: store: Store (/outputs/0)
     que1.EnQue<float>(store_rows_local);
     store_rows_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset1], store_rows_local[0], block1);
+    for (int64_t row0 = 0; row0 < z0t_actual_size; row0++) {
+      DataCopyPad(
+          Output_0_gm[630000 * row0 + 28800 * z1T + 32 * z2T + 630000 * z0T * z0t_size],
+          store_rows_local[1024 * row0],
+          DataCopyExtParams{static_cast<uint16_t>(z1t_actual_size), static_cast<uint32_t>(4 * z2t_actual_size), static_cast<uint32_t>(4 - autofuse::CeilDiv(4 * z2t_actual_size, 32)), static_cast<uint32_t>(3600 - 4 * z2t_actual_size), 0});
+    }
     que1.FreeTensor(store_rows_local);
   }
 }
@@ -160,8 +174,8 @@ extern "C" __global__ __aicore__ void transpose(
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    transpose_0_transpose_0_nil_1_nil_z2_64(transpose_Data_0, transpose_Output_0, workspace, t);
+    transpose_0_transpose_0_nil_0_nil_z2_32(transpose_Data_0, transpose_Output_0, workspace, t);
   } else if (t.tiling_key == 1) {
-    transpose_0_transpose_0_nil_2_nil_z1_32(transpose_Data_0, transpose_Output_0, workspace, t);
+    transpose_0_transpose_0_nil_0_nil_z1_32(transpose_Data_0, transpose_Output_0, workspace, t);
   }
 }

@@ -1,0 +1,224 @@
+"""Timed mode against the cost model: kernels of every template family, each priced both ways.
+
+    python benchmarks/timed_vs_model.py                 every case, as a Markdown table
+    python benchmarks/timed_vs_model.py --case softmax  those whose name has this in it
+    python benchmarks/timed_vs_model.py --every-key     all templates of a kernel, not only the one that is chosen
+    python benchmarks/timed_vs_model.py --json
+
+Both times are modelled, neither was measured: ``schedule/cost.py`` evaluates a formula for a template and its tile,
+timed mode plays the instructions of a run of the kernel through.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import traffic
+from traffic import Case, step
+
+from autofuse.api import BuildResult, build, timed
+from autofuse.schedule.cost import NOTE, Cost
+from autofuse.schedule.result import ScheduleResult, tiling_keys
+from autofuse.schedule.solver import best_tiling
+
+#: Cases of ``benchmarks/traffic.py`` that are priced here as well.
+SHARED = (
+    "element-wise 4096 x 1024",
+    "broadcast of a row 4096 x 1024",
+    "broadcast of a column 4096 x 1024",
+    "reduce AR 4096 x 1024",
+    "reduce AR 4099 x 1021",
+    "reduce RA 4096 x 1024",
+    "reduce ARA 64 x 64 x 512",
+    "reduce RAR 64 x 64 x 512",
+    "softmax 4096 x 1024",
+    "softmax 4099 x 1021",
+    "softmax 96 x 20000",
+    "softmax 96 x 40000",
+    "layer norm 4096 x 1024",
+    "layer norm 96 x 40000",
+    "rms norm 4096 x 1024",
+    "log-sum-exp 96 x 40000",
+    "slice 4096 x 1024",
+    "every third column 4096 x 1024",
+    "rows from their end 4096 x 1024",
+    "transpose 4096 x 1024",
+    "transpose 4099 x 1021",
+    "running sums of columns 4096 x 1024",
+    "running sums of rows 4096 x 1024",
+    "running sums of rows 4099 x 1021",
+)
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A kernel at given sizes; microseconds of either model.
+
+    Attributes:
+        templates: of its groups.
+        timed, model: the kernel.
+        timed_vector, model_vector: the vector unit of the core with the most to do, with the gaps between calls.
+    """
+
+    case: Case
+    templates: str
+    timed: float
+    model: float
+    timed_vector: float
+    model_vector: float
+
+    @property
+    def ratio(self) -> float:
+        """Timed mode over the formula."""
+        return self.timed / self.model
+
+
+def cases() -> tuple[Case, ...]:
+    """At least one for every family of templates."""
+    known = {c.name: c for c in traffic.cases()}
+    out = [known[n] for n in SHARED]
+    exp = [step("Exp", "x")]
+    out.append(Case("exp of packed rows", "6007 x 77", {"x": (6007, 77)}, exp))
+    row = [step("Add", "x", "r")]
+    for columns in (64, 77):
+        inputs = {"x": (40000, columns), "r": (columns,)}
+        out.append(Case("broadcast of a row", f"40000 x {columns}", inputs, row))
+    out += _reductions()
+    for rows, columns, axis in ((96, 40000, 1), (40000, 96, 0), (480, 200, 1)):
+        steps = [step("CumSum", "x", axis=axis)]
+        what = "columns" if axis == 0 else "rows"
+        x = {"x": (rows, columns)}
+        out.append(Case(f"running sums of {what}", f"{rows} x {columns}", x, steps))
+    return tuple(out)
+
+
+def _reductions() -> Iterator[Case]:
+    x = {"x": (4096, 1024)}
+    yield Case("product AR", "4096 x 1024", x, [step("ReduceProd", "x", axes=[1])])
+    yield Case("sum AR", "40000 x 77", {"x": (40000, 77)}, [step("ReduceSum", "x", axes=[1])])
+    yield Case("sum AR", "96 x 40000", {"x": (96, 40000)}, [step("ReduceSum", "x", axes=[1])])
+    yield Case("sum RA", "1000 x 5000", {"x": (1000, 5000)}, [step("ReduceSum", "x", axes=[0])])
+
+
+def price(case: Case, built: BuildResult, key: int | None = None) -> Priced:
+    """A kernel by both models.
+
+    Args:
+        case: sizes, and inputs.
+        built: its kernel.
+        key: of a template; None for what the tiling function chooses.
+
+    Raises:
+        AutofuseError: the kernel cannot be compiled, or the twin found a broken rule.
+    """
+    rng = np.random.default_rng(0)
+    arrays = {n: rng.uniform(0.5, 1.5, s).astype(np.float32) for n, s in case.inputs.items()}
+    run = timed(built, arrays, key=key)
+    report = run.report
+    costs = model(built, run.run.key)
+    head = built.target.kernel_head_us
+    (slowest,) = (c for c in report["cores"] if c["core"] == report["slowest"])
+    vector = slowest["pipes"]["V"]
+    waits = vector["stalls_us"].get("barrier", 0.0)
+    return Priced(
+        case,
+        traffic.templates(built, run.run.key),
+        report["total_us"],
+        head + sum(c.total - head for c in costs),
+        vector["us"] + waits,
+        sum(c.vector for c in costs),
+    )
+
+
+def model(built: BuildResult, key: int) -> tuple[Cost, ...]:
+    """What the formula says of the groups of a tiling key."""
+    impls = tiling_keys(tuple(built.schedule))[key]
+    first = 0
+    for result in built.schedule:
+        count = _keys(result)
+        if key < first + count:
+            groups = result.groups
+            break
+        first += count
+    found = [
+        best_tiling(impl, built.target, {}, barriers=int(g.sync_before))
+        for impl, g in zip(impls, groups, strict=True)
+    ]
+    return tuple(t.cost for t in found if t is not None)
+
+
+def _keys(result: ScheduleResult) -> int:
+    return math.prod(len(g.impls) for g in result.groups)
+
+
+def measure(case: Case, *, every_key: bool = False) -> Iterator[Priced]:
+    """The rows of a case."""
+    built = build(traffic.graph(case))
+    if not every_key:
+        yield price(case, built)
+        return
+    for key, impls in enumerate(tiling_keys(tuple(built.schedule))):
+        if all(best_tiling(i, built.target, {}) is not None for i in impls):
+            yield price(case, built, key)
+
+
+def table(rows: Sequence[Priced]) -> str:
+    """The rows as Markdown."""
+    head = ("case", "templates", "timed", "formula", "timed / formula")
+    head += ("vector unit, timed", "formula")
+    out = [f"| {' | '.join(head)} |", "|---|---|--:|--:|--:|--:|--:|"]
+    for r in rows:
+        numbers = f"{r.timed:.2f} | {r.model:.2f} | {r.ratio:.3f}"
+        vector = f"{r.timed_vector:.2f} | {r.model_vector:.2f}"
+        out.append(f"| {r.case.name} | {r.templates} | {numbers} | {vector} |")
+    return "\n".join(out)
+
+
+def summary(rows: Sequence[Priced]) -> str:
+    """How far the two are from each other."""
+    off = sorted(abs(math.log(r.ratio)) for r in rows)
+    worst = max(rows, key=lambda r: abs(math.log(r.ratio)))
+    return (
+        f"mean |ln ratio| {statistics.fmean(off):.3f}, worst {worst.ratio:.3f} "
+        f"({worst.case.name}, {worst.templates}), {sum(o > math.log(1.1) for o in off)} of "
+        f"{len(rows)} beyond 10 %"
+    )
+
+
+def main() -> int:
+    """Price and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--case", default="", help="only cases with this in their name")
+    parser.add_argument("--every-key", action="store_true", help="all templates of each kernel")
+    parser.add_argument("--json", action="store_true", help="numbers instead of tables")
+    args = parser.parse_args()
+    wanted = [c for c in cases() if args.case in c.name]
+    if not wanted:
+        parser.error(f"no case has {args.case!r} in its name")
+    rows = [r for c in wanted for r in measure(c, every_key=args.every_key)]
+    if args.json:
+        found = [
+            {"case": r.case.name, "templates": r.templates, "timed_us": r.timed}
+            | {"model_us": r.model, "timed_vector_us": r.timed_vector}
+            | {"model_vector_us": r.model_vector}
+            for r in rows
+        ]
+        document = {"schema": "autofuse.benchmark.timed_vs_model/1", "note": NOTE, "rows": found}
+        print(json.dumps(document, indent=2))
+    else:
+        print("Microseconds of two models; none was measured.\n")
+        print(table(rows))
+        print(f"\n{summary(rows)}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

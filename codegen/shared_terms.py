@@ -1,0 +1,105 @@
+"""Terms that several expressions of a generated function have in common: each is computed once, under a name."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from autofuse.implgraph.expr import (
+    CeilDiv,
+    Expr,
+    FloorDiv,
+    Func,
+    Max,
+    Min,
+    Mod,
+    Ratio,
+    product,
+    sym,
+    total,
+)
+
+__all__ = ["SharedTerms", "shared_terms"]
+
+_MADE: Mapping[str, Callable[..., Expr]] = {
+    "CeilDiv": CeilDiv,
+    "FloorDiv": FloorDiv,
+    "Mod": Mod,
+    "Ratio": Ratio,
+    "Min": Min,
+    "Max": Max,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTerms:
+    """Named terms.
+
+    Attributes:
+        values: name -> its value, in which only names before it occur.
+        name: function -> its name.
+    """
+
+    values: Mapping[str, Expr]
+    name: Mapping[Func, str]
+
+    def within(self, e: Expr) -> Expr:
+        """``e`` by the names."""
+        if not any(isinstance(a, Func) for a in e.atoms()):
+            return e
+        return total(
+            product([c, *(self._atom(a) for a, power in monomial for _ in range(power))])
+            for monomial, c in e.terms
+        )
+
+    def _atom(self, a: object) -> Expr:
+        if not isinstance(a, Func):
+            return sym(str(a))
+        return sym(self.name[a]) if a in self.name else self.outside(a)
+
+    def outside(self, f: Func) -> Expr:
+        """A function of what its arguments are by the names."""
+        return _MADE[f.name](*(self.within(x) for x in f.args))
+
+
+def shared_terms(exprs: Sequence[Expr], taken: Iterable[str], prefix: str = "v") -> SharedTerms:
+    """The functions that occur more than once.
+
+    Args:
+        exprs: of one generated function.
+        taken: names that are in use.
+        prefix: of the names.
+    """
+    count: Counter[Func] = Counter()
+    for e in exprs:
+        _count(e, count)
+    values: dict[str, Expr] = {}
+    names: dict[Func, str] = {}
+    found = SharedTerms(values, names)
+    used = set(taken)
+    free = (n for k in itertools.count() if (n := f"{prefix}{k}") not in used)
+    for f in sorted((f for f, n in count.items() if n > 1), key=_depth):
+        name = next(free)
+        values[name] = found.outside(f)
+        names[f] = name
+    return found
+
+
+def _depth(f: Func) -> int:
+    """Functions inside of each other."""
+    inside = (a for x in f.args for a in x.atoms() if isinstance(a, Func))
+    return 1 + max(map(_depth, inside), default=0)
+
+
+def _count(e: Expr, count: Counter[Func]) -> None:
+    """Counts functions; what is inside of one that was seen before is computed with it."""
+    for monomial, _ in e.terms:
+        for a, power in monomial:
+            if not isinstance(a, Func):
+                continue
+            count[a] += power
+            if count[a] == power:
+                for x in a.args:
+                    _count(x, count)

@@ -1,0 +1,467 @@
+"""Instructions that the functions of ``device_templates/`` issue: how many, of what kind, over how many elements.
+
+A reduction, broadcast, running sum, transposition or pick is one node and one call in the text of a kernel, but many
+instructions.  Here is what the headers do, in closed form: :func:`issued` gives it for a node as a function of its
+extents, for the cost model at one tile (``schedule.workload``) and with the length of the tile left open
+(``schedule.cost_form``).  Timed mode prices what a run really issues; ``benchmarks/timed_vs_model.py`` compares.
+
+With all extents known, the forms are exact but for single instructions.  Where the tile is left open, roundings along
+it count on average; which of two numbers is the lesser one, and logarithms, are those of a typical tile, with as
+many elements as the largest one has at typical sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autofuse.implgraph.dtypes import DType
+from autofuse.implgraph.expr import (
+    ONE,
+    ZERO,
+    CeilDiv,
+    Expr,
+    FloorDiv,
+    Func,
+    Max,
+    Min,
+    align_up,
+    const,
+    divide_exact,
+    product,
+)
+from autofuse.implgraph.graph import ImplGraph, Node
+from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.banks import HALF_BYTES, PERIOD
+from autofuse.schedule.cost import Call, Conflict
+from autofuse.schedule.layout import BLOCK
+from autofuse.schedule.picking import PICKS
+from autofuse.schedule.scan import SCAN, scan_run
+from autofuse.schedule.transposition import transpose_counts
+
+__all__ = ["Amount", "Issued", "Tile", "issued", "summed"]
+
+#: As in the headers: bytes of a repeat, parts that are folded one after the other, rows of a WholeReduce, rows of a
+#: transposition and segments of a running sum, entries of a table of offsets.
+_REPEAT, _PARTS, _WHOLE, _ROWS, _OFFSETS = 256, 8, 240, 16, 1024
+
+#: Functions of ``autofuse_words.h``, which are a node each.
+_WORDS = frozenset({"autofuse::LowWords", "autofuse::HighWords", "autofuse::JoinWords"})
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A sum of products: each part is a weight times an expression."""
+
+    parts: tuple[tuple[float, Expr], ...]
+
+    @classmethod
+    def of(cls, e: Expr | int, weight: float = 1.0) -> Amount:
+        """``weight`` times ``e``."""
+        return cls(((weight, const(e) if isinstance(e, int) else e),))
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount((*self.parts, *other.parts))
+
+    def __mul__(self, other: Amount) -> Amount:
+        return Amount(tuple((w * v, e * f) for w, e in self.parts for v, f in other.parts))
+
+    def times(self, factor: Expr | int, weight: float = 1.0) -> Amount:
+        """Every part times ``factor`` and ``weight``."""
+        return Amount(tuple((w * weight, e * factor) for w, e in self.parts))
+
+    def evaluate(self, env: Mapping[str, int]) -> float:
+        """The number."""
+        return sum(w * e.evaluate(env) for w, e in self.parts)
+
+
+_NOTHING, _SINGLE = Amount(()), Amount.of(ONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """Instructions of one kind.
+
+    Attributes:
+        kind: row of the target's vector table.
+        calls: instructions, each with its head.
+        elements: that all of them go over, whole repeats where an instruction has repeats.
+        waits: times that the vector unit waits for a result of the ones before.
+        pairs: two operands are read, as far apart as the rows of one tensor are: in the same banks, as a rule.
+        along: all of this happens 1 + log2(``along``) times, rounded up, ...
+        times: ... and as often as this says.
+    """
+
+    kind: str
+    calls: Amount
+    elements: Amount
+    waits: float = 0.0
+    pairs: bool = False
+    along: Expr = ONE
+    times: Expr = ONE
+
+    @property
+    def conflict(self) -> Conflict:
+        """How the operands lie in the banks of UB."""
+        return Conflict.SOURCES if self.pairs else Conflict.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The length of a tile: its symbol, and typical values of all symbols, that one included."""
+
+    name: str
+    typical: Mapping[str, int]
+
+
+def issued(
+    n: Node,
+    impl: ImplGraph,
+    named: Mapping[str, Node],
+    size: Callable[[int], Expr],
+    tile: Tile | Mapping[str, int],
+) -> tuple[Issued, ...] | None:
+    """What a vector node issues for a whole tile; None where it is one call of the chip.
+
+    Args:
+        n: the node.
+        impl: its template.
+        named: the nodes of that by name.
+        size: axis -> its extent in a tile.
+        tile: the length of a tile, which stays in the result; or values of all symbols.
+    """
+    source = named[n.inputs[0]] if n.inputs else n
+    chip = _Chip(n.y.dtype, tile)
+    if n.op in REDUCES:
+        return chip.reduce(n, source, size)
+    if n.op == "Broadcast":
+        return chip.broadcast(n, source, size)
+    if n.op == SCAN:
+        return chip.scan(n, scan_run(n, dict(enumerate(impl.axes))), size)
+    if n.op == "UbTranspose":
+        counts = transpose_counts(source.y, n.y, size)
+        return chip.transpose(*(chip.value(e) for e in counts[:3]))
+    if n.op in PICKS:
+        return chip.pick(n, size)
+    if any(call.api in _WORDS for call in lookup(n.op).calls.values()):
+        return chip.words(n, size)
+    return None
+
+
+def summed(found: Iterable[Issued], bits: int) -> tuple[Call, ...]:
+    """Instructions whose extents are all numbers, those of a kind together; ``bits`` of an element."""
+    sums: dict[tuple[str, Conflict], tuple[float, float, float]] = {}
+    for x in found:
+        times = x.times.value * (1 + max(x.along.value - 1, 0).bit_length())
+        count, calls, waits = sums.get((x.kind, x.conflict), (0.0, 0.0, 0.0))
+        sums[x.kind, x.conflict] = (
+            count + times * x.elements.evaluate({}),
+            calls + times * x.calls.evaluate({}),
+            waits + times * x.waits,
+        )
+    return tuple(
+        Call(kind, max(count, 0.0), bits, conflict, max(calls, 0.0), max(waits, 0.0))
+        for (kind, conflict), (count, calls, waits) in sums.items()
+    )
+
+
+class _Chip:
+    """The functions of the headers on elements of one type; names of arguments are those of the headers."""
+
+    def __init__(self, dtype: DType, tile: Tile | Mapping[str, int]) -> None:
+        self.size, self.tile = dtype.itemsize, tile
+        self.float = dtype.kind == "f"
+        self.lanes, self.block = max(_REPEAT // self.size, 1), max(BLOCK // self.size, 1)
+
+    # numbers ----------------------------------------------------------------------------------
+    def value(self, e: Expr) -> Expr:
+        """An extent: a number where all symbols are known, else without roundings of the length of the tile.
+
+        Tiles are multiples of a granule, so that a row of them starts at a 32-byte address.
+        """
+        if not isinstance(self.tile, Tile):
+            return const(e.evaluate(self.tile))
+        for a in e.atoms():
+            if isinstance(a, Func) and a.name == "CeilDiv" and self._open(a.args[0]):
+                rest = divide_exact(e, align_up(*a.args))
+                return e if rest is None else self.value(rest * a.args[0])
+        return e
+
+    def _extents(self, axes: Iterable[int], size: Callable[[int], Expr]) -> Expr:
+        """Elements along some axes."""
+        return self.value(product(size(a) for a in axes))
+
+    def _elements(self, n: Node, size: Callable[[int], Expr]) -> Expr:
+        """Elements of the result, rows with their padding."""
+        axes = n.y.vectorized_axis
+        return self.value(size(axes[0]) * n.y.vectorized_strides[0]) if axes else ONE
+
+    def _open(self, e: Expr) -> bool:
+        """Whether the length of the tile is in it."""
+        return isinstance(self.tile, Tile) and self.tile.name in e.symbols()
+
+    def _pieces(self, x: Expr, k: int) -> Amount:
+        """``x`` over ``k``, rounded up."""
+        if k == 1 or not self._open(x):
+            return Amount.of(CeilDiv(x, k))
+        return Amount(((1.0 / k, x), (0.5 * (k - 1) / k, ONE)))
+
+    def _typical(self, x: Expr, beside: Expr) -> Expr:
+        """An extent with ``beside`` other elements in the tile, or how long it typically is."""
+        if not isinstance(self.tile, Tile) or not self._open(x):
+            return x
+        elements = (x * beside).evaluate(self.tile.typical)
+        return Max(FloorDiv(max(elements, 1), Max(beside, 1)), 1)
+
+    def _lesser(self, a: Expr, per_a: int, b: Expr, per_b: int) -> Amount:
+        """The lesser of ``a / per_a`` and ``b / per_b``, both rounded up; one of them may be open."""
+        one, other = CeilDiv(self._typical(a, b), per_a), CeilDiv(self._typical(b, a), per_b)
+        if not self._open(a) and not self._open(b):
+            return Amount.of(Min(one, other))
+        first = _reaches(other, one)
+        return self._pieces(a, per_a).times(first) + self._pieces(b, per_b).times(1 - first)
+
+    def _fewer(self, rows: Expr, cols: Expr) -> Amount:
+        """Instructions for rows: one for each of them, or one for every repeat of a row if these are fewer."""
+        if rows == ONE:
+            return _SINGLE
+        return self._lesser(rows, 1, cols, self.lanes)
+
+    def _repeats(self, rows: Expr, cols: Expr) -> Amount:
+        """Elements of rows, each in whole repeats."""
+        return self._pieces(cols, self.lanes).times(rows, self.lanes)
+
+    # rows -------------------------------------------------------------------------------------
+    def _combine(self, rows: Expr, cols: Expr, parts: int, waits: float) -> Issued:
+        """``CombineRows``, ``parts`` times."""
+        if rows == ONE:
+            return Issued("binary", Amount.of(parts), Amount.of(cols * parts), waits, True)
+        if cols == self.block:
+            elements = Amount.of(rows * cols * parts)
+            return Issued("binary", Amount.of(2 * parts), elements, waits, True)
+        elements = self._repeats(rows, cols).times(parts)
+        return Issued("binary", self._fewer(rows, cols).times(parts), elements, waits, True)
+
+    def _copy(self, rows: Expr, row: Expr, times: Expr = ONE, waits: float = 0.0) -> Issued:
+        """``CopyRows``, ``times`` times."""
+        calls = self._fewer(rows, row)
+        if rows == ONE and not self._open(row) and (row.as_int() or 1) % self.lanes:
+            calls = Amount.of(1 if row.is_const and row.value < self.lanes else 2)
+        elements = self._repeats(rows, row)
+        return Issued("unary", calls.times(times), elements.times(times), waits)
+
+    # autofuse_device.h ------------------------------------------------------------------------
+    def broadcast(self, n: Node, source: Node, size: Callable[[int], Expr]) -> tuple[Issued, ...]:
+        """``BroadcastInner`` or ``BroadcastOuter``."""
+        y, have = n.y, set(source.y.vectorized_axis)
+        run = [i for i, a in enumerate(y.vectorized_axis) if a not in have]
+        outer = self._extents(y.vectorized_axis[: run[0]], size)
+        mid = self._extents((y.vectorized_axis[i] for i in run), size)
+        if run[-1] + 1 < len(y.vectorized_axis):
+            return (self._copy(mid, self.value(y.vectorized_strides[run[-1]]), outer),)
+        cols = self.value(y.vectorized_strides[run[0] - 1]) if run[0] else mid
+        spread = self._pieces(outer, 8).times(8 * self.block)
+        return (Issued("broadcast", _SINGLE, spread, 1.0), self._copy(outer, cols, waits=1.0))
+
+    # autofuse_reduce.h ------------------------------------------------------------------------
+    def reduce(self, n: Node, source: Node, size: Callable[[int], Expr]) -> tuple[Issued, ...]:
+        """``ReduceInner`` or ``ReduceOuter``."""
+        axes, left = source.y.vectorized_axis, set(n.y.vectorized_axis)
+        run = [i for i, a in enumerate(axes) if a not in left]
+        outer = self._extents(axes[: run[0]], size)
+        count = self._extents((axes[i] for i in run), size)
+        if run[-1] + 1 < len(axes):
+            unit = self.value(source.y.vectorized_strides[run[-1]])
+            return self._reduce_outer(outer, count, unit)
+        return self._reduce_inner(outer, count, whole=self.float and n.op != "ReduceProd")
+
+    def _reduce_inner(self, rows: Expr, cols: Expr, *, whole: bool) -> tuple[Issued, ...]:
+        most = self.lanes if whole else self.block
+        known = cols.as_int()
+        out: list[Issued] = []
+        if known is None or known > most:
+            out += self._folded(rows, cols, most)
+        if whole:
+            calls = self._pieces(rows, _WHOLE)
+            found = Issued("reduce", calls, Amount.of(rows * self.lanes), float(bool(out)))
+            return (*out, found)
+        # The last step: elements of all rows side by side.
+        steps = self.block.bit_length() - 1
+        planes = self._pieces(rows, _ROWS).times(_ROWS)
+        sums = planes.times(self.block - 1)
+        return (
+            *out,
+            Issued("transpose", _SINGLE, planes.times(self.block), 1.0),
+            Issued("binary", Amount.of(steps), sums, float(steps), True),
+        )
+
+    def _folded(self, rows: Expr, cols: Expr, most: int) -> list[Issued]:
+        """``FoldParts``, and ``FoldHalves`` down to ``most`` elements."""
+        length = self._typical(cols, rows)
+        parts = Min(Max(CeilDiv(length, self.lanes), 2), _PARTS)
+        w = align_up(CeilDiv(length, parts), self.block)
+        less = Amount.of(parts) + Amount.of(-1)
+        if rows == ONE:
+            # As many halves as the logarithm says, and one of the parts with them.
+            fold = Amount.of(cols) + Amount.of(-most)
+            first = Issued("binary", less + Amount.of(-1), fold, _PARTS - 2.0, True)
+            return [first, Issued("binary", _SINGLE, _NOTHING, 1.0, True, CeilDiv(w, most))]
+        row = self._repeats(rows, w)
+        if self._open(cols):
+            row = Amount(((1.0 / _PARTS, cols), (0.5 * self.lanes, ONE))).times(rows)
+        calls = self._fewer(rows, w)
+        halves = row + Amount.of(rows * -self.lanes)
+        if most < self.lanes:  # parts of a repeat take one each
+            halves += Amount.of(rows * self.lanes, (self.lanes // most).bit_length() - 2.0)
+        parted = Issued("binary", calls * less, row * less, _PARTS - 2.0, True)
+        halved = Issued("binary", calls, halves, 2.0, True)
+        if self._open(cols) or not (w.is_const and parts.is_const):
+            return [parted, halved]
+        return [*self._in_part(parted, *self._colliding(w.value, parts.value)), halved]
+
+    def _colliding(self, w: int, parts: int) -> tuple[float, float]:
+        """Of the ``parts`` that are added one after the other: how many meet the sum so far in the banks, of how many.
+
+        The first two lie in the source, ``w`` elements apart; then the sum is in scratch space, which lies in either
+        half of the banks.
+        """
+        apart = w * self.size % PERIOD
+        first = 0.0 if apart == HALF_BYTES else 1.0
+        others = 0.5 if apart % HALF_BYTES == 0 else 1.0
+        return first + others * (parts - 2), parts - 1.0
+
+    @staticmethod
+    def _in_part(x: Issued, some: float, all_: float) -> list[Issued]:
+        """Instructions of which some have operands in the same banks, and the others have not."""
+        share = some / all_
+        apart = Issued(x.kind, _NOTHING, x.elements.times(1, 1.0 - share))
+        return [replace(x, elements=x.elements.times(1, share)), apart]
+
+    def _reduce_outer(self, rows: Expr, n: Expr, unit: Expr) -> tuple[Issued, ...]:
+        known = n.as_int()
+        if known is not None and known <= 1:
+            return (self._copy(ONE, rows * unit),)
+        if known is not None and known <= _PARTS:
+            return (self._combine(rows, unit, known - 1, known - 2.0),)
+        # Eight parts, the halves of one of them, and a last one.
+        part = CeilDiv(self._typical(n, rows * unit), _PARTS)
+        sums = Amount.of(rows * n * unit) + Amount.of(rows * unit, -1.0)
+        if rows == ONE:
+            first = Issued("binary", Amount.of(_PARTS - 2), sums, _PARTS - 2.0, True)
+            return (first, Issued("binary", _SINGLE, _NOTHING, 1.0, True, part))
+        calls = self._fewer(rows, part * unit)
+        if not self._open(unit):
+            sums = self._repeats(rows, unit) * (Amount.of(n) + Amount.of(-1))
+        first = Issued("binary", calls.times(_PARTS - 1), sums, _PARTS - 2.0, True)
+        return (first, Issued("binary", self._fewer(rows, unit), _NOTHING, 1.0, True, part))
+
+    def transpose(self, outer: Expr, rows: Expr, cols: Expr) -> tuple[Issued, ...]:
+        """``TransposeRows``: matrices in units of 16 rows and a block of columns."""
+        calls = self._lesser(rows, _ROWS, cols, self.block)
+        units = self._pieces(rows, _ROWS) * self._pieces(cols, self.block)
+        elements = units.times(_ROWS * self.block)
+        return (Issued("transpose", calls, elements, times=outer),)
+
+    # autofuse_scan.h --------------------------------------------------------------------------
+    def scan(self, n: Node, run: Sequence[int], size: Callable[[int], Expr]) -> tuple[Issued, ...]:
+        """``ScanInner`` or ``ScanOuter``, with a carry where there is one."""
+        axes, carry = n.y.vectorized_axis, len(n.inputs) > 1
+        if not run:
+            elements = self._elements(n, size)
+            copied = self._copy(ONE, elements, waits=1.0)
+            return (self._combine(ONE, elements, 1, 1.0), copied) if carry else (copied,)
+        outer = self._extents(axes[: run[0]], size)
+        count = self._extents((axes[i] for i in run), size)
+        if run[-1] + 1 < len(axes):
+            unit = self.value(n.y.vectorized_strides[run[-1]])
+            steps = self._steps(outer, count, unit)
+            if not carry:
+                return steps
+            return (*steps, self._carried(count, unit), self._copy(ONE, unit, waits=1.0))
+        many = _reaches(self._typical(outer, count), const(_ROWS))
+        unit = outer + _ROWS // 2 if self._open(outer) else align_up(outer, _ROWS)
+        turned, back = self.transpose(ONE, outer, count), self.transpose(ONE, count, outer)
+        side_by_side = (*turned, *self._steps(ONE, count, unit), *back)
+        return (
+            *(replace(x, times=x.times * many) for x in side_by_side if many != ZERO),
+            *(replace(x, times=outer * (1 - many)) for x in self._segments(count) if many != ONE),
+        )
+
+    def _carried(self, rows: Expr, unit: Expr) -> Issued:
+        """A carry added to rows; with one instruction for all rows, the piece of it is too short to collide."""
+        added = self._combine(rows, unit, 1, 1.0)
+        number, row = (self._typical(a, b).as_int() for a, b in ((rows, unit), (unit, rows)))
+        by_row = number is not None and row is not None and number < -(-row // self.lanes)
+        return added if by_row else replace(added, pairs=False)
+
+    def _steps(self, outer: Expr, n: Expr, inner: Expr) -> tuple[Issued, ...]:
+        """``ScanSteps``: every step adds all but the first rows, and copies these; n rows less one in all steps."""
+        along = self._typical(n, outer * inner)
+        calls, none = self._fewer(outer, n * inner), self._fewer(outer, n * inner).times(-1)
+        matrices, row = n * inner * outer, inner * outer
+        # Where rows do not fill all banks, they are half of them apart in one of the steps.
+        free = matrices if inner.as_int() is None or inner.value * self.size % PERIOD else ZERO
+        free = free * _reaches(along, const(8))
+        # A logarithm counts a step more than there are.
+        return (
+            Issued("binary", calls, Amount.of(matrices), 1.0, True, along),
+            Issued("binary", none, Amount.of(row - matrices * 2 - free), -1.0, True),
+            Issued("binary", _NOTHING, Amount.of(free)),
+            Issued("unary", calls, _NOTHING, along=along),
+            Issued("unary", none, Amount.of(matrices - row)),
+        )
+
+    def _segments(self, n: Expr) -> tuple[Issued, ...]:
+        """``ScanRow``: 16 segments side by side, and sums of their totals."""
+        cols = align_up(CeilDiv(self._typical(n, ONE), _ROWS), self.block)
+        size = Amount.of(n if self._open(n) else cols * _ROWS)
+        wide = self.lanes // _ROWS  # a repeat for every 16 elements
+        return (
+            Issued("duplicate", Amount.of(2), size, 1.0),
+            Issued("unary", Amount.of(4), size.times(2), 2.0),
+            # To columns and back; totals, and what comes before the segments.
+            Issued("transpose", Amount.of(5), size.times(2), 4.0),
+            Issued("binary", _SINGLE, size, 1.0, True, cols),
+            Issued("binary", Amount.of(-1), size.times(-3), 0.0, True),
+            Issued("binary", _NOTHING, size),
+            Issued("unary", _SINGLE, _NOTHING, along=cols),
+            Issued("unary", _NOTHING, size),
+            # Running sums of 17 totals: five steps.
+            Issued("binary", Amount.of(5), Amount.of(5 * 256), 5.0, True),
+            Issued("unary", Amount.of(7), Amount.of(7 * 64), 2.0),
+            Issued("binary", _SINGLE, size.times(wide), 1.0),
+        )
+
+    # autofuse_pick.h, autofuse_words.h --------------------------------------------------------
+    def pick(self, n: Node, size: Callable[[int], Expr]) -> tuple[Issued, ...]:
+        """``PickByMask``, ``PickAhead`` or ``PickBack``."""
+        axes, elements = n.y.vectorized_axis, self._elements(n, size)
+        if n.op == "PickByMask":
+            return (Issued("transpose", _SINGLE, Amount.of(elements * int(str(n.attrs["step"])))),)
+        words = 2 if self.size == 8 else 1
+        if n.op == "PickAhead":
+            calls = self._pieces(elements, _OFFSETS // words)
+            return (Issued("gather", calls, Amount.of(elements * words)),)
+        row, rows = self._extents(axes[-1:], size), self._extents(axes[:-1], size)
+        parts = self._pieces(row, _OFFSETS // words)
+        return (
+            Issued("unary", parts, Amount.of(row * words), 1.0),
+            Issued("gather", parts.times(rows), Amount.of(rows * row * words), 1.0),
+        )
+
+    def words(self, n: Node, size: Callable[[int], Expr]) -> tuple[Issued, ...]:
+        """``LowWords`` and ``HighWords``, or ``JoinWords``."""
+        both = Amount.of(self._elements(n, size) * 2)
+        if n.y.dtype.bits < 64:
+            return (Issued("transpose", _SINGLE, both),)
+        return (
+            Issued("unary", Amount.of(6), both.times(5), 2.0),
+            Issued("binary", _SINGLE, both, 1.0, True),
+            Issued("gather", _SINGLE, both, 1.0),
+        )
+
+
+def _reaches(a: Expr, b: Expr) -> Expr:
+    """1 where ``a`` is at least ``b``, else 0; both are positive."""
+    return Min(FloorDiv(a, Max(b, 1)), 1)
