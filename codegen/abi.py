@@ -35,7 +35,18 @@ __all__ = [
 _SAFE = 1 << 60
 #: Parameters and variables of the generated host functions that take symbols.
 _OWN_NAMES = frozenset(
-    {"block_dim", "data", "key", "limit", "num_outputs", "outputs", "rc", "tiling_data"}
+    {
+        "block_dim",
+        "call",
+        "data",
+        "key",
+        "limit",
+        "memo",
+        "num_outputs",
+        "outputs",
+        "rc",
+        "tiling_data",
+    }
     | {"workspace_size"}
 )
 

@@ -330,9 +330,9 @@ def _errors(
             )
         if row.guard:
             yield _Error("kOverflow", row.index, c_string(f"{where}the sizes do not fit 64 bits"))
-        limit = f"{impl.tiling.ub_limit} bytes of UB"
+        limit = f"{impl.tiling.ub_limit} bytes of UB, or those that are granted"
         if impl.tiling.tile_max is not None:
-            limit += f" or is longer than {impl.tiling.tile_max}"
+            limit += f", or is longer than {impl.tiling.tile_max}"
         text = f"{where}even the smallest tile does not fit {limit}"
         yield _Error("kNoTile", row.index, c_string(text))
     for i, (node, size) in enumerate(nonempty_sizes(graph)):

@@ -162,26 +162,17 @@ inline int64_t BitLength(int64_t x)
     return x == 0 ? 0 : 64 - __builtin_clzll(static_cast<uint64_t>(x));
 }
 
-// The largest integer of at most `most` whose square is at most x; 1 for less.  `near` is where to start, and takes it.
-inline int64_t Root(int64_t x, int64_t most, int64_t* near)
+// The largest integer of at most `most`, below 2^16, whose square is at most x >= 0; 1 for less.  Without branches, since
+// what they would depend on is never the same.
+inline int64_t Root(int64_t x, int64_t most)
 {
-    int64_t low = 1;
-    int64_t high = most;
-    if (*near * *near <= x) {
-        low = *near;
-    } else {
-        high = *near;
+    const uint64_t limited = static_cast<uint64_t>(Min(x, most * most));
+    uint64_t root = 0;
+    for (uint64_t bit = most < 64 ? 32 : 32768; bit != 0; bit >>= 1) {
+        const uint64_t next = root | bit;
+        root = next * next <= limited ? next : root;
     }
-    while (low < high) {
-        const int64_t middle = low + (high - low + 1) / 2;
-        if (middle * middle <= x) {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    *near = low;
-    return low;
+    return Max(static_cast<int64_t>(root), 1);
 }
 
 // One run of a loop body: ticks, and bytes by where they come from and go to.
@@ -223,6 +214,7 @@ inline int64_t BilledRow(const Chip& chip, const Copies& copy, int64_t row, int6
 template <typename Form>
 void FillParts(const Form& form, const TileAxis& axis, const Chip& chip, int64_t t, Parts<Form::kBodyLimit>* parts)
 {
+
     const int64_t pieces = Pieces(axis.extent, t);
     const int64_t tiles = axis.looped ? axis.outer : SaturatingMul(axis.outer, pieces);
     const int64_t steps = axis.looped ? SaturatingMul(pieces, axis.reduce_outer) : axis.reduce_outer;
@@ -309,6 +301,7 @@ template <typename Form>
 Tile Cost(const Form& form, const Chip& chip, const Parts<Form::kBodyLimit>& parts, int64_t per_core)
 {
     Tile tile;
+
     tile.size = parts.tile;
     tile.per_core = per_core;
     const int64_t cores = Pieces(parts.tiles, per_core);

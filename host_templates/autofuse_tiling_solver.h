@@ -107,6 +107,8 @@ public:
     }
 
 private:
+    using PartsType = Parts<Form::kBodyLimit>;
+
     static constexpr int64_t kFew = 16;     // where there are at most so many lengths, all are tried
     static constexpr int kHalves = 8;       // else so many halves of the largest one
     static constexpr int kWorse = 2;        // halves in a row that are no better, before no further ones are tried
@@ -117,6 +119,8 @@ private:
     static constexpr int64_t kFar = 2;      // and in tiles per core at the end
     static constexpr int64_t kNear = 8;     // rows more or less in a tile, among which work is made even
     static constexpr int kMostTiles = 40;   // lengths that are looked at in all
+    static constexpr int kSlotBits = 6;     // of a table that finds them
+    static constexpr uint64_t kSlots = UINT64_C(1) << kSlotBits;
 
     void Start()
     {
@@ -237,7 +241,7 @@ private:
         if (axis_.granule < kLong) {
             const PartsType* parts = Find(size);
             if (parts != nullptr) {
-                Try(size, Pieces(parts->tiles, near.block_dim));
+                Try(parts, Pieces(parts->tiles, near.block_dim));
             }
         }
     }
@@ -268,23 +272,27 @@ private:
             return;
         }
         const int64_t work = SaturatingMul(parts->tiles, Undisturbed(*parts));
-        int64_t cores = Root(work / Max(chip_.core_start, 1), chip_.cores, &root_);
+        int64_t cores = Root(work / Max(chip_.core_start, 1), chip_.cores);
         if (parts->gm > 0) {
             cores = Min(cores, SaturatingAdd(work / parts->gm, 1));
         }
         const int64_t k = Pieces(parts->tiles, cores);
-        Try(t, k);
-        Try(t, k - 1);
-        Try(t, 1);
+        Try(parts, k);
+        Try(parts, k - 1);
+        Try(parts, 1);
     }
 
     // A length with so many tiles per core, or as few more as the cores take.
     void Try(int64_t t, int64_t per_core)
     {
         const PartsType* parts = Find(t);
-        if (parts == nullptr) {
-            return;
+        if (parts != nullptr) {
+            Try(parts, per_core);
         }
+    }
+
+    void Try(const PartsType* parts, int64_t per_core)
+    {
         const int64_t k = Max(per_core, parts->least);
         const int64_t place = k - parts->least;
         uint64_t& tried = tried_[parts - parts_];
@@ -321,19 +329,20 @@ private:
         return total;
     }
 
-    using PartsType = Parts<Form::kBodyLimit>;
-
     // Null once as many lengths as are kept have been looked at.
     const PartsType* Find(int64_t t)
     {
-        for (int i = known_ - 1; i >= 0; --i) {
-            if (lengths_[i] == t) {
-                return &parts_[i];
-            }
+        uint64_t slot = (static_cast<uint64_t>(t) * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - kSlotBits);
+        while (slots_[slot] != 0 && lengths_[slots_[slot] - 1] != t) {
+            slot = (slot + 1) % kSlots;
+        }
+        if (slots_[slot] != 0) {
+            return &parts_[slots_[slot] - 1];
         }
         if (known_ == kMostTiles) {
             return nullptr;
         }
+        slots_[slot] = static_cast<uint8_t>(known_ + 1);
         lengths_[known_] = t;
         tried_[known_] = 0;
         FillParts(form_, axis_, chip_, t, &parts_[known_]);
@@ -353,9 +362,9 @@ private:
     int64_t steps_[2];
     int step_count_;
     int known_ = 0;
-    int64_t root_ = 1;
     bool any_ = false;
     Tile best_;
+    uint8_t slots_[kSlots] = {};  // by hash of a length: its place in `lengths_`, from 1
     int64_t lengths_[kMostTiles];
     uint64_t tried_[kMostTiles];  // bit i: a length with i tiles per core more than the least
     PartsType parts_[kMostTiles];

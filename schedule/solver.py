@@ -7,7 +7,7 @@ compares.  Here it ranks templates, and folds the tiling of graphs whose sizes a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from autofuse.implgraph.expr import ExprError
@@ -282,7 +282,11 @@ def _root(x: int, most: int) -> int:
 
 
 def solve_template(
-    impl: ImplGraph, target: TargetSpec, sizes: Mapping[str, int], ub: int | None = None
+    impl: ImplGraph,
+    target: TargetSpec,
+    sizes: Mapping[str, int],
+    ub: int | None = None,
+    cores: int | None = None,
 ) -> Solution | None:
     """The tiling of a template; None where it is not legal for these sizes.
 
@@ -291,6 +295,7 @@ def solve_template(
         target: the chip.
         sizes: values of all symbols of the graph.
         ub: usable bytes of UB, if fewer than the target has.
+        cores: cores, if fewer than the target has.
     """
     try:
         if not all(c.holds(sizes) for c in impl.tiling.conditions):
@@ -298,7 +303,10 @@ def solve_template(
         form = bind(cost_form(impl, target), impl.tiling, sizes, ub)
     except ExprError:
         return None  # a size that it divides by is 0
-    return solve(form, chip_table(target))
+    chip = chip_table(target)
+    if cores is not None:
+        chip = replace(chip, cores=min(cores, chip.cores))
+    return solve(form, chip)
 
 
 def comparable(cost: _Cost, impl: ImplGraph, target: TargetSpec) -> _Cost:
@@ -335,13 +343,28 @@ class Choice:
     fields: Mapping[str, int]
 
 
-def choose(results: Sequence[ScheduleResult], target: TargetSpec) -> Choice | None:
-    """The tiling of a graph without symbols, as the host function would choose it; None where nothing is legal."""
+def choose(
+    results: Sequence[ScheduleResult],
+    target: TargetSpec,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    ub: int | None = None,
+    cores: int | None = None,
+) -> Choice | None:
+    """The tiling of a graph as the host function chooses it; None where nothing is legal.
+
+    Args:
+        results: the schedules of the graph.
+        target: the chip.
+        sizes: values of all symbols of the graph; None where it has none.
+        ub: bytes of UB that are granted, if fewer than the target has.
+        cores: cores that are granted, if fewer.
+    """
     best: tuple[int, Choice] | None = None
     first_key = 0
     for r in results:
         barriers = sum(g.sync_before for g in r.groups)
-        found = _choose_in(r, target, first_key)
+        found = _choose_in(r, target, first_key, sizes or {}, ub, cores)
         if found is not None:
             cost = found[0] + barriers * ticks(target.sync_all)
             if best is None or cost < best[0]:
@@ -358,16 +381,22 @@ def _keys(result: ScheduleResult) -> int:
 
 
 def _choose_in(
-    result: ScheduleResult, target: TargetSpec, first_key: int
+    result: ScheduleResult,
+    target: TargetSpec,
+    first_key: int,
+    sizes: Mapping[str, int],
+    ub: int | None,
+    granted: int | None,
 ) -> tuple[int, Choice] | None:
     """Cost of the groups of a result, and the choice."""
+    most = target.aiv_cores if granted is None else min(granted, target.aiv_cores)
     key, digit, cores, taken, total = first_key, 1, 1, 0, 0
     fields: dict[str, int] = {}
     for g in reversed(result.groups):
         best: Solution | None = None
         chosen = least = 0
         for i, impl in enumerate(g.impls):
-            found = solve_template(impl, target, {})
+            found = solve_template(impl, target, sizes, ub, most)
             if found is None:
                 continue
             cost = min(comparable(found.cost, impl, target), UNLIMITED)
@@ -380,7 +409,7 @@ def _choose_in(
         digit *= len(g.impls)
         first_core = 0 if spec.first_core is None else taken
         taken = first_core + best.cores
-        cores = max(cores, min(taken, target.aiv_cores))
+        cores = max(cores, min(taken, most))
         total += best.cost
         fields |= {spec.tile_size: best.tile, spec.block_size: best.per_core}
         if spec.first_core is not None:

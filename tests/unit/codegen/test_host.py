@@ -229,6 +229,20 @@ def test_solver_header(flag: list[str], tmp_path: Path, repo: Path) -> None:
 
 @NEEDS_GPP
 @pytest.mark.twin
+@pytest.mark.parametrize("sanitize", ["undefined", "thread"])
+def test_memo_header(sanitize: str, tmp_path: Path, repo: Path) -> None:
+    """Four threads, more calls than there are entries: a hit is the answer to that very call."""
+    binary = tmp_path / "memo_test"
+    source = repo / "tests" / "cpp_host" / "memo_test.cpp"
+    flags = [*FLAGS, "-O2", "-Wconversion", "-Wno-sign-conversion", "-Wshadow", "-pthread"]
+    flags += [f"-fsanitize={sanitize}", "-fno-sanitize-recover=all", f"-I{repo / 'host_templates'}"]
+    subprocess.run(["g++", *flags, str(source), "-o", str(binary)], check=True, timeout=120)
+    done = subprocess.run([str(binary)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@NEEDS_GPP
+@pytest.mark.twin
 def test_tiling_of_one_template(abs_case, build) -> None:
     host = build(abs_case)
     for s0 in (1, 2, 3, 7, 200, 4096, 65537, 1 << 20):
@@ -260,6 +274,7 @@ def test_tiling_errors_have_names(abs_case, build) -> None:
     assert host.tiling(1, key=1) == "no such tiling key"
     assert host.tiling(9, ub=64).startswith(
         "template abs_test_0_general_0_nil_2_nil: even the smallest tile does not fit 188160 bytes"
+        " of UB, or those that are granted"
     )
     assert host.lib.AutofuseTiling(ctypes.c_int64(1), None, None, None, None) == 1
     assert host.lib.AutofuseErrorText(1) == b"a pointer that must not be null is null"
@@ -397,7 +412,9 @@ def test_scalars_have_no_dimensions(two_groups, build) -> None:
 
 @NEEDS_GPP
 @pytest.mark.twin
-@pytest.mark.parametrize("name", ["key", "data", "t", "s", "rc", "limit", "outputs"])
+@pytest.mark.parametrize(
+    "name", ["key", "data", "t", "s", "rc", "limit", "outputs", "memo", "call"]
+)
 def test_symbols_may_be_called_like_variables(name: str, abs_case, build) -> None:
     host = build(renamed(abs_case, s0=name))
     assert host.infer((3, 200)) == [(3, 200)]

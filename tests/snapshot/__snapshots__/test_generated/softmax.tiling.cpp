@@ -92,8 +92,8 @@ constexpr autofuse::Plan<Data, Form> kPlan = {
     {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
-    {autofuse::Fail(autofuse::kNoTile, 0), "template softmax_0_reduce_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB"},
-    {autofuse::Fail(autofuse::kNoTile, 1), "template softmax_0_reduce_all_0_nil_0_nil: even the smallest tile does not fit 188160 bytes of UB or is longer than 4095"},
+    {autofuse::Fail(autofuse::kNoTile, 0), "template softmax_0_reduce_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},
+    {autofuse::Fail(autofuse::kNoTile, 1), "template softmax_0_reduce_all_0_nil_0_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 4095"},
     {autofuse::Fail(autofuse::kInputShape, 0), "input x does not have the shape [400, 77]"},
 };
 
