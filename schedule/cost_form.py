@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
 from autofuse.implgraph.expr import ONE, ZERO, Expr, Min, Sym, product, total
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import AxisType, ImplGraph, Node, TensorView
 from autofuse.implgraph.ops import lookup
 from autofuse.schedule.cache_hints import bypass_bytes

@@ -18,9 +18,10 @@ a TPipe hands them out one after another.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from autofuse.implgraph.expr import Expr, Max, align_up, const
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import (
     AllocType,
     Api,

@@ -8,11 +8,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr import ONE, bounds, const, product
 from autofuse.implgraph.expr_parser import parse
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import (
     AllocType,
     BufferPlan,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, Ratio, product, sym
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.fusion import Symbol
 from autofuse.implgraph.graph import Axis, AxisType, Node, TensorView
 from autofuse.targets import TargetSpec

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import Any
 
 from autofuse.codegen.kernel_ir import For, KernelFn, Let, ReturnIfEmpty, Stmt
 from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.frozen import replace
 
 __all__ = ["RemoveUnused"]
 
