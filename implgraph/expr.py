@@ -134,6 +134,7 @@ class Func:
         return f"{self.name}({', '.join(_bare(a) for a in self.args)})"
 
 
+_NO_SYMBOLS: frozenset[str] = frozenset()
 Atom: TypeAlias = Sym | Func
 Monomial: TypeAlias = tuple[tuple[Atom, int], ...]
 
@@ -166,7 +167,7 @@ class Expr:
         is_const: true if the value does not depend on any symbol.
     """
 
-    __slots__ = ("_hash", "_text", "_value", "is_const", "terms")
+    __slots__ = ("_hash", "_symbols", "_text", "_value", "is_const", "terms")
 
     terms: tuple[tuple[Monomial, int], ...]
     is_const: bool
@@ -174,6 +175,7 @@ class Expr:
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
         self._text: str | None = None
+        self._symbols: frozenset[str] | None = None
         if len(terms) == 1 and not terms[0][0]:
             self._value = terms[0][1]
         elif terms:
@@ -218,6 +220,10 @@ class Expr:
 
     def symbols(self) -> frozenset[str]:
         """Names of all symbols, also inside functions."""
+        if self.is_const:
+            return _NO_SYMBOLS
+        if self._symbols is not None:
+            return self._symbols
         out: set[str] = set()
         for m, _ in self.terms:
             for a, _p in m:
@@ -226,7 +232,8 @@ class Expr:
                 else:
                     for x in a.args:
                         out |= x.symbols()
-        return frozenset(out)
+        self._symbols = frozenset(out)
+        return self._symbols
 
     def atoms(self) -> Iterable[Atom]:
         """Top-level atoms (not those inside functions)."""
@@ -365,7 +372,7 @@ IntLike: TypeAlias = int | Expr
 @lru_cache(maxsize=4096)
 def const(value: int) -> Expr:
     """A constant."""
-    return Expr((((), int(value)),)) if value else ZERO
+    return ONE if value == 1 else Expr((((), int(value)),)) if value else ZERO
 
 
 def _atom(a: Atom) -> Expr:
