@@ -14,7 +14,6 @@ import errno
 import fcntl
 import glob
 import hashlib
-import importlib.metadata
 import json
 import os
 import platform
@@ -414,9 +413,11 @@ def traceback_text(error: BaseException) -> str:
 
 
 def _version_of(name: str) -> str:
+    from importlib import metadata
+
     try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
         return "not installed"
 
 

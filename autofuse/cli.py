@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autofuse import __version__
+from autofuse.collecting import collect_rarely
 from autofuse.commands.outcome import FAILED, OK, execute, report_failure
 from autofuse.diagnostics import Diagnostic
 
@@ -489,6 +490,8 @@ def _finish(verb: str, action: Callable[[], Outcome], as_json: bool) -> None:
 def main(args: list[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     words = sys.argv[1:] if args is None else args
+    if args is None:
+        collect_rarely()
     try:
         return int(app(words, prog_name="autofuse", standalone_mode=False) or OK)
     except (KeyboardInterrupt, typer.Abort):

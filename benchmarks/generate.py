@@ -2,10 +2,14 @@
 
     python benchmarks/generate.py                     examples/ and, if there, ../shared/corpus/akg
     python benchmarks/generate.py graphs/ --repeat 5  other graphs
-    python benchmarks/generate.py --compile --json    also the time of g++ for the CPU twin
+    python benchmarks/generate.py --compile --json    also the time of g++ for the CPU twin, at --opt
+    python benchmarks/generate.py examples --cold 9   also `autofuse build` of one graph, in new processes
+    python benchmarks/generate.py --jobs 2            also `autofuse build DIR`, once
 
-Each graph is read once and built a few times; the median of a graph is what counts. A graph whose
-operators autofuse does not know is counted, not measured.
+Each graph is read once and built a few times, in whole passes over all graphs, so that no build finds
+what it has just made; the median of a graph is what counts. Times are processor time, which leaves out
+when other processes had the core; those of the stages are by the wall clock. A graph whose operators
+autofuse does not know is counted, not measured.
 """
 
 from __future__ import annotations
@@ -13,16 +17,20 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import resource
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from autofuse.api import DEFAULT_TARGET, build, read
 from autofuse.diagnostics import AutofuseError
+from autofuse.implgraph.fusion import FusionGraph
 
 REPO = Path(__file__).resolve().parent.parent
 EXAMPLES = REPO / "examples"
@@ -33,9 +41,9 @@ def main() -> int:
     """Measure what the command line asks for and print it."""
     args = _arguments()
     folders = args.folders or [f for f in (EXAMPLES, CORPUS) if f.is_dir()]
-    reports = [measure(f, args.repeat, args.target, args.limit, args.compile) for f in folders]
+    reports = [measure(f, args) for f in folders]
     if args.json:
-        print(json.dumps({"schema": "autofuse.benchmark.generate/1", "reports": reports}, indent=2))
+        print(json.dumps({"schema": "autofuse.benchmark.generate/2", "reports": reports}, indent=2))
     else:
         for r in reports:
             show(r)
@@ -49,62 +57,120 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=0, help="at most this many graphs per folder")
     parser.add_argument("--target", default=DEFAULT_TARGET)
     parser.add_argument("--compile", action="store_true", help="measure g++ too, without the cache")
+    parser.add_argument("--opt", default="-O2", help="its level of optimisation (default -O2)")
+    parser.add_argument("--cold", type=int, default=0, help="builds of one graph by new processes")
+    parser.add_argument("--jobs", type=int, default=0, help="build the folder with so many workers")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
 
-def measure(folder: Path, repeat: int, target: str, limit: int, compiled: bool) -> dict[str, Any]:
+def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     """Times of all graphs of a folder, in milliseconds."""
-    rows: list[dict[str, Any]] = []
-    left_out: Counter[str] = Counter()
     paths = sorted(folder.rglob("*.json"))
     # Every n-th, not the first ones: neighbours in a corpus are alike.
-    for path in paths[:: max(1, len(paths) // limit)] if limit else paths:
-        row = _measure_file(path, repeat, target, compiled)
-        if isinstance(row, str):
-            left_out[row] += 1
-        else:
-            rows.append(row)
+    if args.limit:
+        paths = paths[:: max(1, len(paths) // args.limit)]
+    graphs: list[tuple[Path, FusionGraph]] = []
+    left_out: Counter[str] = Counter()
+    for path in paths:
+        try:
+            graphs.append((path, read(path)))
+        except AutofuseError as e:  # noqa: PERF203
+            left_out[e.diagnostics[0].code] += 1
+    for _, graph in graphs[:5]:
+        _build_ms(graph, args.target)  # what only the first builds of a process need
+    found: dict[Path, list[dict[str, float]]] = {}
+    for turn in range(args.repeat):
+        for path, graph in graphs:
+            times = _build_ms(graph, args.target)
+            if isinstance(times, str):
+                left_out[times] += turn == 0
+            else:
+                found.setdefault(path, []).append(times)
+    rows = [_row(path, graph, found[path], args) for path, graph in graphs if path in found]
     totals = [r["total_ms"] for r in rows]
     return {
         "folder": folder.name,
         "measured": len(rows),
         "left_out": dict(sorted(left_out.items())),
-        "repeat": repeat,
-        "target": target,
+        "repeat": args.repeat,
+        "target": args.target,
         "total_ms": _spread(totals),
         "ms_per_op": _spread([r["total_ms"] / max(1, r["ops"]) for r in rows]),
         "stages_ms": {s: _spread([r["stages_ms"][s] for r in rows]) for s in _stages(rows)},
+        "compile_ms": _spread([r["compile_ms"] for r in rows if r["compile_ms"] is not None]),
         "compile_over_generate": _spread(
             [r["compile_ms"] / r["total_ms"] for r in rows if r["compile_ms"] is not None]
         ),
+        "cold_ms": _cold_ms(paths[0], args) if args.cold else None,
+        "folder_s": _folder_s(folder, args) if args.jobs else None,
         "slowest": sorted(rows, key=lambda r: -r["total_ms"])[:5],
     }
 
 
-def _measure_file(path: Path, repeat: int, target: str, compiled: bool) -> dict[str, Any] | str:
-    """Times of one graph, or the code of the error."""
+def _build_ms(graph: FusionGraph, target: str) -> dict[str, float] | str:
+    """Times of one build by stage, and ``total``; or the code of the error."""
+    start = time.process_time()
     try:
-        graph = read(path)
-        results = [build(graph, target=target) for _ in range(repeat)]
+        result = build(graph, target=target)
     except AutofuseError as e:
         return e.diagnostics[0].code
-    timings = [{k: v for k, v in r.timings.items() if k != "read"} for r in results]
+    total = time.process_time() - start
+    stages = {k: 1e3 * v for k, v in result.timings.items() if k != "read"}
+    return {**stages, "total": 1e3 * total}
+
+
+def _row(
+    path: Path, graph: FusionGraph, found: Sequence[Mapping[str, float]], args: argparse.Namespace
+) -> dict[str, Any]:
+    medians = {stage: statistics.median(f[stage] for f in found) for stage in found[0]}
     return {
         "graph": path.stem,
         "ops": len(graph.nodes),
-        "total_ms": 1e3 * statistics.median(sum(t.values()) for t in timings),
-        "stages_ms": {s: 1e3 * statistics.median(t[s] for t in timings) for s in timings[0]},
-        "compile_ms": _compile_ms(results[0].files, graph.name) if compiled else None,
+        "total_ms": medians.pop("total"),
+        "stages_ms": medians,
+        "compile_ms": _compile_ms(graph, args) if args.compile else None,
     }
 
 
-def _compile_ms(files: Any, name: str) -> float:
+def _compile_ms(graph: FusionGraph, args: argparse.Namespace) -> float:
     from autofuse.twin.compile import compile_kernel
 
-    start = time.perf_counter()
-    compile_kernel(files, name, cache=False)
-    return 1e3 * (time.perf_counter() - start)
+    files = build(graph, target=args.target).files
+    before = _children()
+    compile_kernel(files, graph.name, cache=False, opt=args.opt)
+    return 1e3 * (_children() - before)
+
+
+def _cold_ms(path: Path, args: argparse.Namespace) -> dict[str, Any]:
+    """`autofuse build` of one graph: processor time and wall clock of whole processes."""
+    cpu, wall = [], []
+    with tempfile.TemporaryDirectory() as out:
+        for _ in range(args.cold + 1):
+            before, start = _children(), time.perf_counter()
+            _command(["build", str(path), "-o", out, "-t", args.target])
+            wall.append(1e3 * (time.perf_counter() - start))
+            cpu.append(1e3 * (_children() - before))
+    # The first process may have to compile Python's modules.
+    return {"graph": path.stem, "cpu": _spread(cpu[1:]), "wall": _spread(wall[1:])}
+
+
+def _folder_s(folder: Path, args: argparse.Namespace) -> dict[str, float]:
+    """`autofuse build` of a whole folder, once: seconds of processor and wall clock."""
+    before, start = _children(), time.perf_counter()
+    with tempfile.TemporaryDirectory() as out:
+        _command(["build", str(folder), "-o", out, "-t", args.target, "-j", str(args.jobs)])
+    return {"cpu": round(_children() - before, 2), "wall": round(time.perf_counter() - start, 2)}
+
+
+def _command(words: Sequence[str]) -> None:
+    subprocess.run([sys.executable, "-m", "autofuse", *words], stdout=subprocess.DEVNULL)
+
+
+def _children() -> float:
+    """Seconds of processor that processes have taken which this one started and which have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _stages(rows: Sequence[dict[str, Any]]) -> Iterable[str]:
@@ -132,11 +198,16 @@ def show(report: dict[str, Any]) -> None:
     print(f"  {'':<22}{'median':>10}{'p95':>10}{'max':>10}")
     lines = {"graph to files, ms": report["total_ms"], "  per op, ms": report["ms_per_op"]}
     lines |= {f"  {name}, ms": spread for name, spread in report["stages_ms"].items()}
+    lines["g++, ms"] = report["compile_ms"]
     lines["g++ / generate"] = report["compile_over_generate"]
+    cold = report["cold_ms"] or {"cpu": None, "wall": None}
+    lines |= {"cold build, cpu ms": cold["cpu"], "cold build, wall ms": cold["wall"]}
     for name, spread in lines.items():
         if spread is not None:
             numbers = "".join(f"{spread[k]:>10.2f}" for k in ("median", "p95", "max"))
             print(f"  {name:<22}{numbers}")
+    if report["folder_s"] is not None:
+        print(f"  build of the folder: {report['folder_s']}")
     for row in report["slowest"][:1]:
         print(f"  slowest: {row['graph']} ({row['ops']} ops, {row['total_ms']:.1f} ms)")
 

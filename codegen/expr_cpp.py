@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from autofuse.implgraph.expr import Atom, Expr, ExprError, Func, IntLike, Sym
 
@@ -40,7 +41,14 @@ def to_cpp(expr: IntLike, names: Mapping[str, str] | None = None, *, atomic: boo
     Raises:
         ExprError: a ``Ratio``, a number that int64 does not hold, or a name that is not legal.
     """
-    return _sum(Expr.of(expr), names or {}, atomic)
+    e = Expr.of(expr)
+    return _sum(e, names, atomic) if names else _unnamed(e, atomic)
+
+
+@lru_cache(maxsize=8192)
+def _unnamed(e: Expr, atomic: bool) -> str:
+    # Remembered: a kernel computes with few sizes, and says each of them at every tensor.
+    return _sum(e, {}, atomic)
 
 
 def int_literal(value: int) -> str:
@@ -66,8 +74,8 @@ def check_identifier(name: str) -> str:
 
 
 def _sum(e: Expr, names: Mapping[str, str], atomic: bool) -> str:
-    if not e.terms:
-        return "0"
+    if e.is_const and e.value >= 0:
+        return int_literal(e.value)
     # The first term is positive where there is one: `n - 1`, not `-1 + n`.
     first = next((i for i, (_, c) in enumerate(e.terms) if c > 0), 0)
     terms = [e.terms[first], *e.terms[:first], *e.terms[first + 1 :]]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from autofuse.codegen.expr_cpp import check_identifier
 from autofuse.codegen.provenance import banner
 from autofuse.codegen.render import header_names, read_text, render
 from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.serialise import json_text
 from autofuse.targets import TargetSpec
 
 __all__ = ["preset_names", "presets_text", "project_files", "shared_headers"]
@@ -74,4 +74,4 @@ def presets_text(target: TargetSpec) -> str:
     ]
     build = [{"name": n, "configurePreset": n} for n in (twin, chip, family)]
     found = {"version": 3, "configurePresets": configure, "buildPresets": build}
-    return json.dumps(found, indent=2) + "\n"
+    return json_text(found, indent=2) + "\n"

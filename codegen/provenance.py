@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from functools import lru_cache
 
 from autofuse import __version__
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.serialise import field_names
 
 __all__ = ["banner", "banner_lines", "graph_digest"]
 
@@ -61,12 +61,13 @@ def banner(graph: FusionGraph, target: str, comment: str = "//") -> str:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, str):
+        return value
     if isinstance(value, Expr):
         return str(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {
-            f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.name not in _SKIPPED
-        }
+    names = field_names(value.__class__)
+    if names:
+        return {n: _plain(getattr(value, n)) for n in names if n not in _SKIPPED}
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, tuple | list):

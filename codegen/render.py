@@ -44,7 +44,7 @@ def render(template: str, view: object) -> str:
     if (template, kind) not in _CHECKED:
         _check(template, kind, names)
         _CHECKED.add((template, kind))
-    return _environment().get_template(template).render({n: getattr(view, n) for n in names})
+    return _template(template)[0].render({n: getattr(view, n) for n in names})
 
 
 def template_names() -> tuple[str, ...]:
@@ -59,8 +59,7 @@ def header_names() -> tuple[str, ...]:
 
 def template_variables(template: str) -> frozenset[str]:
     """Names that the template expects."""
-    tree = _environment().parse(read_text(template))
-    return frozenset(jinja2.meta.find_undeclared_variables(tree))
+    return _template(template)[1]
 
 
 def read_text(name: str) -> str:
@@ -81,15 +80,25 @@ def _sources() -> dict[str, str]:
 
 
 @cache
+def _template(name: str) -> tuple[jinja2.Template, frozenset[str]]:
+    """A template and the names that it expects, of which both are made when it is asked for the first time."""
+    env = _environment()
+    tree = env.parse(read_text(name), name)
+    variables = frozenset(jinja2.meta.find_undeclared_variables(tree))
+    code = env.compile(tree, name, name)
+    return jinja2.Template.from_code(env, code, env.make_globals(None)), variables
+
+
+@cache
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: _sources().get(name)),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
-        auto_reload=False,
+        # Nothing in the templates can be computed beforehand, so looking for it takes time only.
+        optimized=False,
     )
 
 

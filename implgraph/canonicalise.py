@@ -9,13 +9,14 @@ until nothing changes, so it is idempotent. Names of nodes survive, except those
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from autofuse.implgraph.dtypes import DType, numpy_dtype
 from autofuse.implgraph.expr import ONE, ZERO, Expr, product
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Attr, Axis, HintGraph, Node, TensorView
 from autofuse.implgraph.group_order import in_place_pairs
 from autofuse.implgraph.iteration_space import contiguous_strides

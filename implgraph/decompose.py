@@ -15,12 +15,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import ONE, ZERO, Expr, bounds, const, product
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Operand, Tensor
 from autofuse.implgraph.infer import infer_node
 from autofuse.implgraph.integer_reductions import INDIRECT, integer_reduction

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr import Expr, const, divide_exact, product, sym
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.fusion import FusionGraph, FusionNode, Symbol, Tensor
 from autofuse.implgraph.infer import infer_node
 from autofuse.implgraph.ops import lookup

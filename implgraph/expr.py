@@ -14,7 +14,6 @@ dividing by a sum (see :func:`divide_exact`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -58,34 +57,75 @@ class ExprError(ValueError):
         self.position = position
 
 
-@dataclass(frozen=True, slots=True)
 class Sym:
-    """A named integer >= 0."""
+    """A named integer >= 0.  Immutable and hashable.
 
-    name: str
+    Attributes:
+        key: sort key; symbols come before functions.
+    """
 
-    @property
-    def key(self) -> tuple[int, str]:
-        """Sort key; symbols come before functions."""
-        return (0, self.name)
+    __slots__ = ("_hash", "key", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.key = (0, name)
+        self._hash = hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sym) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Sym], tuple[str]]:
+        return Sym, (self.name,)
 
     def __str__(self) -> str:
         return self.name
 
+    def __repr__(self) -> str:
+        return f"Sym({self.name!r})"
 
-@dataclass(frozen=True, slots=True)
+
 class Func:
-    """An opaque function of expressions: ``name`` in ``CeilDiv FloorDiv Mod Min Max Ratio``."""
+    """An opaque function of expressions: ``name`` in ``CeilDiv FloorDiv Mod Min Max Ratio``; immutable."""
 
-    name: str
-    args: tuple[Expr, ...]
+    __slots__ = ("_hash", "_key", "args", "name")
+
+    def __init__(self, name: str, args: tuple[Expr, ...]) -> None:
+        self.name = name
+        self.args = args
+        self._hash = hash((name, args))
+        self._key: tuple[int, str] | None = None
 
     @property
     def key(self) -> tuple[int, str]:
         """Sort key; functions come after symbols."""
-        return (1, str(self))
+        if self._key is None:
+            self._key = (1, self._print())
+        return self._key
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Func)
+            and self._hash == other._hash
+            and self.name == other.name
+            and self.args == other.args
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Func], tuple[str, tuple[Expr, ...]]]:
+        return Func, (self.name, self.args)
 
     def __str__(self) -> str:
+        return self.key[1]
+
+    def __repr__(self) -> str:
+        return f"Func({self})"
+
+    def _print(self) -> str:
         if self.name == "Ratio":
             return f"({self.args[0]} / ({_bare(self.args[1])}))"
         if self.name in ("CeilDiv", "FloorDiv"):
@@ -94,6 +134,7 @@ class Func:
         return f"{self.name}({', '.join(_bare(a) for a in self.args)})"
 
 
+_NO_SYMBOLS: frozenset[str] = frozenset()
 Atom: TypeAlias = Sym | Func
 Monomial: TypeAlias = tuple[tuple[Atom, int], ...]
 
@@ -120,22 +161,33 @@ def _monomial_key(m: Monomial) -> tuple[int, tuple[tuple[tuple[int, str], int], 
 
 
 class Expr:
-    """A canonical integer polynomial over atoms.  Immutable and hashable."""
+    """A canonical integer polynomial over atoms.  Immutable and hashable.
 
-    __slots__ = ("_hash", "_text", "terms")
+    Attributes:
+        is_const: true if the value does not depend on any symbol.
+    """
+
+    __slots__ = ("_hash", "_symbols", "_text", "_value", "is_const", "terms")
 
     terms: tuple[tuple[Monomial, int], ...]
+    is_const: bool
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
-        # A constant hashes like the int it is equal to.
-        if not terms:
-            self._hash = hash(0)
-        elif len(terms) == 1 and not terms[0][0]:
-            self._hash = hash(terms[0][1])
-        else:
-            self._hash = hash(terms)
         self._text: str | None = None
+        self._symbols: frozenset[str] | None = None
+        if len(terms) == 1 and not terms[0][0]:
+            self._value = terms[0][1]
+        elif terms:
+            self._value = 0
+            self.is_const = False
+            self._hash = hash(terms)
+            return
+        else:
+            self._value = 0
+        self.is_const = True
+        # A constant hashes like the int it is equal to.
+        self._hash = hash(self._value)
 
     # construction -----------------------------------------------------------------------------
     @staticmethod
@@ -156,23 +208,22 @@ class Expr:
 
     # inspection -------------------------------------------------------------------------------
     @property
-    def is_const(self) -> bool:
-        """True if the value does not depend on any symbol."""
-        return not self.terms or (len(self.terms) == 1 and not self.terms[0][0])
-
-    @property
     def value(self) -> int:
         """The value of a constant expression."""
         if not self.is_const:
             raise ExprError(f"{self} is not a constant")
-        return self.terms[0][1] if self.terms else 0
+        return self._value
 
     def as_int(self) -> int | None:
         """The constant value, or None."""
-        return self.value if self.is_const else None
+        return self._value if self.is_const else None
 
     def symbols(self) -> frozenset[str]:
         """Names of all symbols, also inside functions."""
+        if self.is_const:
+            return _NO_SYMBOLS
+        if self._symbols is not None:
+            return self._symbols
         out: set[str] = set()
         for m, _ in self.terms:
             for a, _p in m:
@@ -181,7 +232,8 @@ class Expr:
                 else:
                     for x in a.args:
                         out |= x.symbols()
-        return frozenset(out)
+        self._symbols = frozenset(out)
+        return self._symbols
 
     def atoms(self) -> Iterable[Atom]:
         """Top-level atoms (not those inside functions)."""
@@ -191,11 +243,13 @@ class Expr:
 
     # arithmetic -------------------------------------------------------------------------------
     def __add__(self, other: IntLike) -> Expr:
-        o = Expr.of(other)
+        o = other if isinstance(other, Expr) else const(other)
         if not o.terms:
             return self
         if not self.terms:
             return o
+        if self.is_const and o.is_const:
+            return const(self._value + o._value)
         d = dict(self.terms)
         for m, c in o.terms:
             d[m] = d.get(m, 0) + c
@@ -215,17 +269,10 @@ class Expr:
 
     def __mul__(self, other: IntLike) -> Expr:
         o = other if isinstance(other, Expr) else const(other)
-        terms = o.terms
-        # A constant, as nearly all factors are: without the calls that `is_const` and `value` would be.
-        if not terms:
-            return ZERO
-        if len(terms) == 1 and not terms[0][0]:
-            c = terms[0][1]
-            if c == 1:
-                return self
-            return Expr(tuple([(m, k * c) for m, k in self.terms]))
+        if o.is_const:
+            return self._times(o._value)
         if self.is_const:
-            return o * self
+            return o._times(self._value)
         d: dict[Monomial, int] = {}
         for m1, c1 in self.terms:
             for m2, c2 in o.terms:
@@ -235,6 +282,14 @@ class Expr:
                 break  # too many, even if the rest cancels half of them
         return Expr._from_dict(d)
 
+    def _times(self, factor: int) -> Expr:
+        """The product with a constant, as nearly all products are."""
+        if self.is_const:
+            return const(self._value * factor)
+        if factor == 1:
+            return self
+        return Expr(tuple([(m, c * factor) for m, c in self.terms])) if factor else ZERO
+
     def __rmul__(self, other: int) -> Expr:
         return self * other
 
@@ -243,9 +298,11 @@ class Expr:
         return Expr, (self.terms,)
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         if isinstance(other, Expr):
             return self._hash == other._hash and self.terms == other.terms
-        return isinstance(other, int) and self.is_const and self.value == other
+        return isinstance(other, int) and self.is_const and self._value == other
 
     def __hash__(self) -> int:
         return self._hash
@@ -260,11 +317,14 @@ class Expr:
         Raises:
             ExprError: an unbound symbol, a division by zero, or a Ratio that is not an integer.
         """
+        if self.is_const:
+            return self._value
         value = 0
         for m, c in self.terms:
             v = c
             for a, p in m:
-                v *= _eval_atom(a, env or {}) ** p
+                x = _eval_atom(a, env or {})
+                v *= x if p == 1 else x**p
             value += v
         return value
 
@@ -312,7 +372,7 @@ IntLike: TypeAlias = int | Expr
 @lru_cache(maxsize=4096)
 def const(value: int) -> Expr:
     """A constant."""
-    return Expr((((), int(value)),)) if value else ZERO
+    return ONE if value == 1 else Expr((((), int(value)),)) if value else ZERO
 
 
 def _atom(a: Atom) -> Expr:
@@ -390,6 +450,9 @@ def divide_exact(a: IntLike, b: IntLike) -> Expr | None:
     x, y = Expr.of(a), Expr.of(b)
     if not y.terms:
         return None
+    if x.is_const and y.is_const:
+        quotient, rest = divmod(x.value, y.value)
+        return None if rest else const(quotient)
     if x == y:
         return ONE
     if not x.terms:
@@ -473,6 +536,12 @@ def _func(name: str, args: tuple[Expr, ...]) -> Expr:
 
 def CeilDiv(a: IntLike, b: IntLike) -> Expr:  # noqa: N802 - the field's name for it
     """Smallest integer >= a / b."""
+    return _ceil_div(Expr.of(a), Expr.of(b))
+
+
+@lru_cache(maxsize=16384)
+def _ceil_div(a: Expr, b: Expr) -> Expr:
+    # Remembered: the length of every buffer is rounded up, and the same few lengths come again and again.
     q = divide_exact(a, b)
     return q if q is not None else _fold("CeilDiv", a, b, lambda n, d: -(-n // d))
 

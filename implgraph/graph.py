@@ -142,7 +142,7 @@ class TensorView:
 
     def varies(self) -> tuple[int, ...]:
         """Ids of the axes along which the elements differ."""
-        return tuple(a for a, r in zip(self.axis, self.repeats, strict=True) if r != 1)
+        return tuple([a for a, r in zip(self.axis, self.repeats, strict=True) if r.as_int() != 1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ serves the others only, or nobody.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.group import Group, Result, grown, settle
 from autofuse.implgraph.normalise import INPUT
 

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.expr_parser import parse
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Node
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES

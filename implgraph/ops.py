@@ -226,7 +226,7 @@ def _registry() -> Registry:
 def find(name: str) -> OpDef | None:
     """The row called ``name`` (registry name or alias), or None."""
     known = _registry()
-    return known.rows.get(known.aliases.get(name, name))
+    return known.rows.get(name) or known.rows.get(known.aliases.get(name, ""))
 
 
 def lookup(name: str) -> OpDef:

@@ -27,7 +27,7 @@ from autofuse.implgraph.expr_parser import ir_reader
 from autofuse.implgraph.fusion import Constant, FusionGraph
 from autofuse.implgraph.graph import HintGraph, ImplGraph
 
-__all__ = ["SCHEMAS", "from_json", "from_json_as", "json_text", "to_json"]
+__all__ = ["SCHEMAS", "field_names", "from_json", "from_json_as", "json_text", "to_json"]
 
 #: The value of the key ``schema``, by type of graph.
 SCHEMAS: dict[str, type[FusionGraph] | type[HintGraph] | type[ImplGraph]] = {
@@ -75,15 +75,31 @@ def _put(value: object, put: Callable[[str], None], line: str, step: str) -> Non
             else:
                 _put(item, put, inside, step)
         put(line + last)
+    elif type(value) is int:
+        put(str(value))
     else:
-        put(json.dumps(value))
+        put("null" if value is None else json.dumps(value))
 
 
 def _fields(value: Any) -> dict[str, object]:
-    return {f.name: _encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return {name: _encode(getattr(value, name)) for name in field_names(type(value))}
+
+
+def field_names(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass, in the order of definition; nothing for another type."""
+    found = _FIELDS.get(kind)
+    if found is None:
+        known = dataclasses.is_dataclass(kind)
+        found = _FIELDS[kind] = tuple(f.name for f in dataclasses.fields(kind)) if known else ()
+    return found
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def _encode(value: Any) -> object:
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return value
     if isinstance(value, Expr):
         return str(value)
     if isinstance(value, Enum):

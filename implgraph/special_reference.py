@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -167,7 +168,11 @@ def bessel_j(order: int, x: Array) -> Array:
         )
 
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(160)
+@cache
+def _gauss_legendre() -> tuple[tuple[float, float], ...]:
+    """Nodes in [-1, 1] and weights; finding them takes longer than all other rows, so only on demand."""
+    nodes, weights = np.polynomial.legendre.leggauss(160)
+    return tuple(zip(nodes, weights, strict=True))
 
 
 def bessel_y(order: int, x: Array) -> Array:
@@ -176,7 +181,7 @@ def bessel_y(order: int, x: Array) -> Array:
         a = np.where((x > 0) & (x < 25.0), x, 1.0)
         first, second = np.zeros_like(a), np.zeros_like(a)
         end = np.arcsinh(40.0 / a) + (3.0 if order else 0.0)
-        for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+        for node, weight in _gauss_legendre():
             theta = (node + 1.0) * math.pi / 2
             first = first + weight * np.sin(a * math.sin(theta) - order * theta)
             t = (node + 1.0) / 2 * end
@@ -220,7 +225,7 @@ def bessel_k(order: int, x: Array, scaled: bool = False) -> Array:
         a = np.where((x > 0) & np.isfinite(x), x, 1.0)
         end = 2.0 * np.arcsinh(np.sqrt(22.5 / a)) + np.where(a < 1.0, 2.0 * order, 0.0)
         total = np.zeros_like(a)
-        for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+        for node, weight in _gauss_legendre():
             t = (node + 1.0) / 2 * end
             total = total + weight * np.exp(-a * 2.0 * np.sinh(t / 2) ** 2) * (
                 np.cosh(t) if order else 1.0

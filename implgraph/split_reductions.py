@@ -22,7 +22,7 @@ kernel, and the host takes the cheaper one for the sizes of a call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
@@ -39,6 +39,7 @@ from autofuse.implgraph.expr import (
     divide_exact,
     product,
 )
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.fusion import AttrValue, FusionGraph, FusionNode, Operand, Tensor
 from autofuse.implgraph.online_parts import Follower, Half, Joiner, axes_of, follower_of, needed
 from autofuse.implgraph.ops import lookup

@@ -11,9 +11,9 @@ every size of the tile, and one pad of 256 bytes is all that the second half cos
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from autofuse.implgraph.expr import CeilDiv, Expr, Func, Max, align_up, const
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import BufferPlan, Node, Position
 from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.cost import Conflict

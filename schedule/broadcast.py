@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, const, product
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Node, TensorView
 from autofuse.schedule.layout import BLOCK, Layout
 from autofuse.schedule.rejection import TemplateRejectedError

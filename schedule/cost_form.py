@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
+from operator import is_
 
 from autofuse.implgraph.expr import ONE, ZERO, Expr, Min, Sym, product, total
-from autofuse.implgraph.graph import AxisType, ImplGraph, Node, TensorView
+from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.graph import AxisType, ImplGraph, Node, TensorView, TilingSpec
 from autofuse.implgraph.ops import lookup
 from autofuse.schedule.cache_hints import bypass_bytes
 from autofuse.schedule.cost import Conflict
@@ -191,17 +193,30 @@ def cost_form(impl: ImplGraph, target: TargetSpec) -> CostForm:
     Whether operands of a call collide in the banks of UB depends on the tile; it is taken from the largest one at
     typical sizes.
     """
-    found = _KNOWN.get(id(impl))
-    if found is None or found[0] is not impl or found[1] is not target:
+    found = _KNOWN.get(id(impl.nodes))
+    if found is None or found[1] is not target or not _costs_the_same(impl, found[0]):
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
-        found = _KNOWN[id(impl)] = (impl, target, _FormReader(impl, target).form())
+        found = _KNOWN[id(impl.nodes)] = (impl, target, _FormReader(impl, target).form())
     return found[2]
 
 
-#: The last templates that were asked for: they are ranked, and some of them printed.
+#: The last templates that were asked for, by their nodes: they are ranked, and some of them printed.
 _KNOWN: dict[int, tuple[ImplGraph, TargetSpec, CostForm]] = {}
 _MOST_KNOWN = 128
+
+
+def _costs_the_same(impl: ImplGraph, other: ImplGraph) -> bool:
+    """Whether two templates are one, but for their names, conditions and first core."""
+    if impl is other:
+        return True
+    parts = (impl.nodes, impl.axes, impl.buffers, impl.symbols)
+    same = all(map(is_, parts, (other.nodes, other.axes, other.buffers, other.symbols)))
+    return same and _plain(impl.tiling) == _plain(other.tiling)
+
+
+def _plain(spec: TilingSpec) -> TilingSpec:
+    return replace(spec, conditions=(), first_core=None)
 
 
 def ticks(cycles: float) -> int:

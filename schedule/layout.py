@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from autofuse.implgraph.expr import ONE, Expr, product
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import TensorView
 from autofuse.schedule.tiling_axes import Split
 

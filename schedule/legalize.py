@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import ONE, ZERO
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Attr, HintGraph, Node, TensorView
 from autofuse.implgraph.iteration_space import contiguous_strides
 from autofuse.implgraph.lowering import in_place_pairs

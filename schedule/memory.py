@@ -17,10 +17,12 @@ a TPipe hands them out one after another.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from autofuse.implgraph.expr import Expr, Max, align_up, const
+from autofuse.implgraph.expr import Expr, Max, align_up, total
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import (
     AllocType,
     Api,
@@ -53,12 +55,49 @@ _SAMPLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryPlan:
-    """Nodes with their memory, the buffers, and the UB sum in bytes as a function of the tile symbols."""
+class _Place:
+    """The memory of a tensor in UB: a queue or a TBuf by its number, scratch space, and whose buffer it takes over."""
 
-    nodes: tuple[Node, ...]
+    position: Position
+    queue: Queue | None
+    buf: int | None
+    tmp: tuple[TmpBuffer, ...]
+    over: str | None
+
+    def given_to(self, n: Node, tensor: int) -> Node:
+        """The node with this memory; ``tensor`` is the id of its tensor."""
+        kind = AllocType.BUFFER if self.queue is None else AllocType.QUEUE
+        number = self.buf if self.queue is None else self.queue.id
+        assert number is not None
+        mem = Mem(tensor, kind, Hardware.UB, self.position, reuse_id=number)
+        y = replace(n.y, mem=mem, que=self.queue, buf=self.buf)
+        if self.over is not None:
+            return replace(n, y=y, tmp_buffers=self.tmp, attrs={**n.attrs, "over": self.over})
+        return replace(n, y=y, tmp_buffers=self.tmp)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """The buffers, the UB sum in bytes as a function of the tile symbols, and the memory of every node.
+
+    Most plans are thrown away for their UB sum alone, so nodes get their memory when they are asked for.
+    """
+
+    bare: tuple[Node, ...]
+    places: Mapping[str, _Place]
     buffers: tuple[BufferPlan, ...]
     ub: Expr
+
+    def nodes(self, first_tensor: int = 0) -> list[Node]:
+        """All nodes in execution order with their memory, tensors numbered from ``first_tensor`` on.
+
+        Stores stay as they are: their memory is GM.
+        """
+        number = itertools.count(first_tensor)
+        return [
+            n if n.op == "Store" else self.places[n.name].given_to(n, next(number))
+            for n in self.bare
+        ]
 
 
 @dataclass(slots=True)
@@ -104,19 +143,19 @@ def plan_memory(
         TemplateRejectedError: the chip's limits on queue buffers or on buffers in all are exceeded.
     """
     banks = banks and target.bank_halves
-    planner = _Planner(placed, target, buf_num, share=share, banks=banks)
-    best = planner.run()
-    missed, most = planner.missed, _weight(best.ub)
+    best = _Planner(placed, target, buf_num, share=share, banks=banks)
+    best.run()
+    most = _weight(best.ub)
     if len(placed.layout.split.vector) == 1:
         most += most // _SPARE  # tiles that have nothing inside can be a little shorter
     for order in range(1, _ORDERS):
-        if not missed:
+        if not best.missed:
             break
         other = _Planner(placed, target, buf_num, share=share, banks=banks, order=order)
-        plan = other.run()
-        if other.missed < missed and _weight(plan.ub) <= most:
-            best, missed = plan, other.missed
-    return best
+        other.run()
+        if other.missed < best.missed and _weight(other.ub) <= most:
+            best = other
+    return best.plan()
 
 
 class _Planner:
@@ -158,7 +197,8 @@ class _Planner:
         self.heirs = self._heirs() if share else {}
         self.over = {r.name: load for load, r in self.heirs.items()}
         self.room -= len(self.heirs)
-        self.mem: dict[str, tuple[Mem, Queue | None, int | None]] = {}
+        #: Tensor -> position, kind of its queue (None: a TBuf), number of the slot.
+        self.homes: dict[str, tuple[Position, int | None, int]] = {}
         self.tmp: dict[str, tuple[TmpBuffer, ...]] = {}
         #: What the buffer of a Load with an heir holds.
         self.holder: dict[str, Node] = {}
@@ -168,6 +208,8 @@ class _Planner:
 
     def _index(self) -> None:
         self.nodes = [*self.placed.hoisted, *self.looped]
+        self.by_name = {n.name: n for n in self.nodes}
+        self.lengths: dict[str, Expr] = {}
         self.position = {n.name: 2 * i for i, n in enumerate(self.nodes)}
         end = 2 * len(self.nodes)
         ends: dict[tuple[int | None, int], int] = {}
@@ -291,8 +333,12 @@ class _Planner:
         return frozenset(out)
 
     def _nbytes(self, n: Node) -> Expr:
-        table = table_bytes(n)
-        return self.placed.nbytes(n, n.name in self.granule) if table is None else table
+        found = self.lengths.get(n.name)
+        if found is None:
+            table = table_bytes(n)
+            found = self.placed.nbytes(n, n.name in self.granule) if table is None else table
+            self.lengths[n.name] = found
+        return found
 
     def _tmp_bytes(self, n: Node) -> Expr | None:
         elements = self.layout.elements(n.y)
@@ -308,7 +354,7 @@ class _Planner:
         return None
 
     def _source(self, n: Node) -> Node:
-        return next(m for m in self.nodes if m.name == n.inputs[0])
+        return self.by_name[n.inputs[0]]
 
     def _broadcast_tmp(self, n: Node) -> Expr | None:
         """A broadcast along the innermost axis first spreads every element to a 32-byte block (Brcb, 8 at a time)."""
@@ -318,8 +364,12 @@ class _Planner:
         return align_up(self.layout.elements(source.y), 8) * BLOCK
 
     # assignment -------------------------------------------------------------------------------
-    def run(self) -> MemoryPlan:
-        """Assign everything and add up."""
+    def run(self) -> None:
+        """Assign everything, and add up.  Attributes: ``missed``, ``ub``.
+
+        Raises:
+            TemplateRejectedError: see :func:`plan_memory`.
+        """
         vecin: list[_Slot] = []
         vecout: list[_Slot] = []
         copies: list[_Slot] = []
@@ -359,17 +409,20 @@ class _Planner:
                 self._hold(slot, n)
                 self._keep(n, slot, Position.VECOUT, 1)
             elif n.attrs.get("joins"):
-                slot = next(s for s in bufs if s.id == self.mem[str(n.attrs["joins"])][2])
+                slot = bufs[self.homes[str(n.attrs["joins"])][2]]
                 self._hold(slot, n)
                 self._keep(n, slot, Position.VECCALC, None)
-            elif not self._takeover(n, i, nbytes, bufs) and self._guest(n, i):
-                self.over[name] = str(self._guest(n, i))
-                self._inherit(n, shared)
             else:
-                slot = self._slot(n, i, nbytes, bufs)
+                taken = self._takeover(n, i, nbytes, bufs)
+                guest = self._guest(n, i) if taken is None and self.heirs else None
+                if guest is not None:
+                    self.over[name] = guest
+                    self._inherit(n, shared)
+                    continue
+                slot = self._slot(n, i, nbytes, bufs, taken)
                 self._hold(slot, n)
                 self._keep(n, slot, Position.VECCALC, None)
-        return self._finish(vecin, vecout, copies, shared, bufs)
+        self._finish(vecin, vecout, copies, shared, bufs)
 
     def _inherit(self, n: Node, shared: list[_Slot]) -> None:
         """The buffer of the Load that is over becomes that of ``n``."""
@@ -384,12 +437,7 @@ class _Planner:
         self.missed += not self.halves.put(slot.leader, n.name, apart=False)
 
     def _keep(self, n: Node, slot: _Slot, position: Position, queue: int | None) -> None:
-        if queue is None:
-            mem = Mem(0, AllocType.BUFFER, Hardware.UB, position, reuse_id=slot.id)
-            self.mem[n.name] = (mem, None, slot.id)
-        else:
-            mem = Mem(0, AllocType.QUEUE, Hardware.UB, position, reuse_id=queue)
-            self.mem[n.name] = (mem, Queue(slot.id, self.buf_num, self.buf_num), None)
+        self.homes[n.name] = (position, queue, slot.id)
         slot.group = queue if queue is not None else slot.group
 
     def _queue_slot(self, slots: list[_Slot], room: int, nbytes: Expr, n: Node, what: str) -> _Slot:
@@ -421,9 +469,10 @@ class _Planner:
             ),
         )
 
-    def _slot(self, n: Node, now: int, nbytes: Expr, bufs: list[_Slot]) -> _Slot:
-        """The buffer of an operand that dies, in the right half of the banks if one like it is; else a dead one."""
-        taken = self._takeover(n, now, nbytes, bufs)
+    def _slot(
+        self, n: Node, now: int, nbytes: Expr, bufs: list[_Slot], taken: _Slot | None
+    ) -> _Slot:
+        """The buffer ``taken`` of an operand that dies, in the right half of the banks if one is; else a dead one."""
         if taken is None:
             return self._free_slot(bufs, nbytes, now, n.name)
         if self._suits(taken, n.name) and not self.dead_first:
@@ -444,17 +493,15 @@ class _Planner:
         call = lookup(n.op).calls.get(self.target.arch)
         if call is None or not call.inplace:
             return None
-        by_name = {m.name: m for m in self.nodes}
         fit: list[_Slot] = []
         for x in reversed(n.inputs) if self.last_operand else n.inputs:
-            if x not in self.mem or self.mem[x][2] is None or self.last[x] != now:
+            if x not in self.homes or self.homes[x][1] is not None or self.last[x] != now:
                 continue
-            same = (
-                by_name[x].y.vectorized_axis == n.y.vectorized_axis
-                and self._nbytes(by_name[x]) == nbytes
-            )
-            if same and by_name[x].y.dtype.bits == n.y.dtype.bits:
-                fit.append(next(s for s in bufs if s.id == self.mem[x][2]))
+            operand = self.by_name[x]
+            same = operand.y.vectorized_axis == n.y.vectorized_axis
+            same = same and operand.y.dtype.bits == n.y.dtype.bits
+            if same and self._nbytes(operand) == nbytes:
+                fit.append(bufs[self.homes[x][2]])
         return next((s for s in fit if self._suits(s, n.name)), fit[0] if fit else None)
 
     def _free_slot(self, bufs: list[_Slot], nbytes: Expr, now: int, name: str = "") -> _Slot:
@@ -489,8 +536,8 @@ class _Planner:
         copies: list[_Slot],
         shared: list[_Slot],
         bufs: list[_Slot],
-    ) -> MemoryPlan:
-        """Number the queues through, check the limits, build the graph's nodes."""
+    ) -> None:
+        """Number the queues through, put all buffers in order, check the limits, add up."""
         plans: list[BufferPlan] = []
         leaders: list[str] = []
         queue_id: dict[tuple[int, int], int] = {}
@@ -524,31 +571,27 @@ class _Planner:
         if self.banks:
             wide = [n.name for n in self.nodes if n.y.vectorized_axis and n.y.dtype.kind != "m"]
             plans = in_halves(plans, leaders, self.halves, frozenset(wide))
-        total = sum(p.buf_num for p in plans)
-        if total > self.target.buffers_total:
+        count = sum(p.buf_num for p in plans)
+        if count > self.target.buffers_total:
             raise TemplateRejectedError(
-                f"{total} buffers are needed; a TPipe has {self.target.buffers_total}: "
+                f"{count} buffers are needed; a TPipe has {self.target.buffers_total}: "
                 + "; ".join(f"{buffer_title(p)} x {p.buf_num}" for p in plans),
                 "AF3004",
             )
-        ub = const(0)
-        for p in plans:
-            ub = ub + p.nbytes * p.buf_num
-        nodes = tuple(self._with_memory(n, queue_id) for n in self.nodes)
-        return MemoryPlan(nodes, tuple(plans), ub)
+        self.buffers, self.queue_id = tuple(plans), queue_id
+        self.ub = total(p.nbytes * p.buf_num for p in plans)
 
-    def _with_memory(self, n: Node, queue_id: Mapping[tuple[int, int], int]) -> Node:
-        if n.op == "Store":
-            return n
-        mem, que, buf = self.mem[n.name]
-        if que is not None:
-            number = queue_id[mem.reuse_id, que.id]
-            que = replace(que, id=number)
-            mem = replace(mem, reuse_id=number)
-        y = replace(n.y, mem=mem, que=que, buf=buf)
-        if n.name in self.over:
-            n = replace(n, attrs={**n.attrs, "over": self.over[n.name]})
-        return replace(n, y=y, tmp_buffers=self.tmp.get(n.name, ()))
+    def plan(self) -> MemoryPlan:
+        """What :meth:`run` found."""
+        places = {}
+        for name, (position, kind, slot) in self.homes.items():
+            queue = None
+            if kind is not None:
+                queue = Queue(self.queue_id[kind, slot], self.buf_num, self.buf_num)
+            buf = slot if kind is None else None
+            tmp, over = self.tmp.get(name, ()), self.over.get(name)
+            places[name] = _Place(position, queue, buf, tmp, over)
+        return MemoryPlan(tuple(self.nodes), places, self.buffers, self.ub)
 
 
 def buffer_title(b: BufferPlan) -> str:

@@ -11,11 +11,11 @@ another one, as the even and the odd ones of a row, share one run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import ZERO, CeilDiv, Expr, const
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Api, Node, TensorView
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.scratch import PICK_BYTES

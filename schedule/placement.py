@@ -7,11 +7,12 @@ run of neighbouring axes; one over outer axes only is no operation at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import CeilDiv, Expr, align_up, const
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Api, Node
 from autofuse.implgraph.ops import lookup
 from autofuse.schedule.broadcast import broadcast_steps

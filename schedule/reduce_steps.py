@@ -6,9 +6,9 @@ Every step is [o, r] -> [o] or [o, r, i] -> [o, i].
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, product
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Node
 from autofuse.implgraph.scratch import reduce_inner_bytes, reduce_outer_bytes
 from autofuse.schedule.layout import BLOCK, Layout

@@ -14,10 +14,11 @@ earlier one has come to so far (its *running* copies), and the accumulator is co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import Expr, align_up, product
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Api, Attr, AxisType, Node, TensorView
 from autofuse.implgraph.online import LOWEST, Centre, Online, online_reductions
 from autofuse.implgraph.ops import lookup

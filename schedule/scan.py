@@ -8,9 +8,9 @@ Sums from the end go through the loop backwards.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, product
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Api, Axis, ImplGraph, Node, TensorView
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.scratch import scan_inner_bytes, scan_outer_bytes

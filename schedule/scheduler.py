@@ -8,11 +8,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import cached_property
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import ONE, bounds, const, product
+from autofuse.implgraph.expr import ONE, ZERO, bounds, const, product
 from autofuse.implgraph.expr_parser import parse
+from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.fusion import Symbol
 from autofuse.implgraph.graph import (
     AllocType,
     BufferPlan,
@@ -314,55 +316,34 @@ def _realise(g: GroupInput, choice: Choice, next_tensor: int) -> ImplGraph:
     placed = placing(g, choice)
     hoisted, looped = tables(share_runs(placed.hoisted), share_runs(placed.looped))
     placed = replace(placed, hoisted=tuple(hoisted), looped=tuple(looped))
+    template = _Template(g, choice, placed, next_tensor)
     if not g.target.has_datacopypad:
         _check_block_copies(g, placed)
     last = TemplateRejectedError("nothing was tried")
     tries = _BUFFERING_OF_ROWS if choice.all_load else _BUFFERING
     for buf_num, share in ((1, True),) if choice.tight else tries:
         try:
-            impl = _planned(g, choice, placed, next_tensor, buf_num, share=share)
-            return _for_long_rows(g, choice, placed, next_tensor, impl) if choice.tight else impl
+            impl = template.planned(buf_num, share=share)
+            return _for_long_rows(template, impl) if choice.tight else impl
         except TemplateRejectedError as why:  # noqa: PERF203
             last = why
     raise last
 
 
-def _for_long_rows(
-    g: GroupInput, choice: Choice, placed: Placed, next_tensor: int, impl: ImplGraph
-) -> ImplGraph:
+def _for_long_rows(template: _Template, impl: ImplGraph) -> ImplGraph:
     """The template, for sizes for which it would not fit with two buffers for each queue.
 
     Raises:
         TemplateRejectedError: there are no such sizes.
     """
-    spec = _planned(g, choice, placed, next_tensor, 2, share=False).tiling
+    spec = template.planned(2, share=False).tiling
     used = spec.ub.substitute({spec.tile_size: const(spec.granule)})
-    ranges = {s.name: (s.min, s.max) for s in g.symbols}
+    ranges = {s.name: (s.min, s.max) for s in impl.symbols}
     if bounds(used, ranges)[1] <= spec.ub_limit:
         raise TemplateRejectedError("two buffers for each queue fit, whatever the sizes are")
     long = Condition(used, at_least=spec.ub_limit + 1)
     conditions = (*impl.tiling.conditions, long)
     return replace(impl, tiling=replace(impl.tiling, conditions=conditions))
-
-
-def _planned(
-    g: GroupInput,
-    choice: Choice,
-    placed: Placed,
-    next_tensor: int,
-    buf_num: int,
-    *,
-    share: bool,
-) -> ImplGraph:
-    try:
-        plan = plan_memory(placed, g.target, buf_num, share=share)
-        impl = _assemble(g, choice, placed, plan, next_tensor)
-        _check_budget(impl)
-    except TemplateRejectedError:
-        plan = plan_memory(placed, g.target, buf_num, share=share, banks=False)
-        impl = _assemble(g, choice, placed, plan, next_tensor)
-        _check_budget(impl)
-    return impl
 
 
 def _check_block_copies(g: GroupInput, placed: Placed) -> None:
@@ -387,56 +368,85 @@ def _check_block_copies(g: GroupInput, placed: Placed) -> None:
             )
 
 
-def _assemble(
-    g: GroupInput, choice: Choice, placed: Placed, plan: MemoryPlan, next_tensor: int
-) -> ImplGraph:
-    split = placed.split
-    nodes = _number_tensors(g, placed, plan, next_tensor)
-    last = g.size(g.order[-1])
-    packed = choice.y_axis is not None
-    conditions = _conditions(g, placed)
-    more, longest = copy_limits(g, (*placed.hoisted, *placed.looped), split)
-    conditions += [c for c in more if c not in conditions]
-    _check_known(more)
-    if split.inner and not choice.padded and not packed and not last.is_const:
-        conditions.append(Condition(last, alignment(g.nodes, g.order[-1])))
-    middle = product(placed.layout.split.sizes[a] for a in split.inner[:-1])
-    rows_limited = bool(split.inner) and not packed
-    tile_max = rows_within(g.target.dma_block_count_max, middle) if rows_limited else None
-    tile_max = smaller(tile_max, longest)
-    row_elements = product(placed.layout.extent(a) for a in split.vector if a != split.tile_in)
-    rounded = split.tile_in in placed.layout.pitches
-    y_axis = choice.y_axis if choice.y_axis is not None else split.tiled
-    tiling = TilingSpec(
-        tile_axis=split.tiled,
-        tile_size=str(split.t),
-        block_size=str(split.b),
-        extent=split.sizes[split.tiled],
-        outer=product(split.sizes[a] for a in split.outer),
-        granule=_granule(g, placed),
-        tile_max=tile_max,
-        row_elements=row_elements,
-        ub=plan.ub,
-        ub_limit=g.target.ub_usable,
-        conditions=tuple(conditions),
-        rounded=rounded,
-        reduce_tiles=split.tile_reduced,
-        reduce_outer=product(split.sizes[a] for a in split.summed),
-    )
-    return ImplGraph(
-        graph=g.graph,
-        result=g.result,
-        group=g.group,
-        template=choice.template,
-        suffix=choice.suffix,
-        y_axis=split.outer[-1] if split.tile_reduced else y_axis,
-        r_axis=split.reduce_loop,
-        symbols=g.symbols,
-        axes=split.axes,
-        nodes=nodes,
-        buffers=plan.buffers,
-        tiling=tiling,
-    )
+class _Template:
+    """A placed template: with its memory plan it is an ImplGraph.
+
+    Several plans are tried; what does not depend on them is found once, and nodes are made for the one that fits.
+    """
+
+    def __init__(self, g: GroupInput, choice: Choice, placed: Placed, next_tensor: int) -> None:
+        self.g, self.choice, self.placed, self.next_tensor = g, choice, placed, next_tensor
+
+    def planned(self, buf_num: int, *, share: bool) -> ImplGraph:
+        """The template with so many buffers for each queue.
+
+        Raises:
+            TemplateRejectedError: it does not fit.
+        """
+        target = self.g.target
+        try:
+            return self._assemble(plan_memory(self.placed, target, buf_num, share=share))
+        except TemplateRejectedError:
+            plan = plan_memory(self.placed, target, buf_num, share=share, banks=False)
+            return self._assemble(plan)
+
+    def _assemble(self, plan: MemoryPlan) -> ImplGraph:
+        g, choice, split = self.g, self.choice, self.placed.split
+        tiling = replace(self._tiling, ub=plan.ub)
+        _check_budget(tiling, plan.buffers, g.symbols)
+        y_axis = choice.y_axis if choice.y_axis is not None else split.tiled
+        return ImplGraph(
+            graph=g.graph,
+            result=g.result,
+            group=g.group,
+            template=choice.template,
+            suffix=choice.suffix,
+            y_axis=split.outer[-1] if split.tile_reduced else y_axis,
+            r_axis=split.reduce_loop,
+            symbols=g.symbols,
+            axes=split.axes,
+            nodes=_number_tensors(g, self.placed, plan, self.next_tensor),
+            buffers=plan.buffers,
+            tiling=tiling,
+        )
+
+    @cached_property
+    def _tiling(self) -> TilingSpec:
+        """The tiling; the UB sum is that of a plan, and 0 here.
+
+        Raises:
+            TemplateRejectedError: a size that is known breaks a condition.
+        """
+        g, choice, placed = self.g, self.choice, self.placed
+        split = placed.split
+        last = g.size(g.order[-1])
+        packed = choice.y_axis is not None
+        conditions = _conditions(g, placed)
+        more, longest = copy_limits(g, (*placed.hoisted, *placed.looped), split)
+        conditions += [c for c in more if c not in conditions]
+        _check_known(more)
+        if split.inner and not choice.padded and not packed and not last.is_const:
+            conditions.append(Condition(last, alignment(g.nodes, g.order[-1])))
+        middle = product(placed.layout.split.sizes[a] for a in split.inner[:-1])
+        rows_limited = bool(split.inner) and not packed
+        tile_max = rows_within(g.target.dma_block_count_max, middle) if rows_limited else None
+        row_elements = product(placed.layout.extent(a) for a in split.vector if a != split.tile_in)
+        return TilingSpec(
+            tile_axis=split.tiled,
+            tile_size=str(split.t),
+            block_size=str(split.b),
+            extent=split.sizes[split.tiled],
+            outer=product(split.sizes[a] for a in split.outer),
+            granule=_granule(g, placed),
+            tile_max=smaller(tile_max, longest),
+            row_elements=row_elements,
+            ub=ZERO,
+            ub_limit=g.target.ub_usable,
+            conditions=tuple(conditions),
+            rounded=split.tile_in in placed.layout.pitches,
+            reduce_tiles=split.tile_reduced,
+            reduce_outer=product(split.sizes[a] for a in split.summed),
+        )
 
 
 def _conditions(g: GroupInput, placed: Placed) -> list[Condition]:
@@ -505,20 +515,17 @@ def _number_tensors(
 ) -> tuple[Node, ...]:
     """All nodes in execution order with tensor ids: inputs and outputs of the kernel first, then in order."""
     out: list[Node] = []
-    number = next_tensor
     for n in placed.structural:
         if n.op in ("Data", "Workspace"):
             out.append(replace(n, y=replace(n.y, mem=_gm(g, n))))
         else:
             out.append(n)
     outs = {i: o for o in placed.outputs for i in o.inputs}
-    for n in plan.nodes:
+    for n in plan.nodes(next_tensor):
         if n.op == "Store":
             out.append(replace(n, y=replace(n.y, mem=_gm(g, outs[n.name]))))
-            continue
-        assert n.y.mem is not None
-        out.append(replace(n, y=replace(n.y, mem=replace(n.y.mem, tensor_id=number))))
-        number += 1
+        else:
+            out.append(n)
     out += [replace(o, y=replace(o.y, mem=_gm(g, o))) for o in placed.outputs]
     return tuple(out)
 
@@ -530,30 +537,31 @@ def _gm(g: GroupInput, n: Node) -> Mem:
     return Mem(number, AllocType.GLOBAL, Hardware.GM, Position.GM)
 
 
-def _check_budget(impl: ImplGraph) -> None:
+def _check_budget(
+    spec: TilingSpec, buffers: Sequence[BufferPlan], symbols: Sequence[Symbol]
+) -> None:
     """The smallest legal tile must fit UB, at the smallest sizes that symbols may have.
 
     With two buffers per queue, a symbolic axis is taken as long: where one granule of it does not fit, single buffers
     do better.
     """
-    spec = impl.tiling
-    env = {s.name: max(s.min, 1) for s in impl.symbols}
+    env = {s.name: max(s.min, 1) for s in symbols}
     if spec.tile_max is not None and spec.tile_max.evaluate(env) < 1:
         raise TemplateRejectedError(
             f"one tile takes more rows than a DMA command moves: {spec.tile_max} tiles of them fit"
         )
-    double = any(b.buf_num > 1 for b in impl.buffers)
-    tile = spec.granule if impl.symbols and double else smallest_tile(spec, env)
+    double = any(b.buf_num > 1 for b in buffers)
+    tile = spec.granule if symbols and double else smallest_tile(spec, env)
     env[spec.tile_size] = tile
     used = spec.ub.evaluate(env)
     if used <= spec.ub_limit:
         return
-    buffers = "; ".join(_buffer_line(b, env) for b in impl.buffers)
+    lines = "; ".join(_buffer_line(b, env) for b in buffers)
     env[spec.tile_size] = 0
     fits = next((t for t in range(tile, 0, -1) if _bytes_at(spec, env, t) <= spec.ub_limit), 0)
     raise TemplateRejectedError(
         f"the smallest tile, {tile}, needs {used} bytes of UB and {spec.ub_limit} are usable "
-        f"({f'a tile of {fits} would fit' if fits else 'not even a tile of 1 fits'}): {buffers}",
+        f"({f'a tile of {fits} would fit' if fits else 'not even a tile of 1 fits'}): {lines}",
         "AF3003",
     )
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 from autofuse.implgraph.expr import ExprError
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.schedule.cost import evaluate
-from autofuse.schedule.cost_form import Place, cost_form, ticks
+from autofuse.schedule.cost_form import CostForm, Place, cost_form, ticks
 from autofuse.schedule.result import ScheduleResult
 from autofuse.schedule.tile_cost import (
     TICK_SHIFT,
@@ -300,13 +300,25 @@ def solve_template(
     try:
         if not all(c.holds(sizes) for c in impl.tiling.conditions):
             return None
-        form = bind(cost_form(impl, target), impl.tiling, sizes, ub)
+        form = cost_form(impl, target)
+        bound = bind(form, impl.tiling, sizes, ub)
     except ExprError:
         return None  # a size that it divides by is 0
     chip = chip_table(target)
     if cores is not None:
         chip = replace(chip, cores=min(cores, chip.cores))
-    return solve(form, chip)
+    # Without symbols, what ranks a template is what its tiling is folded from.
+    found = _SOLVED.get(id(form))
+    if found is None or found[0] is not form or found[1:3] != (bound, chip):
+        if len(_SOLVED) >= _MOST_SOLVED:
+            _SOLVED.clear()
+        found = _SOLVED[id(form)] = (form, bound, chip, solve(bound, chip))
+    return found[3]
+
+
+#: The last solutions, by the costs and the chip that they were found for.
+_SOLVED: dict[int, tuple[CostForm, BoundForm, ChipTable, Solution | None]] = {}
+_MOST_SOLVED = 128
 
 
 def comparable(cost: _Cost, impl: ImplGraph, target: TargetSpec) -> _Cost:

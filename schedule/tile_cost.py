@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from autofuse.implgraph.graph import TilingSpec
 from autofuse.schedule.cost_form import (
@@ -78,6 +79,7 @@ class ChipTable:
     writeback_share: int
 
 
+@lru_cache(maxsize=16)
 def chip_table(target: TargetSpec) -> ChipTable:
     """The figures of a target."""
     m = target.model

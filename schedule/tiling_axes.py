@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, Ratio, product, sym
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.fusion import Symbol
 from autofuse.implgraph.graph import Axis, AxisType, Node, TensorView
 from autofuse.targets import TargetSpec
@@ -150,12 +151,8 @@ class Split:
         head += [tiles] if self.tile_reduced else []
         above = [(a, repeat[a], stride[a]) for a in self.above]
         rows = [*head, *above, *tile, *((a, repeat[a], stride[a]) for a in self.inner)]
-        return replace(
-            y,
-            axis=tuple(r[0] for r in rows),
-            repeats=tuple(r[1] for r in rows),
-            strides=tuple(r[2] for r in rows),
-        )
+        axis, repeats, strides = zip(*rows, strict=True)
+        return replace(y, axis=axis, repeats=repeats, strides=strides)
 
 
 def split_axes(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import (
@@ -27,6 +27,7 @@ from autofuse.implgraph.expr import (
     divide_exact,
     product,
 )
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Api, AxisType, Condition, ImplGraph, Node, TensorView
 from autofuse.schedule.layout import BLOCK, Layout
 from autofuse.schedule.picking import beyond, is_run, picked_load, run_step

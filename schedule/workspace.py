@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from autofuse.implgraph.expr import ZERO, Expr, align_up
 from autofuse.implgraph.expr_parser import parse
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import HintGraph, Node
 
 __all__ = ["place_workspaces", "workspace_bytes"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofuse import api
+from autofuse.collecting import collect_rarely
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.machine import bisheng
 from autofuse.commands.outcome import Outcome
@@ -30,6 +31,8 @@ PRESET = "ascend"
 _COMPILE_TIMEOUT_S = 900
 #: For all that happens to one graph of a folder.
 _GRAPH_TIMEOUT_S = 2 * _COMPILE_TIMEOUT_S + 100
+#: Graphs that one worker process builds: none of them leaves anything behind, and a new process costs as much as many.
+_GRAPHS_PER_WORKER = 5_000
 _JOB = "autofuse.commands.build:build_job"
 _STATES = ("built", "failed", "not supported yet")
 
@@ -126,7 +129,10 @@ def build_many(
     findings: list[Diagnostic] = []
     with (
         WorkerPool(
-            _JOB, workers=min(jobs or os.cpu_count() or 1, len(items)), timeout_s=_GRAPH_TIMEOUT_S
+            _JOB,
+            workers=min(jobs or os.cpu_count() or 1, len(items)),
+            timeout_s=_GRAPH_TIMEOUT_S,
+            jobs_per_worker=_GRAPHS_PER_WORKER,
         ) as pool,
         progress("build", len(items), show=not quiet and len(items) > 1) as tick,
     ):
@@ -171,6 +177,7 @@ def build_job(job: Mapping[str, Any]) -> dict[str, Any]:
         ``name``, ``keys`` (number of tiling keys, over all kernels), ``parts`` (number of kernels), ``written``
         (how many files, by what became of them), ``compiled``, ``seconds``.
     """
+    collect_rarely()
     options = (job["target"], job["entry"], job["ub_bytes"], job["split"], job["force"])
     folder, found = _built(Path(job["path"]), Path(job["output"]), *options)
     parts = found.get("parts", [found])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 __all__ = ["console", "printable", "progress"]
 
@@ -41,6 +43,15 @@ def _visible(c: str) -> str:
 @contextmanager
 def progress(title: str, total: int, *, show: bool) -> Iterator[ProgressTick]:
     """A progress bar on stderr, only if ``show`` and only on a terminal."""
+    # Most commands show no bar, and rich takes long to load what draws one.
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     screen = console(sys.stderr)
     bar = Progress(
         TextColumn("{task.description}", markup=False),

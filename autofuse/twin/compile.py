@@ -54,6 +54,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,240}")
 _OPT = re.compile(r"-O[0-3sg]|-Ofast")
 _SHOWN_ERRORS = 5
+#: Lines of a kernel file from which on g++ does not inline.
+_LONG_KERNEL = 1_500
 _GPP_HINT = "install a C++ compiler, such as g++ (apt-get install g++, dnf install gcc-c++)"
 
 
@@ -203,7 +205,7 @@ def compile_kernel(
     twin, cxx = twin_files(), toolchain()
     texts = {**_code(files), UNIT: _unit(files)}
     library = f"{name}.so"
-    cmd = command(library, cxx, twin, _flags(opt, checked))
+    cmd = _in_time(command(library, cxx, twin, _flags(opt, checked)), texts, opt, cxx)
     key = _key(texts, cmd, cxx, twin)
     if not cache:
         path = cache_folder.root() / "kernels" / key
@@ -241,26 +243,26 @@ def compile_split(
     """
     twin, cxx, opt = twin_files(), toolchain(), opt or level()
     flags = tuple(f for f in _flags(opt, checked=False) if f != "-shared")
-    cmd = [*command(OBJECT, cxx, twin, (*flags, "-c"), link=False)]
+    plain = [*command(OBJECT, cxx, twin, (*flags, "-c"), link=False)]
     units = {name: (files, _unit(files)), **parts}
-    jobs: list[tuple[str, dict[str, str], str]] = []
+    jobs: list[tuple[str, dict[str, str], list[str], str]] = []
     for unit, (own, text) in units.items():
         _check(own, unit, opt)
         texts = {**_code(own), UNIT: text}
-        jobs.append((unit, texts, _key(texts, cmd, cxx, twin)))
+        cmd = _in_time(plain, texts, opt, cxx)
+        jobs.append((unit, texts, cmd, _key(texts, cmd, cxx, twin)))
 
-    def make(job: tuple[str, dict[str, str], str]) -> Path:
-        unit, texts, key = job
-        call = cmd
+    def make(job: tuple[str, dict[str, str], list[str], str]) -> Path:
+        unit, texts, cmd, key = job
         if cache_folder.lookup("kernels", key, OBJECT) is None:
-            call = _with_prelude(cmd, texts, opt, cxx, twin)
-        return _made(texts, call, key, OBJECT, unit)
+            cmd = _with_prelude(cmd, texts, opt, cxx, twin)
+        return _made(texts, cmd, key, OBJECT, unit)
 
     with ThreadPoolExecutor(max_workers=min(len(jobs), os.cpu_count() or 1)) as pool:
         objects = list(pool.map(make, jobs))
     library = f"{name}.so"
     link = [cxx.path, "-shared", "-o", library, *map(str, objects), *_libraries(twin)]
-    key = _key({}, [*link, *(j[2] for j in jobs)], cxx, twin)
+    key = _key({}, [*link, *(j[-1] for j in jobs)], cxx, twin)
     return _made({}, link, key, library, name)
 
 
@@ -281,6 +283,20 @@ def level(default: str = DEFAULT) -> str:
     """The optimisation level that the knob asks for, or else ``default``."""
     asked = knobs.OPT.get()
     return f"-O{asked}" if asked else default
+
+
+def _in_time(cmd: list[str], texts: Mapping[str, str], opt: str, cxx: Toolchain) -> list[str]:
+    """The compiler call without what takes g++ long and gains nothing.
+
+    A kernel is scalars and calls into the twin's library, which points-to analysis does not make faster.  It and what
+    follows inlining take more than linear time in the length of a function, of which a long kernel has one; there the
+    calls stay calls, which costs nanoseconds each.
+    """
+    if opt == QUICK or knobs.DEBUG.get() or not cxx.is_gcc:
+        return cmd
+    lines = sum(t.count("\n") for p, t in texts.items() if p.startswith("device/"))
+    calls = ["-fno-inline"] if lines > _LONG_KERNEL else []
+    return [cmd[0], "-fno-tree-pta", *calls, *cmd[1:]]
 
 
 def _with_prelude(

@@ -35,8 +35,6 @@ from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 __all__ = ["Outcome", "WorkerPool", "diagnostic_from_json", "main"]
 
 _JOB = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-#: Jobs after which a worker is replaced: loaded kernels are never unloaded.
-_JOBS_PER_WORKER = 200
 #: What a job may print, and how long its answer may be.
 _MAX_LOG = 64 << 20
 _MAX_ANSWER = 256 << 20
@@ -75,12 +73,14 @@ class WorkerPool:
         workers: number of processes.
         timeout_s: seconds for one item; None for the knob.
         memory_mb: address space of a worker in MiB, 0 for no limit; None for the knob.
+        jobs_per_worker: jobs after which a worker is replaced: loaded kernels are never unloaded.
     """
 
     job: str
     workers: int = 2
     timeout_s: float | None = None
     memory_mb: int | None = None
+    jobs_per_worker: int = 200
     _idle: list[_Worker] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -113,7 +113,7 @@ class WorkerPool:
             worker.close()
             worker = self._new_worker()
             outcome = worker.run(item, self.timeout_s)
-        if worker.alive and worker.jobs < _JOBS_PER_WORKER:
+        if worker.alive and worker.jobs < self.jobs_per_worker:
             with self._lock:
                 self._idle.append(worker)
         else:

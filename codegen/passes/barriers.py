@@ -8,7 +8,7 @@ the scalar unit has waited for the vector pipe (V_S), all earlier calls are over
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from autofuse.codegen.intrinsics import phases
 from autofuse.codegen.kernel_ir import (
@@ -24,6 +24,7 @@ from autofuse.codegen.kernel_ir import (
     Sync,
 )
 from autofuse.implgraph.expr import Expr, Func
+from autofuse.implgraph.frozen import replace
 
 __all__ = ["InsertBarriers"]
 

@@ -6,7 +6,7 @@ and cost the scalar unit less.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from autofuse.codegen.kernel_ir import (
     Alloc,
@@ -22,6 +22,7 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
 )
 from autofuse.implgraph.expr import ZERO, Expr, sym
+from autofuse.implgraph.frozen import replace
 
 __all__ = ["NameCopies"]
 

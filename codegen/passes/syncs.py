@@ -9,7 +9,7 @@ issues the instructions of all pipes, none of them has to wait again for what th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from autofuse.codegen.kernel_ir import (
     Call,
@@ -23,6 +23,7 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
     Sync,
 )
+from autofuse.implgraph.frozen import replace
 
 __all__ = ["InsertSyncs"]
 

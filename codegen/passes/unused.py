@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import Any
 
 from autofuse.codegen.kernel_ir import For, KernelFn, Let, ReturnIfEmpty, Stmt
+from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.graph import Position
 
 __all__ = ["RemoveUnused"]
+
+
+#: Types of members that hold no expressions.
+_LEAVES = frozenset({str, int, bool, float, DType, Position, type(None)})
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ def _use(value: Any, used: set[str]) -> None:
     elif kind is tuple:
         for v in value:
             _use(v, used)
-    elif kind is not str:
+    elif kind not in _LEAVES:
         for name in _members(kind):
             _use(getattr(value, name), used)
 

@@ -10,8 +10,7 @@ reduction are read again in a further loop.  With the innermost axis tiled it is
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.implgraph.split_reductions import ROW
 from autofuse.schedule.tiling_axes import Choice, GroupInput, with_tiles, with_unit_axis

@@ -192,7 +192,7 @@ def test_three_tensors_that_all_meet_leave_one_call(plan):
     nodes += [("d", "Maximum", ["a", "b"]), ("e", "Minimum", ["d", "c"])]
     p = plan(inputs, nodes, ["e"])
     bank = {t: b.bank for b in p.buffers for t in b.tensors}
-    same = [n.op for n in p.nodes if len(n.inputs) == 2 and len({bank[x] for x in n.inputs}) == 1]
+    same = [n.op for n in p.nodes() if len(n.inputs) == 2 and len({bank[x] for x in n.inputs}) == 1]
     assert len(same) == 1
 
 
@@ -200,7 +200,7 @@ def test_masks_and_single_elements_lie_behind_everything_else(plan):
     inputs = {"x": ("float32", [4096]), "y": ("float32", [4096]), "s": ("float32", [1])}
     nodes = [("c", "Less", ["x", "y"]), ("z", "Select", ["c", "x", "y"]), ("w", "Mul", ["z", "s"])]
     p = plan(inputs, nodes, ["w"])
-    mask = next(n for n in p.nodes if n.y.dtype.kind == "m")
+    mask = next(n for n in p.nodes() if n.y.dtype.kind == "m")
     small = [i for i, b in enumerate(p.buffers) if mask.name in b.tensors]
     wide = [i for i, b in enumerate(p.buffers) if b.bank is not None or b.kind == "queue"]
     assert min(small) > max(wide)

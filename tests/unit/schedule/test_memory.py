@@ -68,9 +68,9 @@ def test_chain_takes_over_its_buffer(plan):
 
 def test_call_that_must_not_overwrite_its_operand_gets_another_buffer(plan):
     p = plan(*chain(4, "Tanh"))
-    where = {n.name: n.y.buf for n in p.nodes if n.op == "Tanh"}
-    tmp = {n.name: n.tmp_buffers[0].id for n in p.nodes if n.op == "Tanh"}
-    for n in p.nodes:
+    where = {n.name: n.y.buf for n in p.nodes() if n.op == "Tanh"}
+    tmp = {n.name: n.tmp_buffers[0].id for n in p.nodes() if n.op == "Tanh"}
+    for n in p.nodes():
         if n.op == "Tanh" and n.inputs[0] in where and where[n.name] is not None:
             assert where[n.name] != where[n.inputs[0]]
             assert tmp[n.name] not in (where[n.name], where[n.inputs[0]])
@@ -83,7 +83,7 @@ def test_input_that_is_stored_unchanged_shares_one_queue(plan):
 
 def test_loaded_tensor_that_is_used_and_stored_is_copied_in_ub(plan):
     p = plan({"x": ("float32", [4096])}, [("y", "Exp", ["x"])], ["x", "y"])
-    assert [n.op for n in p.nodes].count("UbCopy") == 1
+    assert [n.op for n in p.nodes()].count("UbCopy") == 1
 
 
 def test_two_stores_of_one_result_share_its_buffer(plan):
@@ -93,11 +93,11 @@ def test_two_stores_of_one_result_share_its_buffer(plan):
 
 def test_no_two_live_tensors_share_a_buffer(plan):
     p = plan(*many_alive(5))
-    last = {n.name: i for i, n in enumerate(p.nodes)}
-    for i, n in enumerate(p.nodes):
+    last = {n.name: i for i, n in enumerate(p.nodes())}
+    for i, n in enumerate(p.nodes()):
         for x in n.inputs:
             last[x] = i
-    start = {n.name: i for i, n in enumerate(p.nodes)}
+    start = {n.name: i for i, n in enumerate(p.nodes())}
     for b in p.buffers:
         for early, late in zip(b.tensors, b.tensors[1:], strict=False):
             # A result may take the place of an operand that dies with it.
@@ -111,7 +111,7 @@ def test_many_loads_alive_fall_back_to_copies_with_single_buffers(plan):
     single = plan(*graph, buf_num=1)
     assert sum(b.buf_num for b in single.buffers if b.position is Position.VECIN) <= 8
     spilled = plan(*many_alive(12), buf_num=1)
-    assert any(n.op == "UbCopy" for n in spilled.nodes)
+    assert any(n.op == "UbCopy" for n in spilled.nodes())
     assert sum(b.position is Position.VECIN for b in spilled.buffers if b.kind == "queue") <= 8
 
 
@@ -126,7 +126,7 @@ def test_masks_take_a_bit_per_element_and_calls_whole_256_bytes(plan):
         [("c", "Less", ["x", "y"]), ("z", "Select", ["c", "x", "y"])],
         ["z"],
     )
-    compare = next(n for n in p.nodes if n.op == "Compare")
+    compare = next(n for n in p.nodes() if n.op == "Compare")
     buffer = next(b for b in p.buffers if b.kind == "buf" and compare.name in b.tensors)
     (t,) = p.ub.symbols()
     assert buffer.nbytes.evaluate({t: 256}) == 32
@@ -137,7 +137,7 @@ def test_masks_take_a_bit_per_element_and_calls_whole_256_bytes(plan):
 
 def test_scratch_space_is_a_buffer_of_its_own_while_it_is_used(plan):
     p = plan(*chain(1, "Tanh"))
-    (tanh,) = (n for n in p.nodes if n.op == "Tanh")
+    (tanh,) = (n for n in p.nodes() if n.op == "Tanh")
     (tmp,) = tanh.tmp_buffers
     (t,) = p.ub.symbols()
     assert tmp.nbytes.evaluate({t: 1000}) == 4000
@@ -146,7 +146,7 @@ def test_scratch_space_is_a_buffer_of_its_own_while_it_is_used(plan):
 
 
 def test_every_tensor_has_memory_of_one_kind(plan):
-    for n in plan(*many_alive(4)).nodes:
+    for n in plan(*many_alive(4)).nodes():
         if n.op == "Store":
             continue
         assert (n.y.que is None) != (n.y.buf is None)
