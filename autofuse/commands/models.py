@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,7 @@ def is_model(graph: Path, partition: bool | None, *, refused: Mapping[str, objec
     Raises:
         AutofuseError: AF5007, options that do not go together; whatever reading the model gives.
     """
-    given = [name for name, value in refused.items() if value not in (None, False)]
+    given = [n for n, value in refused.items() if value is not None and value is not False]
     if partition is False or (partition is None and given):
         return False
     try:
@@ -86,7 +87,7 @@ def build_model(
 
     Args:
         model: the file.
-        output: the folder that is written to; the model's name is added if it ends in no name of its own.
+        output: the folder that is written to.
         target: the chip.
         entry: how kernels get their tiling data.
         ub_bytes: UB that a kernel may use.
@@ -250,8 +251,6 @@ def _calls(
 
 def _of(d: Diagnostic, kernel: str) -> Diagnostic:
     """A diagnostic of a worker, with the kernel in its notes."""
-    from dataclasses import replace
-
     return replace(d, notes=(*d.notes, f"kernel: {kernel}"))
 
 

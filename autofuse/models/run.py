@@ -459,8 +459,10 @@ class _Runner:
         bound = evaluate(graph, arrays, self.sizes)[name].tolerance
         if bound is None:
             return found
-        row["rounding"] = True
-        return differences(ours, want, **self.tolerance, also=2 * bound)
+        bounded = differences(ours, want, **self.tolerance, also=2 * bound)
+        if bounded["ok"]:
+            row["rounding"] = True
+        return bounded
 
     def out_of_range(self, r: ModelRegion) -> str:
         """Why the kernel does not take the sizes of this run; empty if it does."""

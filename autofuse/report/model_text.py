@@ -121,7 +121,8 @@ def _print_fallbacks(screen: Console, rows: Sequence[Row]) -> None:
 
 def _counts(c: Mapping[str, int]) -> str:
     views = f" and {c['inViews']} in views" if c["inViews"] else ""
-    parts = [f"{c['inKernels']} in {c['kernels']} kernels{views}", f"{c['fallbacks']} left out"]
+    kernels = f"{c['kernels']} kernel{'s' if c['kernels'] != 1 else ''}"
+    parts = [f"{c['inKernels']} in {kernels}{views}", f"{c['fallbacks']} left out"]
     parts += [f"{c[k]} {k}" for k in ("known", "renamed", "unused") if c[k]]
     return f"{c['nodes']} nodes, " + ", ".join(parts)
 
