@@ -366,3 +366,28 @@ def test_squeezenet() -> None:
     assert set(states(done)) == {"ok"}
     moved = sum(r["bytes_moved"] for r in done.regions)
     assert moved < sum(r["bytes_unfused"] for r in done.regions)
+
+
+def test_the_small_models_that_ship_with_onnx() -> None:
+    from pathlib import Path
+
+    folder = Path(onnx.__file__).parent / "backend/test/data"
+    files = [
+        p
+        for k in ("pytorch-operator", "pytorch-converted", "simple")
+        for p in folder.glob(f"{k}/*/model.onnx")
+    ]
+    assert len(files) > 100
+    ran, refused = 0, {}
+    for path in sorted(files):
+        built = models.build(path)
+        try:
+            done = models.run(built, call=by_numpy(built))
+        except AutofuseError as e:
+            refused[path.parent.name] = e.diagnostics[0].code
+            continue
+        assert done.ok, (path, done.diagnostics)
+        ran += 1
+    # Gradients have no reference, and texts cannot be made at random.
+    assert all("gradient" in name or "strnorm" in name for name in refused), refused
+    assert ran == len(files) - len(refused)
