@@ -48,8 +48,13 @@ def is_model(graph: Path, partition: bool | None, *, refused: Mapping[str, objec
         refused: option -> its value, of options that such a model does not take; without a value they are not given.
 
     Raises:
-        AutofuseError: AF5007, options that do not go together; whatever reading the model gives.
+        AutofuseError: AF5007, options that do not go together; AF1001, what ``build`` made of a model; whatever
+            reading the model gives.
     """
+    if graph.is_dir() and any(graph.glob("*.model.json")) and partition is not False:
+        text = f"{graph} holds the kernels of a model, and not its data"
+        hint = f"give the model itself, or one of the folders in {graph / 'kernels'}"
+        raise AutofuseError.of("AF1001", text, where=Where(str(graph)), hint=hint)
     given = [n for n, value in refused.items() if value is not None and value is not False]
     if partition is False or (partition is None and given):
         return False

@@ -60,6 +60,8 @@ def test_build_writes_a_kernel_per_region_and_a_manifest(
     np.testing.assert_allclose(run(x, b), np.tanh(x + b), rtol=1e-5)
     again = autofuse("build", block, "-o", "out", "--json").json()["result"]
     assert not again["written"]["updated"]
+    folder = autofuse("run", "out")
+    assert (folder.code, "give the model itself" in folder.err) == (1, True)
     text = autofuse("build", block, "-o", "out").out
     assert "matrix multiplication" in text
     assert "Add Tanh" in text
