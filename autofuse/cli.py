@@ -59,6 +59,14 @@ Split = Annotated[
     bool,
     typer.Option("--split", help="Several kernels and a driver, if the graph is too much for one."),
 ]
+Partition = Annotated[
+    bool | None,
+    typer.Option(
+        "--partition/--no-partition",
+        help="An ONNX model as several regions, or as one kernel.  [default: one if it can be]",
+        show_default=False,
+    ),
+]
 CheckMode = Annotated[
     Check, typer.Option("--check", help="all: also races, uninitialised data, double stores.")
 ]
@@ -99,6 +107,7 @@ def _root(
         "autofuse build first.json --entry op-package --ub 65536",
         "autofuse build large.json --split -o out",
         "autofuse build graphs/ -o out --jobs 2",
+        "autofuse build model.onnx -o out         one kernel, or those of a whole network",
         "autofuse build first.json --json | jq .result.templates",
     )
 )
@@ -126,6 +135,7 @@ def build(
         typer.Option("--ub", metavar="BYTES", help="UB that the kernel may use.  [default: all]"),
     ] = None,
     split: Split = False,
+    partition: Partition = None,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite files that were edited or are not ours.")
     ] = False,
@@ -138,13 +148,14 @@ def build(
 
     Of a folder, every graph in it gets a project of its own, at the same place inside DIR. Where
     CANN is installed (ASCEND_HOME_PATH), it is compiled for the chip too. A graph that is too much
-    for one kernel is refused, and the message says where to cut it; --split cuts it there.
+    for one kernel is refused, and the message says where to cut it; --split cuts it there. Of an
+    ONNX model that is more than one kernel, every region that can be fused gets one.
     """
 
     def action() -> Outcome:
         from autofuse.commands.build import build, build_many
 
-        if graph.is_dir():
+        if graph.is_dir() and not partition:
             return build_many(
                 graph,
                 output,
@@ -157,7 +168,15 @@ def build(
                 quiet=json,
             )
         return build(
-            graph, output, target=target, entry=entry, ub_bytes=ub, split=split, force=force
+            graph,
+            output,
+            target=target,
+            entry=entry,
+            ub_bytes=ub,
+            split=split,
+            partition=partition,
+            force=force,
+            quiet=json,
         )
 
     _finish("build", action, json)
@@ -172,6 +191,7 @@ def build(
         "autofuse run first.json --trace trace.json   modelled times, for ui.perfetto.dev",
         "autofuse run first.json --html times.html    the same as a page",
         "autofuse run out",
+        "autofuse run model.onnx --shape batch=3      a network, beside onnx.reference",
     )
 )
 def run(
@@ -206,6 +226,19 @@ def run(
         typer.Option("--html", metavar="FILE", help="Write modelled times as one HTML page."),
     ] = None,
     split: Split = False,
+    partition: Partition = None,
+    rtol: Annotated[
+        float | None,
+        typer.Option("--rtol", min=0, help="Of a model: relative tolerance.  [default: 0.001]"),
+    ] = None,
+    atol: Annotated[
+        float | None,
+        typer.Option(
+            "--atol",
+            min=0,
+            help="Of a model: tolerance relative to the largest element.  [default: 0.00001]",
+        ),
+    ] = None,
     check: CheckMode = Check.fast,
     check_seed: CheckSeed = 0,
     target: Target = DEFAULT_TARGET,
@@ -213,8 +246,10 @@ def run(
 ) -> None:
     """Run the kernel once on the CPU twin and compare it with NumPy.
 
-    GRAPH may be a folder that build wrote. With --trace or --html the run is timed by a model of the
-    chip: clocks of every pipe, what each waits for, and the critical path. No time is measured.
+    GRAPH may be a folder that build wrote. Of an ONNX model that is more than one kernel, the regions
+    that can be fused run on the twin and the rest by onnx.reference, which all of it is compared
+    with. With --trace or --html the run is timed by a model of the chip: clocks of every pipe, what
+    each waits for, and the critical path. No time is measured.
     """
 
     def action() -> Outcome:
@@ -233,6 +268,10 @@ def run(
             check_seed=check_seed,
             trace=trace,
             page=html,
+            partition=partition,
+            rtol=rtol,
+            atol=atol,
+            quiet=json,
         )
 
     _finish("run", action, json)

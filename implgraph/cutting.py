@@ -21,6 +21,7 @@ __all__ = [
     "Passed",
     "Place",
     "Split",
+    "expressions",
     "needed_nodes",
 ]
 
@@ -169,7 +170,7 @@ class Cutter:
             )
         made = [x for n in nodes for x in n.outputs]
         tensors = {x: graph.tensors[x] for x in (*inputs, *made)}
-        used = {s for e in _sizes(nodes, tensors.values()) for s in e.symbols()}
+        used = {s for e in expressions(nodes, tensors.values()) for s in e.symbols()}
         symbols = tuple(s for s in graph.symbols if s.name in used)
         return FusionGraph(name, symbols, tuple(inputs), tuple(nodes), tuple(outputs), tensors)
 
@@ -265,7 +266,7 @@ def _operands(node: FusionNode) -> Iterator[str]:
     return (x for x in node.inputs if isinstance(x, str))
 
 
-def _sizes(nodes: Sequence[FusionNode], tensors: Iterable[Tensor]) -> Iterator[Expr]:
+def expressions(nodes: Sequence[FusionNode], tensors: Iterable[Tensor]) -> Iterator[Expr]:
     """Every expression of sizes in nodes and tensors."""
     for t in tensors:
         yield from (*t.shape, *(t.strides or ()))

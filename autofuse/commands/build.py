@@ -45,9 +45,28 @@ def build(
     entry: str = "launch",
     ub_bytes: int | None = None,
     split: bool = False,
+    partition: bool | None = None,
     force: bool,
+    quiet: bool = False,
 ) -> Outcome:
-    """Generate, write, compile if possible; with ``split`` several kernels where one is not enough."""
+    """Generate, write, compile if possible; with ``split`` several kernels where one is not enough.
+
+    An ONNX model that cannot be read as one kernel is partitioned, unless ``partition`` is False; with True every one
+    is.
+    """
+    from autofuse.commands import models
+
+    if models.is_model(graph, partition, refused={"--split": split}):
+        return models.build_model(
+            graph,
+            output if output is not None else DEFAULT_FOLDER / graph.stem,
+            target=target,
+            entry=entry,
+            ub_bytes=ub_bytes,
+            force=force,
+            quiet=quiet,
+            compiled=_compile,
+        )
     folder, found = _built(graph, output, target, entry, ub_bytes, split, force)
     found |= {
         "compiled": _compile(folder, entry),

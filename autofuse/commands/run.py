@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autofuse.commands import words
+from autofuse.commands import models, words
 from autofuse.commands.outcome import Outcome
 from autofuse.diagnostics import AutofuseError, Diagnostic
 from autofuse.twin.worker import WorkerPool
@@ -36,11 +36,37 @@ def run(
     check_seed: int,
     trace: Path | None = None,
     page: Path | None = None,
+    partition: bool | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    quiet: bool = False,
 ) -> Outcome:
     """Run in a worker process and show how far each output is from NumPy's.
 
+    An ONNX model that cannot be read as one kernel is partitioned, unless ``partition`` is False; all are if it is
+    True.  It is compared with ``onnx.reference`` by the tolerances ``rtol`` and ``atol``.
+
     ``trace`` and ``page`` are files that timed mode writes; a trace whose name ends in .html is a page.
     """
+    one_kernel = {"--key": key, "--trace": trace, "--html": page, "--split": split}
+    if models.is_model(graph, partition, refused=one_kernel):
+        return models.run_model(
+            graph,
+            shapes=shapes,
+            seed=seed,
+            inputs=inputs,
+            save=save,
+            target=target,
+            check=check,
+            check_seed=check_seed,
+            rtol=models.RTOL if rtol is None else rtol,
+            atol=models.ATOL if atol is None else atol,
+            quiet=quiet,
+        )
+    if rtol is not None or atol is not None:
+        text = "--rtol and --atol are for ONNX models of several regions"
+        hint = "a kernel is compared with NumPy, by bounds of the rounding errors of its ops"
+        raise AutofuseError.of("AF5007", text, hint=hint)
     traces: list[Path] = []
     pages = [] if page is None else [page]
     if trace is not None:

@@ -75,3 +75,7 @@ class ProgressTick:
 
     def __call__(self) -> None:
         self._bar.advance(self._task)  # type: ignore[arg-type]
+
+    def reach(self, done: int, of: int) -> None:
+        """Put it where ``done`` of ``of`` is."""
+        self._bar.update(self._task, completed=done, total=of)  # type: ignore[arg-type]

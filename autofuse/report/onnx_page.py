@@ -22,7 +22,8 @@ _TEXT = """\
 # ONNX
 
 `autofuse build model.onnx` reads a model that is one fused kernel; `run`, `verify`, `dump` and `show` take such files
-too. `pip install 'ascend-autofuse[onnx]'` brings what they need. A file is recognised by its content or by `.onnx`.
+too. `build` and `run` also take [whole networks](#whole-models), of which they fuse what can be. `pip install
+'ascend-autofuse[onnx]'` brings what they need. A file is recognised by its content or by `.onnx`.
 
 - A dimension with a name is a symbol; one without a size is a symbol of its own.
 - An initialiser with one value, or one that counts, is part of the kernel. Any other is an input of the kernel, behind
@@ -36,6 +37,71 @@ too. `pip install 'ascend-autofuse[onnx]'` brings what they need. A file is reco
 - Refused with a diagnostic that names the op: `If`, `Loop`, `Scan`, sequences, optional values, strings, random
   numbers, and whatever is no work of the vector unit. So are data in other files, sparse initialisers, and files over
   64 MiB.
+
+## Whole models
+
+```sh
+autofuse build model.onnx -o out
+autofuse run model.onnx --shape batch=3
+autofuse run model.onnx --input image=image.npy --save results
+```
+
+A model that cannot be read as one kernel is *partitioned*: nodes that a kernel can hold become regions with a kernel
+each, the others are *fallbacks*. `--partition` does this with every model, `--no-partition` with none; a model that
+is one kernel is treated as before. So is one of which nothing can be fused: it is refused with the reasons. `--split`
+and the options of `run` for one kernel are for one kernel. Of a folder of files each is one kernel. From Python it is
+`autofuse.models.build(model)` and `autofuse.models.run(model, inputs)`.
+
+- Every node is read by itself, by the rules above. What a fallback gives is an input of kernels, with the type and
+  shape that ONNX infers; a size that only the result tells is a symbol. Local functions are written out first. A
+  named dimension is a symbol from 0 on, or from 1 where some size would else be negative.
+- Nodes whose results are known when the model is read (`Shape`, constants, `ConstantOfShape`) are in no region, and
+  neither are those that give an operand as it is (`Identity`, `Dropout`) or that no output needs.
+- A region grows along tensors, those with the most bytes first. It is convex: what lies between two of its nodes is
+  in it. It has at most 64 nodes and 32 inputs and outputs. A change of shape at its end, or beginning, is a view
+  outside of it.
+- A region that is refused as a kernel is cut where the [splitter](split.md) says, else around nodes that are refused
+  alone, which become fallbacks, else where the fewest bytes pass. So is one whose kernel moves more bytes than its
+  nodes would one by one, by the model of the kernel, where symbols have typical sizes (1024 inside their range).
+- Regions that are equal but for names are one kernel. Its name is made of the ops and a digest of what it computes;
+  its parameters are `x0`, `x1`, ... and `y0`, `y1`, ....
+- Files up to 2 GiB are read, with 10,000 nodes at most. Nothing in a file is taken as a path or a command.
+
+`out/kernels/NAME/` is what `build` writes of one kernel, and can be run and compiled alone. `out/NAME.model.json`,
+schema `autofuse.model/1`, says how they belong together:
+
+| member | what |
+|---|---|
+| `schema`, `generator`, `name`, `target`, `modelSha256`, `opsets` | of what and by what it was made |
+| `counts` | nodes by what became of them, regions, kernels |
+| `symbols` | sizes that are known at run time: `name`, what it `is` in the model, `min`, `max` |
+| `inputs`, `outputs` | of the model: `name`, `dtype`, `shape` (numbers and expressions; null if it is not known) |
+| `order` | what runs one after another: `{"kernel": i}` or `{"view": i}` is region i, `{"fallback": i}` fallback i |
+| `regions[].nodes` | `index`, `name` and `op` of its nodes in the model |
+| `regions[].kernel`, `folder` | null for a view |
+| `regions[].inputs`, `outputs` | `parameter` of the kernel; the `tensor` of the model, or a name in `parameters` |
+| `regions[].bytes` | with typical sizes: `once` each input and output; `modelled` for the kernel; `unfused` |
+| `fallbacks` | `index`, `name`, `op`, `code` and `reason`, `inputs`, `outputs` |
+| `parameters` | data of the model that kernels get: `name`, `initializer`, `dtype`, `shape`, `sha256` of the elements |
+| `known`, `renamed`, `unused` | the other nodes |
+
+Parameters are not copied: they are initialisers of the model, by name, maybe with another shape; one without an
+`initializer` is made by nodes that are known.
+
+`run` executes it in that order, kernels on the CPU twin, in a process of their own, and fallbacks by
+`onnx.reference`. Inputs that are not given are random: floats of a normal distribution, integers 0 or 1; a named
+dimension is 8 unless `--shape` says otherwise. Every output of a region is compared with `onnx.reference` for the
+operands that the region got, and every output of the model with the model run by `onnx.reference` alone. The
+difference may be `--rtol` (0.001) times the element plus `--atol` (0.00001) times the largest element of the tensor;
+for float16 and bfloat16 at least 8 and 2 distances between neighbouring numbers; integers are equal. Where a region
+differs by more, a bound of what rounding does, computed from its ops, is added; where rounding decides about an
+output of the model, as in the softmax of large numbers, it is called ill-conditioned (AF6003) and no failure. A
+kernel that fails is replaced by the reference, so that the rest is run. Where `onnx.reference` is known not to follow
+the standard it is put right: Softmax, LogSoftmax and Hardmax before version 13, BatchNormalization from 7 to 13, LRN.
+
+The table has bytes that the twin counted beside those of the nodes one by one (model). Memory is what the tensors of
+the model take that are still needed, twice; a node with operands or results of more than 4 GiB is refused.
+[onnx_networks.md](onnx_networks.md) has nine networks that were run like this.
 
 ## As a backend
 

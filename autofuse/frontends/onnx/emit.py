@@ -51,6 +51,7 @@ class Emitter:
         op_type: its op, for messages.
         pointer: its place.
         parameters: name of a graph input -> the constant that has to be passed there.
+        origins: such an input -> name of the ONNX tensor that it was made from; empty for results of nodes.
     """
 
     def __init__(self, name: str, path: str) -> None:
@@ -61,6 +62,7 @@ class Emitter:
         self.op_type = ""
         self.pointer = ""
         self.parameters: dict[str, Array] = {}
+        self.origins: dict[str, str] = {}
         self._inputs: dict[str, Traced] = {}
         self._constants: dict[int, tuple[Known, Traced]] = {}
 
@@ -71,6 +73,30 @@ class Emitter:
         prefix = f"{self.op_type}: " if self.op_type else ""
         where = Where(self.path, self.pointer, node=self.node)
         return AutofuseError.of(code, prefix + text, where=where, hint=hint)
+
+    # what was tried ---------------------------------------------------------------------------
+
+    def mark(self) -> tuple[int, ...]:
+        """How much there is by now, for :meth:`restore`."""
+        b = self.builder
+        held = (b.nodes, b.tensors, b.symbols, self.parameters, self._inputs, self._constants)
+        return tuple(len(part) for part in held)
+
+    def restore(self, mark: Sequence[int]) -> None:
+        """Take back everything since ``mark``, with what was found to be wrong; names stay taken."""
+        b = self.builder
+        del b.nodes[mark[0] :]
+        held: list[dict[Any, Any]] = [
+            b.tensors,
+            b.symbols,
+            self.parameters,
+            self._inputs,
+            self._constants,
+        ]
+        for part, count in zip(held, mark[1:], strict=True):
+            for key in list(part)[count:]:
+                del part[key]
+        self.findings = b.findings = Findings(Document(None, "null", self.path))
 
     # operands ---------------------------------------------------------------------------------
 
@@ -129,6 +155,7 @@ class Emitter:
         tensor = Tensor(ident, dtype, x.shape, origin=self.pointer)
         self.builder.add_tensor(tensor)
         self.parameters[ident] = np.ascontiguousarray(array)
+        self.origins[ident] = x.name
         return Traced(tensor, frozenset())
 
     def numbers(self, x: Known) -> Array:

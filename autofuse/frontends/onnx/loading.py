@@ -11,10 +11,12 @@ from autofuse.frontends.json_positions import quote
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["MAX_BYTES", "looks_like_onnx", "model_of"]
+__all__ = ["MAX_BYTES", "MAX_MODEL_BYTES", "check_model", "looks_like_onnx", "model_of"]
 
 #: A graph is one fused kernel: it holds no weights to speak of.
 MAX_BYTES = 64 << 20
+#: A model that is partitioned may hold its weights, as far as protobuf takes files.
+MAX_MODEL_BYTES = (2 << 30) - 1
 _HINT = "pip install 'ascend-autofuse[onnx]'"
 
 
@@ -33,16 +35,21 @@ def looks_like_onnx(data: bytes, path: str = "") -> bool:
 _NEXT_FIELDS = frozenset({0x12, 0x1A, 0x22, 0x32, 0x3A, 0x42, 0x72})
 
 
-def model_of(data: bytes, path: str = "") -> onnx.ModelProto:
+def model_of(data: bytes, path: str = "", *, limit: int = MAX_BYTES) -> onnx.ModelProto:
     """Parse and check what can be checked without looking at the ops.
+
+    Args:
+        data: the file.
+        path: its name, for messages.
+        limit: bytes that it may have.
 
     Raises:
         AutofuseError: AF1003 too large, AF1004 no ONNX model, AF1006 the onnx package is missing,
             AF1104 data outside the file.
     """
     where = Where(path)
-    if len(data) > MAX_BYTES:
-        text = f"the file has {len(data)} bytes, the limit is {MAX_BYTES}"
+    if len(data) > limit:
+        text = f"the file has {len(data)} bytes, the limit is {limit}"
         hint = "a model is one fused kernel here: make weights inputs, and split the model"
         raise AutofuseError.of("AF1003", text, where=where, hint=hint)
     try:

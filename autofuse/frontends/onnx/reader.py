@@ -49,7 +49,7 @@ from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Symbol
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["OnnxGraph", "convert"]
+__all__ = ["DOMAINS", "OnnxGraph", "Reader", "convert"]
 
 #: Modules that fill the table of converters.
 _MODULES = (elementwise, indexing, movement, norms, reductions)
@@ -59,7 +59,8 @@ _SIZE_BITS = 20
 _MAX_DEPTH = 16
 #: A known output of at most so many elements (a shape, a scalar) needs no kernel.
 _MAX_PLAIN = 16
-_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})
+#: Operator sets that are looked at.
+DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def convert(
     values = values or {}
     bound: set[str] = set()
     while True:
-        reader = _Reader(model, path, shapes or {}, {n: values[n] for n in bound})
+        reader = Reader(model, path, shapes or {}, {n: values[n] for n in bound})
         try:
             return reader.read()
         except NeededError as e:
@@ -138,13 +139,13 @@ def _check_ops(model: onnx.ModelProto, path: str) -> None:
             Where(path, f"/graph/node/{i}", node=n.name),
         )
         for i, n in enumerate(model.graph.node)
-        if n.domain not in _DOMAINS and (n.domain, n.op_type) not in own
+        if n.domain not in DOMAINS and (n.domain, n.op_type) not in own
     ]
     if found:
         raise AutofuseError(found)
 
 
-class _Reader:
+class Reader:
     """One attempt: with the elements of some inputs bound."""
 
     def __init__(
@@ -162,10 +163,12 @@ class _Reader:
         self.opsets = {_domain(o.domain): o.version for o in model.opset_import}
         self.functions = {(_domain(f.domain), f.name): f for f in model.functions}
         self.symbols: dict[str, str] = {}
+        self.smallest = 1
         self.largest = 1 << min([_SIZE_BITS, *(_bits_left(v) for v in model.graph.input)])
         self.inputs: dict[str, Traced] = {}
 
     def read(self) -> OnnxGraph:
+        """The model as one kernel."""
         graph = self.model.graph
         values: dict[str, Value] = {}
         for i, t in enumerate(graph.initializer):
@@ -186,6 +189,7 @@ class _Reader:
         return self.finish(outputs)
 
     def array(self, t: onnx.TensorProto) -> Array:
+        """The elements of a tensor in the file; AF1104 or AF1203 if there are none that can be read."""
         from onnx import numpy_helper
 
         try:
@@ -201,6 +205,7 @@ class _Reader:
     # inputs and outputs -----------------------------------------------------------------------
 
     def read_input(self, v: onnx.ValueInfoProto) -> Value:
+        """An input of the model."""
         kind = v.type.WhichOneof("value") or "nothing"
         sources = frozenset({v.name})
         if v.name in self.bound:
@@ -217,6 +222,7 @@ class _Reader:
         return found
 
     def input_shape(self, v: onnx.ValueInfoProto) -> Shape:
+        """Its shape: as it was given, else as declared, with symbols for sizes that are not."""
         if v.name in self.shapes:
             return tuple(const(int(n)) for n in self.shapes[v.name])
         if not v.type.tensor_type.HasField("shape"):
@@ -234,13 +240,15 @@ class _Reader:
         return tuple(out)
 
     def symbol(self, name: str) -> str:
+        """The symbol for a dimension of this name."""
         if name not in self.symbols:
             ident = symbol_identifier(name, self.e.builder.taken)
             self.symbols[name] = ident
-            self.e.builder.symbols[ident] = Symbol(ident, 1, self.largest)
+            self.e.builder.symbols[ident] = Symbol(ident, self.smallest, self.largest)
         return self.symbols[name]
 
     def finish(self, outputs: Sequence[tuple[str, Value]]) -> OnnxGraph:
+        """What the outputs need of what was read."""
         b = self.e.builder
         found: list[str | Array] = []
         graph_outputs: list[GraphOutput] = []
@@ -314,6 +322,7 @@ class _Reader:
         opsets: Mapping[str, int],
         depth: int,
     ) -> Sequence[Value]:
+        """What a node makes of its operands, by the first that knows its op; see the top of this module."""
         domain = _domain(node.domain)
         own = self.functions.get((domain, node.op_type))
         if own is not None:
@@ -367,6 +376,7 @@ class _Reader:
         return self.e.op(row.name, *n.all(), **attrs)
 
     def attributes(self, node: onnx.NodeProto) -> dict[str, Any]:
+        """Attributes as Python values; AF1201 for subgraphs."""
         out: dict[str, Any] = {}
         for a in node.attribute:
             if a.HasField("g") or a.graphs:

@@ -1,0 +1,294 @@
+"""``build`` and ``run`` for ONNX models of several regions."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autofuse import api
+from autofuse.commands import words
+from autofuse.commands.outcome import Outcome
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.frontends.names import identifier
+from autofuse.frontends.onnx import looks_like_onnx
+from autofuse.implgraph.dtypes import numpy_dtype
+from autofuse.report.console import progress
+from autofuse.twin.worker import WorkerPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+
+    from autofuse.models import KernelCall, ModelResult
+    from autofuse.models.run import Called
+
+__all__ = ["ATOL", "RTOL", "build_model", "is_model", "kernel_job", "run_model"]
+
+#: Tolerances of ``run`` where the command line gives none.
+RTOL, ATOL = 1e-3, 1e-5
+_JOB = "autofuse.commands.models:kernel_job"
+#: Enough of a file to know its format by.
+_HEAD = 16
+
+
+def is_model(graph: Path, partition: bool | None, *, refused: Mapping[str, object]) -> bool:
+    """Whether a graph file is an ONNX model of several regions.
+
+    Args:
+        graph: the file.
+        partition: what the command line says; None: it depends on the model.
+        refused: option -> its value, of options that such a model does not take; without a value they are not given.
+
+    Raises:
+        AutofuseError: AF5007, options that do not go together; AF1001, what ``build`` made of a model; whatever
+            reading the model gives.
+    """
+    if graph.is_dir() and any(graph.glob("*.model.json")) and partition is not False:
+        text = f"{graph} holds the kernels of a model, and not its data"
+        hint = f"give the model itself, or one of the folders in {graph / 'kernels'}"
+        raise AutofuseError.of("AF1001", text, where=Where(str(graph)), hint=hint)
+    given = [n for n, value in refused.items() if value is not None and value is not False]
+    if partition is False or (partition is None and given):
+        return False
+    try:
+        with graph.open("rb") as f:
+            head = f.read(_HEAD)
+    except OSError:
+        head = b""  # the reader of graphs says what is wrong
+    is_onnx = looks_like_onnx(head, str(graph)) and not graph.is_dir()
+    if partition and not is_onnx:
+        text = f"--partition is for ONNX models, {graph} is none"
+        raise AutofuseError.of("AF5007", text, where=Where(str(graph)))
+    if partition and given:
+        text = f"{given[0]} is for one kernel; with --partition there are several"
+        raise AutofuseError.of("AF5007", text, hint=f"leave out {given[0]}")
+    if not is_onnx or not head:
+        return False
+    from autofuse.models import is_partitioned
+
+    return is_partitioned(graph, partition)
+
+
+def build_model(
+    model: Path,
+    output: Path,
+    *,
+    target: str,
+    entry: str,
+    ub_bytes: int | None,
+    force: bool,
+    quiet: bool,
+    compiled: Callable[[Path, str], Mapping[str, Any]],
+) -> Outcome:
+    """Partition, generate, write, compile every kernel if possible.
+
+    Args:
+        model: the file.
+        output: the folder that is written to.
+        target: the chip.
+        entry: how kernels get their tiling data.
+        ub_bytes: UB that a kernel may use.
+        force: overwrite files that were edited or are not ours.
+        quiet: show no progress.
+        compiled: compiles the kernel in a folder for the chip.
+    """
+    result = _built(model, target, entry=entry, ub_bytes=ub_bytes, quiet=quiet)
+    written = result.write(output, force=force)
+    found = {
+        **result.summary(),
+        "folder": str(output),
+        "written": {
+            k: list(getattr(written, k)) for k in ("created", "updated", "unchanged", "removed")
+        },
+    }
+    done = [compiled(output / k["folder"], entry) for k in found["kernels"]]
+    found["compiled"] = next((d for d in done if not d["done"]), done[0] if done else None)
+    found["next"] = f"autofuse run {model}"
+
+    def show(screen: Console) -> None:
+        from autofuse.report.model_text import print_model_build
+
+        print_model_build(screen, found)
+
+    return Outcome(found, show)
+
+
+def _built(
+    model: Path,
+    target: str,
+    *,
+    entry: str = "launch",
+    ub_bytes: int | None = None,
+    quiet: bool,
+) -> ModelResult:
+    from autofuse import models
+
+    with progress("build", 1, show=not quiet) as tick:
+        return models.build(
+            model, target=target, entry=entry, ub_bytes=ub_bytes, progress=tick.reach
+        )
+
+
+def run_model(
+    model: Path,
+    *,
+    shapes: Sequence[str],
+    seed: int,
+    inputs: Sequence[str],
+    save: Path | None,
+    target: str,
+    check: str,
+    check_seed: int,
+    rtol: float,
+    atol: float,
+    quiet: bool,
+) -> Outcome:
+    """Run a model beside ``onnx.reference``; kernels run in a process of their own."""
+    from autofuse import models
+
+    sizes = words.sizes(shapes, "--shape")
+    arrays = {n: _array(f) for n, f in words.pairs(inputs, "--input").items()}
+    start = time.perf_counter()
+    built = _built(model, target, quiet=quiet)
+    ready = time.perf_counter()
+    with (
+        tempfile.TemporaryDirectory(prefix="autofuse-model-") as folder,
+        WorkerPool(_JOB, workers=1) as pool,
+        progress("run", len(built.steps), show=not quiet) as tick,
+    ):
+        built.write(Path(folder) / "model")
+        done = models.run(
+            built,
+            arrays,
+            sizes=sizes,
+            seed=seed,
+            rtol=rtol,
+            atol=atol,
+            call=_calls(built, Path(folder), pool, check, check_seed),
+            progress=tick.reach,
+        )
+    saved = [] if save is None else _saved(done.outputs, save)
+    found: dict[str, Any] = {
+        "name": built.name,
+        "target": built.target.name,
+        "counts": built.manifest["counts"],
+        **done.to_json(),
+        "saved": saved,
+        "seconds": {"build": ready - start, "run": time.perf_counter() - ready},
+    }
+
+    def show(screen: Console) -> None:
+        from autofuse.report.model_text import print_model_run
+
+        print_model_run(screen, found)
+
+    return Outcome(found, show, done.diagnostics, done.ok)
+
+
+def _array(file: str) -> Any:
+    try:
+        return np.load(file, allow_pickle=False)
+    except (OSError, ValueError) as e:
+        text = f"{file} cannot be read as a .npy file: {e}"
+        raise AutofuseError.of("AF1001", text, where=Where(path=file)) from e
+
+
+def _saved(outputs: Mapping[str, Any], folder: Path) -> list[str]:
+    """Outputs as files; names of tensors are no names of files, so identifiers are."""
+    taken: set[str] = set()
+    names = {o: f"{identifier(o, taken)}.npy" for o in outputs}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for o, array in outputs.items():
+            np.save(folder / names[o], np.asarray(array), allow_pickle=False)
+    except (OSError, ValueError) as e:
+        text = f"cannot write into {folder}: {getattr(e, 'strerror', None) or e}"
+        raise AutofuseError.of("AF5005", text, where=Where(path=str(folder))) from e
+    return [str(folder / n) for n in names.values()]
+
+
+# kernels in another process -------------------------------------------------------------------
+
+
+def _calls(
+    built: ModelResult, folder: Path, pool: WorkerPool, check: str, check_seed: int
+) -> KernelCall:
+    """Calls of kernels in a worker, with arrays in files."""
+    from autofuse.models.build import kernel_folder
+    from autofuse.models.run import Called
+
+    def call(name: str, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
+        graph = built.kernels[name].graph
+        given = {}
+        for n, a in arrays.items():
+            np.ascontiguousarray(a).tofile(folder / f"in_{n}")
+            given[n] = list(np.shape(a))
+        job = {
+            "kernel": str(folder / "model" / kernel_folder(name)),
+            "files": str(folder),
+            "inputs": given,
+            "symbols": dict(sizes),
+            "check": check,
+            "check_seed": check_seed,
+        }
+        outcome = pool.run(job)
+        if not outcome.ok:
+            raise AutofuseError(_of(d, name) for d in outcome.diagnostics)
+        value = outcome.value
+        outputs = {
+            o.name: _read(
+                folder / f"out_{o.name}", graph.tensors[o.tensor].dtype, value["outputs"][o.name]
+            )
+            for o in graph.outputs
+        }
+        return Called(outputs, value["bytes_moved"], value["seconds"])
+
+    return call
+
+
+def _of(d: Diagnostic, kernel: str) -> Diagnostic:
+    """A diagnostic of a worker, with the kernel in its notes."""
+    return replace(d, notes=(*d.notes, f"kernel: {kernel}"))
+
+
+def kernel_job(job: Mapping[str, Any]) -> dict[str, Any]:
+    """One call of a kernel, in a worker.
+
+    Args:
+        job: ``kernel`` (a generated folder), ``files`` (the folder with its operands, ``in_<name>``, and for its
+            results, ``out_<name>``: bare elements), ``inputs`` (name -> shape), ``symbols``, ``check``, ``check_seed``.
+
+    Returns:
+        ``outputs`` (name -> shape), ``bytes_moved``, ``seconds``.
+    """
+    from autofuse.models.run import called
+
+    folder = Path(job["files"])
+    kernel = _kernel(job["kernel"], job["check"], job["check_seed"])
+    tensors = kernel.graph.tensors
+    arrays = {n: _read(folder / f"in_{n}", tensors[n].dtype, s) for n, s in job["inputs"].items()}
+    done: Called = called(kernel, arrays, job["symbols"])
+    for n, a in done.outputs.items():
+        np.ascontiguousarray(a).tofile(folder / f"out_{n}")
+    return {
+        "outputs": {n: list(a.shape) for n, a in done.outputs.items()},
+        "bytes_moved": done.bytes_moved,
+        "seconds": done.seconds,
+    }
+
+
+@cache
+def _kernel(folder: str, check: str, check_seed: int) -> Any:
+    return api.load(folder, check=check, check_seed=check_seed)
+
+
+def _read(path: Path, dtype: Any, shape: Sequence[int]) -> Any:
+    return np.fromfile(path, np.uint8).view(numpy_dtype(dtype)).reshape(shape)

@@ -1,0 +1,524 @@
+"""Reader of a whole ONNX model: every node by itself, as ops of a kernel or with the reason why it is none.
+
+All nodes are read into one graph of ops (``nodes``, ``tensors``), in which the results of nodes that no kernel holds
+are inputs.  Which nodes then become a kernel together is decided elsewhere (``regions``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from autofuse.diagnostics import AutofuseError, Where
+from autofuse.frontends.builder import MAX_NODES
+from autofuse.frontends.json_positions import quote
+from autofuse.frontends.onnx import bodies, tables
+from autofuse.frontends.onnx.loading import check_model
+from autofuse.frontends.onnx.reader import DOMAINS, Reader
+from autofuse.frontends.onnx.values import Array, Foreign, Known, NeededError, Traced, Value
+from autofuse.implgraph.cutting import expressions
+from autofuse.implgraph.dtypes import BY_NAME
+from autofuse.implgraph.expr import Expr, const, sym
+from autofuse.implgraph.fusion import FusionNode, Symbol, Tensor
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = [
+    "FALLBACK",
+    "KERNEL",
+    "KNOWN",
+    "RENAMED",
+    "UNUSED",
+    "ModelPieces",
+    "Piece",
+    "read_pieces",
+]
+
+#: Kinds of :class:`Piece`.
+KERNEL, FALLBACK, KNOWN, RENAMED, UNUSED = "kernel", "fallback", "known", "renamed", "unused"
+
+#: (smallest, log2 of the largest) size of a symbol, tried one after another until no tensor is too large or negative.
+_RANGES = ((0, 20), (1, 20), (1, 16), (1, 12), (1, 8))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One node of the model.
+
+    Attributes:
+        index: its place in the model's list of nodes.
+        name: its name, or that of its first result.
+        op: its op.
+        kind: ``kernel``: a kernel can hold it; ``fallback``: none can; ``known``: its results are known when the model
+            is read; ``renamed``: its results are its operands; ``unused``: no output of the model needs it.
+        code: for a fallback, the code of the diagnostic.
+        reason: for a fallback, why.
+        inputs: tensors of the model that it reads, those read inside its subgraphs too.
+        outputs: tensors of the model that it makes.
+        nodes: the ops that it became: a range of :attr:`ModelPieces.nodes`.
+        needs: nodes of the model that must run before it.
+    """
+
+    index: int
+    name: str
+    op: str
+    kind: str
+    code: str = ""
+    reason: str = ""
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    nodes: range = range(0)
+    needs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPieces:
+    """A model, read node by node.
+
+    Attributes:
+        model: with its local functions in place of their calls.
+        path: name of its file, for messages.
+        name: a C identifier.
+        pieces: one per node of the model, in its order.
+        nodes: all ops.
+        tensors: all tensors of these, by name.
+        symbols: sizes that are known at run time only.
+        dims: symbol -> the name that the model has for it, or the tensor and axis.
+        parameters: tensors that are initialisers, or made from them by moving elements -> elements.
+        origins: such a tensor -> the initialiser.
+        values: tensor of the model -> what it is.
+        keys: tensor of the model -> where it is kept at run time; tensors that are the same have the same key.
+        inputs: tensors of the model that a caller gives.
+        outputs: tensors of the model that a caller gets.
+        shapeless: tensors of the model whose shapes are known at run time only.
+    """
+
+    model: onnx.ModelProto
+    path: str
+    name: str
+    pieces: tuple[Piece, ...]
+    nodes: tuple[FusionNode, ...]
+    tensors: Mapping[str, Tensor]
+    symbols: Mapping[str, Symbol]
+    dims: Mapping[str, str]
+    parameters: Mapping[str, Array]
+    origins: Mapping[str, str]
+    values: Mapping[str, Value]
+    keys: Mapping[str, str]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    shapeless: frozenset[str]
+
+    def ops(self, indices: Sequence[int]) -> list[FusionNode]:
+        """The ops of some nodes of the model, in their order."""
+        return [self.nodes[k] for i in sorted(indices) for k in self.pieces[i].nodes]
+
+
+def read_pieces(model: onnx.ModelProto, *, path: str = "") -> ModelPieces:
+    """Read a model node by node.
+
+    Args:
+        model: the model.
+        path: name of its file for messages.
+
+    Raises:
+        AutofuseError: the model is no legal graph: AF1003, AF1104, AF1106, AF1107.
+    """
+    check_model(model, path)
+    _check_data(model, path)
+    model = _without_functions(model, path)
+    best: ModelPieces | None = None
+    for smallest, bits in _RANGES:
+        found = _ModelReader(model, path, smallest, bits).pieces()
+        if best is None or _sized(found) < _sized(best):
+            best = found
+        if not _sized(best) or not best.symbols:
+            break
+    assert best is not None
+    return best
+
+
+def _sized(pieces: ModelPieces) -> int:
+    """Nodes that are no part of a kernel because some size of a symbol would be too much, or too little."""
+    return sum(p.code == "AF1109" for p in pieces.pieces) + len(pieces.shapeless)
+
+
+def _check_data(message: Any, path: str) -> None:
+    """Refuse tensors whose data lie in other files wherever they are: ``onnx.reference`` would read them.
+
+    Raises:
+        AutofuseError: AF1104.
+    """
+    if message.DESCRIPTOR.name == "TensorProto":
+        if message.data_location or message.external_data:
+            text = f"the data of {quote(message.name)} lie in another file, which is not read"
+            raise AutofuseError.of("AF1104", text, where=Where(path))
+        return
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE:
+            for v in [value] if hasattr(value, "ListFields") else value:
+                _check_data(v, path)
+
+
+def _without_functions(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
+    """Calls of local functions written out.
+
+    Raises:
+        AutofuseError: AF1003, they call each other without end, or make too many nodes.
+    """
+    if not model.functions:
+        return model
+    import onnx
+    from onnx import inliner
+
+    own = {(f.domain, f.name): f for f in model.functions}
+    sizes: dict[tuple[str, str], int] = {}
+
+    def size(nodes: Any, open_calls: frozenset[tuple[str, str]]) -> int:
+        total = 0
+        for n in nodes:
+            key = (n.domain, n.op_type)
+            if key in open_calls:
+                text = f"the function {quote(n.op_type)} calls itself"
+                raise AutofuseError.of("AF1003", text, where=Where(path))
+            if key in own and key not in sizes:
+                sizes[key] = size(own[key].node, open_calls | {key})
+            total += sizes.get(key, 1)
+            total += sum(size(g.node, open_calls) for g in _subgraphs(n))
+        return total
+
+    count = size(model.graph.node, frozenset())
+    if count > MAX_NODES:
+        text = f"with its functions the model has {count} nodes; at most {MAX_NODES} are allowed"
+        raise AutofuseError.of("AF1003", text, where=Where(path))
+    try:
+        found: onnx.ModelProto = inliner.inline_local_functions(model)
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as e:
+        text = f"the functions of the model cannot be written out: {e}"
+        raise AutofuseError.of("AF1104", text, where=Where(path)) from None
+    return found
+
+
+def _subgraphs(node: onnx.NodeProto) -> Iterator[Any]:
+    for a in node.attribute:
+        if a.HasField("g"):
+            yield a.g
+        yield from a.graphs
+
+
+def _read_by(node: onnx.NodeProto) -> list[str]:
+    """Tensors that a node reads, also from inside its subgraphs."""
+    found = [n for n in node.input if n]
+    for g in _subgraphs(node):
+        own = {v.name for v in g.input} | {t.name for t in g.initializer}
+        own |= {t.values.name for t in g.sparse_initializer}
+        for n in g.node:
+            found += (x for x in _read_by(n) if x not in own)
+            own.update(n.output)
+        found += (v.name for v in g.output if v.name and v.name not in own)
+    return list(dict.fromkeys(found))
+
+
+class _ModelReader(Reader):
+    """One reading, with one range for all symbols."""
+
+    def __init__(self, model: onnx.ModelProto, path: str, smallest: int, bits: int) -> None:
+        super().__init__(model, path, {}, {})
+        self.smallest, self.largest = smallest, min(self.largest, 1 << bits)
+        self.values: dict[str, Value] = {}
+        self.keys: dict[str, str] = {}
+        self.shapeless: set[str] = set()
+        self.dims: dict[str, str] = {}
+        #: Node of the model that makes a tensor, by key, or that determines a symbol.
+        self.maker: dict[str, int] = {}
+        self.definer: dict[str, int] = {}
+        #: Text of an expression in a shape -> the expression; what shape inference carries through.
+        self.sizes: dict[str, Expr] = {}
+        graph = model.graph
+        known = (*graph.value_info, *graph.output)
+        self.declared = {v.name: v.type for v in known if v.type.HasField("tensor_type")}
+
+    def pieces(self) -> ModelPieces:
+        graph = self.model.graph
+        for i, t in enumerate(graph.initializer):
+            self.e.pointer = f"/graph/initializer/{i}"
+            self.define(t.name, self.initialiser(t))
+        inputs = []
+        for i, v in enumerate(graph.input):
+            self.e.pointer = f"/graph/input/{i}"
+            if v.name not in self.values:
+                inputs.append(v.name)
+                self.define(v.name, self.given(v))
+        found = [self.piece(i, n) for i, n in enumerate(graph.node)]
+        self.e.node, self.e.op_type = "", ""
+        for i, v in enumerate(graph.output):
+            if v.name not in self.values:
+                self.e.pointer = f"/graph/output/{i}"
+                raise self.e.error("AF1107", f"the output {quote(v.name)} is not defined")
+        outputs = tuple(v.name for v in graph.output)
+        b = self.e.builder
+        self.dims |= {ident: name for name, ident in self.symbols.items() if ident not in self.dims}
+        return ModelPieces(
+            self.model,
+            self.path,
+            b.name,
+            self.without_unused(found, outputs),
+            tuple(b.nodes),
+            dict(b.tensors),
+            dict(b.symbols),
+            self.dims,
+            dict(self.e.parameters),
+            dict(self.e.origins),
+            self.values,
+            self.keys,
+            tuple(inputs),
+            outputs,
+            frozenset(self.shapeless),
+        )
+
+    def define(self, name: str, v: Value, key: str = "") -> None:
+        if name in self.values:
+            raise self.e.error("AF1106", f"the tensor {quote(name)} is defined twice")
+        self.values[name] = v
+        # Names of the model are no names of ops' tensors, which are identifiers.
+        self.keys[name] = v.tensor.name if isinstance(v, Traced) else key or f":{name}"
+        self.sizes.update((str(s), s) for s in v.shape)
+
+    def initialiser(self, t: onnx.TensorProto) -> Value:
+        if tables.type_name(t.data_type) == "string":
+            return Foreign("string", tuple(const(n) for n in t.dims), frozenset())
+        return Known(self.array(t), t.name)
+
+    def given(self, v: onnx.ValueInfoProto) -> Value:
+        """An input of the model."""
+        kind = v.type.WhichOneof("value") or "nothing"
+        if kind == "tensor_type" and not v.type.tensor_type.HasField("shape"):
+            return self.unknown(v.name, tables.type_name(v.type.tensor_type.elem_type))
+        if kind != "tensor_type":
+            return self.unknown(v.name, kind.removesuffix("_type"))
+        return self.read_input(v)
+
+    def unknown(self, name: str, type_name: str) -> Value:
+        self.shapeless.add(name)
+        return Foreign(type_name, (), frozenset({name}))
+
+    # nodes ------------------------------------------------------------------------------------
+
+    def piece(self, index: int, node: onnx.NodeProto) -> Piece:
+        self.e.pointer = f"/graph/node/{index}"
+        self.e.op_type = node.op_type
+        self.e.node = name = node.name or next((o for o in node.output if o), node.op_type)
+        read = tuple(_read_by(node))
+        for x in read:
+            if x not in self.values:
+                text = f"the tensor {quote(x)} is not defined before it is used"
+                raise self.e.error("AF1107", text)
+        made = tuple(o for o in node.output if o)
+        mark = self.e.mark()
+        try:
+            results = self.tried(node, read)
+        except AutofuseError as e:
+            first = e.diagnostics[0]
+            return self.fallback(index, node, read, first.code, first.message, mark)
+        except NeededError as e:
+            text = f"{node.op_type}: {e} must be known when the kernel is made"
+            return self.fallback(index, node, read, "AF1205", text, mark)
+        nodes = range(mark[0], len(self.e.builder.nodes))
+        new = {t for k in nodes for t in self.e.builder.nodes[k].outputs}
+        same = {id(self.values[x]): self.keys[x] for x in read}
+        had = {*same.values(), *self.e.parameters, *new}
+        for v in results:
+            if isinstance(v, Foreign) and id(v) not in same:
+                text = f"no kernel holds elements of type {v.type_name}"
+                return self.fallback(index, node, read, "AF1203", text, mark)
+            if isinstance(v, Traced) and v.tensor.name not in had:
+                text = "its result is a constant that another node makes"
+                return self.fallback(index, node, read, "AF1202", text, mark)
+        needs = self.needs(read, nodes)
+        for o, v in zip(node.output, results, strict=False):
+            if o:
+                self.define(o, v, same.get(id(v), ""))
+        fresh = [self.keys[o] for o in made if self.keys[o] in new]
+        self.maker.update(dict.fromkeys(fresh, index))
+        known = all(isinstance(self.values[o], Known) for o in made)
+        kind = KERNEL if fresh else KNOWN if known else RENAMED
+        return Piece(index, name, node.op_type, kind, "", "", read, made, nodes, needs)
+
+    def tried(self, node: onnx.NodeProto, read: Sequence[str]) -> Sequence[Value]:
+        """The node as ops.
+
+        Raises:
+            AutofuseError: it is none that a kernel holds.
+            NeededError: so that one could hold it, an operand had to be known.
+        """
+        if node.domain not in DOMAINS:
+            raise self.e.error("AF1201", f"the domain {quote(node.domain)} is not known")
+        for x in read:
+            if x in self.shapeless:
+                text = f"the shape of {quote(x)} is known at run time only"
+                raise self.e.error("AF1101", text)
+        inputs = [self.values[x] if x else None for x in node.input]
+        results = self.results(node, inputs, self.opsets, 0)
+        missing = [o for o in node.output[len(results) :] if o]
+        if missing:
+            raise self.e.error("AF1202", f"the result {quote(missing[0])} is not supported")
+        return results
+
+    def fallback(
+        self,
+        index: int,
+        node: onnx.NodeProto,
+        read: tuple[str, ...],
+        code: str,
+        text: str,
+        mark: Sequence[int],
+    ) -> Piece:
+        self.e.restore(mark)
+        # Before its results are defined: a node does not wait for itself.
+        needs = self.needs(read, range(0))
+        types = self.inferred(node)
+        made = tuple(o for o in node.output if o)
+        for o in made:
+            self.define(o, self.result(o, index, types.get(o) or self.declared.get(o)))
+            self.maker[self.keys[o]] = index
+        reason = text.removeprefix(f"{node.op_type}: ")
+        return Piece(
+            index,
+            self.e.node,
+            node.op_type,
+            FALLBACK,
+            code,
+            reason,
+            read,
+            made,
+            range(0),
+            needs,
+        )
+
+    def result(self, name: str, index: int, kind: onnx.TypeProto | None) -> Value:
+        """A result of a node that no kernel holds, as an input of kernels."""
+        if kind is None or not kind.HasField("tensor_type"):
+            return self.unknown(name, "unknown")
+        type_name = tables.type_name(kind.tensor_type.elem_type)
+        if not kind.tensor_type.HasField("shape"):
+            return self.unknown(name, type_name)
+        shape = []
+        for axis, d in enumerate(kind.tensor_type.shape.dim):
+            if d.HasField("dim_value") and d.dim_value >= 0:
+                shape.append(const(d.dim_value))
+            elif d.HasField("dim_param") and d.dim_param in self.sizes:
+                shape.append(self.sizes[d.dim_param])
+            else:
+                shape.append(self.fresh(name, axis, index))
+        dtype = BY_NAME.get(type_name)
+        if dtype is None:
+            return Foreign(type_name, tuple(shape), frozenset({name}))
+        mark = self.e.mark()
+        try:
+            return self.e.input(name, dtype, tuple(shape))
+        except AutofuseError:
+            # More elements than a kernel takes at the largest sizes.
+            self.e.restore(mark)
+            return self.unknown(name, type_name)
+
+    def fresh(self, name: str, axis: int, index: int) -> Expr:
+        """A size that only the node's result tells."""
+        ident = self.symbol(f"{name}_{axis}")
+        self.dims[ident] = f"axis {axis} of {name}"
+        self.definer.setdefault(ident, index)
+        return sym(ident)
+
+    def inferred(self, node: onnx.NodeProto) -> dict[str, Any]:
+        """Types of the results, as far as ONNX infers them from those of the operands."""
+        from onnx import helper, shape_inference
+
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        opset = self.opsets.get(domain, 1)
+        schema = bodies.schema_of(node.op_type, domain, opset)
+        if schema is None or any(True for _ in _subgraphs(node)):
+            return {}
+        # A node that breaks its schema must not reach the C++ code of the inference.
+        if bodies.violation(node, {**self.opsets, domain: opset}):
+            return {}
+        types, data = {}, {}
+        for x in node.input:
+            if not x:
+                continue
+            if (kind := self.type_of(x)) is None:
+                return {}
+            types[x] = kind
+            v = self.values[x]
+            if isinstance(v, Known) and v.array.size <= 64 and v.array.dtype.kind in "iu":
+                data[x] = helper.make_tensor(
+                    x,
+                    helper.np_dtype_to_tensor_dtype(v.array.dtype),
+                    v.array.shape,
+                    v.array.ravel(),
+                )
+        imports = [helper.make_opsetid(d, n) for d, n in self.opsets.items()]
+        try:
+            return dict(
+                shape_inference.infer_node_outputs(
+                    schema, node, types, data, opset_imports=imports, ir_version=10
+                )
+            )
+        except (RuntimeError, ValueError, TypeError, KeyError, AssertionError):
+            return {}
+
+    def type_of(self, x: str) -> Any:
+        """The type of a tensor; sizes that are expressions are names of sizes."""
+        import onnx
+
+        v = self.values[x]
+        if x in self.shapeless:
+            return None
+        name = v.type_name if isinstance(v, Foreign) else str(v.dtype or "")
+        if isinstance(v, Known) and v.dtype is None:
+            name = v.array.dtype.name
+        if not (number := tables.type_number(name)):
+            return None
+        out = onnx.TypeProto()
+        out.tensor_type.elem_type = number
+        out.tensor_type.shape.SetInParent()
+        for s in v.shape:
+            d = out.tensor_type.shape.dim.add()
+            if (n := s.as_int()) is not None:
+                d.dim_value = n
+            else:
+                d.dim_param = str(s)
+        return out
+
+    # order ------------------------------------------------------------------------------------
+
+    def needs(self, read: Sequence[str], nodes: range) -> tuple[int, ...]:
+        """Nodes of the model that make what a node reads, or that tell the sizes that it needs."""
+        b = self.e.builder
+        found = set()
+        used: set[str] = set()
+        for x in read:
+            v = self.values[x]
+            if isinstance(v, Known):
+                if v.array.dtype == object:
+                    used |= {s for e in v.array.flat if isinstance(e, Expr) for s in e.symbols()}
+            elif self.keys[x] in self.maker:
+                found.add(self.maker[self.keys[x]])
+        ops = [b.nodes[k] for k in nodes]
+        made = [b.tensors[t] for n in ops for t in n.outputs]
+        used |= {s for e in expressions(ops, made) for s in e.symbols()}
+        found |= {self.definer[s] for s in used if s in self.definer}
+        return tuple(sorted(found))
+
+    def without_unused(self, found: Sequence[Piece], outputs: Sequence[str]) -> tuple[Piece, ...]:
+        """Nodes that no output of the model needs are marked."""
+        needed = {self.maker[self.keys[o]] for o in outputs if self.keys[o] in self.maker}
+        # A result that is known may still depend on sizes that only another node tells.
+        needed |= set(self.needs(outputs, range(0)))
+        for p in reversed(found):
+            if p.index in needed:
+                needed.update(p.needs)
+        return tuple(
+            p if p.index in needed or p.kind in (KNOWN, RENAMED) else replace(p, kind=UNUSED)
+            for p in found
+        )

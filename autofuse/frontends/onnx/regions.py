@@ -1,0 +1,336 @@
+"""Which nodes of a model become a kernel together, and the graph of such a region.
+
+A region is convex: whatever lies between two of its nodes is in it, so that it can run at one time.  It grows along
+tensors that pass from one node to another: fused, such a tensor need not be written and read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autofuse.frontends.builder import topological_order
+from autofuse.frontends.onnx.pieces import FALLBACK, KERNEL, ModelPieces
+from autofuse.implgraph.cutting import expressions
+from autofuse.implgraph.expr import Expr, product
+from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Operand
+
+__all__ = [
+    "MAX_PARAMETERS",
+    "MAX_REGION",
+    "Region",
+    "Regions",
+    "evaluated",
+    "execution_order",
+    "grow",
+]
+
+#: Nodes of the model in one region at most.
+MAX_REGION = 64
+#: Inputs and outputs of a region at most; beyond that a kernel has more queues than buffers.
+MAX_PARAMETERS = 32
+#: Size of a symbol where bytes are compared.
+_TYPICAL = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Nodes of a model that are one kernel, or one view.
+
+    Attributes:
+        nodes: their indices, in their order.
+        graph: what they compute, with names that depend on nothing but its structure; its own name is ``region``.
+        inputs: for every input of the graph the key of the tensor (``ModelPieces.keys``).
+        outputs: for every output the same.
+        view: nothing is computed: the results have the elements of the operands, in their order.
+    """
+
+    nodes: tuple[int, ...]
+    graph: FusionGraph
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    view: bool
+
+
+def grow(
+    needs: Mapping[int, Collection[int]],
+    eligible: Collection[int],
+    gain: Callable[[int, int], int],
+    fits: Callable[[frozenset[int]], bool],
+) -> list[tuple[int, ...]]:
+    """Partition the eligible nodes of a graph without cycles into convex regions.
+
+    Args:
+        needs: node -> the nodes that it needs, which come before it; nodes are in topological order by their numbers.
+        eligible: nodes that may be in a region.
+        gain: what it saves that a node and one that it needs are in one region; not merged if it is 0.
+        fits: whether nodes may be one region, as far as limits go.
+
+    Returns:
+        The regions, each sorted, by their first nodes.
+    """
+    home = {n: n for n in needs}
+    members: dict[int, set[int]] = {n: {n} for n in needs}
+    users: dict[int, set[int]] = {n: set() for n in needs}
+    for n, deps in needs.items():
+        for d in deps:
+            users[d].add(n)
+
+    def behind(unit: int) -> set[int]:
+        return {home[u] for n in members[unit] for u in users[n]} - {unit}
+
+    def around(a: int, b: int) -> bool:
+        """Some way from a to b leads through another unit."""
+        last = max(members[b])
+        todo = [u for u in behind(a) if u != b]
+        seen = set(todo)
+        while todo:
+            unit = todo.pop()
+            # No way leads from nodes that are all behind the last one of b.
+            if min(members[unit]) > last:
+                continue
+            for u in behind(unit):
+                if u == b:
+                    return True
+                if u not in seen:
+                    seen.add(u)
+                    todo.append(u)
+        return False
+
+    allowed = set(eligible)
+    for n in sorted(allowed):
+        units: dict[int, int] = {}
+        for d in needs[n]:
+            if d in allowed and (saved := gain(d, n)) > 0:
+                units[home[d]] = units.get(home[d], 0) + saved
+        for unit in sorted(units, key=lambda u: (-units[u], u)):
+            a, b = home[unit], home[n]
+            if a == b or not fits(frozenset(members[a] | members[b])) or around(a, b):
+                continue
+            members[a] |= members.pop(b)
+            for m in members[a]:
+                home[m] = a
+    found = [tuple(sorted(m)) for u, m in members.items() if home[u] in allowed]
+    return sorted(found)
+
+
+def execution_order(
+    units: Sequence[Sequence[int]], needs: Mapping[int, Collection[int]]
+) -> list[int]:
+    """Indices of units (sets of nodes) in an order in which each comes after those that it needs.
+
+    Raises:
+        ValueError: they need each other.
+    """
+    home = {n: k for k, unit in enumerate(units) for n in unit}
+    edges = [
+        sorted({home[d] for n in unit for d in needs[n]} - {k}) for k, unit in enumerate(units)
+    ]
+    order, stuck = topological_order(edges)
+    if stuck:
+        raise ValueError(f"units {stuck} need each other")
+    return order
+
+
+class Regions:
+    """Graphs and bytes of regions of one model.
+
+    Attributes:
+        pieces: the model.
+        needs: the nodes that run, in a kernel or by themselves -> those that they need.
+    """
+
+    def __init__(self, pieces: ModelPieces) -> None:
+        self.pieces = pieces
+        self.needs = {p.index: p.needs for p in pieces.pieces if p.kind in (KERNEL, FALLBACK)}
+        self._maker = {t: k for k, n in enumerate(pieces.nodes) for t in n.outputs}
+        self._piece_of = {k: p.index for p in pieces.pieces if p.kind == KERNEL for k in p.nodes}
+        named = set(pieces.keys.values())
+        #: Tensors that a few constants make, of no node in particular: every region makes its own.
+        self._common = {
+            t
+            for n in pieces.nodes
+            if not any(isinstance(x, str) for x in n.inputs)
+            for t in n.outputs
+            if t not in named
+        }
+        self._readers: dict[str, set[int]] = {}
+        for p in pieces.pieces:
+            if p.index not in self.needs:
+                continue
+            for x in p.inputs:
+                self._readers.setdefault(pieces.keys[x], set()).add(p.index)
+        self._final = {pieces.keys[o] for o in pieces.outputs}
+        self._typical = {s.name: min(max(_TYPICAL, s.min), s.max) for s in pieces.symbols.values()}
+
+    def grown(self, eligible: Collection[int]) -> list[tuple[int, ...]]:
+        """The eligible nodes as regions, with views cut off where they save nothing."""
+        out: list[tuple[int, ...]] = []
+        for nodes in grow(self.needs, eligible, self._gain, self._fits):
+            out += self._without_views(nodes)
+        return sorted(out)
+
+    # graphs -----------------------------------------------------------------------------------
+
+    def region(self, nodes: Iterable[int]) -> Region:
+        """The graph of some nodes that are a region."""
+        chosen = tuple(sorted(nodes))
+        outputs = self._outputs(chosen)
+        ops = self._ops(chosen, outputs)
+        made = {t for n in ops for t in n.outputs}
+        inputs = list(
+            dict.fromkeys(x for n in ops for x in n.inputs if isinstance(x, str) and x not in made)
+        )
+        names = {x: f"x{k}" for k, x in enumerate(inputs)}
+        names |= {o: f"y{k}" for k, o in enumerate(outputs)}
+        inner = (t for n in ops for t in n.outputs if t not in names)
+        names |= {t: f"t{k}" for k, t in enumerate(inner)}
+        graph = self._graph(ops, inputs, outputs, names)
+        view = all(n.op == "Reshape" for n in ops)
+        return Region(chosen, graph, tuple(inputs), tuple(outputs), view)
+
+    def owners(self, region: Region) -> list[int | None]:
+        """For every op of a region's graph the node of the model that it is of; None for a common one."""
+        return [
+            None
+            if self._common.intersection(op.outputs)
+            else self._piece_of[self._maker[op.outputs[0]]]
+            for op in self._ops(region.nodes, region.outputs)
+        ]
+
+    def _graph(
+        self,
+        ops: Sequence[FusionNode],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        names: Mapping[str, str],
+    ) -> FusionGraph:
+        def operand(x: Operand) -> Operand:
+            return x if isinstance(x, Constant) else names[x]
+
+        nodes = tuple(
+            FusionNode(
+                f"n{k}",
+                n.op,
+                tuple(operand(x) for x in n.inputs),
+                tuple(names[t] for t in n.outputs),
+                n.attrs,
+            )
+            for k, n in enumerate(ops)
+        )
+        tensors = {
+            new: replace(self.pieces.tensors[old], name=new, origin="")
+            for old, new in names.items()
+        }
+        used = {s for e in expressions(nodes, tensors.values()) for s in e.symbols()}
+        symbols = tuple(s for n, s in self.pieces.symbols.items() if n in used)
+        results = tuple(GraphOutput(names[o], names[o]) for o in outputs)
+        return FusionGraph(
+            "region", symbols, tuple(names[x] for x in inputs), nodes, results, tensors
+        )
+
+    def _outputs(self, nodes: Sequence[int]) -> list[str]:
+        """Keys of what the nodes make for others."""
+        inside = set(nodes)
+        found = []
+        for i in nodes:
+            for o in self.pieces.pieces[i].outputs:
+                key = self.pieces.keys[o]
+                made_here = self._piece_of.get(self._maker.get(key, -1)) == i
+                users = self._readers.get(key, set())
+                if made_here and (key in self._final or users - inside) and key not in found:
+                    found.append(key)
+        return found
+
+    def _ops(self, nodes: Sequence[int], outputs: Sequence[str]) -> list[FusionNode]:
+        """The ops that the outputs need, with the common ones."""
+        inside = {k for i in nodes for k in self.pieces.pieces[i].nodes}
+        wanted: set[int] = set()
+        todo = list(outputs)
+        while todo:
+            k = self._maker.get(todo.pop(), -1)
+            if k < 0 or k in wanted:
+                continue
+            op = self.pieces.nodes[k]
+            if k not in inside and self._common.isdisjoint(op.outputs):
+                continue
+            wanted.add(k)
+            todo += (x for x in op.inputs if isinstance(x, str))
+        return [self.pieces.nodes[k] for k in sorted(wanted)]
+
+    def _is_view(self, i: int) -> bool:
+        """The node only changes the shape."""
+        ops = [self.pieces.nodes[k] for k in self.pieces.pieces[i].nodes]
+        return bool(ops) and all(n.op == "Reshape" for n in ops)
+
+    def _without_views(self, nodes: Sequence[int]) -> list[tuple[int, ...]]:
+        """Views at the ends are regions of their own: outside of a kernel they cost nothing."""
+        left = set(nodes)
+        out: list[tuple[int, ...]] = []
+        needs = self.needs
+        changed = True
+        while changed:
+            changed = False
+            for i in sorted(left):
+                if len(left) == 1 or not self._is_view(i):
+                    continue
+                read = {self.pieces.keys[x] for x in self.pieces.pieces[i].inputs}
+                shared = any(self._readers.get(x, set()) & (left - {i}) for x in read)
+                first = left.isdisjoint(needs[i]) and not shared
+                last = not any(i in needs[j] for j in left)
+                if first or last:
+                    left.discard(i)
+                    out.append((i,))
+                    changed = True
+        return [tuple(sorted(left)), *out]
+
+    # bytes ------------------------------------------------------------------------------------
+
+    def bytes_of(self, key: str, sizes: Mapping[str, int] | None = None) -> int:
+        """Bytes of a tensor of ops, typical ones without sizes."""
+        t = self.pieces.tensors.get(key)
+        if t is None:
+            return 0
+        env = self._typical if sizes is None else sizes
+        return max(product(t.shape).evaluate(env), 0) * t.dtype.itemsize
+
+    def unfused_bytes(self, nodes: Sequence[int], sizes: Mapping[str, int] | None = None) -> int:
+        """Bytes that the nodes read and write one by one, every operand and every result once; views nothing."""
+        total = 0
+        for i in nodes:
+            p = self.pieces.pieces[i]
+            if self._is_view(i):
+                continue
+            keys = {self.pieces.keys[x] for x in p.inputs} | {
+                x
+                for k in p.nodes
+                for x in self.pieces.nodes[k].inputs
+                if isinstance(x, str) and x in self.pieces.parameters
+            }
+            keys |= {self.pieces.keys[o] for o in p.outputs if o}
+            total += sum(self.bytes_of(k, sizes) for k in keys)
+        return total
+
+    def fused_bytes(self, region: Region, sizes: Mapping[str, int] | None = None) -> int:
+        """Bytes of what the region reads and writes, every tensor once."""
+        return sum(self.bytes_of(k, sizes) for k in (*region.inputs, *region.outputs))
+
+    def _gain(self, maker: int, user: int) -> int:
+        made = {self.pieces.keys[o] for o in self.pieces.pieces[maker].outputs}
+        read = {self.pieces.keys[x] for x in self.pieces.pieces[user].inputs}
+        return sum(max(self.bytes_of(k), 1) for k in made & read)
+
+    def _fits(self, nodes: frozenset[int]) -> bool:
+        if len(nodes) > MAX_REGION:
+            return False
+        region = self.region(nodes)
+        return len(region.inputs) + len(region.outputs) <= MAX_PARAMETERS
+
+    def typical(self) -> dict[str, int]:
+        """The sizes at which bytes are compared."""
+        return dict(self._typical)
+
+
+def evaluated(shape: Iterable[Expr], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """A shape in numbers."""
+    return tuple(e.evaluate(sizes) for e in shape)

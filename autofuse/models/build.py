@@ -1,0 +1,452 @@
+"""A model in, the kernels of its regions out.
+
+A region that the scheduler refuses is cut where the splitter says, else around the nodes that cannot be built alone,
+else in the middle; so is one that would move more bytes than its nodes one by one.  What is equal but for names of
+tensors is one kernel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from autofuse import api, artifacts
+from autofuse.diagnostics import AutofuseError, Where
+from autofuse.frontends.onnx.loading import MAX_BYTES, MAX_MODEL_BYTES, model_of
+from autofuse.frontends.onnx.pieces import KERNEL, ModelPieces, read_pieces
+from autofuse.frontends.onnx.regions import Region, Regions, execution_order
+from autofuse.implgraph.serialise import to_json
+from autofuse.models.traffic import modelled_bytes
+from autofuse.targets import TargetSpec, load_target
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = [
+    "Fallback",
+    "ModelLike",
+    "ModelRegion",
+    "ModelResult",
+    "Progress",
+    "Step",
+    "build",
+    "is_partitioned",
+    "kernel_folder",
+]
+
+#: A model, the path of its file, or the bytes of one.
+ModelLike: TypeAlias = "onnx.ModelProto | Path | str | bytes"
+#: Is told how many of how many things are done.
+Progress: TypeAlias = Callable[[int, int], object]
+
+#: What is wrong with a model as one kernel, but not with the model.
+_NO_KERNEL = frozenset({"AF1101", "AF1109", "AF1201", "AF1202", "AF1203", "AF1204", "AF1205"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRegion:
+    """Nodes that run together.
+
+    Attributes:
+        nodes: their places in the list of nodes of the model.
+        kernel: name of the kernel; empty for a view, which needs none.
+        inputs: parameter of the kernel -> key of the tensor (``ModelPieces.keys``).
+        outputs: the same for outputs.
+        bytes_once: what it reads and writes, every tensor once, where symbols have typical sizes.
+        bytes_modelled: what the kernel moves there, by the model of its template; None if it has none for these sizes.
+        bytes_unfused: what the nodes read and write there one by one.
+    """
+
+    nodes: tuple[int, ...]
+    kernel: str
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    bytes_once: int
+    bytes_modelled: int | None
+    bytes_unfused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """A node that no kernel holds: its place, and the code and words of the reason."""
+
+    node: int
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What runs: region ``index`` (``kind`` is ``kernel`` or ``view``), or fallback ``index`` (``fallback``)."""
+
+    kind: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelResult:
+    """What :func:`build` made.
+
+    Attributes:
+        pieces: the model, read node by node.
+        target: the chip.
+        sha256: of the file.
+        kernels: name -> the kernel.
+        regions: those of the model.
+        fallbacks: the other nodes that run.
+        steps: in the order in which they run.
+        files: path inside the output folder -> text.
+        timings: stage -> seconds.
+    """
+
+    pieces: ModelPieces
+    target: TargetSpec
+    sha256: str
+    kernels: Mapping[str, api.BuildResult | api.SplitResult]
+    regions: tuple[ModelRegion, ...]
+    fallbacks: tuple[Fallback, ...]
+    steps: tuple[Step, ...]
+    files: Mapping[str, str]
+    timings: Mapping[str, float] = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the model, as an identifier."""
+        return self.pieces.name
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What ``<name>.model.json`` says."""
+        found: dict[str, Any] = json.loads(self.files[f"{self.name}.model.json"])
+        return found
+
+    def write(self, folder: str | Path, *, force: bool = False) -> artifacts.Written:
+        """As :meth:`autofuse.BuildResult.write`."""
+        return artifacts.write_files(self.files, folder, force=force)
+
+    def summary(self) -> dict[str, Any]:
+        """The build in numbers, ready for JSON."""
+        manifest = self.manifest
+        return {
+            "name": self.name,
+            "target": self.target.name,
+            "experimental": self.target.experimental,
+            "regions": manifest["regions"],
+            "fallbacks": manifest["fallbacks"],
+            "kernels": [
+                {"name": name, "folder": kernel_folder(name), "keys": _keys(k)}
+                for name, k in self.kernels.items()
+            ],
+            "counts": manifest["counts"],
+            "files": sorted(self.files),
+            "seconds": dict(self.timings),
+        }
+
+
+def kernel_folder(name: str) -> str:
+    """The folder of a kernel inside that of the model."""
+    return f"kernels/{name}"
+
+
+def is_partitioned(model: ModelLike, wanted: bool | None = None) -> bool:
+    """Whether a model is built as several regions: if it is asked for, or cannot be read as one kernel.
+
+    Args:
+        model: the model.
+        wanted: True or False if the caller has decided.
+
+    Raises:
+        AutofuseError: the model can neither be read as one kernel nor as several: it is none.
+    """
+    if wanted is not None:
+        return wanted
+    from autofuse.frontends.onnx.reader import convert
+
+    proto, path, data = _loaded(model)
+    if len(data) > MAX_BYTES:
+        return True
+    try:
+        convert(proto, path=path)
+    except AutofuseError as e:
+        if any(d.code not in _NO_KERNEL for d in e.diagnostics):
+            raise
+        pieces = read_pieces(proto, path=path)
+        if any(p.kind == KERNEL for p in pieces.pieces):
+            return True
+        # Nothing of it could be fused: what was wrong with the whole says more.
+        raise
+    return False
+
+
+def build(
+    model: ModelLike,
+    *,
+    target: str | TargetSpec = api.DEFAULT_TARGET,
+    entry: str = "launch",
+    ub_bytes: int | None = None,
+    progress: Progress = lambda done, of: None,
+) -> ModelResult:
+    """Partition a model, and generate a kernel for every region.
+
+    Args:
+        model: an ``onnx.ModelProto``, the path of a file, or its bytes.
+        target: the chip.
+        entry: as for :func:`autofuse.build`.
+        ub_bytes: as there, for every kernel.
+        progress: is called after every region with the number of nodes that are settled, and of all.
+
+    Raises:
+        AutofuseError: AF1001, AF1003, AF1004 the file is none that is read; AF1106, AF1107 the model is no legal
+            graph; AF5007 an option is out of range.
+    """
+    spec = load_target(target) if isinstance(target, str) else target
+    if ub_bytes is not None:
+        spec = spec.with_ub(ub_bytes)
+    start = time.perf_counter()
+    proto, path, data = _loaded(model)
+    pieces = read_pieces(proto, path=path)
+    read = time.perf_counter()
+    made = _Builder(pieces, spec, entry, progress).run(hashlib.sha256(data).hexdigest())
+    timings = {"read": read - start, "build": time.perf_counter() - read}
+    return replace(made, timings=timings)
+
+
+def _loaded(model: ModelLike) -> tuple[onnx.ModelProto, str, bytes]:
+    """The model, the name of its file, and its bytes.
+
+    Raises:
+        AutofuseError: AF1001, AF1003, AF1004, AF1104.
+    """
+    if isinstance(model, bytes):
+        return model_of(model, limit=MAX_MODEL_BYTES), "", model
+    if not isinstance(model, str | Path):
+        data = model.SerializeToString(deterministic=True)
+        return model, "", data
+    path = Path(model)
+    try:
+        size = path.stat().st_size
+        if size > MAX_MODEL_BYTES:
+            text = f"the file has {size} bytes, the limit is {MAX_MODEL_BYTES}"
+            raise AutofuseError.of("AF1003", text, where=Where(str(path)))
+        data = path.read_bytes()
+    except (OSError, ValueError) as e:
+        reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+        text = f"the file cannot be read: {reason}"
+        raise AutofuseError.of("AF1001", text, where=Where(str(path))) from None
+    return model_of(data, str(path), limit=MAX_MODEL_BYTES), str(path), data
+
+
+class _Builder:
+    """One build."""
+
+    def __init__(
+        self, pieces: ModelPieces, target: TargetSpec, entry: str, progress: Progress
+    ) -> None:
+        self.pieces = pieces
+        self.target = target
+        self.entry = entry
+        self.progress = progress
+        self.regions = Regions(pieces)
+        self.kernels: dict[str, api.BuildResult | api.SplitResult] = {}
+        #: Text of a graph -> name of its kernel, or why it has none.
+        self.known: dict[str, str | AutofuseError] = {}
+        self.modelled: dict[str, int | None] = {}
+        self.refused: dict[int, AutofuseError] = {}
+
+    def run(self, sha256: str) -> ModelResult:
+        from autofuse.models.manifest import manifest_of
+
+        eligible = [p.index for p in self.pieces.pieces if p.kind == KERNEL]
+        todo = self.regions.grown(eligible)[::-1]
+        settled: list[ModelRegion] = []
+        done = 0
+        while todo:
+            nodes = todo.pop()
+            found = self.settle(nodes)
+            if isinstance(found, ModelRegion):
+                settled.append(found)
+                done += len(nodes)
+            else:
+                todo += found[::-1]
+                done += len(nodes) - sum(map(len, found))
+            self.progress(done, len(eligible))
+        settled.sort(key=lambda r: r.nodes)
+        fallbacks = self.fallbacks()
+        units = [*(r.nodes for r in settled), *((f.node,) for f in fallbacks)]
+        order = execution_order(units, self.regions.needs)
+        kinds = ["kernel" if r.kernel else "view" for r in settled]
+        steps = tuple(
+            Step(kinds[k], k) if k < len(settled) else Step("fallback", k - len(settled))
+            for k in order
+        )
+        used = {r.kernel for r in settled}
+        kernels = {n: k for n, k in sorted(self.kernels.items()) if n in used}
+        files: dict[str, str] = {}
+        for name, kernel in kernels.items():
+            own = {**kernel.files, artifacts.MANIFEST: artifacts.manifest_text(kernel.files)}
+            files |= {f"{kernel_folder(name)}/{n}": text for n, text in own.items()}
+        result = ModelResult(
+            self.pieces,
+            self.target,
+            sha256,
+            kernels,
+            tuple(settled),
+            fallbacks,
+            steps,
+            files,
+            {},
+        )
+        files[f"{result.name}.model.json"] = manifest_of(result)
+        return replace(result, files=dict(sorted(files.items())))
+
+    def fallbacks(self) -> tuple[Fallback, ...]:
+        out = []
+        for p in self.pieces.pieces:
+            if p.index in self.refused:
+                first = self.refused[p.index].diagnostics[0]
+                out.append(Fallback(p.index, first.code, first.message))
+            elif p.index in self.regions.needs and p.code:
+                out.append(Fallback(p.index, p.code, p.reason))
+        return tuple(out)
+
+    def settle(self, nodes: tuple[int, ...]) -> ModelRegion | list[tuple[int, ...]]:
+        """The region as a kernel, or what to make of its nodes instead: smaller regions, maybe none."""
+        region = self.regions.region(nodes)
+        if region.view:
+            return self.settled(region, "")
+        try:
+            name = self.kernel(region)
+        except AutofuseError as e:
+            return self.cut(region, e)
+        moved = self.modelled[name]
+        if len(nodes) > 1 and moved is not None and moved > self.regions.unfused_bytes(nodes):
+            return self.halves(nodes)
+        return self.settled(region, name)
+
+    def settled(self, region: Region, kernel: str) -> ModelRegion:
+        g = region.graph
+        return ModelRegion(
+            region.nodes,
+            kernel,
+            dict(zip(g.inputs, region.inputs, strict=True)),
+            {o.name: key for o, key in zip(g.outputs, region.outputs, strict=True)},
+            0 if region.view else self.regions.fused_bytes(region),
+            self.modelled[kernel] if kernel else 0,
+            self.regions.unfused_bytes(region.nodes),
+        )
+
+    # kernels ----------------------------------------------------------------------------------
+
+    def kernel(self, region: Region) -> str:
+        """Name of the kernel of a region.
+
+        Raises:
+            AutofuseError: it cannot be built.
+        """
+        text = json.dumps(to_json(region.graph), sort_keys=True)
+        if text not in self.known:
+            digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+            name = f"{self.slug(region.nodes)}_{digest}"
+            try:
+                self.kernels[name] = self.made(replace(region.graph, name=name), len(region.nodes))
+                self.known[text] = name
+                self.modelled[name] = modelled_bytes(self.kernels[name], self.regions.typical())
+            except AutofuseError as e:
+                if any(d.code in ("AF5007", "AF9001") for d in e.diagnostics):
+                    raise
+                self.known[text] = e
+        found = self.known[text]
+        if isinstance(found, AutofuseError):
+            raise found
+        return found
+
+    def made(self, graph: Any, nodes: int) -> api.BuildResult | api.SplitResult:
+        if nodes > 1:
+            return api.build(graph, target=self.target, entry=self.entry)
+        # There is nowhere to cut but inside of the node.
+        found = api.build_split(graph, target=self.target, entry=self.entry)
+        return found if found.split is not None else found.parts[0]
+
+    def slug(self, nodes: Sequence[int]) -> str:
+        """The ops of a region in a few words."""
+        ops = list(dict.fromkeys(self.pieces.pieces[i].op for i in nodes))
+        words = [re.sub(r"[^a-z0-9]", "", op.lower())[:16] or "op" for op in ops[:3]]
+        return "_".join(["fused", *words])
+
+    # cuts -------------------------------------------------------------------------------------
+
+    def cut(self, region: Region, error: AutofuseError) -> list[tuple[int, ...]]:
+        """Smaller regions for one that was refused; a node that is refused alone is a fallback."""
+        nodes = region.nodes
+        if any(d.code in ("AF5007", "AF9001") for d in error.diagnostics):
+            raise error
+        if len(nodes) == 1:
+            self.refused[nodes[0]] = error
+            return []
+        names = next((d.cut_after for d in error.diagnostics if d.cut_after), ())
+        if names:
+            return self.runs(nodes, self.after(region, names))
+        alone = {i for i in nodes if not self.is_kernel(i)}
+        if alone:
+            rest = [i for i in nodes if i not in alone]
+            return [*((i,) for i in sorted(alone)), *self.regions.grown(rest)]
+        return self.halves(nodes)
+
+    def is_kernel(self, node: int) -> bool:
+        region = self.regions.region((node,))
+        if region.view:
+            return True
+        try:
+            self.kernel(region)
+        except AutofuseError as e:
+            if any(d.code in ("AF5007", "AF9001") for d in e.diagnostics):
+                raise
+            return False
+        return True
+
+    def after(self, region: Region, names: Iterable[str]) -> set[int]:
+        """The nodes of the model after which the splitter would cut, or the next ones before."""
+        place = {n.name: k for k, n in enumerate(region.graph.nodes)}
+        ops = self.regions.owners(region)
+        out = set()
+        for name in names:
+            k = place[name]
+            owner = next((o for o in reversed(ops[: k + 1]) if o is not None), region.nodes[0])
+            whole = all(o != owner for o in ops[k + 1 :])
+            at = region.nodes.index(owner) - (not whole)
+            out.add(region.nodes[max(at, 0)])
+        out.discard(region.nodes[-1])
+        return out or {region.nodes[0]}
+
+    def runs(self, nodes: Sequence[int], after: set[int]) -> list[tuple[int, ...]]:
+        """The nodes, cut after some of them."""
+        out: list[list[int]] = [[]]
+        for i in nodes:
+            out[-1].append(i)
+            if i in after:
+                out.append([])
+        return [tuple(r) for r in out if r]
+
+    def halves(self, nodes: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Cut where the fewest bytes pass; of such places in the middle."""
+
+        def cost(k: int) -> tuple[int, int]:
+            both = (self.regions.region(nodes[:k]), self.regions.region(nodes[k:]))
+            return sum(map(self.regions.fused_bytes, both)), abs(2 * k - len(nodes))
+
+        at = min(range(1, len(nodes)), key=cost)
+        return [nodes[:at], nodes[at:]]
+
+
+def _keys(kernel: api.BuildResult | api.SplitResult) -> int:
+    """Tiling keys, over all parts."""
+    from autofuse.schedule.result import tiling_keys
+
+    parts = kernel.parts if isinstance(kernel, api.SplitResult) else (kernel,)
+    return sum(len(tiling_keys(p.schedule)) for p in parts)

@@ -1,0 +1,222 @@
+"""Nodes of a model by ``onnx.reference``, and how far a result is from another one.
+
+What ``onnx.reference`` is known to compute otherwise than the standard says is put right here: Softmax, LogSoftmax and
+Hardmax before version 13, BatchNormalization from 7 to 13, and LRN.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autofuse.diagnostics import AutofuseError, Where
+from autofuse.frontends.onnx.pieces import ModelPieces, Piece
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["MAX_BYTES", "Reference", "differences"]
+
+#: Ops that took their operand as a matrix before version 13; ``onnx.reference`` knows the later meaning only.
+_AS_MATRIX = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
+_SINCE = 13
+
+#: Bytes of the operands of one node, or of its results as far as they are known before.
+MAX_BYTES = 4 << 30
+
+
+class Reference:
+    """Runs single nodes of a model."""
+
+    def __init__(self, pieces: ModelPieces) -> None:
+        self.pieces = pieces
+        self._evaluators: dict[int, Any] = {}
+
+    def run(self, piece: Piece, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """Results of a node, by name.
+
+        Args:
+            piece: the node.
+            operands: the tensors that it reads, by name.
+
+        Raises:
+            AutofuseError: AF5003, ``onnx.reference`` cannot run it.
+        """
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                results = self._results(piece, operands)
+        except (
+            Exception
+        ) as e:  # whatever an implementation of an op raises for operands that it does not take
+            text = f"{piece.op}: onnx.reference cannot run it: {type(e).__name__}: {e}"
+            where = Where(self.pieces.path, f"/graph/node/{piece.index}", node=piece.name)
+            raise AutofuseError.of("AF5003", text, where=where) from e
+        return dict(zip(piece.outputs, results, strict=True))
+
+    def _results(self, piece: Piece, operands: Mapping[str, Any]) -> Sequence[Any]:
+        node = self.pieces.model.graph.node[piece.index]
+        if node.op_type == "LRN" and not node.domain:
+            return [_lrn(node, np.asarray(operands[piece.inputs[0]]))]
+        axis = _matrix_axis(node, self._opset)
+        if axis is None:
+            return list(self._evaluator(piece).run(None, dict(operands)))
+        x = np.asarray(operands[piece.inputs[0]])
+        rows = math.prod(x.shape[: axis + x.ndim if axis < 0 else axis])
+        columns = x.size // rows if rows else 0
+        (found,) = self._evaluator(piece).run(None, {piece.inputs[0]: x.reshape(rows, columns)})
+        return [np.reshape(found, x.shape)]
+
+    def _evaluator(self, piece: Piece) -> Any:
+        if piece.index not in self._evaluators:
+            from onnx import TypeProto, ValueInfoProto, helper
+            from onnx.reference import ReferenceEvaluator
+
+            model = self.pieces.model
+            node, opset = _restated(model.graph.node[piece.index], self._opset)
+            opsets = {o.domain: o.version for o in model.opset_import} | {"": opset}
+
+            def declared(name: str) -> ValueInfoProto:
+                return ValueInfoProto(name=name, type=TypeProto())
+
+            # Tensors that subgraphs read are inputs too.
+            graph = helper.make_graph(
+                [node],
+                "node",
+                [declared(n) for n in piece.inputs],
+                [declared(n) for n in piece.outputs],
+            )
+            single = helper.make_model(
+                graph,
+                opset_imports=[helper.make_opsetid(d, n) for d, n in opsets.items()],
+                ir_version=model.ir_version,
+            )
+            self._evaluators[piece.index] = ReferenceEvaluator(single)
+        return self._evaluators[piece.index]
+
+    @property
+    def _opset(self) -> int:
+        found = {o.domain: o.version for o in self.pieces.model.opset_import}
+        return int(found.get("", found.get("ai.onnx", 1)))
+
+
+def _restated(node: onnx.NodeProto, opset: int) -> tuple[onnx.NodeProto, int]:
+    """A node in a version that ``onnx.reference`` computes as the standard says, and that version.
+
+    Of BatchNormalization before version 14 it takes those with the attribute momentum, which has a default, for
+    training; with one result they are not.  Softmax and the like get a matrix, of which the last axis is theirs.
+    """
+    results = sum(bool(o) for o in node.output)
+    keep: tuple[str, ...] = ()
+    if _matrix_axis(node, opset) is not None:
+        newer = _SINCE
+    elif node.op_type == "BatchNormalization" and 7 <= opset < 14 and results == 1:
+        keep, newer = ("epsilon",), 15
+    else:
+        return node, opset
+    from onnx import NodeProto
+
+    out = NodeProto()
+    out.CopyFrom(node)
+    del out.attribute[:]
+    out.attribute.extend(a for a in node.attribute if a.name in keep)
+    return out, newer
+
+
+def _matrix_axis(node: onnx.NodeProto, opset: int) -> int | None:
+    """The axis at which an operand is cut into rows and columns of a matrix, which is what the op works on."""
+    if node.op_type not in _AS_MATRIX or opset >= _SINCE:
+        return None
+    return next((int(a.i) for a in node.attribute if a.name == "axis"), 1)
+
+
+def _lrn(node: onnx.NodeProto, x: Any) -> Any:
+    """LRN, of which ``onnx.reference`` normalises only as many channels as there are batches."""
+    attrs = {"alpha": 1e-4, "beta": 0.75, "bias": 1.0} | {a.name: a.f for a in node.attribute}
+    size = next(int(a.i) for a in node.attribute if a.name == "size")
+    before = (size - 1) // 2
+    around = [(0, 0), (before, size - 1 - before), *[(0, 0)] * (x.ndim - 2)]
+    squares = np.pad(x.astype(np.float64) ** 2, around)
+    total = sum(squares[:, k : k + x.shape[1]] for k in range(size))
+    return (x / (attrs["bias"] + attrs["alpha"] / size * total) ** attrs["beta"]).astype(x.dtype)
+
+
+def differences(
+    got: Any, want: Any, *, rtol: float, atol: float, also: Any = None
+) -> dict[str, Any]:
+    """How far an array is from its reference.
+
+    An element agrees if it differs by at most ``rtol`` times its reference plus ``atol`` times the largest finite
+    element of the reference; for float16 and bfloat16 that is at least 8 and 2 times the distance of neighbouring
+    numbers. NaN agrees with NaN; integers and bools agree if they are equal.
+
+    Args:
+        got: an array, or a list of them.
+        want: the same.
+        rtol: relative tolerance.
+        atol: tolerance relative to the largest element.
+        also: an array of what may be added to the tolerance of each element, where it is known how far rounding alone
+            carries; infinite where the elements say nothing.
+
+    Returns:
+        ``ok``, ``elements``, ``wrong``, ``max_abs``, ``max_rel`` (to the largest element), ``first`` (index of the
+        first wrong element), ``got``, ``want`` (there, as text), ready for JSON.
+    """
+    if isinstance(want, list | tuple):
+        rows = [differences(g, w, rtol=rtol, atol=atol) for g, w in zip(got, want, strict=False)]
+        ok = isinstance(got, list | tuple) and len(got) == len(want) and all(r["ok"] for r in rows)
+        numbers = {k: sum(r[k] for r in rows) for k in ("elements", "wrong")}
+        worst = {k: max((r[k] for r in rows), default=0.0) for k in ("max_abs", "max_rel")}
+        first = next((r for r in rows if r["first"] is not None), _NOTHING)
+        return {"ok": ok, **numbers, **worst, **{k: first[k] for k in ("first", "got", "want")}}
+    if want is None or got is None:
+        return {**_NOTHING, "ok": got is want}
+    g, w = np.asarray(got), np.asarray(want)
+    if g.shape != w.shape or g.dtype != w.dtype:
+        text = {"got": f"{g.dtype}{list(g.shape)}", "want": f"{w.dtype}{list(w.shape)}"}
+        return {**_NOTHING, **text, "ok": False, "elements": int(w.size), "wrong": int(w.size)}
+    wrong, off, scale = _compared(g, w, rtol, atol, also)
+    bad = np.flatnonzero(wrong)
+    found = {**_NOTHING, "ok": bad.size == 0, "elements": int(w.size), "wrong": int(bad.size)}
+    top = float(off.max(initial=0.0))
+    found |= {"max_abs": top, "max_rel": top / scale if scale else 0.0}
+    if bad.size:
+        at = np.unravel_index(int(bad[0]), w.shape) if w.shape else ()
+        found |= {"first": [int(k) for k in at], "got": str(g[at]), "want": str(w[at])}
+    return found
+
+
+_NOTHING: dict[str, Any] = {
+    "ok": True,
+    "elements": 0,
+    "wrong": 0,
+    "max_abs": 0.0,
+    "max_rel": 0.0,
+    "first": None,
+    "got": "",
+    "want": "",
+}
+
+
+def _compared(g: Any, w: Any, rtol: float, atol: float, also: Any) -> tuple[Any, Any, float]:
+    """Which elements disagree, finite differences, and the largest finite element of the reference."""
+    if g.dtype.kind in "biuOSU":
+        differs = np.asarray(g != w)
+        return differs, np.zeros(0), 0.0
+    eps = 2.0**-7 if g.dtype.name == "bfloat16" else 2.0**-10 if g.dtype.itemsize == 2 else 0.0
+    rtol, atol = max(rtol, 8 * eps), max(atol, 2 * eps)
+    with np.errstate(all="ignore"):
+        kind = np.complex128 if g.dtype.kind == "c" else np.float64
+        g, w = g.astype(kind), w.astype(kind)
+        finite = np.isfinite(g) & np.isfinite(w)
+        off = np.where(finite, np.abs(g - w), 0.0)
+        scale = float(np.abs(np.where(np.isfinite(w), w, 0.0)).max(initial=0.0))
+        near = off <= rtol * np.abs(w) + atol * scale + (0.0 if also is None else also)
+        same = (g == w) | (np.isnan(g) & np.isnan(w))
+        if also is not None:
+            same |= np.isinf(also)
+    return ~np.where(finite, near, same), off, scale

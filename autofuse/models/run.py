@@ -1,0 +1,556 @@
+"""A partitioned model on the CPU twin, beside ``onnx.reference``.
+
+Kernels and nodes run one after another; what no step needs any more is forgotten.  Every tensor is computed twice:
+as the model runs, and by ``onnx.reference`` alone.  As long as both are the same bit by bit, one computation does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from autofuse import api
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.frontends.onnx.pieces import Piece
+from autofuse.frontends.onnx.regions import Regions, evaluated
+from autofuse.frontends.onnx.values import Foreign, Known, Traced
+from autofuse.implgraph.dtypes import numpy_dtype
+from autofuse.implgraph.expr import Expr
+from autofuse.models.build import ModelLike, ModelRegion, ModelResult, Progress, build
+from autofuse.models.manifest import public_names
+from autofuse.models.reference import MAX_BYTES, Reference, differences
+from autofuse.targets import TargetSpec
+from autofuse.twin.oracle import evaluate
+
+__all__ = ["ATOL", "RTOL", "Called", "KernelCall", "ModelRun", "run", "twin_calls"]
+
+#: Tolerances of :func:`run`: relative to the element, and to the largest element of the tensor.
+RTOL, ATOL = 1e-3, 1e-5
+#: A size that the caller does not give.
+_SIZE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """One call of a kernel: its outputs, bytes between GM and the cores as the twin counts them, and seconds."""
+
+    outputs: Mapping[str, Any]
+    bytes_moved: int | None
+    seconds: float
+
+
+#: Calls a kernel by its name, with arrays by parameter, and sizes of its symbols.
+KernelCall: TypeAlias = Callable[[str, Mapping[str, Any], Mapping[str, int]], Called]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRun:
+    """What :func:`run` found.
+
+    Attributes:
+        outputs: of the model, by name, as the kernels and the fallbacks made them.
+        symbols: sizes that were used.
+        regions: a row per region in the order of execution: ``region``, ``ops``, ``kernel``, ``state``,
+            ``bytes_moved`` (counted by the twin), ``bytes_unfused`` (modelled: every node reads its operands and writes
+            its results once), ``outputs`` (comparisons with ``onnx.reference`` for the operands that the region got)
+            and ``seconds``.  The state is ``ok``, ``differs``, ``failed``, ``by reference`` (the kernel does not take
+            these sizes) or ``not compared`` (the reference fails); ``why`` says more of the last two.  ``rounding`` is
+            there if outputs agree only with a bound of rounding errors added to the tolerance.
+        fallbacks: a row per node that ``onnx.reference`` ran: ``node``, ``op``, ``code``, ``reason``, ``seconds``.
+        compared: a comparison per output of the model with the model run by ``onnx.reference`` alone; where it differs
+            and ``ill_conditioned`` is set, rounding errors decide about it, and it says nothing.
+        diagnostics: what went wrong.
+    """
+
+    outputs: Mapping[str, Any]
+    symbols: Mapping[str, int]
+    regions: tuple[Mapping[str, Any], ...]
+    fallbacks: tuple[Mapping[str, Any], ...]
+    compared: tuple[Mapping[str, Any], ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True if every region and every output agrees with the reference, and all of them were compared."""
+        return all(r["state"] in ("ok", "by reference") for r in self.regions) and all(
+            c["ok"] or c["ill_conditioned"] for c in self.compared
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the outputs, ready for JSON."""
+        return {
+            "symbols": dict(self.symbols),
+            "regions": [dict(r) for r in self.regions],
+            "fallbacks": [dict(r) for r in self.fallbacks],
+            "outputs": [dict(c) for c in self.compared],
+        }
+
+
+def run(
+    model: ModelLike | ModelResult,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    seed: int = 0,
+    target: str | TargetSpec = api.DEFAULT_TARGET,
+    check: str = "fast",
+    rtol: float = RTOL,
+    atol: float = ATOL,
+    call: KernelCall | None = None,
+    progress: Progress = lambda done, of: None,
+) -> ModelRun:
+    """Run a model, regions as kernels on the CPU twin and the rest by ``onnx.reference``, and compare.
+
+    Args:
+        model: as for :func:`autofuse.models.build`, or what it returned.
+        inputs: arrays by name; the others are random: floats of a normal distribution, integers 0 or 1.
+        sizes: of named dimensions of the inputs; those that neither this nor ``inputs`` decides are 8.
+        seed: of random inputs.
+        target: the chip, if the model is not built yet.
+        check: as for :func:`autofuse.load`.
+        rtol: tolerance relative to the element.
+        atol: tolerance relative to the largest element of a tensor.
+        call: calls kernels; None: in this process.
+        progress: is called after every step with the number of steps done, and of all.
+
+    Raises:
+        AutofuseError: as for ``build``; AF5007 the inputs do not fit the model; AF5003 ``onnx.reference`` cannot run a
+            node; AF5001, AF5002 a kernel cannot be compiled.
+    """
+    built = model if isinstance(model, ModelResult) else build(model, target=target)
+    calls = call if call is not None else twin_calls(built, check=check)
+    return _Runner(built, calls, rtol, atol).run(inputs or {}, sizes or {}, seed, progress)
+
+
+def twin_calls(built: ModelResult, *, check: str = "fast", check_seed: int = 0) -> KernelCall:
+    """Calls of the kernels on the twin, in this process; each is compiled when it is first called.
+
+    Args:
+        built: the model.
+        check: as for :func:`autofuse.load`.
+        check_seed: as there.
+    """
+    loaded: dict[str, Any] = {}
+
+    def call(name: str, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
+        if name not in loaded:
+            loaded[name] = api.load(built.kernels[name], check=check, check_seed=check_seed)
+        return called(loaded[name], arrays, sizes)
+
+    return call
+
+
+def called(kernel: Any, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
+    """One call of a ``TwinKernel``."""
+    from autofuse.twin.record import core_bytes
+    from autofuse.twin.split import SplitKernel
+
+    start = time.perf_counter()
+    done = kernel.run(dict(arrays), symbols=sizes)
+    seconds = time.perf_counter() - start
+    # Of several kernels only the bytes of the last one are known.
+    several = isinstance(kernel, SplitKernel)
+    moved = None if several else sum(a + b for a, b in core_bytes())
+    return Called(done.outputs, moved, seconds)
+
+
+@dataclass(slots=True)
+class _Both:
+    """A tensor as the model makes it, and as ``onnx.reference`` alone does; the same object if they are equal.
+
+    ``doubtful``: the two may differ by any amount, because on the way rounding errors decided about a result.
+    """
+
+    ours: Any
+    alone: Any
+    doubtful: bool = False
+
+
+class _Runner:
+    """One run."""
+
+    def __init__(self, built: ModelResult, call: KernelCall, rtol: float, atol: float) -> None:
+        self.built = built
+        self.pieces = built.pieces
+        self.regions = Regions(built.pieces)
+        self.call = call
+        self.tolerance = {"rtol": rtol, "atol": atol}
+        self.reference = Reference(built.pieces)
+        self.sizes: dict[str, int] = {}
+        self.held: dict[str, _Both] = {}
+        self.names = public_names(built.pieces)
+        self.rows: list[dict[str, Any]] = []
+        self.others: list[dict[str, Any]] = []
+        self.diagnostics: list[Diagnostic] = []
+
+    def run(
+        self, inputs: Mapping[str, Any], sizes: Mapping[str, int], seed: int, progress: Progress
+    ) -> ModelRun:
+        self.hold_inputs(inputs, sizes, seed)
+        for name, array in self.pieces.parameters.items():
+            self.held[name] = _Both(array, array)
+        steps = self.built.steps
+        readers = Counter(k for n in range(len(steps)) for k in self.reads(n))
+        readers.update(self.pieces.keys[o] for o in self.pieces.outputs)
+        for n, step in enumerate(steps):
+            if step.kind == "fallback":
+                self.fallback(step.index)
+            else:
+                self.region(step.index)
+            for k in self.reads(n):
+                readers[k] -= 1
+            for k in [k for k in self.held if readers[k] <= 0]:
+                del self.held[k]
+            progress(n + 1, len(steps))
+        outputs, compared = {}, []
+        for o in self.pieces.outputs:
+            found = self.value(o)
+            outputs[o] = found.ours
+            row = differences(found.ours, found.alone, **self.tolerance)
+            doubtful = found.doubtful and not row["ok"]
+            about = {"output": o, **_about(found.ours), "ill_conditioned": doubtful}
+            compared.append({**about, **row})
+            self.note(row, f"output {o}", doubtful=doubtful)
+        return ModelRun(
+            outputs,
+            dict(self.sizes),
+            tuple(self.rows),
+            tuple(self.others),
+            tuple(compared),
+            tuple(self.diagnostics),
+        )
+
+    def reads(self, step: int) -> set[str]:
+        """Keys of what a step reads."""
+        s = self.built.steps[step]
+        if s.kind == "fallback":
+            nodes: tuple[int, ...] = (self.built.fallbacks[s.index].node,)
+            keys: set[str] = set()
+        else:
+            nodes = self.built.regions[s.index].nodes
+            keys = set(self.built.regions[s.index].inputs.values())
+        return keys | {self.pieces.keys[x] for i in nodes for x in self.pieces.pieces[i].inputs}
+
+    # tensors ----------------------------------------------------------------------------------
+
+    def hold_inputs(self, inputs: Mapping[str, Any], sizes: Mapping[str, int], seed: int) -> None:
+        """Given arrays, random ones for the others, and the sizes."""
+        for name in inputs:
+            if name not in self.pieces.inputs:
+                known = ", ".join(self.pieces.inputs) or "none"
+                text = f"{name} is not an input of {self.built.name}"
+                raise AutofuseError.of("AF5007", text, hint=f"its inputs are: {known}")
+        self.set_sizes(sizes)
+        for name, array in inputs.items():
+            self.hold(name, array, array)
+        symbols = {
+            e: None
+            for n in self.pieces.inputs
+            for s in self.pieces.values[n].shape
+            for e in sorted(s.symbols())
+        }
+        for s in symbols:
+            limits = self.pieces.symbols[s]
+            self.sizes.setdefault(s, min(max(_SIZE, limits.min), limits.max))
+        for k, name in enumerate(self.pieces.inputs):
+            if name not in inputs:
+                array = self.random(name, np.random.default_rng([seed, k]))
+                self.hold(name, array, array)
+
+    def set_sizes(self, sizes: Mapping[str, int]) -> None:
+        """Sizes by the names that the model gives to dimensions, or ours."""
+        by_name = {d: s for s, d in self.pieces.dims.items()}
+        for name, size in sizes.items():
+            ident = by_name.get(name, name)
+            if ident not in self.pieces.symbols:
+                known = ", ".join(by_name) or "none"
+                text = f"{name} is not a symbol of {self.built.name}"
+                raise AutofuseError.of("AF5007", text, hint=f"its symbols are: {known}")
+            if size < 0:
+                raise AutofuseError.of("AF5007", f"the size {size} of {name} is negative")
+            self.sizes[ident] = size
+
+    def random(self, name: str, rng: np.random.Generator) -> Any:
+        v = self.pieces.values[name]
+        if name in self.pieces.shapeless or (isinstance(v, Foreign) and v.type_name != "float64"):
+            what = v.type_name if isinstance(v, Foreign) else "unknown"
+            text = f"{name} cannot be made at random: it is of type {what}, or has no shape"
+            hint = f"give its elements with --input {name}=FILE"
+            raise AutofuseError.of("AF5007", text, hint=hint)
+        shape = evaluated(v.shape, self.sizes)
+        dtype = numpy_dtype(v.dtype) if isinstance(v, Traced) else np.dtype(np.float64)
+        count = 1
+        for n in shape:
+            count *= n
+        if count * dtype.itemsize > MAX_BYTES:
+            text = f"the input {name} of shape {list(shape)} has more than {MAX_BYTES >> 30} GiB"
+            raise AutofuseError.of("AF1109", text, hint="give its dimensions smaller sizes")
+        if dtype.kind in "biu":
+            return rng.integers(0, 2, shape).astype(dtype)
+        return rng.standard_normal(shape).astype(dtype)
+
+    def value(self, name: str) -> _Both:
+        """A tensor of the model."""
+        v = self.pieces.values[name]
+        key = self.pieces.keys[name]
+        if not isinstance(v, Known):
+            if key not in self.held:
+                array = self.text(name)
+                return _Both(array, array)
+            return self.held[key]
+        if v.array.size * v.array.itemsize > MAX_BYTES:
+            text = f"the constant {name} has more than {MAX_BYTES >> 30} GiB"
+            raise AutofuseError.of("AF1109", text, where=Where(self.pieces.path))
+        array = v.array
+        if array.dtype == object:
+            numbers = [Expr.of(e).evaluate(self.sizes) for e in array.flat]
+            array = np.asarray(numbers, np.int64).reshape(array.shape)
+        return _Both(array, array)
+
+    def text(self, name: str) -> Any:
+        """An initialiser that no kernel holds: texts."""
+        from onnx import numpy_helper
+
+        for t in self.pieces.model.graph.initializer:
+            if t.name == name:
+                return numpy_helper.to_array(t)
+        raise AssertionError(f"{name} is used before it is made")
+
+    def hold(self, name: str, ours: Any, alone: Any, doubtful: bool = False) -> None:
+        """Keep a tensor; its shape decides about symbols.
+
+        Raises:
+            AutofuseError: AF5007, it is not what the model says.
+        """
+        v = self.pieces.values[name]
+        if name not in self.pieces.shapeless:
+            self.solve(name, v, ours)
+            if isinstance(v, Traced):
+                dtype = numpy_dtype(v.tensor.dtype)
+                if name in self.pieces.inputs and ours.dtype != dtype:
+                    text = f"input {name} is {ours.dtype}, the model takes {v.tensor.dtype}"
+                    raise AutofuseError.of("AF5007", text)
+                same = ours is alone
+                ours = np.asarray(ours).astype(dtype, copy=False)
+                alone = ours if same else np.asarray(alone).astype(dtype, copy=False)
+        if ours is not alone and _identical(ours, alone):
+            alone = ours
+        self.held[self.pieces.keys[name]] = _Both(ours, alone, doubtful and ours is not alone)
+
+    def solve(self, name: str, v: Any, array: Any) -> None:
+        shape = np.shape(array)
+        if len(shape) != len(v.shape):
+            self.misfit(name, v, shape)
+        for e, n in zip(v.shape, shape, strict=True):
+            (only,) = e.symbols() if len(e.symbols()) == 1 else (None,)
+            if only is not None and only not in self.sizes and str(e) == only:
+                self.sizes[only] = n
+        for e, n in zip(v.shape, shape, strict=True):
+            if e.symbols() <= self.sizes.keys() and e.evaluate(self.sizes) != n:
+                self.misfit(name, v, shape)
+
+    def misfit(self, name: str, v: Any, shape: Any) -> None:
+        sizes = ", ".join(f"{k}={n}" for k, n in self.sizes.items())
+        text = f"{name} has the shape {list(shape)}, expected [{', '.join(map(str, v.shape))}]"
+        raise AutofuseError.of("AF5007", text + (f" with {sizes}" if sizes else ""))
+
+    # steps ------------------------------------------------------------------------------------
+
+    def fallback(self, index: int) -> None:
+        f = self.built.fallbacks[index]
+        p = self.pieces.pieces[f.node]
+        start = time.perf_counter()
+        self.made_by_reference((f.node,))
+        seconds = time.perf_counter() - start
+        row = {"node": p.name, "index": p.index, "op": p.op, "code": f.code, "reason": f.reason}
+        self.others.append({**row, "seconds": seconds})
+
+    def made_by_reference(self, nodes: Iterable[int]) -> None:
+        """Run nodes by ``onnx.reference`` and keep all their results."""
+        for i in nodes:
+            p = self.pieces.pieces[i]
+            self.check_size(p)
+            operands = {x: self.value(x) for x in p.inputs}
+            ours = self.reference.run(p, {x: b.ours for x, b in operands.items()})
+            alone = ours
+            if any(b.ours is not b.alone for b in operands.values()):
+                alone = self.reference.run(p, {x: b.alone for x, b in operands.items()})
+            doubtful = any(b.doubtful for b in operands.values())
+            for o in p.outputs:
+                if not isinstance(self.pieces.values[o], Known):
+                    self.hold(o, ours[o], alone[o], doubtful)
+
+    def check_size(self, p: Piece) -> None:
+        """Refuse a node whose results would not fit, as far as that is known before.
+
+        Raises:
+            AutofuseError: AF1109.
+        """
+        for o in p.outputs:
+            v = self.pieces.values[o]
+            if o in self.pieces.shapeless or any(e.symbols() - self.sizes.keys() for e in v.shape):
+                continue
+            count = 8
+            for n in evaluated(v.shape, self.sizes):
+                count *= n
+            if count > 2 * MAX_BYTES:
+                text = f"{p.op}: its result {o} would have {count // 8} elements"
+                where = Where(self.pieces.path, f"/graph/node/{p.index}", node=p.name)
+                raise AutofuseError.of("AF1109", text, where=where)
+
+    def region(self, index: int) -> None:
+        r = self.built.regions[index]
+        start = time.perf_counter()
+        row: dict[str, Any] = {
+            "region": index,
+            "ops": [self.pieces.pieces[i].op for i in r.nodes],
+            "kernel": r.kernel or None,
+            "state": "ok",
+            "bytes_moved": None,
+            "bytes_unfused": self.regions.unfused_bytes(r.nodes, self.sizes),
+            "outputs": [],
+            "seconds": 0.0,
+        }
+        self.rows.append(row)
+        problem = self.out_of_range(r)
+        if problem:
+            row |= {"state": "by reference", "why": problem}
+            self.made_by_reference(r.nodes)
+            self.forget_inside(r)
+            return
+        made = self.computed(r, row)
+        # The nodes one by one, from the operands that the region got, and from those of the reference.
+        want, alone = self.expected(r, row)
+        doubtful = any(self.held[k].doubtful for k in r.inputs.values())
+        for key in r.outputs.values():
+            name = self.names[key]
+            if made is None:
+                ours = want[key]
+            else:
+                ours = made[key]
+                if want:
+                    found = self.compared(r, key, ours, want[key], row)
+                    row["outputs"].append({"output": name, **_about(ours), **found})
+                    if not found["ok"]:
+                        row["state"] = "differs"
+                        self.note(found, f"output {name} of region {index} ({r.kernel})")
+            self.hold(name, ours, alone[key] if alone else ours, doubtful or "rounding" in row)
+        row["seconds"] = time.perf_counter() - start
+
+    def compared(
+        self, r: ModelRegion, key: str, ours: Any, want: Any, row: dict[str, Any]
+    ) -> dict[str, Any]:
+        """An output of a region beside ``onnx.reference``.
+
+        Where they differ, the ops are computed once more, in higher precision and with a bound of what rounding does,
+        which may be all of it: the softmax of large numbers depends on their last bits.
+        """
+        found = differences(ours, want, **self.tolerance)
+        if found["ok"] or not r.kernel or ours.dtype.kind in "biu":
+            return found
+        graph = self.built.kernels[r.kernel].graph
+        (name,) = (p for p, k in r.outputs.items() if k == key)
+        arrays = {p: self.held[k].ours for p, k in r.inputs.items()}
+        bound = evaluate(graph, arrays, self.sizes)[name].tolerance
+        if bound is None:
+            return found
+        bounded = differences(ours, want, **self.tolerance, also=2 * bound)
+        if bounded["ok"]:
+            row["rounding"] = True
+        return bounded
+
+    def out_of_range(self, r: ModelRegion) -> str:
+        """Why the kernel does not take the sizes of this run; empty if it does."""
+        graph = self.built.kernels[r.kernel].graph if r.kernel else None
+        for s in graph.symbols if graph is not None else ():
+            size = self.sizes[s.name]
+            if not s.min <= size <= s.max:
+                return f"{self.pieces.dims[s.name]} is {size}, the kernel takes {s.min} to {s.max}"
+        return ""
+
+    def computed(self, r: ModelRegion, row: dict[str, Any]) -> dict[str, Any] | None:
+        """Results by the kernel, or as a view; None if the kernel fails."""
+        arrays = {p: self.held[k].ours for p, k in r.inputs.items()}
+        if not r.kernel:
+            row["bytes_moved"] = 0
+            return self.viewed(r, arrays)
+        graph = self.built.kernels[r.kernel].graph
+        symbols = {s.name: self.sizes[s.name] for s in graph.symbols}
+        try:
+            done = self.call(r.kernel, arrays, symbols)
+        except AutofuseError as e:
+            if any(d.code in ("AF5001", "AF5002", "AF9001") for d in e.diagnostics):
+                raise
+            row["state"] = "failed"
+            self.diagnostics += e.diagnostics
+            return None
+        row["bytes_moved"] = done.bytes_moved
+        row["kernel_seconds"] = done.seconds
+        return {k: done.outputs[p] for p, k in r.outputs.items()}
+
+    def viewed(self, r: ModelRegion, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """The operands in other shapes."""
+        graph = self.regions.region(r.nodes).graph
+        found = dict(arrays)
+        for n in graph.nodes:
+            shape = evaluated(graph.tensors[n.outputs[0]].shape, self.sizes)
+            found[n.outputs[0]] = np.reshape(found[str(n.inputs[0])], shape)
+        return {k: found[p] for p, k in r.outputs.items()}
+
+    def expected(
+        self, r: ModelRegion, row: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Results by ``onnx.reference``, from our operands and from its own; empty if it cannot run a node."""
+        before = dict(self.held)
+        try:
+            self.made_by_reference(r.nodes)
+            both = {k: self.held[k] for k in r.outputs.values()}
+        except AutofuseError as e:
+            if row["state"] == "failed":
+                raise
+            row |= {"state": "not compared", "why": e.diagnostics[0].message}
+            self.diagnostics += e.diagnostics
+            return {}, {}
+        finally:
+            self.held = before
+        return {k: b.ours for k, b in both.items()}, {k: b.alone for k, b in both.items()}
+
+    def forget_inside(self, r: ModelRegion) -> None:
+        """Drop results that nothing outside of the region reads."""
+        made = {self.pieces.keys[o] for i in r.nodes for o in self.pieces.pieces[i].outputs}
+        for k in made - set(r.outputs.values()):
+            self.held.pop(k, None)
+
+    def note(self, row: Mapping[str, Any], what: str, *, doubtful: bool = False) -> None:
+        """A diagnostic for a comparison that failed, or that says nothing."""
+        if row["ok"]:
+            return
+        if doubtful:
+            text = f"{what} differs from onnx.reference, and depends on rounding errors"
+            self.diagnostics.append(Diagnostic("AF6003", text, severity="warning"))
+            return
+        text = f"{row['wrong']} of {row['elements']} elements of {what} differ from onnx.reference"
+        first = f"first at {row['first']}: {row['got']}, expected {row['want']}"
+        self.diagnostics.append(Diagnostic("AF6001", text, notes=(first,)))
+
+
+def _about(x: Any) -> dict[str, Any]:
+    """Element type and shape, for a table."""
+    if isinstance(x, list | tuple) or x is None:
+        return {"dtype": "sequence" if x is not None else "nothing", "shape": [len(x or ())]}
+    array = np.asarray(x)
+    return {"dtype": array.dtype.name, "shape": list(array.shape)}
+
+
+def _identical(a: Any, b: Any) -> bool:
+    """The same bits."""
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
+        return False
+    if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind in "OSU":
+        return False
+    return bool(np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes())

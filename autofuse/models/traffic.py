@@ -1,0 +1,62 @@
+"""Bytes that a kernel moves by the model of its templates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autofuse.api import BuildResult, SplitResult
+from autofuse.implgraph.expr import ExprError
+from autofuse.schedule.result import Group, ScheduleResult
+from autofuse.schedule.solver import best_tiling, comparable
+from autofuse.schedule.workload import workload
+from autofuse.targets import TargetSpec
+
+__all__ = ["modelled_bytes"]
+
+
+def modelled_bytes(built: BuildResult | SplitResult, sizes: Mapping[str, int]) -> int | None:
+    """Bytes between GM and the cores, in both directions, of the form and templates that the model finds best.
+
+    Args:
+        built: the kernel, or several.
+        sizes: values of its symbols, and maybe of others.
+
+    Returns:
+        The bytes; None if no template is legal for these sizes.
+    """
+    parts = built.parts if isinstance(built, SplitResult) else (built,)
+    total = 0
+    for p in parts:
+        forms = [_form(r, p.target, sizes) for r in p.schedule]
+        legal = [f for f in forms if f is not None]
+        if not legal:
+            return None
+        total += min(legal)[1]
+    return total
+
+
+def _form(
+    result: ScheduleResult, target: TargetSpec, sizes: Mapping[str, int]
+) -> tuple[float, int] | None:
+    """Modelled microseconds and bytes of one way to realise a graph."""
+    groups = [_group(g, target, sizes) for g in result.groups]
+    found = [g for g in groups if g is not None]
+    if len(found) < len(groups):
+        return None
+    return sum(us for us, _ in found), sum(count for _, count in found)
+
+
+def _group(group: Group, target: TargetSpec, sizes: Mapping[str, int]) -> tuple[float, int] | None:
+    legal = []
+    for impl in group.impls:
+        try:
+            tiling = best_tiling(impl, target, sizes, barriers=int(group.sync_before))
+        except ExprError:
+            continue  # a size that this template divides by is 0
+        if tiling is not None:
+            work = workload(impl, target, sizes, tiling.tile, per_core=tiling.per_core)
+            traffic = work.traffic
+            count = traffic.read + traffic.reread + traffic.shared + traffic.same_order
+            us = comparable(tiling.cost.total, impl, target)
+            legal.append((us, count + traffic.written))
+    return min(legal, default=None)
