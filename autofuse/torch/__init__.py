@@ -14,15 +14,13 @@ Tensors on ``cpu`` are computed by the CPU twin, tensors on ``npu`` by the chip.
 
 from __future__ import annotations
 
-from autofuse.diagnostics import AutofuseError
-
 try:
     import torch as _torch
-except ImportError as e:
-    raise AutofuseError.of(
-        "AF1006",
-        f"autofuse.torch needs PyTorch: {e}",
-        hint="pip install 'ascend-autofuse[torch]'",
+except ModuleNotFoundError as e:
+    if e.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        "autofuse.torch needs PyTorch: pip install 'ascend-autofuse[torch]'", name="torch"
     ) from e
 
 from autofuse.torch.backend import autofuse
