@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 JOBS   ?= 2
+EXTRAS ?= dev,fuzz
 DEMO   ?= verify examples/demo.json
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -16,9 +17,6 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 RUNTIME := $(shell find runtime -type f -not -path '*/tests/*' 2>/dev/null)
-
-# A comma inside an argument of $(call ...).
-comma := ,
 
 # $(call step,NAME,COMMAND,WHAT TO DO WHEN IT FAILS)
 step = @echo '== $(1)'; $(2) || { echo; echo 'FAILED: $(1). $(3)' >&2; exit 1; }
@@ -40,7 +38,7 @@ env: $(STAMP) ## create .venv and install autofuse into it, with live edits
 $(STAMP): pyproject.toml CMakeLists.txt autofuse/__init__.py $(RUNTIME)
 	$(call step,environment,$(PYTHON) -c "$$CHECK_PYTHON",Install what is missing and run make again.)
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(call step,install,$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev$(comma)fuzz]',Is the package index reachable and the C++ code sound?)
+	$(call step,install,$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]',Is the package index reachable and the C++ code sound?)
 	@touch $@
 
 define CHECK_PYTHON

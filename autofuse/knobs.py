@@ -157,6 +157,11 @@ THREADS = Knob(
 DEBUG = Knob(
     "AUTOFUSE_DEBUG", False, "compile kernels with -O0 -g, and show Python's traceback of an error"
 )
+REPORT = Knob(
+    "AUTOFUSE_REPORT",
+    False,
+    "torch.compile prints what was fused, what was not, and why, when a graph has been compiled",
+)
 VERIFY_TIMEOUT = Knob(
     "AUTOFUSE_VERIFY_TIMEOUT", 300, "seconds that a worker may spend on one kernel", least=1
 )
@@ -175,11 +180,12 @@ KNOBS: tuple[Knob[str] | Knob[int] | Knob[bool] | Knob[tuple[str, ...]], ...] = 
     THREADS,
     VERIFY_TIMEOUT,
     VERIFY_MEMORY_MB,
+    REPORT,
     DEBUG,
 )
 
 #: Read by the tests only.
-_OF_TESTS = frozenset({"AUTOFUSE_SHARED", "AUTOFUSE_REQUIRE_SHARED"})
+_OF_TESTS = frozenset({"AUTOFUSE_SHARED", "AUTOFUSE_REQUIRE_SHARED", "AUTOFUSE_REQUIRE_TORCH"})
 
 
 def unknown(environ: Mapping[str, str] | None = None) -> list[Diagnostic]:

@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -285,7 +285,7 @@ def kernel_job(job: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@cache
+@lru_cache(maxsize=64)
 def _kernel(folder: str, check: str, check_seed: int) -> Any:
     return api.load(folder, check=check, check_seed=check_seed)
 

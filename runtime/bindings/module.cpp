@@ -1,8 +1,10 @@
 // Python module autofuse._twin: loading a generated kernel library, its tiling function, and checked launches.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -22,6 +24,11 @@ namespace py = pybind11;
 namespace {
 
 constexpr size_t kMaxSymbols = 64;
+// Results of the tiling function that Kernel::Run keeps.
+constexpr size_t kKeptTilings = 16;
+constexpr size_t kWorkspaceAlign = 512;
+// Words of workspace that a thread keeps for its next call: 8 MiB.
+constexpr size_t kKeptWorkspace = size_t{1} << 20;
 
 // Layout shared with the generated host code.
 struct ResLimit {
@@ -99,6 +106,7 @@ public:
         if (handle_ != nullptr) {
             dlclose(handle_);
             handle_ = nullptr;
+            tiled_.clear();
         }
     }
 
@@ -208,7 +216,92 @@ public:
         return findings;
     }
 
+    // Tiling and launch in one call, with no description of GM: nothing but the twin's own limits is checked.
+    // pointers: inputs and outputs; the workspace is memory of the calling thread.
+    std::pair<int64_t, std::string> Run(const std::vector<int64_t>& symbols, const std::vector<uintptr_t>& pointers,
+                                        int threads) const {
+        if (symbols.size() > kMaxSymbols) {
+            throw std::invalid_argument("at most 64 symbols are supported");
+        }
+        const std::shared_ptr<const Tiled> tiled = TilingOfSizes(symbols);
+        if (tiled->rc != 0) {
+            return {tiled->rc, TilingErrorText(tiled->rc)};
+        }
+        std::vector<void*> args;
+        args.reserve(pointers.size() + 1);
+        for (const uintptr_t p : pointers) {
+            args.push_back(reinterpret_cast<void*>(p));
+        }
+        const py::gil_scoped_release unlocked;
+        thread_local std::vector<uint64_t> scratch;
+        std::vector<uint64_t> large;
+        args.push_back(Workspace(tiled->workspace, scratch, large));
+        // The launch function takes its own copy; what it is given stays as it is for other threads.
+        autofuse_twin_set_threads(threads);
+        autofuse_twin_findings_clear();
+        using Fn = int64_t (*)(uint32_t, void*, void**, void*);
+        const int64_t rc = reinterpret_cast<Fn>(tiled->launch)(tiled->block_dim, nullptr, args.data(),
+                                                         const_cast<uint64_t*>(tiled->data.data()));
+        autofuse_twin_set_threads(0);
+        if (rc == 0) {
+            return {0, ""};
+        }
+        std::string json(autofuse_twin_findings_json(nullptr, 0) + 1, ' ');
+        autofuse_twin_findings_json(&json[0], json.size());
+        json.pop_back();
+        return {rc, json};
+    }
+
 private:
+    // What the tiling function said for some sizes.
+    struct Tiled {
+        std::vector<int64_t> symbols;
+        std::vector<uint64_t> data;
+        void* launch = nullptr;
+        int64_t rc = 0;
+        uint32_t workspace = 0;
+        uint32_t block_dim = 0;
+    };
+
+    // The function depends on the sizes alone, so what it said for the latest ones is kept.
+    std::shared_ptr<const Tiled> TilingOfSizes(const std::vector<int64_t>& symbols) const {
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            for (size_t i = 0; i < tiled_.size(); ++i) {
+                if (tiled_[i]->symbols == symbols) {
+                    std::rotate(tiled_.begin(), tiled_.begin() + static_cast<std::ptrdiff_t>(i),
+                                tiled_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+                    return tiled_.front();
+                }
+            }
+        }
+        auto made = std::make_shared<Tiled>();
+        made->symbols = symbols;
+        made->launch = Symbol("AutofuseLaunchArray");
+        void* size = Symbol("GetTilingDataSize");
+        made->data.assign((static_cast<size_t>(reinterpret_cast<int64_t (*)()>(size)()) + 7) / 8, 0);
+        const TilingArgs args{made->data.data(), &made->workspace, &made->block_dim, nullptr};
+        made->rc = PickTiling(symbols.size(), std::make_index_sequence<kMaxSymbols + 1>{})(Symbol("AutofuseTiling"), -1,
+                                                                                          symbols.data(), args);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        tiled_.insert(tiled_.begin(), made);
+        if (tiled_.size() > kKeptTilings) {
+            tiled_.pop_back();
+        }
+        return made;
+    }
+
+    // Memory for `bytes`, at an address that copies may start at; a large one does not outlive the call.
+    static void* Workspace(size_t bytes, std::vector<uint64_t>& kept, std::vector<uint64_t>& large) {
+        const size_t words = bytes / 8 + kWorkspaceAlign / 8 + 1;
+        std::vector<uint64_t>& memory = words > kKeptWorkspace ? large : kept;
+        if (memory.size() < words) {
+            memory.resize(words);
+        }
+        const uintptr_t start = reinterpret_cast<uintptr_t>(memory.data());
+        return reinterpret_cast<void*>((start + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign);
+    }
+
     void* Symbol(const std::string& name) const {
         if (handle_ == nullptr) {
             throw std::runtime_error(path_ + " is closed");
@@ -222,6 +315,8 @@ private:
 
     std::string path_;
     void* handle_;
+    mutable std::mutex mutex_;
+    mutable std::vector<std::shared_ptr<const Tiled>> tiled_;  // the one used last comes first
 };
 
 template <typename To, typename From, To (*Convert)(From)>
@@ -308,6 +403,10 @@ PYBIND11_MODULE(_twin, m) {
              "Returns (rc, tiling_data, workspace_size, block_dim). limit is (aiv_num, ub_size); key >= 0 forces a "
              "tiling key.")
         .def("tiling_error_text", &Kernel::TilingErrorText, py::arg("rc"))
+        .def("run", &Kernel::Run, py::arg("symbols"), py::arg("pointers"), py::arg("threads") = 0,
+             "Tiling and launch in one call for callers that know their memory. pointers: inputs and outputs; GM is not "
+             "checked, workspace is provided. Returns (0, ''), or the status and a text: of the tiling function, or the "
+             "findings of the twin as JSON.")
         .def("launch", &Kernel::Launch, py::arg("block_dim"), py::arg("pointers"), py::arg("tiling_data"), py::kw_only(),
              py::arg("regions") = std::vector<Region>{}, py::arg("ub_size") = 0, py::arg("threads") = 0,
              py::arg("check") = "fast", py::arg("seed") = 0, py::arg("record") = std::vector<uint32_t>{},

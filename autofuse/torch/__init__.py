@@ -1,0 +1,43 @@
+"""``torch.compile(model, backend="autofuse")``: regions of a model become kernels.
+
+The backend is found by its name where autofuse is installed; ``import autofuse.torch`` registers it as well::
+
+    import torch
+    import autofuse.torch
+
+    fast = torch.compile(model, backend="autofuse", options={"target": "ascend910b1"})
+    fast(x)
+    print(autofuse.torch.report())
+
+Tensors on ``cpu`` are computed by the CPU twin, tensors on ``npu`` by the chip.  ``docs/torch.md`` has the details.
+"""
+
+from __future__ import annotations
+
+try:
+    import torch as _torch
+except ModuleNotFoundError as e:
+    if e.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        "autofuse.torch needs PyTorch: pip install 'ascend-autofuse[torch]'", name="torch"
+    ) from e
+
+from autofuse.torch.backend import autofuse
+from autofuse.torch.options import Options
+from autofuse.torch.report import FusedKernel, GraphReport, Report, report, reset
+from autofuse.torch.table import claimed
+
+__all__ = [
+    "FusedKernel",
+    "GraphReport",
+    "Options",
+    "Report",
+    "autofuse",
+    "claimed",
+    "report",
+    "reset",
+]
+
+if "autofuse" not in _torch._dynamo.list_backends():
+    _torch._dynamo.register_backend(autofuse, name="autofuse")

@@ -1,0 +1,72 @@
+"""The backend as torch.compile calls it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+from torch._dynamo.backends.common import aot_autograd
+from torch._inductor.decomposition import select_decomp_table
+
+from autofuse.torch.compiler import compile_graph
+from autofuse.torch.options import Options
+
+__all__ = ["autofuse", "decompositions"]
+
+#: Inductor opens these into float64, which kernels do not hold; the table of ops has them.
+_KEPT = (torch.ops.aten.softplus,)
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """How composite ops are opened: as for Inductor, but for what the table of ops takes as it is."""
+    return {
+        op: how
+        for op, how in select_decomp_table().items()
+        if getattr(op, "overloadpacket", None) not in _KEPT
+    }
+
+
+def autofuse(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """The backend ``autofuse`` of ``torch.compile``.
+
+    Args:
+        gm: the graph that Dynamo has captured.
+        example_inputs: its inputs.
+        options: see :class:`autofuse.torch.Options`.
+        mode: presets of other backends; refused, since the options say it all.
+
+    Raises:
+        AutofuseError: AF5007, an option is unknown or has a wrong value.
+    """
+    if mode not in (None, "default"):
+        from autofuse.diagnostics import AutofuseError
+
+        raise AutofuseError.of(
+            "AF5007", f"the autofuse backend has no mode {mode!r}", hint="pass options={...}"
+        )
+    chosen = Options.of(options)
+
+    def compiler(kind: str) -> Callable[..., Any]:
+        def compiled(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+            return make_boxed_func(compile_graph(graph, chosen, kind).forward)
+
+        return compiled
+
+    made: Callable[..., Any] = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        decompositions=decompositions(),
+        # What is cheap is computed again in the backward graph rather than kept.
+        partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),
+    )(gm, example_inputs)
+    return made

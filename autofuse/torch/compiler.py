@@ -1,0 +1,373 @@
+"""From a graph of PyTorch to a graph whose regions are kernels."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from autofuse import knobs
+from autofuse.diagnostics import AutofuseError, Diagnostic
+from autofuse.frontends.builder import topological_order
+from autofuse.torch import report as reports
+from autofuse.torch.kernels import Built, built_for, traffic
+from autofuse.torch.lower import Lowered, lower, refusal
+from autofuse.torch.options import Options
+from autofuse.torch.partition import (
+    Candidate,
+    apart,
+    candidates,
+    cheapest_cut,
+    kind_of,
+)
+from autofuse.torch.refusal import RefusedError
+from autofuse.torch.region import Place, Region, places_of
+from autofuse.torch.sizes import hint_of
+from autofuse.torch.table import Kind
+
+__all__ = ["compile_graph"]
+
+#: Times that a graph is cut again after the library has refused a part of it.
+_ROUNDS = 8
+#: Words of a diagnostic that a report shows.
+_LONGEST_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A region that has a kernel.
+
+    Attributes:
+        candidate: its nodes.
+        lowered: their graph.
+        built: the kernel.
+        arguments: nodes whose results the region is called with.
+        places: for every symbol where it is found among these.
+        bytes: that it moves by the model, if that is known.
+    """
+
+    candidate: Candidate
+    lowered: Lowered
+    built: Built
+    arguments: Sequence[torch.fx.Node]
+    places: Sequence[Place]
+    bytes: int | None
+
+
+def compile_graph(
+    gm: torch.fx.GraphModule, options: Options, kind: str = "graph"
+) -> torch.fx.GraphModule:
+    """The graph with a kernel in place of every region that can have one.
+
+    Args:
+        gm: a graph without mutation, as AOTAutograd makes it; every node has its value in ``meta["val"]``.
+        options: of the backend.
+        kind: ``forward``, ``backward`` or ``inference``, for the report.
+
+    Raises:
+        AutofuseError: with ``fallback="error"``, what the library refused; AF5001 there is no compiler.
+    """
+    refused: dict[torch.fx.Node, str] = {}
+    fusible: list[torch.fx.Node] = []
+    for n in gm.graph.nodes:
+        if n.op != "call_function" or not _holds_tensor(n):
+            continue
+        if n.target is operator.getitem or (why := refusal(n)) is None:
+            fusible.append(n)
+        else:
+            refused[n] = why
+    place = {n: i for i, n in enumerate(gm.graph.nodes)}
+    made = _regions(gm, fusible, refused, options)
+    made.sort(key=lambda m: place[m.candidate.nodes[0]])
+    fused = [_summary(m) for m in made]
+    found = reports.record(
+        kind, options.target, fused, _left_out(gm, made, refused, options.min_ops)
+    )
+    out = _assembled(gm, made, options, found)
+    if options.report or knobs.REPORT.get():
+        print(found, file=sys.stderr)  # noqa: T201 - what was asked for
+    return out
+
+
+def _holds_tensor(n: torch.fx.Node) -> bool:
+    val = n.meta.get("val")
+    return isinstance(val, torch.Tensor) or (
+        isinstance(val, list | tuple) and any(isinstance(v, torch.Tensor) for v in val)
+    )
+
+
+# regions --------------------------------------------------------------------------------------
+
+
+def _regions(
+    gm: torch.fx.GraphModule,
+    fusible: Sequence[torch.fx.Node],
+    refused: dict[torch.fx.Node, str],
+    options: Options,
+) -> list[_Made]:
+    """Regions with their kernels; what the library refuses is added to ``refused``."""
+    cuts: set[torch.fx.Node] = set()
+    made: list[_Made] = []
+    numbers = _numbers(gm.graph.nodes)
+    for last in (False,) * _ROUNDS + (True,):
+        made, again = [], False
+        left = [n for n in fusible if n not in refused]
+        for c in candidates(gm, left, options, cuts):
+            if c.work() < options.min_ops:
+                continue
+            try:
+                found = _made(c, options, numbers)
+            except RefusedError as e:
+                refused.update(_blamed(c, e))
+                again = True
+                continue
+            except AutofuseError as e:
+                if options.fallback == "error" or e.diagnostics[0].code == "AF5001":
+                    raise
+                refused.update(_blamed_by_library(c, e))
+                again = True
+                continue
+            if found.bytes is not None and found.bytes > apart(c):
+                # The kernel reads again what it could have kept: smaller ones do not.
+                if c.work() > options.min_ops:
+                    cuts.add(c.nodes[cheapest_cut(c.nodes, len(c.nodes)) - 1])
+                else:
+                    why = f"its kernel would move {found.bytes} bytes, the ops by themselves {apart(c)}"
+                    refused.update(dict.fromkeys(c.nodes, why))
+                again = True
+                continue
+            made.append(found)
+        if not again or last:
+            return made
+    return made
+
+
+def _made(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.Node]) -> _Made:
+    lowered = lower(c.nodes, c.outputs)
+    arguments = _arguments(c, lowered)
+    places = places_of(lowered, arguments, numbers)
+    built = built_for(lowered.graph, options, _device(c))
+    hints = _hints(c)
+    sizes = {
+        s.name: min(max(hints.get(name, 1024), s.min), s.max)
+        for name, s in zip(lowered.symbols, lowered.graph.symbols, strict=True)
+    }
+    return _Made(c, lowered, built, arguments, places, traffic(built.result, sizes))
+
+
+def _device(c: Candidate) -> str:
+    """The device of a region: that of any tensor, since its nodes are connected and none moves data elsewhere."""
+    return next(
+        t.device.type for n in c.outputs for t in (n.meta["val"],) if isinstance(t, torch.Tensor)
+    )
+
+
+def _hints(c: Candidate) -> dict[str, int]:
+    """Values of the symbols when the graph was traced."""
+    out: dict[str, int] = {}
+    for n in c.nodes:
+        for x in (n, *n.all_input_nodes):
+            val = x.meta.get("val")
+            for size in val.shape if isinstance(val, torch.Tensor) else ():
+                if not isinstance(size, int) and size.node.expr.is_Symbol:
+                    hint = hint_of(size)
+                    if hint is not None:
+                        out[size.node.expr.name] = hint
+    return out
+
+
+def _blamed(c: Candidate, e: RefusedError) -> dict[torch.fx.Node, str]:
+    why = str(e.args[0])
+    nodes = [e.args[1]] if len(e.args) > 1 else list(c.nodes)
+    return dict.fromkeys(nodes, why)
+
+
+def _blamed_by_library(c: Candidate, e: AutofuseError) -> dict[torch.fx.Node, str]:
+    """The nodes that the library names, or else all, with its words."""
+    lowered = lower(c.nodes, c.outputs)
+    out: dict[torch.fx.Node, str] = {}
+    for d in e.diagnostics:
+        node = lowered.sources.get(d.where.node)
+        if node is not None:
+            out[node] = _words(d)
+    return out or dict.fromkeys(c.nodes, _words(e.diagnostics[0]))
+
+
+def _words(d: Diagnostic) -> str:
+    text = f"{d.message} ({d.code})"
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
+
+
+# the report -----------------------------------------------------------------------------------
+
+
+def _summary(m: _Made) -> reports.FusedKernel:
+    ops = tuple(_op(n) for n in m.candidate.nodes if n.target is not operator.getitem)
+    ours = (s.name for s in m.lowered.graph.symbols)
+    return reports.FusedKernel(
+        m.lowered.graph.name,
+        ops,
+        len(m.built.result.parts),
+        dict(zip(m.lowered.symbols, ours, strict=True)),
+        m.bytes,
+        apart(m.candidate),
+    )
+
+
+def _op(n: torch.fx.Node) -> str:
+    return str(n.target).removesuffix(".default")
+
+
+def _left_out(
+    gm: torch.fx.GraphModule,
+    made: Iterable[_Made],
+    refused: Mapping[torch.fx.Node, str],
+    min_ops: int,
+) -> Counter[tuple[str, str]]:
+    """Ops that PyTorch runs, with reasons; views cost nothing and are not named."""
+    inside = {n for m in made for n in m.candidate.nodes}
+    free = (Kind.VIEW, Kind.CREATE)
+    out: Counter[tuple[str, str]] = Counter()
+    for n in gm.graph.nodes:
+        if n.op != "call_function" or n in inside or not _holds_tensor(n):
+            continue
+        if n in refused:
+            out[(_op(n), refused[n])] += 1
+        elif kind_of(n) not in free:
+            out[(_op(n), f"its region has fewer than {min_ops} ops (option min_ops)")] += 1
+    return out
+
+
+# the new graph --------------------------------------------------------------------------------
+
+
+def _assembled(
+    gm: torch.fx.GraphModule,
+    made: Sequence[_Made],
+    options: Options,
+    found: reports.GraphReport,
+) -> torch.fx.GraphModule:
+    """The graph with calls of the regions."""
+    nodes = list(gm.graph.nodes)
+    at = {n: i for i, n in enumerate(nodes)}
+    owner = {n: m for m in made for n in m.candidate.nodes}
+    written = {n for m in made for n in m.candidate.outputs}
+    outside = {n for m in made for n in m.candidate.outside}
+    # A step is a region, or a node that PyTorch runs.
+    steps: list[_Made | torch.fx.Node] = [*made]
+    steps += [n for n in nodes if n not in owner or n in outside]
+    steps.sort(key=lambda s: at[s.candidate.nodes[0] if isinstance(s, _Made) else s])
+    place = {id(s): i for i, s in enumerate(steps)}
+
+    def maker(n: torch.fx.Node) -> int:
+        """The step that makes the result of a node for others."""
+        m = owner.get(n)
+        return place[id(m if m is not None and n in written else n)]
+
+    edges = [
+        [maker(n) for n in (s.arguments if isinstance(s, _Made) else s.all_input_nodes)]
+        for s in steps
+    ]
+    order, stuck = topological_order(edges)
+    assert not stuck, "regions form a cycle"
+    graph = torch.fx.Graph()
+    env: dict[torch.fx.Node, torch.fx.Node] = {}
+    root = torch.nn.Module()
+    for i in order:
+        step = steps[i]
+        if not isinstance(step, _Made):
+            # What a region writes is there already.
+            copy = graph.node_copy(step, lambda n: env[n])
+            env[step] = copy
+            continue
+        name = f"region_{len(root._modules)}"
+        region = Region(
+            step.lowered,
+            step.built.kernel,
+            step.arguments,
+            step.places,
+            _eager(step.candidate, step.arguments),
+            functools.partial(_refused_call, found, options),
+            options.threads,
+        )
+        root.add_module(name, region)
+        call = graph.call_module(name, tuple(env[n] for n in step.arguments))
+        outputs = step.lowered.outputs
+        if len(outputs) == 1:
+            env[outputs[0].node] = call
+            continue
+        for k, o in enumerate(outputs):
+            env[o.node] = graph.call_function(operator.getitem, (call, k))
+    for n in graph.nodes:
+        if n.op in ("get_attr", "call_module") and not hasattr(root, n.target.split(".")[0]):
+            top = n.target.split(".")[0]
+            setattr(root, top, getattr(gm, top))
+    graph.eliminate_dead_code(is_impure_node=_impure)
+    graph.lint()
+    out = torch.fx.GraphModule(root, graph)
+    out.meta = dict(getattr(gm, "meta", {}))
+    return out
+
+
+def _impure(n: torch.fx.Node) -> bool:
+    """Whether a node has to stay although nothing uses it: all but what the compiler left behind."""
+    if n.op in ("placeholder", "output"):
+        return True
+    return n.op == "call_function" and kind_of(n) is None and n.is_impure()
+
+
+def _refused_call(found: reports.GraphReport, options: Options, why: str) -> None:
+    """A kernel does not take the sizes of a call."""
+    found.at_run_time.append(why)
+    if options.fallback == "error":
+        raise AutofuseError.of("AF5003", why)
+
+
+def _numbers(nodes: Iterable[torch.fx.Node]) -> dict[str, torch.fx.Node]:
+    """Arguments of the graph that are symbols by themselves."""
+    out: dict[str, torch.fx.Node] = {}
+    for n in nodes:
+        val = n.meta.get("val")
+        if n.op == "placeholder" and isinstance(val, torch.SymInt) and val.node.expr.is_Symbol:
+            out.setdefault(val.node.expr.name, n)
+    return out
+
+
+def _arguments(c: Candidate, lowered: Lowered) -> list[torch.fx.Node]:
+    """What a region is called with: what the kernel reads, then what only PyTorch's ops in its place would."""
+    out = dict.fromkeys(i.node for i in lowered.inputs if i.node is not None)
+    inside = set(c.nodes)
+    waiting = list(c.nodes)
+    while waiting:
+        for x in waiting.pop().all_input_nodes:
+            if x in inside or x in out:
+                continue
+            if kind_of(x) is Kind.CREATE:
+                inside.add(x)
+                waiting.append(x)
+            else:
+                out[x] = None
+    return list(out)
+
+
+def _eager(c: Candidate, read: Sequence[torch.fx.Node]) -> torch.fx.GraphModule:
+    """The nodes of a region as a graph of its own, for PyTorch."""
+    graph = torch.fx.Graph()
+    env = {n: graph.placeholder(f"a{i}") for i, n in enumerate(read)}
+
+    def operand(n: torch.fx.Node) -> Any:
+        if n not in env:
+            env[n] = graph.node_copy(n, operand)
+        return env[n]
+
+    for n in c.nodes:
+        operand(n)
+    results = tuple(env[n] for n in c.outputs)
+    graph.output(results[0] if len(results) == 1 else results)
+    return torch.fx.GraphModule(torch.nn.Module(), graph)

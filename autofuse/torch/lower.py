@@ -1,0 +1,350 @@
+"""From the nodes of a region to the graph of its kernel."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from autofuse.diagnostics import AutofuseError
+from autofuse.frontends.names import identifier
+from autofuse.implgraph.dtypes import DType
+from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
+from autofuse.torch.emit import Emitter, Value
+from autofuse.torch.refusal import RefusedError, reason_for_kind
+from autofuse.torch.sizes import Shape, Sizes, hint_of
+from autofuse.torch.table import Call, Kind, dtype_of, find
+
+__all__ = ["Lowered", "Output", "ScalarInput", "TensorInput", "layout_of", "lower", "refusal"]
+
+#: Ops in the name of a kernel.
+_NAMED_OPS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInput:
+    """A tensor that the kernel reads.
+
+    Attributes:
+        node: that makes it.
+        perm: order of its axes in memory; None for the plain one.
+    """
+
+    node: torch.fx.Node
+    perm: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarInput:
+    """A number that is known at run time and passed as a tensor of one element.
+
+    Attributes:
+        dtype: its element type in the kernel.
+        expr: the number as an expression of sizes; None if a node makes it.
+        node: that makes it.
+    """
+
+    dtype: torch.dtype
+    expr: Expr | None
+    node: torch.fx.Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A tensor that the kernel writes.
+
+    Attributes:
+        node: whose result it is.
+        dtype: its element type.
+        shape: as it lies in memory.
+        perm: order of the axes that turns this into the result; None for the plain one.
+    """
+
+    node: torch.fx.Node
+    dtype: torch.dtype
+    shape: Shape
+    perm: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """The graph of a region.
+
+    Attributes:
+        graph: what the kernel computes.
+        inputs: for every input of the graph where it comes from.
+        outputs: for every output of the graph whose result it is.
+        symbols: for every symbol of the graph its name in PyTorch's graph.
+        sources: node of the graph -> PyTorch's node that it was made for.
+    """
+
+    graph: FusionGraph
+    inputs: tuple[TensorInput | ScalarInput, ...]
+    outputs: tuple[Output, ...]
+    symbols: tuple[str, ...]
+    sources: Mapping[str, torch.fx.Node]
+
+
+def layout_of(t: torch.Tensor) -> tuple[int, ...] | None:
+    """The order of the axes in memory of a tensor that has no gaps; None for the plain order, or if it has gaps."""
+    strides = [hint_of(s) for s in t.stride()]
+    if any(s is None for s in strides):
+        return None
+    perm = tuple(sorted(range(t.dim()), key=lambda d: (-(strides[d] or 0), d)))
+    # Where an axis of one element stands in memory means nothing.
+    long = [d for d in perm if hint_of(t.shape[d]) != 1]
+    if long == sorted(long):
+        return None
+    expected = 1
+    for d in reversed(perm):
+        size = hint_of(t.shape[d])
+        if size != 1 and strides[d] != expected:
+            return None
+        expected *= size or 0
+    return perm
+
+
+def lower(nodes: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node]) -> Lowered:
+    """The graph of some nodes.
+
+    Args:
+        nodes: in topological order.
+        outputs: those of them whose results are needed; their results are tensors.
+
+    Raises:
+        RefusedError: an op does not take its operands; the node is noted in ``args[1]``.
+    """
+    return _Lowering(nodes).run(outputs)
+
+
+def refusal(node: torch.fx.Node) -> str | None:
+    """Why a node cannot be in a kernel, looked at alone; None if nothing speaks against it."""
+    row = find(node.target)
+    if row is None:
+        name = str(node.target)
+        return reason_for_kind(name.split(".")[1] if name.count(".") > 1 else name)
+    try:
+        devices: set[str] = set()
+        for n in (*node.all_input_nodes, node):
+            devices |= _checked_devices(n.meta.get("val"))
+        if len(devices) > 1:
+            raise RefusedError(f"tensors on several devices: {', '.join(sorted(devices))}")
+        _Lowering([node]).run([node])
+    except RefusedError as e:
+        return str(e.args[0])
+    return None
+
+
+def _checked_devices(val: Any) -> set[str]:
+    """Devices of the tensors of a value; RefusedError unless kernels know all of them."""
+    found = set()
+    for t in val if isinstance(val, list | tuple) else (val,):
+        if not isinstance(t, torch.Tensor):
+            continue
+        if t.layout is not torch.strided:
+            raise RefusedError(f"the layout {str(t.layout).removeprefix('torch.')}")
+        dtype_of(t.dtype)
+        if t.is_neg() or t.is_conj():
+            raise RefusedError("a tensor with a pending sign or conjugate")
+        if t.device.type not in ("cpu", "npu"):
+            raise RefusedError(f"the device {t.device.type}: kernels run on npu, and on cpu (twin)")
+        found.add(t.device.type)
+    return found
+
+
+class _Lowering:
+    def __init__(self, nodes: Sequence[torch.fx.Node]) -> None:
+        self.nodes = nodes
+        self.sizes = Sizes()
+        self.e = Emitter("region", self.sizes)
+        self.values: dict[torch.fx.Node, Value | Sequence[Value]] = {}
+        self.inputs: dict[str, TensorInput | ScalarInput] = {}
+        self.sources: dict[str, torch.fx.Node] = {}
+        self.scalars: dict[Any, Value] = {}
+
+    def run(self, outputs: Sequence[torch.fx.Node]) -> Lowered:
+        for node in self.nodes:
+            self.add(node)
+        results: list[tuple[Value, Output]] = []
+        for node in outputs:
+            found = self.values[node]
+            # All results of a node that has several: only to see whether it can be lowered.
+            for v, t in _pairs(found, node.meta["val"]):
+                results.append(self.output(node, v, t))
+        return self.finish(results)
+
+    # operands ---------------------------------------------------------------------------------
+
+    def add(self, node: torch.fx.Node) -> None:
+        if node in self.values:
+            return
+        if node.target is operator.getitem:
+            source = self.values[node.args[0]]  # type: ignore[index]
+            assert not isinstance(source, Value)
+            self.values[node] = source[node.args[1]]  # type: ignore[index]
+            return
+        row = find(node.target)
+        assert row is not None
+        before = len(self.e.builder.nodes)
+        try:
+            if row.kind is not Kind.CREATE:
+                for x in node.all_input_nodes:
+                    self.operand(x)
+            found = row.convert(Call(node, self.e, self.values, self.scalar))
+            self.values[node] = self.as_declared(found, node.meta["val"])
+        except RefusedError as e:
+            raise RefusedError(str(e.args[0]), node) from None
+        except (ValueError, TypeError, IndexError, KeyError, ArithmeticError) as e:
+            # Arguments of a form that no row expects.
+            raise RefusedError(f"its arguments do not fit: {type(e).__name__}: {e}", node) from e
+        for n in self.e.builder.nodes[before:]:
+            self.sources[n.name] = node
+
+    def operand(self, node: torch.fx.Node) -> None:
+        """What a node of the region reads: what another one made, what is made here again, or an input."""
+        val = node.meta.get("val")
+        if node in self.values or not isinstance(val, torch.Tensor):
+            return
+        row = find(node.target)
+        if row is not None and row.kind is Kind.CREATE:
+            self.add(node)
+            return
+        perm = layout_of(val)
+        shape = self.sizes.shape(val.shape)
+        physical = shape if perm is None else tuple(shape[p] for p in perm)
+        x = self.e.input(dtype_of(val.dtype), physical)
+        assert x.tensor is not None
+        self.inputs[x.tensor.name] = TensorInput(node, perm)
+        self.values[node] = x if perm is None else self.e.transpose(x, _inverse(perm))
+
+    def scalar(self, given: Any, dtype: DType) -> Value:
+        """A number that is known at run time, as a tensor."""
+        expr, node = None, None
+        if isinstance(given, Expr):
+            expr = given
+        else:
+            val = given.meta.get("val")
+            if isinstance(val, torch.SymInt | int) and not isinstance(val, bool):
+                expr = self.sizes.expr(val)
+            elif isinstance(val, torch.SymFloat | float):
+                node = given
+            elif isinstance(val, torch.Tensor):
+                return self.e.cast(self.value_of(given), dtype)
+            else:
+                raise RefusedError("an operand is neither a tensor nor a number")
+        if expr is not None and expr.is_const:
+            return self.e.full((), expr.value, dtype)
+        key = (expr if expr is not None else node, dtype)
+        if key not in self.scalars:
+            x = self.e.input(dtype, ())
+            assert x.tensor is not None
+            torch_dtype = getattr(torch, dtype.name)
+            self.inputs[x.tensor.name] = ScalarInput(torch_dtype, expr, node)
+            self.scalars[key] = x
+        return self.scalars[key]
+
+    def value_of(self, node: torch.fx.Node) -> Value:
+        self.operand(node)
+        found = self.values[node]
+        assert isinstance(found, Value)
+        return found
+
+    def as_declared(self, found: Value | Sequence[Value], val: Any) -> Value | Sequence[Value]:
+        """The result with the element type and the shape that PyTorch says it has."""
+        if not isinstance(found, Value):
+            return [self.declared(v, t) for v, t in zip(found, val, strict=True)]
+        return self.declared(found, val)
+
+    def declared(self, found: Value, t: torch.Tensor) -> Value:
+        found = self.e.cast(found, dtype_of(t.dtype))
+        shape = self.sizes.shape(t.shape)
+        if found.shape != shape and len(found.shape) <= len(shape):
+            found = self.e.broadcast(found, shape)
+        if found.shape != shape:
+            raise RefusedError(f"the shape {list(map(str, found.shape))} should be {list(t.shape)}")
+        return found
+
+    # the graph --------------------------------------------------------------------------------
+
+    def output(self, node: torch.fx.Node, v: Value, t: torch.Tensor) -> tuple[Value, Output]:
+        perm = layout_of(t)
+        before = len(self.e.builder.nodes)
+        laid = self.e.tensor(v if perm is None else self.e.transpose(v, perm))
+        for n in self.e.builder.nodes[before:]:
+            self.sources[n.name] = node
+        inverse = None if perm is None else _inverse(perm)
+        return laid, Output(node, t.dtype, laid.shape, inverse)
+
+    def finish(self, results: Sequence[tuple[Value, Output]]) -> Lowered:
+        b = self.e.builder
+        tensors = [v.tensor for v, _ in results if v.tensor is not None]
+        nodes, needed = _live(b.nodes, {t.name for t in tensors})
+        inputs = [n for n in self.e.inputs if n in needed]
+        kept = {n: t for n, t in b.tensors.items() if n in needed}
+        given = [self.inputs[n] for n in inputs]
+        numbers = [s.expr for s in given if isinstance(s, ScalarInput) and s.expr is not None]
+        symbols = self.symbols(kept.values(), nodes, numbers)
+        b.symbols = {s.name: s for s in symbols}
+        for t in kept.values():
+            b.check_shape(t.shape, "", "a tensor")
+        try:
+            b.findings.raise_if_any()
+        except AutofuseError as e:
+            raise RefusedError(e.diagnostics[0].message) from None
+        used = set(inputs)
+        outputs = tuple(GraphOutput(b.output_name(t, "", used), t.name) for t in tensors)
+        graph = FusionGraph(
+            _name(nodes), tuple(symbols), tuple(inputs), tuple(nodes), outputs, kept
+        )
+        torch_names = {s.name: name for name, s in self.sizes.symbols.items()}
+        return Lowered(
+            graph,
+            tuple(self.inputs[n] for n in inputs),
+            tuple(o for _, o in results),
+            tuple(torch_names[s.name] for s in symbols),
+            self.sources,
+        )
+
+    def symbols(
+        self, tensors: Iterable[Tensor], nodes: Iterable[FusionNode], numbers: Iterable[Expr]
+    ) -> list[Symbol]:
+        """Those that the kernel or a number for it needs, with limits."""
+        shapes = [t.shape for t in tensors]
+        alive = {s for shape in (*shapes, tuple(numbers)) for e in shape for s in e.symbols()}
+        for n in nodes:
+            for value in n.attrs.values():
+                for e in value if isinstance(value, tuple) else ():
+                    if isinstance(e, Expr):
+                        alive |= e.symbols()
+        return [s for s in self.sizes.limit(shapes) if s.name in alive]
+
+
+def _pairs(found: Value | Sequence[Value], val: Any) -> list[tuple[Value, torch.Tensor]]:
+    if isinstance(found, Value):
+        return [(found, val)]
+    return list(zip(found, val, strict=True))
+
+
+def _inverse(perm: Sequence[int]) -> tuple[int, ...]:
+    return tuple(perm.index(i) for i in range(len(perm)))
+
+
+def _live(nodes: Sequence[FusionNode], outputs: set[str]) -> tuple[list[FusionNode], set[str]]:
+    """Nodes that an output depends on, and the tensors of these."""
+    needed = set(outputs)
+    kept = []
+    for n in reversed(nodes):
+        if not needed.isdisjoint(n.outputs):
+            kept.append(n)
+            needed.update(x for x in n.inputs if isinstance(x, str))
+    return kept[::-1], needed
+
+
+def _name(nodes: Sequence[FusionNode]) -> str:
+    """The name of a kernel: its first ops."""
+    ops = list(dict.fromkeys(n.op.lower() for n in nodes)) or ["copy"]
+    return identifier("_".join(["fused", *ops[:_NAMED_OPS]]))

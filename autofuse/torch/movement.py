@@ -1,0 +1,325 @@
+"""Rows of views, of what moves data, and of tensors that follow from attributes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from autofuse.implgraph.expr import Expr, const, total
+from autofuse.torch.emit import BOOL, Value
+from autofuse.torch.refusal import RefusedError
+from autofuse.torch.table import Call, Kind, dtype_of, row
+
+__all__: list[str] = []
+
+
+# views ----------------------------------------------------------------------------------------
+
+
+_SAME_ORDER = """
+    view.default reshape.default _unsafe_view.default unsqueeze.default squeeze.default squeeze.dim squeeze.dims
+    alias.default detach.default flatten.using_ints view.dtype"""
+
+
+@row(*(f"aten.{name}" for name in _SAME_ORDER.split()), "prims.view_of.default", kind=Kind.VIEW)
+def _view(c: Call) -> Value:
+    if c.dtype != c.x().dtype:
+        raise RefusedError("it reads the same bits as another element type")
+    return c.e.reshape(c.x(), c.shape)
+
+
+@row("aten.as_strided.default", kind=Kind.VIEW)
+def _as_strided(c: Call) -> Value:
+    """Only where it is a reshape: dense memory under another shape."""
+    source, result = c.meta_of(0), c.meta
+    same = source.numel() == result.numel() and c.arg(3, "storage_offset") in (None, 0)
+    if not (same and source.is_contiguous() and result.is_contiguous()):
+        raise RefusedError("the result depends on strides")
+    return c.e.reshape(c.x(), c.shape)
+
+
+@row(
+    "aten.clone.default", "aten.contiguous.default", "aten.lift_fresh_copy.default", kind=Kind.COPY
+)
+def _clone(c: Call) -> Value:
+    return c.x()
+
+
+@row("aten.permute.default", kind=Kind.VIEW)
+def _permute(c: Call) -> Value:
+    rank = len(c.x().shape)
+    return c.e.transpose(c.x(), [int(d) % rank for d in c.arg(1, "dims")])
+
+
+@row("aten.transpose.int", kind=Kind.VIEW)
+def _transpose(c: Call) -> Value:
+    x = c.x()
+    if not x.shape:
+        return x
+    perm = list(range(len(x.shape)))
+    a, b = (int(c.arg(i)) % len(perm) for i in (1, 2))
+    perm[a], perm[b] = perm[b], perm[a]
+    return c.e.transpose(x, perm)
+
+
+@row("aten.t.default", kind=Kind.VIEW)
+def _t(c: Call) -> Value:
+    return c.e.transpose(c.x(), list(range(len(c.x().shape)))[::-1])
+
+
+@row("aten.expand.default", kind=Kind.VIEW)
+def _expand(c: Call) -> Value:
+    return c.e.broadcast(c.x(), c.shape)
+
+
+def _start(c: Call, arg: Any, size: Expr) -> Expr:
+    """Where a slice begins."""
+    start = const(0) if arg is None else c.expr(arg)
+    at, length = start.as_int(), size.as_int()
+    if at is None:
+        return start  # PyTorch's guards have made it a place inside
+    if at < 0:
+        return const(max(length + at, 0)) if length is not None else size + at
+    return const(min(at, length)) if length is not None else start
+
+
+@row("aten.slice.Tensor", kind=Kind.VIEW)
+def _slice(c: Call) -> Value:
+    x = c.x()
+    axis = int(c.arg(1, "dim", 0)) % len(x.shape)
+    step = c.integer(c.arg(4, "step", 1), "the step")
+    size = c.shape[axis]
+    start = const(0) if size == 0 else _start(c, c.arg(2, "start"), x.shape[axis])
+    if size == 0:
+        return c.e.full(c.shape, 0, x.dtype)
+    return c.e.part(x, axis, start, size, step)
+
+
+@row("aten.select.int", kind=Kind.VIEW)
+def _select(c: Call) -> Value:
+    x = c.x()
+    axis = int(c.arg(1, "dim")) % len(x.shape)
+    at = c.expr(c.arg(2, "index"))
+    known = at.as_int()
+    if known is not None and known < 0:
+        at = x.shape[axis] + known
+    return c.e.reshape(c.e.part(x, axis, at, const(1)), c.shape)
+
+
+def _pieces(c: Call, sizes: Sequence[Expr], axis: int) -> list[Value]:
+    start, out = const(0), []
+    for size in sizes:
+        piece = c.e.part(c.x(), axis, start, size)
+        out.append(piece if size != 0 else c.e.full(piece.shape, 0, piece.dtype))
+        start = start + size
+    return out
+
+
+@row("aten.split.Tensor", "aten.split_with_sizes.default", "aten.unbind.int", kind=Kind.VIEW)
+def _split(c: Call) -> list[Value]:
+    name = str(c.node.target)
+    rank = len(c.x().shape)
+    axis = int(c.arg(1, "dim", 0) if "unbind" in name else c.arg(2, "dim", 0)) % rank
+    if "unbind" in name:
+        count = len(c.meta)
+        pieces = _pieces(c, [const(1)] * count, axis)
+        return [
+            c.e.reshape(p, c.e.sizes.shape(m.shape)) for p, m in zip(pieces, c.meta, strict=True)
+        ]
+    return _pieces(c, [c.e.sizes.expr(m.shape[axis]) for m in c.meta], axis)
+
+
+# copies ---------------------------------------------------------------------------------------
+
+
+@row("aten.cat.default", kind=Kind.COPY)
+def _cat(c: Call) -> Value:
+    parts = [p for p in c.node.args[0] if tuple(p.meta["val"].shape) != (0,)]  # type: ignore[union-attr]
+    if not parts:
+        return c.e.full(c.shape, 0, c.dtype)
+    axis = int(c.arg(1, "dim", 0)) % len(c.shape)
+    return c.e.concat([c.e.cast(c.value(p), c.dtype) for p in parts], axis)
+
+
+@row("aten.repeat.default", kind=Kind.COPY)
+def _repeat(c: Call) -> Value:
+    """A new axis beside each one, broadcast, and merged again."""
+    x, times = c.x(), [c.expr(t) for t in c.arg(1, "repeats")]
+    own = (const(1),) * (len(times) - len(x.shape)) + x.shape
+    split = tuple(e for size in own for e in (const(1), size))
+    wide = tuple(e for pair in zip(times, own, strict=True) for e in pair)
+    if any(e == 0 for e in wide):
+        return c.e.full(c.shape, 0, x.dtype)
+    return c.e.reshape(c.e.broadcast(c.e.reshape(x, split), wide), c.shape)
+
+
+@row("aten.constant_pad_nd.default", kind=Kind.COPY)
+def _pad(c: Call) -> Value:
+    x, rank = c.x(), len(c.x().shape)
+    widths = [c.expr(w) for w in c.arg(1, "pad")]
+    number = c.number(c.arg(2, "value", 0), "the value")
+    low, high = [const(0)] * rank, [const(0)] * rank
+    for i in range(len(widths) // 2):
+        low[rank - 1 - i], high[rank - 1 - i] = widths[2 * i], widths[2 * i + 1]
+    if any(s == 0 for s in (*c.shape, *x.shape)):
+        return c.e.full(c.shape, number, x.dtype)
+    starts = [const(max(-w.value, 0)) if w.is_const else const(0) for w in low]
+    cut = [const(max(-w.value, 0)) if w.is_const else const(0) for w in high]
+    if any(s != 0 for s in (*starts, *cut)):
+        kept = tuple(s - a - b for s, a, b in zip(x.shape, starts, cut, strict=True))
+        x = c.e.slice(x, starts, kept, [1] * rank)
+    more = [total((w, a)) for w, a in zip(low, starts, strict=True)]
+    behind = [total((w, a)) for w, a in zip(high, cut, strict=True)]
+    return c.e.pad(x, more, behind, number)
+
+
+@row("aten.flip.default", "prims.rev.default", kind=Kind.COPY)
+def _flip(c: Call) -> Value:
+    x, rank = c.x(), len(c.x().shape)
+    dims = {int(d) % max(rank, 1) for d in c.arg(1, "dims")}
+    if not x.shape or any(s == 0 for s in x.shape):
+        return x
+    starts = [s - 1 if i in dims else const(0) for i, s in enumerate(x.shape)]
+    return c.e.slice(x, starts, x.shape, [-1 if i in dims else 1 for i in range(rank)])
+
+
+def _replaced(c: Call, x: Value, source: Value, axis: int, start: Expr) -> Value:
+    """A range of one axis comes from another tensor."""
+    end = start + source.shape[axis]
+    parts = [
+        c.e.part(x, axis, const(0), start),
+        c.e.cast(source, x.dtype),
+        c.e.part(x, axis, end, x.shape[axis] - end),
+    ]
+    return c.e.concat(parts, axis)
+
+
+@row("aten.slice_scatter.default", kind=Kind.COPY)
+def _slice_scatter(c: Call) -> Value:
+    x, source = c.x(), c.x(1)
+    if c.arg(5, "step", 1) != 1:
+        raise RefusedError("scattered writes")
+    axis = int(c.arg(2, "dim", 0)) % len(x.shape)
+    return _replaced(c, x, source, axis, _start(c, c.arg(3, "start"), x.shape[axis]))
+
+
+@row("aten.select_scatter.default", kind=Kind.COPY)
+def _select_scatter(c: Call) -> Value:
+    x, source = c.x(), c.x(1)
+    axis = int(c.arg(2, "dim")) % len(x.shape)
+    at = c.integer(c.arg(3, "index"), "the place")
+    shape = (*x.shape[:axis], const(1), *x.shape[axis + 1 :])
+    start = x.shape[axis] + at if at < 0 else const(at)
+    return _replaced(c, x, c.e.reshape(source, shape), axis, start)
+
+
+# places ---------------------------------------------------------------------------------------
+
+
+def _index(c: Call, arg: Any) -> Value:
+    index = c.value(arg)
+    if index.dtype.name not in ("int32", "int64"):
+        raise RefusedError(f"the index is {index.dtype}")
+    return index
+
+
+@row("aten.gather.default")
+def _gather(c: Call) -> Value:
+    x, index = c.x(), _index(c, c.node.args[2])
+    if not x.shape or not index.shape:
+        return c.e.broadcast(x, c.shape) if not x.shape else c.e.reshape(x, c.shape)
+    return c.e.moved("GatherElements", x, index, axis=int(c.arg(1, "dim")) % len(x.shape))
+
+
+@row("aten.embedding.default")
+def _embedding(c: Call) -> Value:
+    return c.e.moved("Gather", c.x(), _index(c, c.node.args[1]), axis=0)
+
+
+@row("aten.index_select.default")
+def _index_select(c: Call) -> Value:
+    x, index = c.x(), _index(c, c.node.args[2])
+    if not x.shape:
+        return x
+    flat = c.e.reshape(index, (const(1),)) if not index.shape else index
+    return c.e.moved("Gather", x, flat, axis=int(c.arg(1, "dim")) % len(x.shape))
+
+
+@row("aten.index.Tensor", "aten._unsafe_index.Tensor")
+def _index_tensor(c: Call) -> Value:
+    given = [(i, n) for i, n in enumerate(c.node.args[1]) if n is not None]  # type: ignore[arg-type,union-attr]
+    if len(given) != 1:
+        raise RefusedError("data-dependent index in several dimensions")
+    axis, node = given[0]
+    return c.e.moved("Gather", c.x(), _index(c, node), axis=axis)
+
+
+@row("aten.scatter.value", "aten.scatter.src", "aten.scatter_add.default")
+def _scatter(c: Call) -> Value:
+    """One place per row: a choice by comparing places."""
+    e, x, index = c.e, c.x(), _index(c, c.node.args[2])
+    axis = int(c.arg(1, "dim")) % max(len(x.shape), 1)
+    rest = [i for i in range(len(x.shape)) if i != axis]
+    if not x.shape or index.shape[axis] != 1 or any(index.shape[i] != x.shape[i] for i in rest):
+        raise RefusedError("scattered writes")
+    source = c.cast(c.node.args[3], x.dtype)
+    if source.shape:
+        source = e.part(source, axis, const(0), const(1))
+        if any(source.shape[i] != x.shape[i] for i in rest):
+            raise RefusedError("scattered writes")
+    if "scatter_add" in str(c.node.target):
+        source = e.op("Add", x, source)
+    line = e.iota(x.shape[axis], index.dtype)
+    shape = tuple(s if i == axis else const(1) for i, s in enumerate(x.shape))
+    here = e.op("Equal", e.reshape(line, shape), index)
+    return e.select(here, source, x)
+
+
+# tensors that follow from attributes -----------------------------------------------------------
+
+
+@row("aten.full.default", "aten.full_like.default", "aten.new_full.default", kind=Kind.CREATE)
+def _full(c: Call) -> Value:
+    at = 2 if "new_full" in str(c.node.target) else 1
+    value = c.arg(at, "fill_value")
+    if isinstance(value, torch.fx.Node):
+        return c.e.broadcast(c.scalar(value, c.dtype), c.shape)
+    return c.e.full(c.shape, c.number(value, "the value"), c.dtype)
+
+
+@row(*(f"aten.{n}.default" for n in ("zeros", "zeros_like", "new_zeros")), kind=Kind.CREATE)
+def _zeros(c: Call) -> Value:
+    return c.e.full(c.shape, 0, c.dtype)
+
+
+@row(*(f"aten.{n}.default" for n in ("ones", "ones_like", "new_ones")), kind=Kind.CREATE)
+def _ones(c: Call) -> Value:
+    return c.e.full(c.shape, 1, c.dtype)
+
+
+@row("aten.scalar_tensor.default", kind=Kind.CREATE)
+def _scalar_tensor(c: Call) -> Value:
+    return c.cast(c.node.args[0], c.dtype)
+
+
+@row("prims.iota.default", kind=Kind.CREATE)
+def _iota(c: Call) -> Value:
+    start = c.integer(c.arg(1, "start", 0), "the start")
+    step = c.integer(c.arg(2, "step", 1), "the step")
+    if any(s == 0 for s in c.shape):
+        return c.e.full(c.shape, 0, c.dtype)
+    return c.e.iota(c.shape[0], dtype_of(c.meta.dtype), start, step)
+
+
+@row("aten.arange.start_step", "aten.arange.default", "aten.arange.start", kind=Kind.CREATE)
+def _arange(c: Call) -> Value:
+    single = "default" in str(c.node.target)
+    start = 0 if single else c.number(c.arg(0, "start"), "the start")
+    step = c.number(c.arg(2, "step", 1), "the step") if "step" in str(c.node.target) else 1
+    if not (isinstance(start, int) and isinstance(step, int)) or c.dtype == BOOL:
+        raise RefusedError("a range of fractions")
+    if any(s == 0 for s in c.shape):
+        return c.e.full(c.shape, 0, c.dtype)
+    return c.e.iota(c.shape[0], c.dtype, start, step)

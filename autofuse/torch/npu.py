@@ -1,0 +1,121 @@
+"""Kernels on an NPU: built with CANN, called through the C functions of the generated library."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from autofuse import api, artifacts, cache
+from autofuse.diagnostics import AutofuseError
+
+__all__ = ["NpuKernel", "requirements"]
+
+_INT64, _POINTER = ctypes.c_int64, ctypes.c_void_p
+
+
+def requirements() -> list[str]:
+    """What is missing here to build and run kernels on an NPU; empty if nothing is."""
+    missing = []
+    if importlib.util.find_spec("torch_npu") is None:
+        missing.append("the package torch_npu")
+    home = os.environ.get("ASCEND_HOME_PATH", "")
+    if not home or not Path(home).is_dir():
+        missing.append("CANN (ASCEND_HOME_PATH names its folder)")
+    if shutil.which("cmake") is None:
+        missing.append("cmake")
+    return missing
+
+
+class NpuKernel:
+    """A kernel on the current NPU stream.
+
+    Args:
+        result: what the library made of the graph.
+
+    Raises:
+        AutofuseError: AF5001 CANN, torch_npu or cmake is missing, AF5002 the code does not compile.
+    """
+
+    def __init__(self, result: api.SplitResult) -> None:
+        missing = requirements()
+        if missing:
+            raise AutofuseError.of(
+                "AF5001",
+                f"kernels on an NPU need {' and '.join(missing)}",
+                hint="on this machine tensors on cpu run on the twin",
+            )
+        library = ctypes.CDLL(str(_library(result)))
+        library.GetTilingDataSize.restype = _INT64
+        self._bytes = int(library.GetTilingDataSize())
+        self._tiling = library.AutofuseTiling
+        self._tiling.restype = _INT64
+        self._tiling.argtypes = [
+            *(_INT64 for _ in result.graph.symbols),
+            *(_POINTER for _ in range(4)),
+        ]
+        self._launch = library.AutofuseLaunchArray
+        self._launch.restype = _INT64
+        self._launch.argtypes = [ctypes.c_uint32, _POINTER, _POINTER, _POINTER]
+        self._text = library.AutofuseErrorText
+        self._text.restype = ctypes.c_char_p
+        self._text.argtypes = [_INT64]
+        self._local = threading.local()
+
+    def run(self, symbols: Sequence[int], pointers: Sequence[int], threads: int) -> tuple[int, str]:
+        """Tiling and launch on the current stream; returns before the kernel has run.
+
+        Args:
+            symbols: sizes in the order of the graph.
+            pointers: device addresses of inputs and outputs.
+            threads: not used.
+
+        Returns:
+            (0, ""), or a status and its text.
+        """
+        data = (ctypes.c_uint64 * (self._bytes // 8 + 1))()
+        workspace, cores = ctypes.c_uint32(0), ctypes.c_uint32(0)
+        status = self._tiling(*symbols, data, ctypes.byref(workspace), ctypes.byref(cores), None)
+        if status:
+            return status, (self._text(status) or b"").decode()
+        # Given back to PyTorch's allocator at once: it orders memory by stream.
+        scratch = torch.empty(max(workspace.value, 1), dtype=torch.uint8, device="npu")
+        table = (_POINTER * (len(pointers) + 1))(*pointers, scratch.data_ptr())
+        npu: Any = torch.npu  # type: ignore[attr-defined]
+        status = self._launch(cores.value, npu.current_stream().npu_stream, table, data)
+        return status, f"the launch function returned {status}" if status else ""
+
+
+def _library(result: api.SplitResult) -> Path:
+    """The library, from the cache if it is there."""
+    name = f"lib{result.name}.so"
+    home = os.environ["ASCEND_HOME_PATH"]
+    key = artifacts.digest(json.dumps([home, sorted(result.files.items())]))
+
+    def make(folder: Path) -> None:
+        result.write(folder / "source")
+        source, build = folder / "source", folder / "build"
+        for call in (
+            ["cmake", "-S", str(source), "-B", str(build), "-DAUTOFUSE_BACKEND=ascend"],
+            ["cmake", "--build", str(build)],
+        ):
+            done = subprocess.run(call, capture_output=True, text=True, check=False)
+            if done.returncode:
+                tail = (done.stdout + done.stderr).strip().splitlines()[-12:]
+                raise AutofuseError.of(
+                    "AF5002",
+                    f"the code generated for {result.name} does not compile with CANN",
+                    notes=tail,
+                )
+        shutil.copy(build / name, folder / name)
+
+    return cache.entry("kernels", key, name, make) / name

@@ -1,0 +1,289 @@
+"""Which nodes of a graph become kernels.
+
+PyTorch's partitioner proposes sets of nodes that leave no cycle, and ``merging`` joins what shares data.  These are cut
+here: pieces that have nothing to do with each other are kernels of their own, long ones are cut where the least data
+pass, and a view that something outside needs is made outside, where it moves nothing.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from autofuse.torch.merging import merged
+from autofuse.torch.options import Options
+from autofuse.torch.sizes import number_of_elements
+from autofuse.torch.table import Kind, find
+
+__all__ = ["Candidate", "apart", "bytes_of", "candidates", "cheapest_cut", "kind_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Nodes that may become a kernel.
+
+    Attributes:
+        nodes: in topological order; all of them are needed for the outputs.
+        outputs: nodes whose results the kernel writes.
+        outside: views of these and of inputs, which PyTorch makes; in topological order.
+    """
+
+    nodes: tuple[torch.fx.Node, ...]
+    outputs: tuple[torch.fx.Node, ...]
+    outside: tuple[torch.fx.Node, ...]
+
+    def work(self) -> int:
+        """Ops that compute or copy."""
+        return sum(kind_of(n) in (Kind.COMPUTE, Kind.COPY) for n in self.nodes)
+
+
+def kind_of(node: torch.fx.Node) -> Kind | None:
+    """What a node does to memory; for an item of several results that of the node that makes them."""
+    if node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
+        return Kind.VIEW
+    row = find(node.target)
+    return None if row is None else row.kind
+
+
+class _Support(OperatorSupportBase):
+    def __init__(self, fusible: set[torch.fx.Node]) -> None:
+        self.fusible = fusible
+
+    def is_node_supported(self, submodules: Mapping[str, Any], node: torch.fx.Node) -> bool:
+        return node in self.fusible
+
+
+def candidates(
+    gm: torch.fx.GraphModule,
+    fusible: Iterable[torch.fx.Node],
+    options: Options,
+    cuts: Iterable[torch.fx.Node] = (),
+) -> list[Candidate]:
+    """The regions of a graph.
+
+    Args:
+        gm: the graph.
+        fusible: nodes that a kernel can have.
+        options: limits.
+        cuts: nodes after which a region ends, in the order of the graph.
+    """
+    order = {n: i for i, n in enumerate(gm.graph.nodes)}
+    wanted = {n for n in fusible if kind_of(n) is not Kind.CREATE}
+    # Results of a node with several, and the node, are together.
+    for n in list(wanted):
+        items = _items(n)
+        if items and any(i.target is not operator.getitem for i in items):
+            wanted.discard(n)
+        elif items:
+            wanted.update(items)
+    for n in list(wanted):
+        if n.target is operator.getitem and n.args[0] not in wanted:
+            wanted.discard(n)
+    found = CapabilityBasedPartitioner(
+        gm, _Support(wanted), allows_single_node_partition=True
+    ).propose_partitions()
+    out = []
+    # Views of what others make are no reason to be together, and may be in the way of a better one.
+    connected = [
+        c
+        for p in found
+        for c in _components(sorted(p.nodes, key=lambda n: order[n]))
+        if any(kind_of(n) in (Kind.COMPUTE, Kind.COPY) for n in c)
+    ]
+    for joined in merged(connected, bytes_of, options.max_ops):
+        nodes = sorted(joined, key=lambda n: order[n])
+        for piece in _pieces(_whole(nodes), options.max_ops):
+            parts = _cut(piece, options.max_ops, set(cuts))
+            # What a cut leaves may have nothing to do with each other any more.
+            again = [q for part in parts for q in _pieces(part, options.max_ops)]
+            for c in parts if len(parts) == 1 else again:
+                made = _candidate(c, order)
+                if made is not None:
+                    out.append(made)
+    return out
+
+
+def _items(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """Users of a node with several results."""
+    return list(node.users) if isinstance(node.meta.get("val"), list | tuple) else []
+
+
+def _whole(nodes: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
+    """The nodes, without those of several results whose items lie elsewhere."""
+    have = set(nodes)
+    broken = {n for n in nodes if any(i not in have for i in _items(n))}
+    return [
+        n
+        for n in nodes
+        if n not in broken and not (n.target is operator.getitem and n.args[0] in broken)
+    ]
+
+
+# pieces ---------------------------------------------------------------------------------------
+
+
+def _components(nodes: Sequence[torch.fx.Node]) -> list[list[torch.fx.Node]]:
+    """Nodes that are connected by what they compute."""
+    group = {n: n for n in nodes}
+
+    def root(n: torch.fx.Node) -> torch.fx.Node:
+        while group[n] is not n:
+            group[n] = group[group[n]]
+            n = group[n]
+        return n
+
+    for n in nodes:
+        for x in n.all_input_nodes:
+            if x in group:
+                group[root(n)] = root(x)
+    out: dict[torch.fx.Node, list[torch.fx.Node]] = {}
+    for n in nodes:
+        out.setdefault(root(n), []).append(n)
+    return list(out.values())
+
+
+def _pieces(nodes: Sequence[torch.fx.Node], most: int) -> list[list[torch.fx.Node]]:
+    """Connected nodes; pieces that read the same large tensor stay together while they are small.
+
+    Two kernels would read that tensor twice.
+    """
+    pieces = _components(nodes)
+    readers: dict[torch.fx.Node, list[int]] = {}
+    for i, piece in enumerate(pieces):
+        largest = max((bytes_of(n) for n in piece), default=0)
+        have = set(piece)
+        for x in {x for n in piece for x in n.all_input_nodes} - have:
+            if 2 * bytes_of(x) >= largest > 0:
+                readers.setdefault(x, []).append(i)
+    joined = {i: {i} for i in range(len(pieces))}
+    for together in readers.values():
+        for i in together[1:]:
+            a, b = joined[together[0]], joined[i]
+            if a is not b and sum(len(pieces[k]) for k in a | b) <= most:
+                a |= b
+                for k in b:
+                    joined[k] = a
+    out, done = [], set()
+    order = {n: i for i, n in enumerate(nodes)}
+    for i in range(len(pieces)):
+        if i in done:
+            continue
+        done |= joined[i]
+        merged = [n for k in sorted(joined[i]) for n in pieces[k]]
+        out.append(sorted(merged, key=lambda n: order[n]))
+    return out
+
+
+def _cut(
+    nodes: Sequence[torch.fx.Node], most: int, cuts: set[torch.fx.Node]
+) -> list[list[torch.fx.Node]]:
+    """Runs of nodes, none too long, that end at the given cuts."""
+    at = next((i for i, n in enumerate(nodes[:-1], 1) if n in cuts), None)
+    if at is None and len(nodes) > most:
+        at = cheapest_cut(nodes, most)
+    if at is None:
+        return [list(nodes)]
+    return [*_cut(nodes[:at], most, cuts), *_cut(nodes[at:], most, cuts)]
+
+
+def cheapest_cut(nodes: Sequence[torch.fx.Node], most: int) -> int:
+    """The place in the order of nodes, in the middle half of the first ``most``, across which the fewest bytes pass."""
+    end = min(most, len(nodes) - 1)
+    places = range(max(end // 2, 1), max(end, 1) + 1)
+    at = {n: i for i, n in enumerate(nodes)}
+    last = {n: max((at[u] for u in n.users if u in at), default=-1) for n in nodes}
+
+    def passed(k: int) -> tuple[int, int]:
+        glued = any(n.target is operator.getitem and at.get(n.args[0], k) < k for n in nodes[k:])  # type: ignore[arg-type]
+        crossing = sum(bytes_of(n) for n in nodes[:k] if last[n] >= k)
+        return (int(glued), crossing)
+
+    return min(places, key=lambda k: (*passed(k), -k))
+
+
+# outputs --------------------------------------------------------------------------------------
+
+
+def _candidate(
+    nodes: Sequence[torch.fx.Node], order: Mapping[torch.fx.Node, int]
+) -> Candidate | None:
+    nodes = _whole(nodes)
+    have = set(nodes)
+    needed = [n for n in nodes if not _items(n) and any(u not in have for u in n.users)]
+    outputs: dict[torch.fx.Node, None] = {}
+    outside: set[torch.fx.Node] = set()
+    for n in needed:
+        root, views = _root(n, have, outputs)
+        outside.update(views)
+        if root is not None:
+            outputs[root] = None
+    live: set[torch.fx.Node] = set()
+    waiting = list(outputs)
+    while waiting:
+        n = waiting.pop()
+        if n in have and n not in live:
+            live.add(n)
+            waiting += n.all_input_nodes
+    if not live:
+        return None
+    kept = tuple(n for n in nodes if n in live)
+    return Candidate(
+        kept,
+        tuple(sorted(outputs, key=lambda n: order[n])),
+        tuple(sorted(outside, key=lambda n: order[n])),
+    )
+
+
+def _root(
+    node: torch.fx.Node, have: set[torch.fx.Node], outputs: Mapping[torch.fx.Node, None]
+) -> tuple[torch.fx.Node | None, list[torch.fx.Node]]:
+    """The node whose result an outer user's view is a view of, and the views on the way to it.
+
+    The kernel writes the root, if it is one of its nodes; a piece of a large tensor that nothing else needs is written
+    for itself.
+    """
+    views: list[torch.fx.Node] = []
+    n = node
+    while n in have and n not in outputs and kind_of(n) is Kind.VIEW:
+        source = n.args[0]
+        if not isinstance(source, torch.fx.Node):
+            break
+        if n.target is operator.getitem and kind_of(source) is not Kind.VIEW:
+            break
+        several = bool(_items(source))
+        below = source.args[0] if several else source
+        assert isinstance(below, torch.fx.Node)
+        if below in have and below not in outputs and bytes_of(below) > bytes_of(n):
+            break
+        views += [n, source] if several else [n]
+        n = below
+    return (n if n in have else None), views
+
+
+# bytes ----------------------------------------------------------------------------------------
+
+
+def bytes_of(node: torch.fx.Node) -> int:
+    """Bytes of a node's result, for the sizes at which the graph was traced."""
+    val = node.meta.get("val")
+    tensors = val if isinstance(val, list | tuple) else (val,)
+    return sum(
+        number_of_elements(t.shape) * t.dtype.itemsize
+        for t in tensors
+        if isinstance(t, torch.Tensor)
+    )
+
+
+def apart(c: Candidate) -> int:
+    """Bytes that the ops of a region read and write if each runs by itself."""
+    out = 0
+    for n in c.nodes:
+        if kind_of(n) in (Kind.COMPUTE, Kind.COPY):
+            out += bytes_of(n) + sum(bytes_of(x) for x in n.all_input_nodes)
+    return out

@@ -1,0 +1,250 @@
+"""A region at run time: addresses and sizes in, tensors out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from autofuse import knobs
+from autofuse.implgraph.expr import Expr, Sym
+from autofuse.torch.kernels import Runnable
+from autofuse.torch.lower import Lowered, Output, ScalarInput, TensorInput
+from autofuse.torch.refusal import RefusedError
+from autofuse.torch.sizes import Sizes
+
+__all__ = ["Place", "Region", "as_line", "places_of"]
+
+#: Sizes of calls whose output shapes are kept.
+_KEPT = 64
+#: Bytes of outputs up to which one thread runs all cores: waking others takes longer.
+_ONE_THREAD = 1 << 16
+
+
+class Place:
+    """Where the value of a symbol is found at a call.
+
+    Attributes:
+        argument: position among the arguments of the region.
+        dim: dimension of that tensor; None if the argument is the number itself.
+        factor: what the symbol is multiplied with there.
+        plus: what is added to it.
+    """
+
+    __slots__ = ("argument", "dim", "factor", "plus")
+
+    def __init__(self, argument: int, dim: int | None, factor: int = 1, plus: int = 0) -> None:
+        self.argument, self.dim, self.factor, self.plus = argument, dim, factor, plus
+
+    def read(self, args: Sequence[Any]) -> int:
+        """The value."""
+        found = args[self.argument]
+        size = int(found if self.dim is None else found.shape[self.dim])
+        return (size - self.plus) // self.factor
+
+
+def places_of(
+    lowered: Lowered, arguments: list[torch.fx.Node], numbers: Mapping[str, torch.fx.Node]
+) -> list[Place]:
+    """For every symbol of a region where it is found.
+
+    Args:
+        lowered: the region.
+        arguments: its arguments so far; nodes are added for symbols that no shape shows.
+        numbers: nodes of the whole graph that are symbols by themselves, by the name of the symbol.
+
+    Raises:
+        RefusedError: a symbol cannot be found.
+    """
+    sizes = Sizes()
+    sizes.symbols = dict(zip(lowered.symbols, (s for s in lowered.graph.symbols), strict=True))
+    found: dict[str, Place] = {}
+    for at, node in enumerate(arguments):
+        val = node.meta["val"]
+        if isinstance(val, torch.Tensor):
+            for d, size in enumerate(val.shape):
+                _note(found, sizes, size, at, d)
+    out = []
+    for name, s in zip(lowered.symbols, lowered.graph.symbols, strict=True):
+        if s.name in found:
+            out.append(found[s.name])
+        elif name in numbers:
+            if numbers[name] not in arguments:
+                arguments.append(numbers[name])
+            out.append(Place(arguments.index(numbers[name]), None))
+        else:
+            raise RefusedError(f"the size {name} follows from no shape of the inputs")
+    return out
+
+
+def _note(found: dict[str, Place], sizes: Sizes, size: Any, at: int, dim: int) -> None:
+    """A dimension from which a symbol follows."""
+    if isinstance(size, int):
+        return
+    known = set(sizes.symbols)
+    if not {s.name for s in size.node.expr.free_symbols} <= known:
+        return
+    try:
+        e = sizes.expr(size)
+    except RefusedError:
+        return
+    line = as_line(e)
+    if line is None:
+        return
+    name, factor, plus = line
+    have = found.get(name)
+    if have is None or (factor, plus) == (1, 0) != (have.factor, have.plus):
+        found[name] = Place(at, dim, factor, plus)
+
+
+def as_line(e: Expr) -> tuple[str, int, int] | None:
+    """(symbol, factor, plus) if an expression is factor * symbol + plus with a positive factor."""
+    plus = sum(factor for monomial, factor in e.terms if not monomial)
+    slopes = [(monomial, factor) for monomial, factor in e.terms if monomial]
+    if len(slopes) != 1 or len(slopes[0][0]) != 1 or slopes[0][1] <= 0:
+        return None
+    ((atom, power),), factor = slopes[0]
+    return (atom.name, factor, plus) if isinstance(atom, Sym) and power == 1 else None
+
+
+class Region(torch.nn.Module):
+    """A kernel in place of some nodes of a graph.
+
+    Args:
+        lowered: what the kernel computes.
+        kernel: the kernel.
+        arguments: nodes whose results the region is called with, in order.
+        places: for every symbol where it is found among them.
+        eager: the same nodes, run by PyTorch: for sizes that the kernel refuses.
+        refused: called with the reason, once, when that happens; may raise.
+        threads: that the twin may use.
+
+    May be called by several threads at once.
+    """
+
+    def __init__(
+        self,
+        lowered: Lowered,
+        kernel: Runnable,
+        arguments: Sequence[torch.fx.Node],
+        places: Sequence[Place],
+        eager: torch.fx.GraphModule,
+        refused: Callable[[str], None],
+        threads: int = 0,
+    ) -> None:
+        super().__init__()
+        at = {n: i for i, n in enumerate(arguments)}
+        device = next(
+            (
+                t.device
+                for n in (*arguments, *(o.node for o in lowered.outputs))
+                if isinstance(t := n.meta["val"], torch.Tensor)
+            ),
+            torch.device("cpu"),
+        )
+        self._name = lowered.graph.name
+        self._device = device
+        self._kernel = kernel
+        self._run = kernel.run
+        # (position, permutation) of tensors; (None, how to make it) of numbers.
+        self._inputs: list[tuple[int | None, Any]] = [_source(i, at) for i in lowered.inputs]
+        self._places = tuple(places)
+        self._symbols = tuple(s.name for s in lowered.graph.symbols)
+        self._outputs = lowered.outputs
+        self._plain = all(o.perm is None for o in lowered.outputs)
+        self._shapes: dict[tuple[int, ...], _Shapes] = {}
+        self._threads = threads or knobs.THREADS.get()
+        self._refused = refused
+        self._told: set[str] = set()
+        # Not a submodule: it holds no parameters, and printing it helps nobody.
+        self._eager = [eager]
+
+    def __call__(self, *args: Any) -> Any:
+        """The results of the nodes that are needed outside: a tensor, or a tuple of several."""
+        keep: list[torch.Tensor] = []
+        pointers: list[int] = []
+        sizes = tuple([p.read(args) for p in self._places])
+        for at, how in self._inputs:
+            if at is None:
+                t = self._number(how, args, sizes)
+            else:
+                t = args[at]
+                if how is not None:
+                    t = t.permute(how)
+                if not t.is_contiguous():
+                    t = t.contiguous()
+            keep.append(t)
+            pointers.append(t.data_ptr())
+        shapes = self._shapes.get(sizes) or self._shapes_of(sizes)
+        outputs = [
+            torch.empty(s, dtype=o.dtype, device=self._device)
+            for s, o in zip(shapes.shapes, self._outputs, strict=True)
+        ]
+        if not shapes.empty:
+            pointers.extend([t.data_ptr() for t in outputs])
+            status, text = self._run(sizes, pointers, 1 if shapes.small else self._threads)
+            if status:
+                return self._run_eager(status, text, args)
+        if not self._plain:
+            outputs = [
+                t if o.perm is None else t.permute(o.perm)
+                for t, o in zip(outputs, self._outputs, strict=True)
+            ]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _number(self, how: ScalarInput, args: Sequence[Any], sizes: Sequence[int]) -> torch.Tensor:
+        if how.expr is None:
+            assert isinstance(how.node, int)
+            value = args[how.node]
+        else:
+            value = how.expr.evaluate(dict(zip(self._symbols, sizes, strict=True)))
+        return torch.tensor(value, dtype=how.dtype, device=self._device)
+
+    def _shapes_of(self, sizes: tuple[int, ...]) -> _Shapes:
+        env = dict(zip(self._symbols, sizes, strict=True))
+        found = _Shapes([_evaluated(o, env) for o in self._outputs], self._outputs)
+        if len(self._shapes) >= _KEPT:
+            self._shapes = {}
+        self._shapes[sizes] = found
+        return found
+
+    def _run_eager(self, status: int, text: str, args: Sequence[Any]) -> Any:
+        why = f"{self._name} refuses a call: {text or f'status {status}'}"
+        if why not in self._told:
+            self._told.add(why)
+            self._refused(why)
+        return self._eager[0](*args)
+
+    def extra_repr(self) -> str:
+        """The name of the kernel."""
+        return self._name
+
+
+class _Shapes:
+    """Shapes of the outputs for some sizes; whether there is nothing to compute, and whether it is little."""
+
+    __slots__ = ("empty", "shapes", "small")
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]], outputs: Sequence[Output]) -> None:
+        self.shapes = tuple(shapes)
+        total = 0
+        for shape, o in zip(shapes, outputs, strict=True):
+            n = o.dtype.itemsize
+            for size in shape:
+                n *= size
+            total += n
+        self.empty = total == 0
+        self.small = total <= _ONE_THREAD
+
+
+def _evaluated(o: Output, env: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(e.evaluate(env) for e in o.shape)
+
+
+def _source(i: TensorInput | ScalarInput, at: Mapping[Any, int]) -> tuple[int | None, Any]:
+    if isinstance(i, TensorInput):
+        return at[i.node], i.perm
+    if i.node is None:
+        return None, i
+    return None, ScalarInput(i.dtype, None, at[i.node])  # type: ignore[arg-type]

@@ -1,0 +1,146 @@
+"""Sizes of PyTorch's graphs as expressions: every symbol of a region gets a name that depends on the region alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from autofuse.frontends.builder import MAX_ELEMENTS
+from autofuse.implgraph.expr import (
+    CeilDiv,
+    Expr,
+    ExprError,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    const,
+    product,
+    sym,
+    total,
+)
+from autofuse.implgraph.fusion import Symbol
+from autofuse.torch.refusal import RefusedError
+
+__all__ = ["Shape", "Sizes", "hint_of", "number_of_elements"]
+
+Shape: TypeAlias = tuple[Expr, ...]
+
+#: A symbol is at most 2 to this; less where a tensor has so many that it could grow too large.
+_SIZE_BITS = 31
+_FUNCTIONS = {"FloorDiv": FloorDiv, "CleanDiv": FloorDiv, "Mod": Mod, "PythonMod": Mod}
+
+
+class Sizes:
+    """The symbols of one region, in the order in which they are met.
+
+    Attributes:
+        symbols: name in PyTorch's graph -> the symbol of the kernel, with the range that PyTorch guards.
+    """
+
+    def __init__(self) -> None:
+        self.symbols: dict[str, Symbol] = {}
+
+    def expr(self, size: Any) -> Expr:
+        """An int or a SymInt as an expression.
+
+        Raises:
+            RefusedError: the size depends on data, or has a function that kernels do not know.
+        """
+        if isinstance(size, int):
+            return const(size)
+        node = size.node
+        try:
+            return self._read(node.expr, node.shape_env)
+        except ExprError as e:
+            raise RefusedError(f"the size {node.expr} cannot be written down: {e}") from None
+
+    def shape(self, sizes: Iterable[Any]) -> Shape:
+        """A shape, or strides."""
+        return tuple(self.expr(s) for s in sizes)
+
+    # The classes of the algebra system that PyTorch keeps its sizes in are told apart by their names.
+    def _read(self, e: Any, env: Any) -> Expr:
+        kind = type(e).__name__
+        if e.is_Integer:
+            return const(int(e))
+        if e.is_Symbol:
+            return sym(self._symbol(e, env))
+        args = e.args
+        if kind == "Add":
+            return total(self._read(a, env) for a in args)
+        if kind == "Mul":
+            return product([self._read(a, env) for a in args])
+        if kind == "Pow" and args[1].is_Integer and int(args[1]) > 0:
+            return product([self._read(args[0], env)] * int(args[1]))
+        if kind in _FUNCTIONS:
+            return _FUNCTIONS[kind](self._read(args[0], env), self._read(args[1], env))
+        if kind in ("Max", "Min"):
+            return (Max if kind == "Max" else Min)(*(self._read(a, env) for a in args))
+        if kind == "CeilToInt" and type(args[0]).__name__ == "IntTrueDiv":
+            over = args[0].args
+            return CeilDiv(self._read(over[0], env), self._read(over[1], env))
+        raise RefusedError(f"the size {e} has a function that kernels do not know: {kind}")
+
+    def _symbol(self, s: Any, env: Any) -> str:
+        found = self.symbols.get(s.name)
+        if found is None:
+            if s.name.startswith("u"):
+                raise RefusedError(f"the size {s.name} depends on data")
+            name = f"s{len(self.symbols)}"
+            low, high = _range(env, s)
+            found = Symbol(name, low, high)
+            self.symbols[s.name] = found
+        return found.name
+
+    def limit(self, shapes: Iterable[Shape]) -> tuple[Symbol, ...]:
+        """The symbols, small enough that no tensor of these shapes has too many elements."""
+        bits = min((_bits_left(s) for s in shapes), default=_SIZE_BITS)
+        most = 1 << max(min(bits, _SIZE_BITS), 0)
+        return tuple(
+            Symbol(s.name, s.min, max(min(s.max, most), s.min)) for s in self.symbols.values()
+        )
+
+
+def _range(env: Any, symbol: Any) -> tuple[int, int]:
+    known = env.var_to_range.get(symbol)
+    low, high = 0, 1 << _SIZE_BITS
+    if known is not None:
+        low = max(_as_int(known.lower, 0), 0)
+        high = max(min(_as_int(known.upper, high), high), low)
+    return low, high
+
+
+def _as_int(value: Any, otherwise: int) -> int:
+    return int(value) if getattr(value, "is_Integer", False) else otherwise
+
+
+def _bits_left(shape: Shape) -> int:
+    """Bits that each symbol of a shape may have."""
+    degree, fixed = 0, 0
+    for e in shape:
+        if e.is_const:
+            fixed += max(e.value, 1).bit_length()
+            continue
+        degree += max(sum(power for atom, power in monomial) for monomial, _ in e.terms if monomial)
+        fixed += sum(abs(factor) for _, factor in e.terms).bit_length()
+    if not degree:
+        return _SIZE_BITS
+    return (MAX_ELEMENTS.bit_length() - 2 - fixed) // degree
+
+
+def hint_of(size: Any) -> int | None:
+    """The value of a size when the graph was traced; None if it depends on data."""
+    if isinstance(size, int):
+        return size
+    hint = size.node.hint
+    return None if hint is None else int(hint)
+
+
+def number_of_elements(sizes: Sequence[Any]) -> int:
+    """Elements of a tensor when the graph was traced; sizes that depend on data count as 1."""
+    out = 1
+    for s in sizes:
+        hint = hint_of(s)
+        out *= 1 if hint is None else hint
+    return out

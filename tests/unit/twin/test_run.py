@@ -1,0 +1,79 @@
+"""``Kernel.run`` of the native module: tiling and launch on bare addresses."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from twin_graphs import graph
+
+from autofuse import api
+from autofuse.twin.compile import compile_kernel
+
+pytestmark = pytest.mark.twin
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Exp of a row sum: two dimensions of unknown size, a reduction."""
+    document = graph(
+        {"x": ("float32", ("m", "n"))},
+        [("t", "ReduceSum", ("x",), {"axes": [1]}), ("y", "Exp", ("t",))],
+        m={"min": 1, "max": 4096},
+        n={"min": 0, "max": 4096},
+    )
+    with pytest.MonkeyPatch.context() as m:
+        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        built = api.build(document)
+        library = compile_kernel(built.files, built.name, opt="-O0")
+    return importlib.import_module("autofuse._twin").Kernel(str(library))
+
+
+def run(kernel: Any, x: np.ndarray, threads: int = 1) -> np.ndarray:
+    y = np.full(x.shape[:1], -1.0, np.float32)
+    assert kernel.run(x.shape, [x.ctypes.data, y.ctypes.data], threads) == (0, "")
+    return y
+
+
+def test_sizes_that_come_again(kernel: Any) -> None:
+    """More sizes than tilings are kept, each of them twice."""
+    rng = np.random.default_rng()
+    shapes = [(int(m), int(n)) for m, n in rng.integers(1, 70, (20, 2))] + [(3, 0), (1, 1)]
+    for shape in shapes * 2:
+        x = rng.standard_normal(shape, np.float32) / 8
+        np.testing.assert_allclose(run(kernel, x), np.exp(x.sum(1)), rtol=1e-5)
+
+
+def test_a_refusal_has_a_status_and_a_text(kernel: Any) -> None:
+    for _ in range(2):  # also when it is remembered
+        status, text = kernel.run((5000, 1), [0, 0], 1)
+        assert status != 0
+        assert "m" in text
+
+
+def test_too_many_symbols(kernel: Any) -> None:
+    with pytest.raises(ValueError, match="at most 64"):
+        kernel.run((1,) * 65, [0, 0], 1)
+
+
+def test_threads_with_different_sizes(kernel: Any) -> None:
+    wrong: list[str] = []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(60):
+            x = rng.standard_normal(tuple(rng.integers(1, 40, 2)), np.float32) / 8
+            try:
+                np.testing.assert_allclose(run(kernel, x, 2), np.exp(x.sum(1)), rtol=1e-5)
+            except AssertionError as e:
+                wrong.append(str(e))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
