@@ -8,14 +8,13 @@ the library is for the chip.
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from autofuse.cache import write_atomic
 from autofuse.codegen.driver import part_folder, part_unit
 from autofuse.commands.machine import bisheng
 from autofuse.diagnostics import AutofuseError, Where
@@ -30,9 +29,7 @@ _CMAKE_SECONDS = 1800
 _KNOWN = ("graph_name", "output_path", "force_unknown", "config_file", "soc_version")
 
 
-def jit_compile(
-    tiling_def: str, host_tiling: str, op_kernel: str, argv: Sequence[str]
-) -> None:
+def jit_compile(tiling_def: str, host_tiling: str, op_kernel: str, argv: Sequence[str]) -> None:
     """Compile a kernel with its host functions into one library.
 
     Args:
@@ -175,11 +172,8 @@ def _place(library: Path, target: Path) -> None:
     """Copy the library to where the client wants it; it appears whole or not at all."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        os.close(handle)
-        shutil.copyfile(library, name)
-        os.chmod(name, 0o755)
-        os.replace(name, target)
+        write_atomic(target, library.read_bytes())
+        target.chmod(0o755)
     except OSError as e:
         raise AutofuseError.of(
             "AF5005",

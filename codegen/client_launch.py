@@ -38,9 +38,7 @@ def with_client_launch(
     unknown = set(pointers) - set(parameters)
     if unknown:
         raise ValueError(f"{sorted(unknown)} are no parameters")
-    view = _View(
-        inner.name, tuple(check_identifier(p) for p in parameters), ", ".join(pointers)
-    )
+    view = _View(inner.name, tuple(check_identifier(p) for p in parameters), ", ".join(pointers))
     return {
         **files,
         str(inner): files[launcher],

@@ -8,7 +8,7 @@ continued lines are joined, and a file that is not C++, or has one left, is writ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -24,7 +24,6 @@ _FILE = "// autofuse file: "
 _LINES = "// autofuse lines: "
 _LINE = "//|"
 _GRAPH = "// autofuse kernel: "
-#: Headers that only device code includes; the others are the host's, which the launcher may include too.
 _MARK = re.compile(rf"^(?:{re.escape(_FILE)}|{re.escape(_LINES)}).*$", re.M)
 
 
@@ -41,9 +40,6 @@ class Bundle:
     tiling_def: str
     host_impl: str
     device_impl: str
-
-    def __iter__(self) -> Iterable[str]:  # type: ignore[override]
-        return iter((self.tiling_def, self.host_impl, self.device_impl))
 
 
 def pack(files: Mapping[str, str], name: str) -> Bundle:

@@ -62,7 +62,9 @@ class Emission:
         self.inputs.append(name)
         return tensor
 
-    def op(self, name: str, operands: Sequence[Value], attrs: Mapping[str, Any] | None = None) -> Value:
+    def op(
+        self, name: str, operands: Sequence[Value], attrs: Mapping[str, Any] | None = None
+    ) -> Value:
         """The result of an op of the registry.
 
         Raises:
@@ -79,13 +81,13 @@ class Emission:
             raise self.error(e.code, str(e), e.hint) from None
         except ExprError as e:
             raise self.error("AF1204", f"the shape of the result cannot be computed: {e}") from None
-        tensor = Tensor(identifier(self.node or name, self.taken), dtype, shape, origin=self._origin())
+        tensor = Tensor(
+            identifier(self.node or name, self.taken), dtype, shape, origin=self._origin()
+        )
         self.tensors[tensor.name] = tensor
         inputs = tuple(o.name if isinstance(o, Tensor) else o for o in operands)
         node = identifier(f"{self.node}_{name}", self._node_names)
-        self.nodes.append(
-            FusionNode(node, row.name, inputs, (tensor.name,), given, self._origin())
-        )
+        self.nodes.append(FusionNode(node, row.name, inputs, (tensor.name,), given, self._origin()))
         return tensor
 
     def _folded(

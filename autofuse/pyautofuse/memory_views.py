@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
-from autofuse.implgraph.expr import ONE, ZERO, Expr, ExprError, bounds, divide_exact, product
+from autofuse.implgraph.expr import ONE, ZERO, Expr, ExprError, divide_exact, product
 from autofuse.implgraph.fusion import Tensor
 from autofuse.pyautofuse.emission import Emission, Shape
+from autofuse.pyautofuse.symbol_ranges import least_value
 
 __all__ = ["Place", "Stored", "apart", "contiguous", "memory_order", "view_of"]
 
@@ -173,6 +174,6 @@ def _sample(e: Expr) -> int:
 
 def _never_negative(e: Expr) -> bool:
     try:
-        return bounds(e, dict.fromkeys(e.symbols(), _ANY))[0] >= 0
+        return least_value(e, dict.fromkeys(e.symbols(), _ANY)) >= 0
     except ExprError:
         return False

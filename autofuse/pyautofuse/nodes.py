@@ -15,7 +15,7 @@ from autofuse.diagnostics import AutofuseError, Where
 if TYPE_CHECKING:
     from autofuse.pyautofuse.graphs import Graph
 
-__all__ = ["IrAttributes", "Operator", "OpOutput", "source_of"]
+__all__ = ["IrAttributes", "OpOutput", "Operator", "source_of"]
 
 #: Names of inputs: x, x1, x2, ...; what else ops call theirs.
 _INPUT = re.compile(r"x\d*|mask|value|bias|offset_w|filter|index\Z", re.A)
@@ -31,6 +31,14 @@ class OpOutput:
         strides: distance of neighbours along each, in elements.
         offset: of the first element, in elements; for Loads and Stores.
     """
+
+    node: Operator
+    index: int
+    dtype: Any
+    axis: Any
+    size: Any
+    strides: Any
+    offset: Any
 
     _SETTABLE = ("dtype", "axis", "size", "strides", "offset")
 
@@ -57,6 +65,8 @@ class OpOutput:
 
 class IrAttributes:
     """What depends on the kind of a node: ``index`` of a Data, ``value`` of a Scalar, ..."""
+
+    values: dict[str, Any]
 
     __slots__ = ("values",)
 
@@ -109,6 +119,15 @@ class Operator:
         subgraph: of an AscBackend, the graph that it runs.
     """
 
+    name: str
+    type: str
+    graph: Graph
+    attr: _Attributes
+    ir_attr: IrAttributes
+    inputs: dict[str, Any]
+    outputs: dict[int, OpOutput]
+    subgraph: Any
+
     __slots__ = ("attr", "graph", "inputs", "ir_attr", "name", "outputs", "subgraph", "type")
 
     def __init__(self, kind: str, name: str, graph: Graph, subgraph: Any = None) -> None:
@@ -133,8 +152,7 @@ class Operator:
             raise IndexError(f"{self.name}.y[{index!r}]")
         if index not in self.outputs:
             self.outputs[index] = OpOutput(self, index)
-        found: OpOutput = self.outputs[index]
-        return found
+        return self.outputs[index]
 
     def infer_dtype(self) -> None:
         """Set the element type of the outputs from those of the inputs."""

@@ -18,7 +18,7 @@ _MAX_POWER = 16
 
 
 class SizeExpr:
-    """An integer expression of sizes: ``SizeExpr(8)``, ``g.create_size("s0")``, and what ``+ - * / // % **`` make of them.
+    """An integer expression of sizes: ``SizeExpr(8)``, ``g.create_size("s0")``, and what arithmetic makes of them.
 
     ``/`` and ``//`` are the same: the largest integer that is not above the quotient.
     """

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from autofuse.diagnostics import AutofuseError
 from autofuse.frontends.builder import MAX_ELEMENTS, MAX_SIZE
-from autofuse.implgraph.expr import ZERO, Expr, ExprError, bounds, product
+from autofuse.implgraph.expr import ZERO, Expr, ExprError, Func, bounds, product
 from autofuse.implgraph.fusion import Symbol, Tensor
 
-__all__ = ["symbols_for"]
+__all__ = ["least_value", "symbols_for"]
 
 #: Largest lower end that is tried; clients compile for sizes of 2 and more where 0 or 1 would need another graph.
 _MAX_MIN = 1 << 16
@@ -62,7 +62,33 @@ def _offset(t: Tensor) -> Expr:
 
 
 def _lowest(e: Expr, low: Mapping[str, int]) -> int:
-    return bounds(e, {n: (low[n], max(low[n], MAX_SIZE)) for n in e.symbols()})[0]
+    return least_value(e, {n: (low[n], max(low[n], MAX_SIZE)) for n in e.symbols()})
+
+
+def least_value(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> int:
+    """A bound from below; where ``n - (n + 1) // 2`` hides a quotient from the plain one, as a multiple of it."""
+    least = bounds(e, ranges)[0]
+    if least >= 0:
+        return least
+    for atom in e.atoms():
+        if isinstance(atom, Func) and atom.name == "FloorDiv" and atom.args[1].is_const:
+            return _without_quotient(e, atom, ranges)
+    return least
+
+
+def _without_quotient(e: Expr, quotient: Func, ranges: Mapping[str, tuple[int, int]]) -> int:
+    """A bound of ``e`` times the divisor, in which the quotient has become what it is between."""
+    a, b = quotient.args
+    rest, factor = ZERO, 0
+    for m, c in e.terms:
+        if m == ((quotient, 1),):
+            factor = c
+        else:
+            rest = rest + Expr(((m, c),))
+    if factor == 0 or any(quotient == x for x in rest.atoms()):
+        return bounds(e, ranges)[0]
+    # a - b + 1 <= b * (a // b) <= a
+    return bounds(rest * b + factor * (a if factor < 0 else a - b + 1), ranges)[0]
 
 
 def _check(tensors: list[Tensor], ranges: Mapping[str, tuple[int, int]]) -> None:
@@ -81,7 +107,7 @@ def _fits(t: Tensor, ranges: Mapping[str, tuple[int, int]]) -> bool:
             last = last + size * stride
     try:
         most = max(bounds(e, ranges)[1] for e in (product(t.shape), last))
-        sizes = [bounds(e, ranges) for e in t.shape]
+        least = min((least_value(e, ranges) for e in t.shape), default=0)
     except ExprError:
         return False
-    return most < MAX_ELEMENTS and all(lo >= 0 for lo, _ in sizes)
+    return least >= 0 and most < MAX_ELEMENTS

@@ -20,9 +20,10 @@ from autofuse.implgraph.expr import sym
 from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Tensor
 from autofuse.pyautofuse.emission import Emission
 from autofuse.pyautofuse.graphs import FusedGraph, HintGraph, argument_order
+from autofuse.pyautofuse.memory_reader import Buffer
 from autofuse.pyautofuse.memory_views import Place
+from autofuse.pyautofuse.node_reader import NodeReader
 from autofuse.pyautofuse.nodes import Operator, OpOutput, source_of
-from autofuse.pyautofuse.node_reader import Buffer, NodeReader
 from autofuse.pyautofuse.symbol_ranges import symbols_for
 
 __all__ = ["Pointer", "Translated", "translate"]
@@ -170,7 +171,9 @@ class _Translation:
             edges.append([position[s.node.name] for s in sources if s and s.node.name in position])
             want = n.subgraph.get_input_num()
             if len(known) == len(reads) and len(reads) != want:
-                text = f"{len(reads)} inputs are assigned to x, and {n.subgraph.name} has {want} Data"
+                text = (
+                    f"{len(reads)} inputs are assigned to x, and {n.subgraph.name} has {want} Data"
+                )
                 self._note("AF1202", text, n.name)
         order, stuck = topological_order(edges)
         if stuck:

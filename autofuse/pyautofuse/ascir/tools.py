@@ -6,8 +6,8 @@ import sys
 from typing import NoReturn, TextIO
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.pyautofuse.graphs import FusedGraph, HintGraph
 from autofuse.pyautofuse.graph_text import graph_text
+from autofuse.pyautofuse.graphs import FusedGraph, HintGraph
 from autofuse.pyautofuse.platform import set_platform
 
 __all__ = ["debug_str", "deserialize", "dump", "set_platform"]
