@@ -14,6 +14,7 @@ from autofuse.implgraph.fusion import FusionGraph
 from autofuse.pyautofuse.bundle import Bundle, pack
 from autofuse.pyautofuse.graphs import FusedGraph, HintGraph
 from autofuse.pyautofuse.platform import chip
+from autofuse.pyautofuse.sharing import in_place, may_mix
 from autofuse.pyautofuse.translate import Pointer, Translated, translate
 from autofuse.targets import TargetSpec, load_target
 
@@ -61,10 +62,12 @@ class FusedScheduledResult:
     Attributes:
         translated: the graph, and how its parameters are those of the client.
         built: kernels and host functions.
+        apart: (input of the graph, output) that must not be passed one buffer.
     """
 
     translated: Translated
     built: api.SplitResult
+    apart: tuple[tuple[str, int], ...] = ()
 
     @property
     def graph(self) -> FusionGraph:
@@ -101,7 +104,7 @@ class FusedScheduledResult:
         wanted = [self._parameter(p) for p in (*self.translated.inputs, *self.translated.outputs)]
         parameters = [f"in{k}" for k in range(self.get_input_num())]
         parameters += [f"out{k}" for k in range(self.get_output_num())]
-        if wanted == parameters:
+        if wanted == parameters and not self.apart:
             return self.built.files
         kind = "launch" if self.built.split is None else "driver"
         return with_client_launch(
@@ -109,7 +112,13 @@ class FusedScheduledResult:
             f"host/{self.get_name()}_{kind}.cpp",
             [*parameters, "workspace"],
             [*wanted, "workspace"],
+            self._apart(wanted),
         )
+
+    def _apart(self, wanted: list[str]) -> list[tuple[str, str]]:
+        """Names of parameters that must not be one buffer."""
+        views = dict(zip(self.graph.inputs, wanted, strict=False))
+        return sorted({(views[name], f"out{k}") for name, k in self.apart})
 
     @cached_property
     def bundle(self) -> Bundle:
@@ -118,6 +127,23 @@ class FusedScheduledResult:
 
     def _parameter(self, p: Pointer) -> str:
         return f"{'in' if p.kind == 'input' else 'out'}{p.index}"
+
+
+def schedule_in_place(translated: Translated, spec: TargetSpec) -> FusedScheduledResult:
+    """Build a graph whose outputs may be passed the buffers of inputs, without the caller saying which.
+
+    Where one output overwrites what another one still needs, the kernel is built such that as many pairs as possible
+    may share a buffer; its launcher refuses the others.
+    """
+    built = api.build_split(translated.graph, target=spec)
+    if not may_mix(built, translated):
+        return FusedScheduledResult(translated, built)
+    shared, left = in_place(translated)
+    try:
+        again = api.build_split(shared.graph, target=spec)
+    except AutofuseError:
+        return FusedScheduledResult(translated, built, translated.overlaps)
+    return FusedScheduledResult(shared, again, left)
 
 
 class Autofuser:
@@ -132,10 +158,7 @@ class Autofuser:
         Raises:
             AutofuseError: everything in the graph that is not supported or not complete, by the names of its nodes.
         """
-        translated = translate(graph)
-        return FusedScheduledResult(
-            translated, api.build_split(translated.graph, target=self.options.spec)
-        )
+        return schedule_in_place(translate(graph), self.options.spec)
 
     def codegen(self, result: FusedScheduledResult) -> tuple[str, str, str]:
         """``tiling_def``, ``host_impl`` and ``device_impl``: what ``compile_adapter.jit_compile`` takes.

@@ -41,6 +41,7 @@ class Buffer:
         dtype: its element type, once a graph says it.
         views: for an input, one tensor per layout in which it is loaded.
         stored: what was written to it.
+        place: of the Store, for an output: the number of its graph, and its place in the client's text.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Buffer:
     dtype: DType | None = None
     views: dict[Place, Tensor] = field(default_factory=dict)
     stored: Stored | None = None
+    place: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,11 @@ class MemoryReader:
         reads: its buffers by the index of its Data nodes.
         writes: the same of its Output nodes.
         substitution: the client's symbols -> those of the kernel.
+        number: of the graph, in the order in which graphs run.
+
+    Attributes:
+        findings: what is wrong.
+        last_use: input of ``emission`` -> number of the graph, and place in its text, of the last node that takes it.
     """
 
     def __init__(
@@ -90,7 +97,11 @@ class MemoryReader:
         reads: Sequence[Buffer],
         writes: Sequence[Buffer],
         substitution: Mapping[str, Expr],
+        number: int = 0,
     ) -> None:
+        self.number = number
+        self.last_use: dict[str, tuple[int, int]] = {}
+        self.text_place = {id(n): i for i, n in enumerate(hint.operators)}
         self.emission = emission
         self.hint = hint
         self.reads = reads
@@ -204,9 +215,13 @@ class MemoryReader:
     def _result(self, n: Operator, name: str) -> Result:
         source = source_of(n.inputs.get(name))
         if source is None:
+            if n.inputs.get(name) is not None:
+                text = f"the input {name!r} is {n.inputs[name]!r}, which is no output of a node"
+                raise self.emission.error("AF1103", text)
             raise self.emission.error("AF1202", f"{n.type} needs the input {name!r}")
         found = self.results.get(id(source.node))
         if found is not None and source.index == 0:
+            self._used(n, found)
             return found
         if source.node.graph is not self.hint:
             text = f"the input {name!r} is {source} of another graph"
@@ -215,6 +230,13 @@ class MemoryReader:
             text = f"the input {name!r} is {source}, which is no value in UB"
             raise self.emission.error("AF1301", text, "a Load is needed in between")
         raise HiddenError
+
+    def _used(self, n: Operator, found: Result) -> None:
+        """Note where in the client's text an input is taken."""
+        if isinstance(found.value, Tensor):
+            place = (self.number, self.text_place[id(n)])
+            before = self.last_use.get(found.value.name, place)
+            self.last_use[found.value.name] = max(before, place)
 
     # memory -----------------------------------------------------------------------------------
 
@@ -325,6 +347,9 @@ class MemoryReader:
         stored = self._stored(n)
         self._declared(n, stored.tensor.dtype)
         buffer.stored, buffer.dtype = stored, stored.tensor.dtype
+        source = source_of(n.inputs.get("x"))
+        assert source is not None
+        buffer.place = (self.number, self.text_place[id(source.node)])
 
     def _workspace(self, n: Operator, row: CannOp) -> None:
         stored = self._stored(n)

@@ -205,6 +205,7 @@ class NodeReader(MemoryReader):
             found = self.results.get(id(s.node))
             if found is None:
                 raise HiddenError
+            self._used(n, found)
             if not isinstance(found.value, Tensor) or len(found.axes) != len(layout.axes):
                 raise e.error("AF1204", f"{s} has not the axes of y")
             values.append(found.value)

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.builder import topological_order
 from autofuse.frontends.names import identifier, symbol_identifier
-from autofuse.implgraph.expr import sym
+from autofuse.implgraph.expr import ZERO, Expr, sym
 from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Tensor
 from autofuse.pyautofuse.emission import Emission
 from autofuse.pyautofuse.graphs import FusedGraph, HintGraph, argument_order
 from autofuse.pyautofuse.memory_reader import Buffer
-from autofuse.pyautofuse.memory_views import Place
+from autofuse.pyautofuse.memory_views import Place, contiguous
 from autofuse.pyautofuse.node_reader import NodeReader
 from autofuse.pyautofuse.nodes import Operator, OpOutput, source_of
 from autofuse.pyautofuse.symbol_ranges import symbols_for
@@ -48,12 +48,15 @@ class Translated:
         inputs: for every input of ``graph``, the client's parameter that it looks at.
         outputs: for every output of ``graph``, the client's parameter.
         input_count: number of inputs that the client passes.
+        overlaps: (input of ``graph``, output) that may be one buffer: they have the same layout, the output depends on
+            the input, and nothing takes the input after the output is stored.
     """
 
     graph: FusionGraph
     inputs: tuple[Pointer, ...]
     outputs: tuple[Pointer, ...]
     input_count: int
+    overlaps: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +93,23 @@ class _Translation:
         names = argument_order([p.hint for p in parts])
         renamed = {n: symbol_identifier(n, self.emission.taken) for n in names}
         substitution = {n: sym(r) for n, r in renamed.items()}
-        for part in parts:
-            reader = NodeReader(self.emission, part.hint, part.reads, part.writes, substitution)
+        last_use: dict[str, tuple[int, int]] = {}
+        for k, part in enumerate(parts):
+            reader = NodeReader(self.emission, part.hint, part.reads, part.writes, substitution, k)
             reader.read()
             self.findings += reader.findings
             self._raise()
+            last_use |= reader.last_use
         for k, buffer in enumerate(outputs):
             if buffer.stored is None:
                 self._note("AF1107", f"nothing is stored to output {k}", buffer.name)
+            elif (said := self._said(k)) not in (None, buffer.dtype):
+                self._note(
+                    "AF1207", f"output {k} is {said}, and {buffer.dtype} is stored", buffer.name
+                )
         self._raise()
         pointers = [Pointer("input", b.index) for b in self._views(inputs)]
+        views = list(self.emission.inputs)
         declared: list[GraphOutput] = []
         for k, buffer in enumerate(outputs):
             self.emission.node = buffer.name
@@ -112,7 +122,30 @@ class _Translation:
             e.name, symbols, tuple(e.inputs), tuple(e.nodes), tuple(declared), dict(e.tensors)
         )
         targets = tuple(Pointer("output", k) for k in range(len(outputs)))
-        return Translated(fusion, tuple(pointers), targets, len(inputs))
+        pairs = [
+            (name, k)
+            for k, buffer in enumerate(outputs)
+            for name in views
+            if name in last_use and last_use[name] <= buffer.place and self._may_overlap(name, k)
+        ]
+        return Translated(fusion, tuple(pointers), targets, len(inputs), tuple(pairs))
+
+    def _may_overlap(self, name: str, k: int) -> bool:
+        """Whether output ``k`` has the layout of an input, and depends on it."""
+        t = self.emission.tensors[name]
+        tensor, place, _ = self.outputs[k]
+        own = Place(t.shape, t.strides or contiguous(t.shape), _offset(t))
+        if t.dtype.itemsize != tensor.dtype.itemsize or own.needed != place.needed:
+            return False
+        return own.offset == place.offset and name in self._sources(tensor.name)
+
+    def _sources(self, name: str) -> set[str]:
+        """What a tensor depends on, with itself."""
+        found = {name}
+        for node in reversed(self.emission.nodes):
+            if not found.isdisjoint(node.outputs):
+                found.update(x for x in node.inputs if isinstance(x, str))
+        return found
 
     def _views(self, inputs: Sequence[Buffer]) -> list[Buffer]:
         """For every input of the graph so far, the buffer that it looks at."""
@@ -137,6 +170,11 @@ class _Translation:
         memory = e.input(f"out{k}_memory", tensor.dtype, place.sizes, strides, offset)
         return GraphOutput(name, tensor.name, memory.name), True
 
+    def _said(self, k: int) -> object:
+        """The element type that the outer graph says of output ``k``."""
+        ends = [n for n in self.graph.operators if n.type == "Output"]
+        return self._numbered(ends, "output")[k].y.dtype
+
     # the outer graph --------------------------------------------------------------------------
 
     def _parts(self) -> tuple[list[_Part], list[Buffer], list[Buffer]]:
@@ -154,14 +192,20 @@ class _Translation:
             if n.type not in _IO and n.subgraph is None:
                 text = f"{n.type} is not supported in a FusedGraph"
                 self._note("AF1301", text, n.name, "it has Data, Output and AscBackend nodes")
-        buffers = {(n.name, 0): Buffer(n.name, k) for k, n in enumerate(inputs)}
+        names: set[str] = set()
+        for n in (*inputs, *runs):
+            if n.name in names:
+                self._note("AF1106", f"two nodes are called {n.name}", n.name)
+            names.add(n.name)
+            unknown = sorted(set(n.inputs) - {"x"})
+            if unknown:
+                self._note("AF1202", f"{n.type} has no input {unknown[0]!r}", n.name)
+        buffers = {(n.name, 0): Buffer(n.name, k, n.y.dtype) for k, n in enumerate(inputs)}
         for n in runs:
             for k in range(_output_count(n.subgraph)):
                 buffers[n.name, k] = Buffer(f"{n.name}.y[{k}]", -1)
         parts, edges = [], []
         position = {n.name: i for i, n in enumerate(runs)}
-        if len(position) < len(runs):
-            self._note("AF1106", "two AscBackend nodes have one name", self.graph.name)
         for n in runs:
             sources = _listed(n.inputs.get("x"))
             reads = [self._buffer(n, s, buffers) for s in sources]
@@ -180,7 +224,10 @@ class _Translation:
             self._note("AF1206", "the AscBackend nodes form a cycle", runs[stuck[0]].name)
         outputs = []
         for n in ends:
-            found = self._buffer(n, (_listed(n.inputs.get("x")) or [None])[0], buffers)
+            ends_in = _listed(n.inputs.get("x")) or [None]
+            if len(ends_in) != 1:
+                self._note("AF1202", f"an Output has one input, not {len(ends_in)}", n.name)
+            found = self._buffer(n, ends_in[0], buffers)
             if found is not None and found.index >= 0:
                 text = f"output {n.name} is input {found.name}: no kernel has to be built for it"
                 self._note("AF1301", text, n.name)
@@ -225,6 +272,10 @@ class _Translation:
     def _raise(self) -> None:
         if self.findings:
             raise AutofuseError(self.findings)
+
+
+def _offset(t: Tensor) -> Expr:
+    return ZERO if t.offset is None else t.offset
 
 
 def _output_count(graph: HintGraph) -> int:
