@@ -24,6 +24,7 @@ _FILE = "// autofuse file: "
 _LINES = "// autofuse lines: "
 _LINE = "//|"
 _GRAPH = "// autofuse kernel: "
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,240}")
 _MARK = re.compile(rf"^(?:{re.escape(_FILE)}|{re.escape(_LINES)}).*$", re.M)
 
 
@@ -76,6 +77,10 @@ def unpack(tiling_def: str, *texts: str) -> tuple[dict[str, str], str]:
                 hint="pass what Autofuser.codegen returned",
             )
         files |= _unpacked(t)
+    for path in files:
+        if not all(_PART.fullmatch(p) for p in path.split("/")):
+            text = f"{path!r} is not a path inside of a folder"
+            raise AutofuseError.of("AF1002", text, hint="pass what Autofuser.codegen returned")
     if len(heads) != 1:
         raise AutofuseError.of("AF5007", f"the texts are of different kernels: {sorted(heads)}")
     name, version = heads.pop().removeprefix(_GRAPH).split()
@@ -99,7 +104,8 @@ def _is_device(path: str) -> bool:
 
 def _packed(path: str, text: str) -> str:
     plain = _joined(text)
-    if PurePosixPath(path).suffix in _CODE and "\\" not in plain and "'''" not in plain:
+    awkward = "\\" in plain or "'''" in plain or _MARK.search(plain) is not None
+    if PurePosixPath(path).suffix in _CODE and not awkward:
         return f"{_FILE}{path}\n{plain}" + ("" if plain.endswith("\n") else "\n")
     lines = "".join(f"{_LINE}{_escaped(x)}\n" for x in text.split("\n")[:-1])
     return f"{_LINES}{path}\n{lines}"
@@ -120,9 +126,10 @@ def _restored(line: str) -> str:
 
 def _unpacked(text: str) -> dict[str, str]:
     marks = list(_MARK.finditer(text))
+    ends = [*(m.start() for m in marks[1:]), len(text)]
     files: dict[str, str] = {}
-    for m, after in zip(marks, [*marks[1:], None], strict=True):
-        body = text[m.end() + 1 : after.start() if after else len(text)]
+    for m, end in zip(marks, ends, strict=False):
+        body = text[m.end() + 1 : end]
         if m[0].startswith(_FILE):
             files[m[0].removeprefix(_FILE).strip()] = body
         else:

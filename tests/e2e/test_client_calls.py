@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from client_calls import POISON, Calls, Library, executed, fused, generated
 
+from autofuse import api
 from autofuse.diagnostics import AutofuseError
 from autofuse.pyautofuse import Autofuser, AutofuserOptions, CodeGen, Schedule, ascir
 from autofuse.pyautofuse.platform import chip
@@ -502,6 +504,15 @@ def test_a_graph_that_needs_several_kernels(
     for x in (*seen[2:], *seen):
         want = np.abs(want) + x
     np.testing.assert_array_equal(y[:, :64], want)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_kernels_are_verified(name: str) -> None:
+    """With races, uninitialised data and hostile orders looked for, and against the reference of the registry."""
+    built = Autofuser().schedule(executed(EXAMPLES[name](True).text)).built
+    report = api.verify(built, shapes=2, seed=random.randrange(1 << 30), check_seed=3)
+    assert report.passed, report
 
 
 # the three texts -----------------------------------------------------------------------------
