@@ -308,9 +308,10 @@ def _unit_tests(client: Path, folder: str) -> int:
 
 
 def _patterns(client: Path, folder: str, only: Sequence[str], report: Path | None) -> int:
+    # torch reads the environment when it is imported: without this it would take texts from earlier runs.
+    _load_client(client, f"{folder}/kernels")
     import torch
 
-    _load_client(client, f"{folder}/kernels")
     log = _Log()
     _watch(log)
     known = patterns(torch)

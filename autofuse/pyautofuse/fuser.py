@@ -14,7 +14,7 @@ from autofuse.implgraph.fusion import FusionGraph
 from autofuse.pyautofuse.bundle import Bundle, pack
 from autofuse.pyautofuse.graphs import FusedGraph, HintGraph
 from autofuse.pyautofuse.platform import chip
-from autofuse.pyautofuse.sharing import in_place, may_mix
+from autofuse.pyautofuse.sharing import in_place, other_views, unsafe_pairs
 from autofuse.pyautofuse.translate import Pointer, Translated, translate
 from autofuse.targets import TargetSpec, load_target
 
@@ -132,18 +132,22 @@ class FusedScheduledResult:
 def schedule_in_place(translated: Translated, spec: TargetSpec) -> FusedScheduledResult:
     """Build a graph whose outputs may be passed the buffers of inputs, without the caller saying which.
 
-    Where one output overwrites what another one still needs, the kernel is built such that as many pairs as possible
-    may share a buffer; its launcher refuses the others.
+    Where an output would be written before all of such an input is read, the kernel is built such that one input per
+    output may be overwritten; its launcher refuses the others.
     """
+    never = tuple(p for p in translated.overlaps if other_views(translated, p[0]))
+    pairs = [p for p in translated.overlaps if p not in never]
     built = api.build_split(translated.graph, target=spec)
-    if not may_mix(built, translated):
-        return FusedScheduledResult(translated, built)
-    shared, left = in_place(translated)
+    unsafe = unsafe_pairs(built, translated, pairs)
+    if not unsafe:
+        return FusedScheduledResult(translated, built, never)
+    shared, chosen = in_place(translated, unsafe)
     try:
         again = api.build_split(shared.graph, target=spec)
     except AutofuseError:
-        return FusedScheduledResult(translated, built, translated.overlaps)
-    return FusedScheduledResult(shared, again, left)
+        return FusedScheduledResult(translated, built, never + unsafe)
+    left = unsafe_pairs(again, shared, [p for p in pairs if p not in chosen])
+    return FusedScheduledResult(shared, again, never + left)
 
 
 class Autofuser:

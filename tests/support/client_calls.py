@@ -237,4 +237,5 @@ class Library:
         pointers = [ctypes.c_void_p(a.ctypes.data) for a in (*inputs, *outputs)]
         # Without a workspace a client passes none.
         pointers.append(ctypes.c_void_p(workspace.ctypes.data if size else None))
-        assert self.library.AutofuseLaunch(ctypes.c_uint32(cores), None, *pointers, data) == 0
+        rc = self.library.AutofuseLaunch(ctypes.c_uint32(cores), None, *pointers, data)
+        assert rc == 0, rc
