@@ -135,7 +135,9 @@ def schedule_in_place(translated: Translated, spec: TargetSpec) -> FusedSchedule
     Where an output would be written before all of such an input is read, the kernel is built such that one input per
     output may be overwritten; its launcher refuses the others.
     """
-    never = tuple(p for p in translated.overlaps if other_views(translated, p[0]))
+    never = tuple(
+        p for p in translated.overlaps if p in translated.crossed or other_views(translated, p[0])
+    )
     pairs = [p for p in translated.overlaps if p not in never]
     built = api.build_split(translated.graph, target=spec)
     unsafe = unsafe_pairs(built, translated, pairs)

@@ -42,6 +42,7 @@ class Buffer:
         views: for an input, one tensor per layout in which it is loaded.
         stored: what was written to it.
         place: of the Store, for an output: the number of its graph, and its place in the client's text.
+        axes: of the Store, in the order of its sizes.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Buffer:
     views: dict[Place, Tensor] = field(default_factory=dict)
     stored: Stored | None = None
     place: tuple[int, int] = (0, 0)
+    axes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class MemoryReader:
 
     Attributes:
         findings: what is wrong.
+        load_axes: input of ``emission`` -> numbers of graphs, and the axes with which they load it.
         last_use: input of ``emission`` -> number of the graph, and place in its text, of the last node that takes it.
     """
 
@@ -101,6 +104,7 @@ class MemoryReader:
     ) -> None:
         self.number = number
         self.last_use: dict[str, tuple[int, int]] = {}
+        self.load_axes: dict[str, set[tuple[int, tuple[int, ...]]]] = {}
         self.text_place = {id(n): i for i, n in enumerate(hint.operators)}
         self.emission = emission
         self.hint = hint
@@ -294,6 +298,7 @@ class MemoryReader:
             raise self.emission.error("AF1107", f"nothing is stored to {buffer.name} before")
         else:
             tensor = self._view(buffer, place)
+            self.load_axes.setdefault(tensor.name, set()).add((self.number, axes))
         self._declared(n, tensor.dtype)
         self.results[id(n)] = Result(tensor, axes)
 
@@ -329,6 +334,7 @@ class MemoryReader:
                 f"[{', '.join(map(str, place.sizes))}] may write an element twice",
             )
         self.memory[id(n)] = Buffer(n.name, -1, tensor.dtype)
+        self.memory[id(n)].axes = tuple(axes[i] for i in order)
         self.memory[id(n)].stored = Stored(e.transpose(tensor, order), place)
 
     def _stored(self, n: Operator) -> Stored:
@@ -350,6 +356,7 @@ class MemoryReader:
         source = source_of(n.inputs.get("x"))
         assert source is not None
         buffer.place = (self.number, self.text_place[id(source.node)])
+        buffer.axes = self.memory[id(source.node)].axes
 
     def _workspace(self, n: Operator, row: CannOp) -> None:
         stored = self._stored(n)

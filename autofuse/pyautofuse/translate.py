@@ -50,6 +50,7 @@ class Translated:
         input_count: number of inputs that the client passes.
         overlaps: (input of ``graph``, output) that may be one buffer: they have the same layout, the output depends on
             the input, and nothing takes the input after the output is stored.
+        crossed: those of them that are loaded along other axes than they are stored, so that elements change places.
     """
 
     graph: FusionGraph
@@ -57,6 +58,7 @@ class Translated:
     outputs: tuple[Pointer, ...]
     input_count: int
     overlaps: tuple[tuple[str, int], ...] = ()
+    crossed: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +96,15 @@ class _Translation:
         renamed = {n: symbol_identifier(n, self.emission.taken) for n in names}
         substitution = {n: sym(r) for n, r in renamed.items()}
         last_use: dict[str, tuple[int, int]] = {}
+        load_axes: dict[str, set[tuple[int, tuple[int, ...]]]] = {}
         for k, part in enumerate(parts):
             reader = NodeReader(self.emission, part.hint, part.reads, part.writes, substitution, k)
             reader.read()
             self.findings += reader.findings
             self._raise()
             last_use |= reader.last_use
+            for name, axes in reader.load_axes.items():
+                load_axes.setdefault(name, set()).update(axes)
         for k, buffer in enumerate(outputs):
             if buffer.stored is None:
                 self._note("AF1107", f"nothing is stored to output {k}", buffer.name)
@@ -128,7 +133,9 @@ class _Translation:
             for name in views
             if name in last_use and last_use[name] <= buffer.place and self._may_overlap(name, k)
         ]
-        return Translated(fusion, tuple(pointers), targets, len(inputs), tuple(pairs))
+        stored = [(b.place[0], b.axes) for b in outputs]
+        crossed = tuple(p for p in pairs if load_axes[p[0]] != {stored[p[1]]})
+        return Translated(fusion, tuple(pointers), targets, len(inputs), tuple(pairs), crossed)
 
     def _may_overlap(self, name: str, k: int) -> bool:
         """Whether output ``k`` has the layout of an input, and depends on it."""

@@ -432,17 +432,20 @@ def test_either_of_two_inputs_may_be_the_output(tmp_path: Path) -> None:
         np.testing.assert_allclose(given[shared], want, rtol=2e-6)
 
 
-def test_a_transposed_input_may_be_the_output(tmp_path: Path) -> None:
-    """``x + x.T`` over x: what is transposed is copied before anything is written."""
+def test_a_transposed_input_may_not_be_the_output(tmp_path: Path) -> None:
+    """``x + x.T`` over x: no client may do that, and the launcher says so."""
     c = Calls("g", [40, 40])
     x = c.data("float32")
     turned = c.transpose(c.load(x, axes=["a1", "a0"]), [40, 40])
     c.store(c.op("Add", c.load(x), turned))
     library = Library(generated(fused("turned", [(c, ["in0"])])), tmp_path)
     (x,) = arrays([(F32, (40, 40))])
-    want = x + x.T
-    library([x], [x])
-    np.testing.assert_array_equal(x, want)
+    y, kept = np.zeros_like(x), x.copy()
+    library([x], [y])
+    np.testing.assert_array_equal(y, x + x.T)
+    with pytest.raises(AssertionError, match="14"):
+        library([x], [x])
+    np.testing.assert_array_equal(x, kept)
 
 
 def test_a_buffer_that_may_not_be_shared_is_refused(tmp_path: Path) -> None:
