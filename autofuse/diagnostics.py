@@ -157,6 +157,7 @@ CODES: dict[str, str] = {
     "AF1205": "an attribute of the op is missing, unknown or wrong",
     "AF1206": "the nodes form a cycle",
     "AF1207": "a declared shape or dtype differs from what the op gives",
+    "AF1301": "a construct of CANN's Python interface is not supported",
     "AF2001": "the ImplGraph text cannot be parsed",
     "AF2002": "the graph breaks an invariant of the IR",
     "AF2101": "the shapes of one kernel have no common iteration space",

@@ -23,7 +23,8 @@ enum Status : int64_t {
     kInputShape = 10,      // input i: rank or sizes do not fit the graph
     kUnsolved = 11,        // symbol i does not follow from the shapes of the inputs
     kNoKernelBinary = 12,  // built without a device binary
-    kNoElements = 13       // size i is 0, and an op has no result for that
+    kNoElements = 13,      // size i is 0, and an op has no result for that
+    kSharedBuffer = 14     // an output is passed the buffer of an input, and the kernel was not made for that
 };
 
 constexpr int64_t kStatusStep = 100;
@@ -51,6 +52,7 @@ inline const char* StatusText(int64_t rc)
         "a symbol does not follow from the shapes of the inputs",
         "built without a device binary",
         "a size is 0 for which an op has no result",
+        "an output is passed the buffer of an input, and the kernel was not made for that",
     };
     constexpr int64_t kCount = sizeof(kTexts) / sizeof(kTexts[0]);
     const int64_t kind = rc % kStatusStep;

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
-#: Made by the Makefile, or for the shell of a person.
-NOT_HERE = ("make ", "source ")
+#: Made by the Makefile, for the shell of a person, or for a checkout.
+NOT_HERE = ("make ", "source ", "python benchmarks/")
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -19,7 +19,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.twin
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["quickstart.md", "cli.md", "split.md", "api.md"])
+@pytest.mark.parametrize("name", ["quickstart.md", "cli.md", "split.md", "api.md", "clients.md"])
 def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("AUTOFUSE_", "ASCEND_"))}
     scripts = str(Path(sys.executable).parent)
