@@ -5,10 +5,11 @@ from dataclasses import dataclass, fields, is_dataclass
 
 import pytest
 
-from autofuse.codegen import device, driver, host, host_tiling, project, render
+from autofuse.codegen import client_launch, device, driver, host, host_tiling, project, render
 
 VIEWS = {
     "CMakeLists.txt.jinja": project._CMakeView,
+    "client_launch.cpp.jinja": client_launch._View,
     "driver.cpp.jinja": driver._DriverView,
     "driver_CMakeLists.txt.jinja": driver._CMakeView,
     "driver_data.h.jinja": driver._DataView,
