@@ -21,7 +21,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autofuse.implgraph.expr import Expr, Max, align_up, total
+from autofuse.implgraph.expr import Expr, total
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import (
     AllocType,
@@ -35,14 +35,11 @@ from autofuse.implgraph.graph import (
     TmpBuffer,
 )
 from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.banks import Halves, halves_of, in_halves
-from autofuse.schedule.layout import BLOCK
+from autofuse.schedule.buffer_sizes import granule_tensors, larger, scratch_bytes, weight
 from autofuse.schedule.picking import table_bytes
 from autofuse.schedule.placement import Placed
-from autofuse.schedule.reduce_steps import reduce_tmp
 from autofuse.schedule.rejection import TemplateRejectedError
-from autofuse.schedule.scan import SCAN, scan_tmp
 from autofuse.targets import TargetSpec
 
 __all__ = ["MemoryPlan", "buffer_title", "plan_memory"]
@@ -50,8 +47,6 @@ __all__ = ["MemoryPlan", "buffer_title", "plan_memory"]
 #: Ways to choose among buffers, tried where the first one leaves a bank conflict; those from 8 on take a further buffer
 #: where none suits, if UB grows by no more than this part of it.
 _ORDERS, _SPARE = 16, 6
-#: Value of every symbol when the sizes of two buffers are compared.
-_SAMPLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +112,7 @@ class _Slot:
     def hold(self, name: str, nbytes: Expr, until: int) -> None:
         self.tensors.append(name)
         self.leader = self.leader or name
-        self.nbytes = _larger(self.nbytes, nbytes)
+        self.nbytes = larger(self.nbytes, nbytes)
         self.free_at = until
 
 
@@ -145,7 +140,7 @@ def plan_memory(
     banks = banks and target.bank_halves
     best = _Planner(placed, target, buf_num, share=share, banks=banks)
     best.run()
-    most = _weight(best.ub)
+    most = weight(best.ub)
     if len(placed.layout.split.vector) == 1:
         most += most // _SPARE  # tiles that have nothing inside can be a little shorter
     for order in range(1, _ORDERS):
@@ -153,7 +148,7 @@ def plan_memory(
             break
         other = _Planner(placed, target, buf_num, share=share, banks=banks, order=order)
         other.run()
-        if other.missed < best.missed and _weight(other.ub) <= most:
+        if other.missed < best.missed and weight(other.ub) <= most:
             best = other
     return best.plan()
 
@@ -190,7 +185,7 @@ class _Planner:
         self.room = (per_position - reserved) // buf_num - self.copy_slots
         if buf_num == 1:
             self._relieve_queues()
-        self.granule = self._granule_tensors()
+        self.granule = granule_tensors(self.nodes, target.arch)
         # Calls in loops come first, for not all of them may find a place.
         self.halves = halves_of([*self.looped, *self.placed.hoisted]) if banks else Halves()
         #: Load -> the result that takes over its buffer.
@@ -322,16 +317,6 @@ class _Planner:
         return found
 
     # sizes ------------------------------------------------------------------------------------
-    def _granule_tensors(self) -> frozenset[str]:
-        """Tensors that meet a call which rounds its length up to 256 bytes."""
-        out: set[str] = set()
-        for n in self.nodes:
-            call = lookup(n.op).calls.get(self.target.arch)
-            if call is not None and call.granule:
-                out.add(n.name)
-                out.update(n.inputs)
-        return frozenset(out)
-
     def _nbytes(self, n: Node) -> Expr:
         found = self.lengths.get(n.name)
         if found is None:
@@ -341,27 +326,7 @@ class _Planner:
         return found
 
     def _tmp_bytes(self, n: Node) -> Expr | None:
-        elements = self.layout.elements(n.y)
-        call = lookup(n.op).calls.get(self.target.arch)
-        if call is not None and call.tmp is not None:
-            return align_up(call.tmp(elements, n.y.dtype), BLOCK)
-        if n.op == "Broadcast":
-            return self._broadcast_tmp(n)
-        if n.op == SCAN:
-            return align_up(scan_tmp(n, self.layout), BLOCK)
-        if n.op in REDUCES:
-            return align_up(reduce_tmp(n, self._source(n), self.layout), BLOCK)
-        return None
-
-    def _source(self, n: Node) -> Node:
-        return self.by_name[n.inputs[0]]
-
-    def _broadcast_tmp(self, n: Node) -> Expr | None:
-        """A broadcast along the innermost axis first spreads every element to a 32-byte block (Brcb, 8 at a time)."""
-        source = self._source(n)
-        if source.y.vectorized_axis and n.y.vectorized_axis[-1] in source.y.vectorized_axis:
-            return None
-        return align_up(self.layout.elements(source.y), 8) * BLOCK
+        return scratch_bytes(n, self.by_name, self.layout, self.target.arch)
 
     # assignment -------------------------------------------------------------------------------
     def run(self) -> None:
@@ -463,7 +428,7 @@ class _Planner:
             free,
             key=lambda s: (
                 s.nbytes != nbytes,
-                abs(_weight(s.nbytes) - _weight(nbytes)),
+                abs(weight(s.nbytes) - weight(nbytes)),
                 not self._suits(s, n.name),
                 s.free_at,
             ),
@@ -513,12 +478,12 @@ class _Planner:
         same = [s for s in free if s.nbytes == nbytes]
         if same:
             return same[0]
-        large = [s for s in free if _weight(s.nbytes) >= _weight(nbytes)]
+        large = [s for s in free if weight(s.nbytes) >= weight(nbytes)]
         if large:
-            return min(large, key=lambda s: _weight(s.nbytes))
+            return min(large, key=lambda s: weight(s.nbytes))
         if free:
             # A buffer that is too small grows: cheaper than a new one beside it.
-            return max(free, key=lambda s: _weight(s.nbytes))
+            return max(free, key=lambda s: weight(s.nbytes))
         bufs.append(_Slot(len(bufs), nbytes))
         return bufs[-1]
 
@@ -623,20 +588,3 @@ def _copy_for_store(looped: Sequence[Node], ops: frozenset[str]) -> list[Node]:
             n = replace(n, inputs=(name,))
         out.append(n)
     return out
-
-
-def _weight(nbytes: Expr) -> int:
-    """Bytes at a sample point, to compare sizes that are symbolic."""
-    return nbytes.evaluate({s: _SAMPLE for s in nbytes.symbols()})
-
-
-def _larger(a: Expr, b: Expr) -> Expr:
-    """The larger of two sizes, without a Max where one is seen to be the larger."""
-    if a == b:
-        return a
-    d = a - b
-    if all(c >= 0 for _, c in d.terms):
-        return a
-    if all(c <= 0 for _, c in d.terms):
-        return b
-    return Max(a, b)

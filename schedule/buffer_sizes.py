@@ -1,0 +1,74 @@
+"""Sizes of the buffers of a memory plan, in bytes, and their comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from autofuse.implgraph.expr import Expr, Max, align_up
+from autofuse.implgraph.graph import Node
+from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.layout import BLOCK, Layout
+from autofuse.schedule.reduce_steps import reduce_tmp
+from autofuse.schedule.scan import SCAN, scan_tmp
+
+__all__ = ["granule_tensors", "larger", "scratch_bytes", "weight"]
+
+#: Value of every symbol when the sizes of two buffers are compared.
+_SAMPLE = 1000
+
+
+def granule_tensors(nodes: Iterable[Node], arch: str) -> frozenset[str]:
+    """Tensors that meet a call which rounds its length up to 256 bytes."""
+    out: set[str] = set()
+    for n in nodes:
+        call = lookup(n.op).calls.get(arch)
+        if call is not None and call.granule:
+            out.add(n.name)
+            out.update(n.inputs)
+    return frozenset(out)
+
+
+def scratch_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout, arch: str) -> Expr | None:
+    """Bytes that the calls of a node need beside its operands; None where they need none.
+
+    Args:
+        n: the node.
+        nodes: those of its template, by name.
+        layout: how tensors lie in UB.
+        arch: the architecture, which says what the calls are.
+    """
+    call = lookup(n.op).calls.get(arch)
+    if call is not None and call.tmp is not None:
+        return align_up(call.tmp(layout.elements(n.y), n.y.dtype), BLOCK)
+    if n.op == "Broadcast":
+        return _spread_bytes(n, nodes[n.inputs[0]], layout)
+    if n.op == SCAN:
+        return align_up(scan_tmp(n, layout), BLOCK)
+    if n.op in REDUCES:
+        return align_up(reduce_tmp(n, nodes[n.inputs[0]], layout), BLOCK)
+    return None
+
+
+def _spread_bytes(n: Node, source: Node, layout: Layout) -> Expr | None:
+    """A broadcast along the innermost axis first spreads every element to a 32-byte block (Brcb, 8 at a time)."""
+    if source.y.vectorized_axis and n.y.vectorized_axis[-1] in source.y.vectorized_axis:
+        return None
+    return align_up(layout.elements(source.y), 8) * BLOCK
+
+
+def weight(nbytes: Expr) -> int:
+    """Bytes at a sample point, to compare sizes that are symbolic."""
+    return nbytes.evaluate({s: _SAMPLE for s in nbytes.symbols()})
+
+
+def larger(a: Expr, b: Expr) -> Expr:
+    """The larger of two sizes, without a Max where one is seen to be the larger."""
+    if a == b:
+        return a
+    d = a - b
+    if all(c >= 0 for _, c in d.terms):
+        return a
+    if all(c <= 0 for _, c in d.terms):
+        return b
+    return Max(a, b)
