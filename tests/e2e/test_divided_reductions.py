@@ -301,4 +301,8 @@ def test_every_chip_has_its_own_number_of_parts(target: str) -> None:
     assert api.build(document, target=target).files == built.files
     report = api.verify(built)
     assert report.ok, "\n".join(map(str, report.diagnostics))
-    assert max(c.block_dim for c in report.cases) == built.target.aiv_cores
+    cores = built.target.aiv_cores
+    shared = built.schedule[0].groups[1]
+    assert all(cores in {a.size.as_int() for a in i.axes} for i in shared.impls)
+    # Each core has one part or two: some suffice to read as fast as GM gives.
+    assert max(c.block_dim for c in report.cases) >= cores // 2

@@ -170,12 +170,13 @@ def test_a_reduction_of_a_reduction_goes_through_a_workspace():
     assert report.ok, "\n".join(map(str, report.diagnostics))
 
 
-def test_all_cores_take_part_in_a_large_reduction_to_one_element():
+def test_many_cores_take_part_in_a_large_reduction_to_one_element():
+    """All have a part, or two each where half of them read as fast as GM gives."""
     document = graph({"x": (F, (700, 1024))}, [("y", "ReduceSum", ["x"], {"axes": [0, 1]})])
     built = api.build(document, verify_ir=True)
     report = verify_kernel(built.files, built.graph)
     assert report.ok, "\n".join(map(str, report.diagnostics))
-    assert max(c.block_dim for c in report.cases) > 40
+    assert max(c.block_dim for c in report.cases) >= CHIP.aiv_cores // 2
 
 
 def test_pieces_of_an_output():
