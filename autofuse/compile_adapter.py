@@ -8,13 +8,13 @@ the library is for the chip.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from autofuse.cache import write_atomic
+from autofuse.cann import PRESET, PRESET_COMMANDS, first_failure
 from autofuse.codegen.driver import part_folder, part_unit
 from autofuse.commands.machine import bisheng
 from autofuse.diagnostics import AutofuseError, Where
@@ -23,8 +23,6 @@ from autofuse.twin.compile import compile_kernel, compile_split
 
 __all__ = ["host_compile", "jit_compile", "kernel_compile", "pgo_get_top_result"]
 
-_PRESET = "ascend"
-_CMAKE_SECONDS = 1800
 #: Options of CANN's compiler that change nothing here: they name folders and checks of its own build.
 _KNOWN = ("graph_name", "output_path", "force_unknown", "config_file", "soc_version")
 
@@ -141,31 +139,15 @@ def _on_chip(files: Mapping[str, str], name: str, folder: Path) -> Path:
         place = folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")
-    for command in (["cmake", "--preset", _PRESET], ["cmake", "--build", "--preset", _PRESET]):
-        why, lines = "", []
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_CMAKE_SECONDS,
-            )
-        except (OSError, subprocess.TimeoutExpired) as e:
-            why = str(e)
-        else:
-            if done.returncode != 0:
-                why = f"exit status {done.returncode}"
-                lines = (done.stdout + done.stderr).strip().splitlines()[-20:]
-        if why:
-            raise AutofuseError.of(
-                "AF5002",
-                f"compiling {name} with CANN: `{' '.join(command)}` failed: {why}",
-                hint="--soc_version=cpu compiles for the CPU twin",
-                notes=lines,
-            )
-    return folder / "build" / _PRESET / f"lib{name}.so"
+    failure = first_failure(PRESET_COMMANDS, folder)
+    if failure is not None:
+        raise AutofuseError.of(
+            "AF5002",
+            f"compiling {name} with CANN: `{failure.command}` failed: {failure.why}",
+            hint="--soc_version=cpu compiles for the CPU twin",
+            notes=failure.lines,
+        )
+    return folder / "build" / PRESET / f"lib{name}.so"
 
 
 def _place(library: Path, target: Path) -> None:

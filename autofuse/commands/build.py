@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofuse import api
+from autofuse.cann import COMMAND_SECONDS, PRESET, PRESET_COMMANDS, first_failure
 from autofuse.collecting import collect_rarely
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.machine import bisheng
@@ -27,10 +27,8 @@ __all__ = ["build", "build_job", "build_many"]
 
 DEFAULT_FOLDER = Path("autofuse-out")
 #: The preset of the generated CMake project that compiles for the chip.
-PRESET = "ascend"
-_COMPILE_TIMEOUT_S = 900
 #: For all that happens to one graph of a folder.
-_GRAPH_TIMEOUT_S = 2 * _COMPILE_TIMEOUT_S + 100
+_GRAPH_TIMEOUT_S = 2 * COMMAND_SECONDS + 100
 #: Graphs that one worker process builds: none of them leaves anything behind, and a new process costs as much as many.
 _GRAPHS_PER_WORKER = 5_000
 _JOB = "autofuse.commands.build:build_job"
@@ -241,29 +239,13 @@ def _compile(folder: Path, entry: str) -> Mapping[str, Any]:
             "done": False,
             "why": "generated, not compiled: there is no CANN here (ASCEND_HOME_PATH with bisheng)",
         }
-    for command in (["cmake", "--preset", PRESET], ["cmake", "--build", "--preset", PRESET]):
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_COMPILE_TIMEOUT_S,
-            )
-        except (OSError, subprocess.TimeoutExpired) as e:
-            raise _failed(command, folder, str(e), []) from e
-        if done.returncode != 0:
-            lines = (done.stdout + done.stderr).strip().splitlines()[-20:]
-            raise _failed(command, folder, f"exit status {done.returncode}", lines)
+    failure = first_failure(PRESET_COMMANDS, folder)
+    if failure is not None:
+        raise AutofuseError.of(
+            "AF5002",
+            f"the files were generated, but `{failure.command}` failed: {failure.why}",
+            where=Where(path=str(folder)),
+            hint="repeat the command in that folder; unset ASCEND_HOME_PATH to generate only",
+            notes=failure.lines,
+        )
     return {"done": True, "compiler": str(compiler), "folder": str(folder / "build" / PRESET)}
-
-
-def _failed(command: list[str], folder: Path, why: str, lines: list[str]) -> AutofuseError:
-    return AutofuseError.of(
-        "AF5002",
-        f"the files were generated, but `{' '.join(command)}` failed: {why}",
-        where=Where(path=str(folder)),
-        hint="repeat the command in that folder; unset ASCEND_HOME_PATH to generate only",
-        notes=lines,
-    )

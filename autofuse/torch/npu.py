@@ -7,7 +7,6 @@ import importlib.util
 import json
 import os
 import shutil
-import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import torch
 
 from autofuse import api, artifacts, cache
+from autofuse.cann import first_failure
 from autofuse.diagnostics import AutofuseError
 
 __all__ = ["NpuKernel", "requirements"]
@@ -104,18 +104,19 @@ def _library(result: api.SplitResult) -> Path:
     def make(folder: Path) -> None:
         result.write(folder / "source")
         source, build = folder / "source", folder / "build"
-        for call in (
-            ["cmake", "-S", str(source), "-B", str(build), "-DAUTOFUSE_BACKEND=ascend"],
-            ["cmake", "--build", str(build)],
-        ):
-            done = subprocess.run(call, capture_output=True, text=True, check=False)
-            if done.returncode:
-                tail = (done.stdout + done.stderr).strip().splitlines()[-12:]
-                raise AutofuseError.of(
-                    "AF5002",
-                    f"the code generated for {result.name} does not compile with CANN",
-                    notes=tail,
-                )
+        failure = first_failure(
+            (
+                ["cmake", "-S", str(source), "-B", str(build), "-DAUTOFUSE_BACKEND=ascend"],
+                ["cmake", "--build", str(build)],
+            ),
+            folder,
+        )
+        if failure is not None:
+            raise AutofuseError.of(
+                "AF5002",
+                f"compiling {result.name} with CANN: `{failure.command}` failed: {failure.why}",
+                notes=failure.lines,
+            )
         shutil.copy(build / name, folder / name)
 
     return cache.entry("kernels", key, name, make) / name
