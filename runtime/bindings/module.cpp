@@ -1,10 +1,8 @@
 // Python module autofuse._twin: loading a generated kernel library, its tiling function, and checked launches.
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -24,8 +22,6 @@ namespace py = pybind11;
 namespace {
 
 constexpr size_t kMaxSymbols = 64;
-// Results of the tiling function that Kernel::Run keeps.
-constexpr size_t kKeptTilings = 16;
 constexpr size_t kWorkspaceAlign = 512;
 // Words of workspace that a thread keeps for its next call: 8 MiB.
 constexpr size_t kKeptWorkspace = size_t{1} << 20;
@@ -106,7 +102,6 @@ public:
         if (handle_ != nullptr) {
             dlclose(handle_);
             handle_ = nullptr;
-            tiled_.clear();
         }
     }
 
@@ -223,10 +218,18 @@ public:
         if (symbols.size() > kMaxSymbols) {
             throw std::invalid_argument("at most 64 symbols are supported");
         }
-        const std::shared_ptr<const Tiled> tiled = TilingOfSizes(symbols);
-        if (tiled->rc != 0) {
-            return {tiled->rc, TilingErrorText(tiled->rc)};
+        // The tiling function remembers its latest choices itself.
+        const int64_t bytes = reinterpret_cast<int64_t (*)()>(Symbol("GetTilingDataSize"))();
+        std::vector<uint64_t> data((static_cast<size_t>(bytes) + 7) / 8);
+        uint32_t workspace = 0;
+        uint32_t block_dim = 0;
+        const TilingArgs tiling{data.data(), &workspace, &block_dim, nullptr};
+        const int64_t tiled = PickTiling(symbols.size(), std::make_index_sequence<kMaxSymbols + 1>{})(
+            Symbol("AutofuseTiling"), -1, symbols.data(), tiling);
+        if (tiled != 0) {
+            return {tiled, TilingErrorText(tiled)};
         }
+        void* launch = Symbol("AutofuseLaunchArray");
         std::vector<void*> args;
         args.reserve(pointers.size() + 1);
         for (const uintptr_t p : pointers) {
@@ -235,13 +238,11 @@ public:
         const py::gil_scoped_release unlocked;
         thread_local std::vector<uint64_t> scratch;
         std::vector<uint64_t> large;
-        args.push_back(Workspace(tiled->workspace, scratch, large));
-        // The launch function takes its own copy; what it is given stays as it is for other threads.
+        args.push_back(Workspace(workspace, scratch, large));
         autofuse_twin_set_threads(threads);
         autofuse_twin_findings_clear();
         using Fn = int64_t (*)(uint32_t, void*, void**, void*);
-        const int64_t rc = reinterpret_cast<Fn>(tiled->launch)(tiled->block_dim, nullptr, args.data(),
-                                                         const_cast<uint64_t*>(tiled->data.data()));
+        const int64_t rc = reinterpret_cast<Fn>(launch)(block_dim, nullptr, args.data(), data.data());
         autofuse_twin_set_threads(0);
         if (rc == 0) {
             return {0, ""};
@@ -253,44 +254,6 @@ public:
     }
 
 private:
-    // What the tiling function said for some sizes.
-    struct Tiled {
-        std::vector<int64_t> symbols;
-        std::vector<uint64_t> data;
-        void* launch = nullptr;
-        int64_t rc = 0;
-        uint32_t workspace = 0;
-        uint32_t block_dim = 0;
-    };
-
-    // The function depends on the sizes alone, so what it said for the latest ones is kept.
-    std::shared_ptr<const Tiled> TilingOfSizes(const std::vector<int64_t>& symbols) const {
-        {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            for (size_t i = 0; i < tiled_.size(); ++i) {
-                if (tiled_[i]->symbols == symbols) {
-                    std::rotate(tiled_.begin(), tiled_.begin() + static_cast<std::ptrdiff_t>(i),
-                                tiled_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-                    return tiled_.front();
-                }
-            }
-        }
-        auto made = std::make_shared<Tiled>();
-        made->symbols = symbols;
-        made->launch = Symbol("AutofuseLaunchArray");
-        void* size = Symbol("GetTilingDataSize");
-        made->data.assign((static_cast<size_t>(reinterpret_cast<int64_t (*)()>(size)()) + 7) / 8, 0);
-        const TilingArgs args{made->data.data(), &made->workspace, &made->block_dim, nullptr};
-        made->rc = PickTiling(symbols.size(), std::make_index_sequence<kMaxSymbols + 1>{})(Symbol("AutofuseTiling"), -1,
-                                                                                          symbols.data(), args);
-        const std::lock_guard<std::mutex> lock(mutex_);
-        tiled_.insert(tiled_.begin(), made);
-        if (tiled_.size() > kKeptTilings) {
-            tiled_.pop_back();
-        }
-        return made;
-    }
-
     // Memory for `bytes`, at an address that copies may start at; a large one does not outlive the call.
     static void* Workspace(size_t bytes, std::vector<uint64_t>& kept, std::vector<uint64_t>& large) {
         const size_t words = bytes / 8 + kWorkspaceAlign / 8 + 1;
@@ -315,8 +278,6 @@ private:
 
     std::string path_;
     void* handle_;
-    mutable std::mutex mutex_;
-    mutable std::vector<std::shared_ptr<const Tiled>> tiled_;  // the one used last comes first
 };
 
 template <typename To, typename From, To (*Convert)(From)>
