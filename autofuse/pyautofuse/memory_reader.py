@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,7 +77,7 @@ class HiddenError(Exception):
     """The node needs one that is in error: nothing more is said about it."""
 
 
-class MemoryReader:
+class MemoryReader(ABC):
     """Reads the nodes of ``hint`` into ``emission``.
 
     Args:
@@ -393,9 +394,9 @@ class MemoryReader:
     def _names(self, axes: tuple[int, ...]) -> str:
         return "(" + ", ".join(self.hint.axes[a].name for a in axes) + ")"
 
+    @abstractmethod
     def read_node(self, n: Operator, row: CannOp) -> None:
         """Read one node."""
-        raise NotImplementedError
 
 
 def sources_of(value: object) -> list[OpOutput]:
