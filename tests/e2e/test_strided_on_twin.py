@@ -278,8 +278,6 @@ def loads(built: api.BuildResult) -> set[int]:
 @pytest.mark.parametrize("step", [2, 3, 4])
 def test_elements_of_one_row_share_its_run(step, dtype):
     """As the two numbers of a complex one, whichever comes first."""
-    if step * BY_NAME[dtype].itemsize > 32:
-        pytest.skip("elements that are further apart are loaded one by one")
     part = {"shape": [37, 90], "steps": [1, step]}
     starts = [step - 1, 0] if step < 4 else [3, 2]
     nodes = [(f"p{k}", "Slice", ["x"], {"starts": [2, s], **part}) for k, s in enumerate(starts)]
