@@ -2,23 +2,27 @@
 
     python benchmarks/torch_opinfo.py                        # a table on the terminal; takes long
     python benchmarks/torch_opinfo.py --only softmax,gelu    # some operators
-    python benchmarks/torch_opinfo.py --write docs/torch_ops.md
+    python benchmarks/torch_opinfo.py --jobs 2 --outcomes opinfo.jsonl --write docs/torch_ops.md
 
 Every sample of float32 on cpu of every operator goes through AOTAutograd and the backend, forward and, where the
-operator has a gradient, backward.  ``min_ops`` is 1, so that single ops are kernels too.
+operator has a gradient, backward.  ``min_ops`` is 1, so that single ops are kernels too.  A sample that fails counts as
+different, unless AOTAutograd or eager fails in the same way without the backend.  What ``--outcomes`` has recorded is
+not run again, so that a long run can be cut and go on.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
+import json
 import os
 import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +38,8 @@ from autofuse.torch.report import report, reset
 
 #: Larger samples than this are left out: a sample is about values, not about speed.
 MAX_ELEMENTS = 1 << 16
+#: Samples of one operator that one process runs in one go; an operator may have hundreds.
+PART = 48
 #: Relative and absolute error that a result may have beside eager's.
 TOLERANCE = (2e-5, 2e-5)
 #: Operators whose results are random numbers or memory as it was: there is nothing to compare.
@@ -62,7 +68,7 @@ class Outcome:
         right: of the fused ones, equal to eager.
         wrong: what was different: text -> how often.
         left: why ops stayed with PyTorch: text -> how often.
-        skipped: samples that AOTAutograd or eager itself does not take, by reason.
+        skipped: samples that were not run, by reason: AOTAutograd or eager itself does not take them, or their size.
     """
 
     name: str
@@ -73,6 +79,22 @@ class Outcome:
     wrong: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Outcome) -> None:
+        """Take in the outcome of other samples of the same operator."""
+        self.samples += other.samples
+        self.fused += other.fused
+        self.whole += other.whole
+        self.right += other.right
+        self.wrong += other.wrong
+        self.left += other.left
+        self.skipped += other.skipped
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Outcome:
+        """An outcome that was recorded as JSON."""
+        texts = ("wrong", "left", "skipped")
+        return cls(**{k: Counter(v) if k in texts else v for k, v in record.items()})
 
 
 def name_of(op: Any) -> str:
@@ -91,20 +113,32 @@ def operators() -> list[Any]:
     ]
 
 
-def run_operator(op: Any, most: int | None = None, backward: bool = True) -> Outcome:
+def has_gradient(op: Any) -> bool:
+    """Whether an operator's samples are run backward as well."""
+    return bool(op.supports_autograd) and torch.float32 in op.supported_backward_dtypes("cpu")
+
+
+def count_samples(op: Any) -> int:
+    """How many samples of float32 an operator has; 0 where they need packages that are not here."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return sum(1 for _ in op.sample_inputs("cpu", torch.float32, requires_grad=False))
+        except Exception:
+            return 0
+
+
+def run_operator(op: Any, most: int | None = None, first: int = 0) -> Outcome:
     """Run samples of an operator.
 
     Args:
         op: an OpInfo.
         most: samples at most; None for all.
-        backward: also compare gradients.
+        first: samples that are passed over.
     """
     out = Outcome(name_of(op))
-    grad = (
-        backward
-        and bool(op.supports_autograd)
-        and torch.float32 in op.supported_backward_dtypes("cpu")
-    )
+    grad = has_gradient(op)
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -112,10 +146,12 @@ def run_operator(op: Any, most: int | None = None, backward: bool = True) -> Out
             samples: Iterator[Any] = iter(
                 op.sample_inputs("cpu", torch.float32, requires_grad=grad)
             )
-            for sample in itertools.islice(samples, most):
-                _run_sample(op, sample, grad, out)
+            taken = list(itertools.islice(samples, first, None if most is None else first + most))
         except Exception as e:  # the samples of some operators need packages that are not here
             out.skipped[f"no samples: {type(e).__name__}"] += 1
+            return out
+        for sample in taken:
+            _run_sample(op, sample, grad, out)
     return out
 
 
@@ -124,8 +160,10 @@ def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
     leaves = tree_leaves(given)
     tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
     if sum(t.numel() for t in tensors) > MAX_ELEMENTS:
+        out.skipped[f"more than {MAX_ELEMENTS} elements"] += 1
         return
     if any(t.is_sparse or t.layout is not torch.strided for t in tensors):
+        out.skipped["not a strided tensor"] += 1
         return
 
     def call(*ts: torch.Tensor) -> Any:
@@ -137,20 +175,9 @@ def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
     def fresh() -> list[torch.Tensor]:
         return [t.detach().clone().requires_grad_(t.requires_grad) for t in tensors]
 
-    one, two = fresh(), fresh()
-    try:
-        torch.manual_seed(1)
-        wanted = call(*one)
-    except Exception as e:
-        out.skipped[f"eager: {type(e).__name__}"] += 1
-        return
-    reset()
-    options = Options.of({"min_ops": 1, "opt": "-O0"})
-
-    def compiler(graph: torch.fx.GraphModule, inputs: Any) -> Any:
-        return make_boxed_func(compile_graph(graph, options).forward)
-
-    try:
+    def run(compiler: Any) -> str:
+        """Run the sample with a compiler of graphs and compare it with eager."""
+        inputs = fresh()
         torch.manual_seed(1)
         compiled = aot_function(
             call,
@@ -159,14 +186,30 @@ def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
             inference_compiler=compiler,
             decompositions=decompositions(),
         )
-        have = compiled(*two)
-    except (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError) as e:
-        text = f"{type(e).__name__}: {str(e).splitlines()[0][:80] if str(e) else ''}"
-        out.skipped[f"AOTAutograd: {text}"] += 1
+        have = compiled(*inputs)
+        wrong = _compare(have, wanted)
+        return wrong or (_compare_gradients(one, inputs, wanted, have) if grad else "")
+
+    one = fresh()
+    try:
+        torch.manual_seed(1)
+        wanted = call(*one)
+    except Exception as e:
+        out.skipped[f"eager: {type(e).__name__}"] += 1
         return
-    wrong = _compare(have, wanted)
-    if not wrong and grad:
-        wrong = _compare_gradients(one, two, wanted, have)
+    reset()
+    options = Options.of({"min_ops": 1, "opt": "-O0"})
+    try:
+        wrong = run(lambda g, _: make_boxed_func(compile_graph(g, options).forward))
+    except Exception as e:
+        wrong = _text(e)
+        try:
+            run(lambda g, _: make_boxed_func(g.forward))
+        except Exception as alone:
+            if _text(alone) == wrong:
+                out.skipped[f"AOTAutograd: {wrong}"] += 1
+                return
+        wrong = f"fails: {wrong}"
     graphs = report().graphs
     out.samples += 1
     left = [k for g in graphs for k in g.not_fused] + [
@@ -174,7 +217,7 @@ def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
     ]
     for name, why in left:
         out.left[f"{name}: {why}"] += 1
-    if any(g.fused for g in graphs):
+    if any(g.fused for g in graphs) or wrong.startswith("fails"):
         out.fused += 1
         out.whole += not left
         out.right += not wrong
@@ -182,6 +225,11 @@ def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
             out.wrong[wrong] += 1
     elif wrong:
         out.left[f"(differs without a kernel: {wrong})"] += 1
+
+
+def _text(e: Exception) -> str:
+    lines = str(e).splitlines()
+    return f"{type(e).__name__}: {lines[0][:80] if lines else ''}"
 
 
 def _compare(have: Any, wanted: Any) -> str:
@@ -223,11 +271,45 @@ def _compare_gradients(
 
 # all of them ----------------------------------------------------------------------------------
 
+#: An operator's name and which of its samples: the first and how many.
+Work = tuple[str, int, int]
 
-def _by_name(name: str, most: int | None) -> Outcome:
+
+def work(names: list[str], most: int | None) -> list[Work]:
+    """The samples to run, in parts, those of the operators with the most samples first."""
+    found = {name_of(o): o for o in operators()}
+    counts = {n: count_samples(found[n]) for n in names}
+    if most is not None:
+        counts = {n: min(c, most) for n, c in counts.items()}
+    order = sorted(names, key=lambda n: -counts[n])
+    return [
+        (n, i, max(min(PART, counts[n] - i), 1))
+        for n in order
+        for i in range(0, max(counts[n], 1), PART)
+    ]
+
+
+@functools.lru_cache(maxsize=1)
+def _by_name() -> dict[str, Any]:
     torch.set_num_threads(1)
-    op = next(o for o in operators() if name_of(o) == name)
-    return run_operator(op, most)
+    return {name_of(o): o for o in operators()}
+
+
+def _run(part: Work) -> tuple[Work, Outcome]:
+    name, first, count = part
+    return part, run_operator(_by_name()[name], count, first)
+
+
+def recorded(file: Path | None) -> dict[Work, Outcome]:
+    """The parts that an earlier run has recorded; a line that was cut off is left out."""
+    found: dict[Work, Outcome] = {}
+    for line in file.read_text("utf-8").splitlines() if file is not None and file.exists() else []:
+        try:
+            part, outcome = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        found[(part[0], part[1], part[2])] = Outcome.of(outcome)
+    return found
 
 
 def main() -> int:
@@ -236,28 +318,43 @@ def main() -> int:
     parser.add_argument("--only", default="", help="names of operators, with commas")
     parser.add_argument("--samples", type=int, default=None, help="samples of each, at most")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument(
+        "--outcomes", type=Path, help="record outcomes here as JSON lines, and go on from there"
+    )
     parser.add_argument("--write", type=Path, help="write the page to this file")
     args = parser.parse_args()
     only = set(filter(None, args.only.split(",")))
     names = [name_of(o) for o in operators() if not only or {o.name, name_of(o)} & only]
     start = time.perf_counter()
-    found: list[Outcome] = []
+    parts = work(names, args.samples)
+    known = recorded(args.outcomes)
+    done = {p: known[p] for p in parts if p in known}
+    todo = [p for p in parts if p not in known]
     with ProcessPoolExecutor(args.jobs) as pool:
-        for o in pool.map(_by_name, names, itertools.repeat(args.samples)):
-            found.append(o)
+        waiting = [pool.submit(_run, p) for p in todo]
+        for future in as_completed(waiting):
+            part, o = future.result()
+            done[part] = o
+            if args.outcomes:
+                with args.outcomes.open("a", encoding="utf-8") as f:
+                    f.write(json.dumps([part, vars(o)]) + "\n")
             note = "; ".join(f"{k} x{n}" for k, n in o.wrong.items())
             print(
-                f"{o.name}: {o.samples} samples, {o.fused} with kernels, {o.right} right {note}",
+                f"{len(done)}/{len(parts)} {o.name}: {o.samples} samples, "
+                f"{o.fused} with kernels, {o.right} right {note}",
                 file=sys.stderr,
                 flush=True,
             )
-    text = page(found, args.samples)
+    found = {n: Outcome(n) for n in names}
+    for part in parts:
+        found[part[0]].add(done[part])
+    text = page(list(found.values()), args.samples)
     if args.write:
         args.write.write_text(text, encoding="utf-8")
     else:
         print(text)
     print(f"{time.perf_counter() - start:.0f} s, {os.cpu_count()} CPUs", file=sys.stderr)
-    fused, right = sum(o.fused for o in found), sum(o.right for o in found)
+    fused, right = sum(o.fused for o in found.values()), sum(o.right for o in found.values())
     return 0 if right >= 0.95 * fused else 1
 
 
@@ -298,6 +395,12 @@ def page(found: list[Outcome], most: int | None) -> str:
         for k, n in o.left.items():
             reasons[k] += n
     lines += [f"- {k} ({n})" for k, n in sorted(reasons.items())] or ["None does."]
+    skipped = Counter[str]()
+    for o in found:
+        for k, n in o.skipped.items():
+            skipped[k] += n
+    lines += ["", "## Samples that were not run", ""]
+    lines += [f"- {k} ({n})" for k, n in sorted(skipped.items())] or ["None."]
     none = sorted(o.name for o in found if not o.fused)
     lines += ["", "## Operators without a kernel", "", ", ".join(none) or "None.", ""]
     return "\n".join(lines)

@@ -16,12 +16,17 @@ from autofuse.torch.options import Options
 
 __all__ = ["autofuse", "decompositions"]
 
-#: Inductor opens these into float64, which kernels do not hold; the table of ops has them.
-_KEPT = (torch.ops.aten.softplus,)
+#: Not opened as Inductor opens them: the first into float64, which kernels do not hold (the table of ops has it), the
+#: others into primitives of its own, by functions of a module that is loaded only where Inductor itself compiles.
+_KEPT = (
+    torch.ops.aten.softplus,
+    torch.ops.aten.max_pool2d_with_indices,
+    torch.ops.aten.max_pool3d_with_indices,
+)
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """How composite ops are opened: as for Inductor, but for what the table of ops takes as it is."""
+    """How composite ops are opened: as for Inductor, but for a few that stay whole."""
     return {
         op: how
         for op, how in select_decomp_table().items()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -259,3 +261,26 @@ def test_a_refused_call_with_unknown_sizes(monkeypatch: pytest.MonkeyPatch) -> N
             torch.testing.assert_close(a, b, **CLOSE)
     (graph,) = autofuse.torch.report().graphs
     assert graph.at_run_time
+
+
+# what a process has not loaded ------------------------------------------------------------------
+
+
+def test_pooling_compiles_in_a_process_where_inductor_has_compiled_nothing() -> None:
+    """Inductor opens max pooling by functions of a module that only its own compiler loads."""
+    program = """
+import torch
+import autofuse.torch
+
+pool = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.MaxPool2d(3, return_indices=True))
+x = torch.randn(2, 3, 14, 14, requires_grad=True)
+(have, place), (want, where) = torch.compile(pool, backend="autofuse")(x), pool(x)
+assert torch.equal(have, want) and torch.equal(place, where)
+(got,) = torch.autograd.grad(have.sum(), x)
+(wanted,) = torch.autograd.grad(want.sum(), x)
+assert torch.equal(got, wanted)
+print(autofuse.torch.report())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "aten.max_pool2d_with_indices (x2): a sliding window: pooling" in done.stdout
