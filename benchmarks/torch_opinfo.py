@@ -6,13 +6,15 @@
 
 Every sample of float32 on cpu of every operator goes through AOTAutograd and the backend, forward and, where the
 operator has a gradient, backward.  ``min_ops`` is 1, so that single ops are kernels too.  A sample that fails counts as
-different, unless AOTAutograd or eager fails in the same way without the backend.  What ``--outcomes`` has recorded is
-not run again, so that a long run can be cut and go on.
+different, unless AOTAutograd or eager fails in the same way without the backend.  Where eager itself is in doubt there
+is a second opinion: eager in float64, or the same graph run by PyTorch op by op, if that differs from eager too (it
+draws other random numbers).  What ``--outcomes`` has recorded is not run again: a long run can be cut and go on.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import itertools
 import json
@@ -21,7 +23,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,10 +52,6 @@ _NO_VALUES = """
     nn.functional.feature_alpha_dropout nn.functional.rrelu nn.functional.fractional_max_pool2d
     nn.functional.fractional_max_pool3d"""
 LEFT_OUT = frozenset(_NO_VALUES.split())
-#: Why samples of an operator differ, where that is known.
-BECAUSE = {
-    "nn.functional.multi_head_attention_forward": "its samples drop out half of the weights, by other random numbers",
-}
 
 
 @dataclass
@@ -66,6 +64,7 @@ class Outcome:
         fused: of these, with at least one kernel.
         whole: of these, with nothing left to PyTorch.
         right: of the fused ones, equal to eager.
+        settled: of the right ones, by a second opinion: which -> how often.
         wrong: what was different: text -> how often.
         left: why ops stayed with PyTorch: text -> how often.
         skipped: samples that were not run, by reason: AOTAutograd or eager itself does not take them, or their size.
@@ -76,6 +75,7 @@ class Outcome:
     fused: int = 0
     whole: int = 0
     right: int = 0
+    settled: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -86,6 +86,7 @@ class Outcome:
         self.fused += other.fused
         self.whole += other.whole
         self.right += other.right
+        self.settled += other.settled
         self.wrong += other.wrong
         self.left += other.left
         self.skipped += other.skipped
@@ -93,7 +94,7 @@ class Outcome:
     @classmethod
     def of(cls, record: dict[str, Any]) -> Outcome:
         """An outcome that was recorded as JSON."""
-        texts = ("wrong", "left", "skipped")
+        texts = ("settled", "wrong", "left", "skipped")
         return cls(**{k: Counter(v) if k in texts else v for k, v in record.items()})
 
 
@@ -172,13 +173,12 @@ def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
         found = op.op(a, *b, **c)
         return tuple(x for x in tree_leaves(found) if isinstance(x, torch.Tensor))
 
-    def fresh() -> list[torch.Tensor]:
-        return [t.detach().clone().requires_grad_(t.requires_grad) for t in tensors]
+    def eager(dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+        """Results and gradients of eager, where elements of float32 are of this type."""
+        return _values(call, _fresh(tensors, dtype), grad)
 
-    def run(compiler: Any) -> str:
-        """Run the sample with a compiler of graphs and compare it with eager."""
-        inputs = fresh()
-        torch.manual_seed(1)
+    def by_aot(compiler: Any) -> list[torch.Tensor]:
+        """Results and gradients with a compiler of graphs."""
         compiled = aot_function(
             call,
             fw_compiler=compiler,
@@ -186,30 +186,36 @@ def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
             inference_compiler=compiler,
             decompositions=decompositions(),
         )
-        have = compiled(*inputs)
-        wrong = _compare(have, wanted)
-        return wrong or (_compare_gradients(one, inputs, wanted, have) if grad else "")
+        return _values(compiled, _fresh(tensors), grad)
 
-    one = fresh()
+    def op_by_op() -> list[torch.Tensor]:
+        return by_aot(lambda g, _: make_boxed_func(g.forward))
+
     try:
-        torch.manual_seed(1)
-        wanted = call(*one)
+        wanted = eager()
     except Exception as e:
         out.skipped[f"eager: {type(e).__name__}"] += 1
         return
     reset()
     options = Options.of({"min_ops": 1, "opt": "-O0"})
+    settled = ""
     try:
-        wrong = run(lambda g, _: make_boxed_func(compile_graph(g, options).forward))
+        have = by_aot(lambda g, _: make_boxed_func(compile_graph(g, options).forward))
     except Exception as e:
         wrong = _text(e)
         try:
-            run(lambda g, _: make_boxed_func(g.forward))
+            op_by_op()
         except Exception as alone:
             if _text(alone) == wrong:
                 out.skipped[f"AOTAutograd: {wrong}"] += 1
                 return
         wrong = f"fails: {wrong}"
+    else:
+        wrong = _compare(have, wanted)
+        if wrong:
+            settled = _second_opinion(
+                have, wanted, op_by_op, functools.partial(eager, torch.float64)
+            )
     graphs = report().graphs
     out.samples += 1
     left = [k for g in graphs for k in g.not_fused] + [
@@ -220,11 +226,58 @@ def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
     if any(g.fused for g in graphs) or wrong.startswith("fails"):
         out.fused += 1
         out.whole += not left
-        out.right += not wrong
-        if wrong:
+        out.right += not wrong or bool(settled)
+        if settled:
+            out.settled[settled] += 1
+        elif wrong:
             out.wrong[wrong] += 1
-    elif wrong:
+    elif wrong and not settled:
         out.left[f"(differs without a kernel: {wrong})"] += 1
+
+
+def _fresh(tensors: list[torch.Tensor], dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+    """Copies of tensors that nothing has been done with."""
+    copies = [t.detach().clone() for t in tensors]
+    return [
+        (c.to(dtype) if c.dtype == torch.float32 else c).requires_grad_(t.requires_grad)
+        for c, t in zip(copies, tensors, strict=True)
+    ]
+
+
+def _values(function: Any, inputs: list[torch.Tensor], grad: bool) -> list[torch.Tensor]:
+    """What a function returns, and the gradients of its inputs for random ones of its results."""
+    torch.manual_seed(1)
+    results = list(function(*inputs))
+    through = [r for r in results if r.requires_grad]
+    leaves = [x for x in inputs if x.requires_grad]
+    if not grad or not through or not leaves:
+        return results
+    torch.manual_seed(2)
+    given = [torch.randn(r.shape).to(r.dtype) for r in through]
+    found = torch.autograd.grad(through, leaves, given, allow_unused=True)
+    zeros = (torch.zeros_like(x) for x in leaves)
+    return results + [z if g is None else g for g, z in zip(found, zeros, strict=True)]
+
+
+def _second_opinion(
+    have: list[torch.Tensor],
+    wanted: list[torch.Tensor],
+    op_by_op: Callable[[], list[torch.Tensor]],
+    in_float64: Callable[[], list[torch.Tensor]],
+) -> str:
+    """By what results are right that differ from those of eager; empty if they are wrong."""
+    with contextlib.suppress(
+        RuntimeError
+    ):  # of an operator that has no float64, or does not mix it with the rest
+        exact = in_float64()
+        if len(exact) == len(have) and not _compare(
+            have, [e.to(h.dtype) for e, h in zip(exact, have, strict=True)]
+        ):
+            return "equal to eager in float64"
+    graph = op_by_op()
+    if _compare(graph, wanted) and not _compare(have, graph):
+        return "equal to the same graph op by op, which differs from eager too"
+    return ""
 
 
 def _text(e: Exception) -> str:
@@ -232,10 +285,10 @@ def _text(e: Exception) -> str:
     return f"{type(e).__name__}: {lines[0][:80] if lines else ''}"
 
 
-def _compare(have: Any, wanted: Any) -> str:
+def _compare(have: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
     """What is different; empty if nothing is."""
     if len(have) != len(wanted):
-        return "another number of results"
+        return "another number of results or gradients"
     for a, b in zip(have, wanted, strict=True):
         if a.dtype != b.dtype or a.shape != b.shape:
             return f"{a.dtype}{list(a.shape)} in place of {b.dtype}{list(b.shape)}"
@@ -249,24 +302,6 @@ def _compare(have: Any, wanted: Any) -> str:
             size = f"{float(finite.max()):.1e}" if finite.numel() else "NaN or infinity"
             return f"error {size} of the tolerance"
     return ""
-
-
-def _compare_gradients(
-    one: list[torch.Tensor], two: list[torch.Tensor], wanted: Any, have: Any
-) -> str:
-    pairs = [(a, b) for a, b in zip(wanted, have, strict=True) if a.requires_grad]
-    inputs = [(a, b) for a, b in zip(one, two, strict=True) if a.requires_grad]
-    if not pairs or not inputs or any(not b.requires_grad for _, b in pairs):
-        return ""
-    seeds = [torch.randn_like(a) for a, _ in pairs]
-    a = torch.autograd.grad([p for p, _ in pairs], [x for x, _ in inputs], seeds, allow_unused=True)
-    b = torch.autograd.grad([p for _, p in pairs], [x for _, x in inputs], seeds, allow_unused=True)
-    filled = [
-        (x if x is not None else torch.zeros_like(s), y if y is not None else torch.zeros_like(s))
-        for x, y, (s, _) in zip(a, b, inputs, strict=True)
-    ]
-    wrong = _compare([y for _, y in filled], [x for x, _ in filled])
-    return f"gradient: {wrong}" if wrong else ""
 
 
 # all of them ----------------------------------------------------------------------------------
@@ -383,12 +418,13 @@ def page(found: list[Outcome], most: int | None) -> str:
         for o in sorted(claimed, key=lambda o: o.name)
     ]
     lines += ["", "## What differs", ""]
-    wrong = [
-        f"- {o.name}: {k} ({n}){': ' + BECAUSE[o.name] if o.name in BECAUSE else ''}"
-        for o in claimed
-        for k, n in sorted(o.wrong.items())
+    lines += [f"- {o.name}: {k} ({n})" for o in claimed for k, n in sorted(o.wrong.items())] or [
+        "Nothing."
     ]
-    lines += wrong or ["Nothing."]
+    lines += ["", "## What a second opinion settled", ""]
+    lines += [f"- {o.name}: {k} ({n})" for o in claimed for k, n in sorted(o.settled.items())] or [
+        "Nothing."
+    ]
     lines += ["", "## Why ops of these operators stay with PyTorch", ""]
     reasons = Counter[str]()
     for o in claimed:
