@@ -1,7 +1,7 @@
 """Nodes of a model by ``onnx.reference``, and how far a result is from another one.
 
 What ``onnx.reference`` is known to compute otherwise than the standard says is put right here: Softmax, LogSoftmax and
-Hardmax before version 13, BatchNormalization from 7 to 13, and LRN.
+Hardmax before version 13, BatchNormalization from 7 to 13, DequantizeLinear before 19, and LRN.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ def _restated(node: onnx.NodeProto, opset: int) -> tuple[onnx.NodeProto, int]:
 
     Of BatchNormalization before version 14 it takes those with the attribute momentum, which has a default, for
     training; with one result they are not.  Softmax and the like get a matrix, of which the last axis is theirs.
+    DequantizeLinear before version 19, which only added element types, is not there.
     """
     results = sum(bool(o) for o in node.output)
     keep: tuple[str, ...] = ()
@@ -116,6 +117,8 @@ def _restated(node: onnx.NodeProto, opset: int) -> tuple[onnx.NodeProto, int]:
         newer = _SINCE
     elif node.op_type == "BatchNormalization" and 7 <= opset < 14 and results == 1:
         keep, newer = ("epsilon",), 15
+    elif node.op_type == "DequantizeLinear" and not node.domain and opset < 19:
+        keep, newer = ("axis",), 19
     else:
         return node, opset
     from onnx import NodeProto

@@ -332,6 +332,24 @@ def test_batch_normalization_before_version_14_with_one_result_is_no_training() 
     assert run(m, sizes={"batch": 2}).ok
 
 
+@pytest.mark.parametrize("opset", [10, 13, 18, 19])
+def test_quantised_operands_before_version_19(opset: int) -> None:
+    nodes = [
+        node("DequantizeLinear", ["x", "scale", "zero"], ["f"]),
+        node("MatMul", ["f", "f"], ["m"]),
+        node("QuantizeLinear", ["m", "scale", "zero"], ["q"]),
+        node("DequantizeLinear", ["q", "scale", "zero"], ["y"]),
+    ]
+    held = {"scale": np.float32(0.5), "zero": np.uint8(3)}
+    m = model(nodes, [value("x", [3, 3], TensorProto.UINT8)], ["y"], constants=held, opset=opset)
+    x = np.array([[3, 5, 0], [1, 2, 9], [4, 3, 7]], np.uint8)
+    done = run(m, {"x": x})
+    assert done.ok, done.diagnostics
+    f = (x.astype(np.float64) - 3) / 2
+    want = (np.clip(np.rint(f @ f * 2) + 3, 0, 255) - 3) / 2
+    np.testing.assert_array_equal(done.outputs["y"], want.astype(np.float32))
+
+
 def test_lrn_normalises_all_channels() -> None:
     nodes = [node("Conv", ["x", "w"], ["a"]), node("LRN", ["a"], ["y"], size=3, alpha=0.3)]
     held = {"w": np.eye(6, dtype=np.float32).reshape(6, 6, 1, 1)}
