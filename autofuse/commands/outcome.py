@@ -52,6 +52,10 @@ def execute(verb: str, action: Callable[[], Outcome], *, as_json: bool) -> int:
             return report_failure(verb, e.diagnostics, as_json=as_json)
         except BrokenPipeError:
             raise
+        except MemoryError as e:
+            text = f"there is not enough memory{f': {e}' if str(e) else ''}"
+            hint = "smaller sizes need less"
+            return report_failure(verb, (Diagnostic("AF5003", text, hint=hint),), as_json=as_json)
         except Exception as e:
             from autofuse.api import internal_error
 

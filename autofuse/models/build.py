@@ -11,15 +11,17 @@ import hashlib
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autofuse import api, artifacts
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.frontends.json_positions import MAX_FINDINGS
 from autofuse.frontends.onnx.loading import MAX_BYTES, MAX_MODEL_BYTES, model_of
-from autofuse.frontends.onnx.pieces import KERNEL, ModelPieces, read_pieces
+from autofuse.frontends.onnx.pieces import FALLBACK, KERNEL, ModelPieces, read_pieces
 from autofuse.frontends.onnx.regions import Region, Regions, execution_order
 from autofuse.implgraph.serialise import to_json
 from autofuse.models.traffic import modelled_bytes
@@ -179,9 +181,28 @@ def is_partitioned(model: ModelLike, wanted: bool | None = None) -> bool:
         pieces = read_pieces(proto, path=path)
         if any(p.kind == KERNEL for p in pieces.pieces):
             return True
-        # Nothing of it could be fused: what was wrong with the whole says more.
-        raise
+        raise AutofuseError(_reasons(e, pieces)) from None
     return False
+
+
+def _reasons(whole: AutofuseError, pieces: ModelPieces) -> list[Diagnostic]:
+    """Why nothing of a model can be fused: what is wrong with the whole, and with each node; every reason once."""
+    every = list(whole.diagnostics)
+    places = {d.where.pointer for d in every}
+    for p in pieces.pieces:
+        where = Where(pieces.path, f"/graph/node/{p.index}", node=p.name)
+        # That a shape is not known is what comes of another node.
+        if p.kind == FALLBACK and p.code != "AF1101" and where.pointer not in places:
+            every.append(Diagnostic(p.code, f"{p.op}: {p.reason}", where))
+    every.sort(key=lambda d: int(re.sub(r"\D", "", d.where.pointer) or 0))
+    alike = Counter((d.code, d.message) for d in every)
+    first = {(d.code, d.message): d for d in reversed(every)}
+    found = []
+    for key in alike:
+        more = alike[key] - 1
+        notes = (f"so {more} more node{'s' if more > 1 else ''}",) if more else ()
+        found.append(replace(first[key], notes=(*first[key].notes, *notes)))
+    return found[:MAX_FINDINGS]
 
 
 def build(

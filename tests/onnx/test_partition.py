@@ -15,6 +15,7 @@ from onnx_models import model, node, value  # noqa: E402
 
 from autofuse import models  # noqa: E402
 from autofuse.diagnostics import AutofuseError  # noqa: E402
+from autofuse.frontends.onnx import read_onnx  # noqa: E402
 from autofuse.frontends.onnx.pieces import ModelPieces, read_pieces  # noqa: E402
 from autofuse.frontends.onnx.regions import Regions  # noqa: E402
 
@@ -37,6 +38,10 @@ def ops_of(m: Any) -> dict[str, list[list[str]]]:
         out["kernels" if r["kernel"] else "views"].append([n["op"] for n in r["nodes"]])
     out["fallbacks"] = [[f["op"]] for f in found["fallbacks"]]
     return out
+
+
+def autofuse_read(m: Any) -> Any:
+    return read_onnx(m.SerializeToString())
 
 
 X = [value("x", [4, 4])]
@@ -431,6 +436,35 @@ def test_a_build_is_a_function_of_the_model() -> None:
 
 
 # one kernel or several ------------------------------------------------------------------------
+
+
+def test_where_nothing_can_be_fused_every_reason_is_said_once() -> None:
+    nodes = [
+        node("Frobnicate", ["x"], ["a"], name="typo"),
+        node("MatMul", ["a", "x"], ["b"]),
+        node("MatMul", ["b", "x"], ["c"]),
+        node("Exp", ["c"], ["d"]),
+        node("Tanh", ["wide"], ["y"], name="wide"),
+    ]
+    given = [*X, value("wide", [3], TensorProto.DOUBLE)]
+    with pytest.raises(AutofuseError) as e:
+        models.is_partitioned(model(nodes, given, ["d", "y"]))
+    found = [(d.code, d.message, d.where.pointer) for d in e.value.diagnostics]
+    cube = "MatMul: matrix multiplication or convolution: work of the cube unit"
+    assert found == [
+        ("AF1201", "Frobnicate: opset 18 of ONNX has no op of this name", "/graph/node/0"),
+        ("AF1201", cube, "/graph/node/1"),
+        ("AF1203", "Tanh: no kernel holds elements of type float64", "/graph/node/4"),
+    ]
+    assert e.value.diagnostics[1].notes == ("so 1 more node",)
+
+
+def test_an_operator_set_newer_than_the_package_is_refused() -> None:
+    m = model([node("Relu", ["x"], ["y"])], X, ["y"], opset=onnx.defs.onnx_opset_version() + 1)
+    for read in (models.build, autofuse_read):
+        with pytest.raises(AutofuseError, match="the package onnx knows") as e:
+            read(m)
+        assert [d.code for d in e.value.diagnostics] == ["AF1104"]
 
 
 def test_how_it_is_decided() -> None:

@@ -98,6 +98,7 @@ def check_model(model: onnx.ModelProto, path: str = "") -> None:
         raise AutofuseError.of("AF1004", "the file holds no ONNX graph", where=where)
     if not model.opset_import and not graph.node:
         raise AutofuseError.of("AF1004", "the model names no operator set", where=where)
+    _check_versions(model, where)
     amount = len(graph.node) + sum(len(f.node) for f in model.functions)
     if max(amount, len(graph.input), len(graph.initializer), len(graph.output)) > MAX_NODES:
         text = f"the model has {amount} nodes; at most {MAX_NODES} are allowed"
@@ -110,6 +111,25 @@ def check_model(model: onnx.ModelProto, path: str = "") -> None:
             text = f"the data of {quote(tensor.name)} lie in another file, which is not read"
             hint = "save the model with its data inside, or make the tensor an input"
             raise AutofuseError.of("AF1104", text, where=Where(path, pointer), hint=hint)
+
+
+def _check_versions(model: onnx.ModelProto, where: Where) -> None:
+    """Refuse operator sets that are newer than the package: what their ops mean is not known here.
+
+    Raises:
+        AutofuseError: AF1104.
+    """
+    from onnx import defs
+
+    newest = defs.onnx_opset_version()
+    sets = [model.opset_import, *(f.opset_import for f in model.functions)]
+    asked = max((o.version for s in sets for o in s if o.domain in ("", "ai.onnx")), default=0)
+    if asked > newest:
+        text = (
+            f"the model uses version {asked} of the operator set, the package onnx knows {newest}"
+        )
+        hint = "install a newer package onnx, or convert the model with onnx.version_converter"
+        raise AutofuseError.of("AF1104", text, where=where, hint=hint)
 
 
 def _tensors(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:
