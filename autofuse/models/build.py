@@ -171,7 +171,7 @@ def is_partitioned(model: ModelLike, wanted: bool | None = None) -> bool:
     from autofuse.frontends.onnx.reader import convert
 
     proto, path, data = _loaded(model)
-    if len(data) > MAX_BYTES:
+    if len(data) + sum(len(t.raw_data) for t in proto.graph.initializer) > MAX_BYTES:
         return True
     try:
         convert(proto, path=path)
@@ -242,7 +242,7 @@ def _loaded(model: ModelLike) -> tuple[onnx.ModelProto, str, bytes]:
     """The model, the name of its file, and its bytes.
 
     Raises:
-        AutofuseError: AF1001, AF1003, AF1004, AF1104.
+        AutofuseError: AF1001, AF1003, AF1004, AF1104 data in other files that are not read.
     """
     if isinstance(model, bytes):
         return model_of(model, limit=MAX_MODEL_BYTES), "", model
@@ -260,7 +260,8 @@ def _loaded(model: ModelLike) -> tuple[onnx.ModelProto, str, bytes]:
         reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
         text = f"the file cannot be read: {reason}"
         raise AutofuseError.of("AF1001", text, where=Where(str(path))) from None
-    return model_of(data, str(path), limit=MAX_MODEL_BYTES), str(path), data
+    proto = model_of(data, str(path), limit=MAX_MODEL_BYTES, folder=path.parent)
+    return proto, str(path), data
 
 
 class _Builder:

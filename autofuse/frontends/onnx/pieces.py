@@ -128,7 +128,6 @@ def read_pieces(model: onnx.ModelProto, *, path: str = "") -> ModelPieces:
         AutofuseError: the model is no legal graph: AF1003, AF1104, AF1106, AF1107.
     """
     check_model(model, path)
-    _check_data(model, path)
     model = _without_functions(model, path)
     best: ModelPieces | None = None
     for smallest, bits in _RANGES:
@@ -144,23 +143,6 @@ def read_pieces(model: onnx.ModelProto, *, path: str = "") -> ModelPieces:
 def _sized(pieces: ModelPieces) -> int:
     """Nodes that are no part of a kernel because some size of a symbol would be too much, or too little."""
     return sum(p.code == "AF1109" for p in pieces.pieces) + len(pieces.shapeless)
-
-
-def _check_data(message: Any, path: str) -> None:
-    """Refuse tensors whose data lie in other files wherever they are: ``onnx.reference`` would read them.
-
-    Raises:
-        AutofuseError: AF1104.
-    """
-    if message.DESCRIPTOR.name == "TensorProto":
-        if message.data_location or message.external_data:
-            text = f"the data of {quote(message.name)} lie in another file, which is not read"
-            raise AutofuseError.of("AF1104", text, where=Where(path))
-        return
-    for field, value in message.ListFields():
-        if field.type == field.TYPE_MESSAGE:
-            for v in [value] if hasattr(value, "ListFields") else value:
-                _check_data(v, path)
 
 
 def _without_functions(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
