@@ -58,7 +58,7 @@ class ModelRegion:
     Attributes:
         nodes: their places in the list of nodes of the model.
         kernel: name of the kernel; empty for a view, which needs none.
-        inputs: parameter of the kernel -> key of the tensor (``ModelPieces.keys``).
+        inputs: parameter of the kernel -> the tensor, as autofuse calls it; the manifest has the names of the model.
         outputs: the same for outputs.
         bytes_once: what it reads and writes, every tensor once, where symbols have typical sizes.
         bytes_modelled: what the kernel moves there, by the model of its template; None if it has none for these sizes.
@@ -76,7 +76,13 @@ class ModelRegion:
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """A node that no kernel holds: its place, and the code and words of the reason."""
+    """A node that no kernel holds.
+
+    Attributes:
+        node: its place in the list of nodes of the model.
+        code: of the diagnostic that says why.
+        reason: its words.
+    """
 
     node: int
     code: str
@@ -85,7 +91,12 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What runs: region ``index`` (``kind`` is ``kernel`` or ``view``), or fallback ``index`` (``fallback``)."""
+    """What runs.
+
+    Attributes:
+        kind: ``kernel`` or ``view``: a region; ``fallback``: a node that no kernel holds.
+        index: its place in ``regions``, or in ``fallbacks``, of the result.
+    """
 
     kind: str
     index: int
@@ -129,7 +140,18 @@ class ModelResult:
         return found
 
     def write(self, folder: str | Path, *, force: bool = False) -> artifacts.Written:
-        """As :meth:`autofuse.BuildResult.write`."""
+        """Write all files into a folder, all or none; what is the same stays as it is.
+
+        Args:
+            folder: is made if it is not there.
+            force: overwrite files that were edited or that autofuse did not write.
+
+        Returns:
+            Which files were created, updated, left, and removed.
+
+        Raises:
+            AutofuseError: AF5005, the folder cannot be written, or holds such files.
+        """
         return artifacts.write_files(self.files, folder, force=force)
 
     def summary(self) -> dict[str, Any]:
@@ -211,7 +233,7 @@ def build(
     target: str | TargetSpec = api.DEFAULT_TARGET,
     entry: str = "launch",
     ub_bytes: int | None = None,
-    progress: Progress = lambda done, of: None,
+    progress: Progress | None = None,
 ) -> ModelResult:
     """Partition a model, and generate a kernel for every region.
 
@@ -222,20 +244,28 @@ def build(
         ub_bytes: as there, for every kernel.
         progress: is called after every region with the number of nodes that are settled, and of all.
 
+    Returns:
+        The kernels, and the manifest, as texts; a model of which nothing can be fused has no kernel.
+
     Raises:
-        AutofuseError: AF1001, AF1003, AF1004 the file is none that is read; AF1106, AF1107 the model is no legal
-            graph; AF5007 an option is out of range.
+        AutofuseError: AF1001, AF1003, AF1004 the file is none that is read; AF1104 so are its data in other files;
+            AF1106, AF1107 the model is no legal graph; AF5006 the target is not known, AF5007 an option is out of
+            range.
     """
-    spec = load_target(target) if isinstance(target, str) else target
+    spec = target if isinstance(target, TargetSpec) else load_target(target)
     if ub_bytes is not None:
         spec = spec.with_ub(ub_bytes)
     start = time.perf_counter()
     proto, path, data = _loaded(model)
     pieces = read_pieces(proto, path=path)
     read = time.perf_counter()
-    made = _Builder(pieces, spec, entry, progress).run(hashlib.sha256(data).hexdigest())
+    made = _Builder(pieces, spec, entry, progress or _silent).run(hashlib.sha256(data).hexdigest())
     timings = {"read": read - start, "build": time.perf_counter() - read}
     return replace(made, timings=timings)
+
+
+def _silent(done: int, of: int) -> None:
+    """Nobody wants to know."""
 
 
 def _loaded(model: ModelLike) -> tuple[onnx.ModelProto, str, bytes]:

@@ -37,7 +37,13 @@ _SIZE = 8
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """One call of a kernel: its outputs, bytes between GM and the cores as the twin counts them, and seconds."""
+    """One call of a kernel.
+
+    Attributes:
+        outputs: by parameter.
+        bytes_moved: between GM and the cores, as the twin counts them; None if it is not known.
+        seconds: that it took.
+    """
 
     outputs: Mapping[str, Any]
     bytes_moved: int | None
@@ -102,7 +108,7 @@ def run(
     rtol: float = RTOL,
     atol: float = ATOL,
     call: KernelCall | None = None,
-    progress: Progress = lambda done, of: None,
+    progress: Progress | None = None,
 ) -> ModelRun:
     """Run a model, regions as kernels on the CPU twin and the rest by ``onnx.reference``, and compare.
 
@@ -115,8 +121,12 @@ def run(
         check: as for :func:`autofuse.load`.
         rtol: tolerance relative to the element.
         atol: tolerance relative to the largest element of a tensor.
-        call: calls kernels; None: in this process.
+        call: calls kernels, by name, with arrays by parameter and sizes by symbol; None: on the twin, in this process.
         progress: is called after every step with the number of steps done, and of all.
+
+    Returns:
+        The outputs, and how far they and those of every region are from the reference; a difference is a finding in
+        it, not an exception.
 
     Raises:
         AutofuseError: as for ``build``; AF5007 the inputs do not fit the model; AF5003 ``onnx.reference`` cannot run a
@@ -191,7 +201,11 @@ class _Runner:
         self.diagnostics: list[Diagnostic] = []
 
     def run(
-        self, inputs: Mapping[str, Any], sizes: Mapping[str, int], seed: int, progress: Progress
+        self,
+        inputs: Mapping[str, Any],
+        sizes: Mapping[str, int],
+        seed: int,
+        progress: Progress | None,
     ) -> ModelRun:
         self.hold_inputs(inputs, sizes, seed)
         for name, array in self.pieces.parameters.items():
@@ -208,7 +222,8 @@ class _Runner:
                 readers[k] -= 1
             for k in [k for k in self.held if readers[k] <= 0]:
                 del self.held[k]
-            progress(n + 1, len(steps))
+            if progress is not None:
+                progress(n + 1, len(steps))
         outputs, compared = {}, []
         for o in self.pieces.outputs:
             found = self.value(o)
