@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autofuse import artifacts, knobs
+from autofuse.arguments import integer
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.failures import internal_error, reporting_bugs
 from autofuse.implgraph.fusion import FusionGraph
@@ -136,7 +137,10 @@ def build_split(
     Raises:
         AutofuseError: as :func:`build`.  If no cut helps, the diagnostics are those of every node that cannot be built
             alone either.
+        TypeError: ``cut_after`` is one text.
     """
+    if isinstance(cut_after, str):
+        raise TypeError("cut_after is a sequence of names, not one text")
     spec, check_ir = _machine(target, ub_bytes, verify_ir)
     timings: dict[str, float] = {}
     with reporting_bugs(graph, {"target": spec.name, "ub_bytes": ub_bytes, "split": True}):
@@ -183,7 +187,7 @@ def _machine(
     target: str | TargetSpec, ub_bytes: int | None, verify_ir: bool | None
 ) -> tuple[TargetSpec, bool]:
     """The chip, and whether to check the IR."""
-    spec = load_target(target) if isinstance(target, str) else target
+    spec = target if isinstance(target, TargetSpec) else load_target(target)
     if ub_bytes is not None:
         spec = spec.with_ub(ub_bytes)
     return spec, knobs.DEBUG.get() if verify_ir is None else verify_ir
@@ -430,13 +434,28 @@ def verify(
         The report; a wrong kernel is a finding in it, not an exception.
 
     Raises:
-        AutofuseError: the graph cannot be built (as :func:`build`), or the kernel not be compiled (as :func:`load`).
+        AutofuseError: the graph cannot be built (as :func:`build`), or the kernel not be compiled (as :func:`load`);
+            AF5007 sizes are not those of the symbols.
+        ValueError: no shape, a seed that is negative, or ``check`` is none of the two.
+        TypeError: a seed or a size is no integer.
     """
     from autofuse.twin import split
+    from autofuse.twin.kernel import MAX_SEED
+    from autofuse.twin.native import CHECKS
     from autofuse.twin.verify import VERIFY_JOB, verify_in_subprocess
 
     built = graph if isinstance(graph, BuildResult | SplitResult) else build(graph, target=target)
-    wanted = {"count": shapes} if isinstance(shapes, int) else {"bindings": list(shapes)}
+    if check not in CHECKS:
+        raise ValueError(f"check is one of {', '.join(CHECKS)}, not {check!r}")
+    seed = integer("seed", seed, 0, MAX_SEED)
+    check_seed = integer("check_seed", check_seed, 0, MAX_SEED)
+    wanted: dict[str, Any] = {}
+    if isinstance(shapes, Sequence) and not isinstance(shapes, str):
+        wanted["bindings"] = [_sizes(built.graph, s) for s in shapes]
+        if not shapes:
+            raise ValueError("no shape is given")
+    else:
+        wanted["count"] = integer("shapes", shapes, 1, 1 << 20)
     several = isinstance(built, SplitResult) and built.split is not None
     return verify_in_subprocess(
         built.files,
@@ -447,6 +466,22 @@ def verify(
         check_seed=check_seed,
         **wanted,
     )
+
+
+def _sizes(graph: FusionGraph, given: Mapping[str, int]) -> dict[str, int]:
+    """A size for every symbol of a graph.
+
+    Raises:
+        AutofuseError: AF5007, these are not the symbols.
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError(f"a shape is a dict of sizes, not {type(given).__name__}")
+    names = [s.name for s in graph.symbols]
+    for name in [*(n for n in given if n not in names), *(n for n in names if n not in given)]:
+        what = "is not a symbol of" if name in given else "is a symbol without a size, of"
+        hint = f"its symbols are: {', '.join(names) or 'none'}"
+        raise AutofuseError.of("AF5007", f"{name} {what} {graph.name}", hint=hint)
+    return {n: integer(f"the size {n}", v, -(1 << 62), 1 << 62) for n, v in given.items()}
 
 
 def _graph_file(name: str) -> str:
@@ -483,7 +518,7 @@ def hint_of(graph: GraphLike, *, target: str | TargetSpec = DEFAULT_TARGET) -> H
     Raises:
         AutofuseError: as :func:`build`.
     """
-    spec = load_target(target) if isinstance(target, str) else target
+    spec = target if isinstance(target, TargetSpec) else load_target(target)
     with reporting_bugs(graph, {"stage": "hint", "target": spec.name}):
         from autofuse.implgraph.canonicalise import canonicalise
         from autofuse.implgraph.lowering import lower_all

@@ -128,9 +128,13 @@ def lock(key: str) -> Iterator[None]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """An empty folder on the file system of the cache; what is left in it at the end is removed."""
+    """An empty folder on the file system of the cache; what is left in it at the end is removed.
+
+    Those of processes that were killed are removed when another one is made, an hour later.
+    """
     parent = root() / "tmp"
     parent.mkdir(exist_ok=True)
+    _remove_leftovers(root(), time.time())
     path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=parent))
     try:
         yield path
@@ -248,8 +252,24 @@ def _remove_leftovers(base: Path, now: float) -> None:
     """Remove what killed processes did not finish."""
     for left in _children(base / "tmp"):
         with suppress(OSError):
-            if now - left.stat().st_mtime > _STALE_S:
+            if now - left.stat().st_mtime > _STALE_S and not _is_running(left.name):
                 shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_running(name: str) -> bool:
+    """Whether the process that a folder of :func:`scratch` is named after is still there.
+
+    Where its number is that of another process by now the folder stays for as long. One of another machine that shares
+    the cache is not seen, which is why age decides first.
+    """
+    number = name.partition("-")[0]
+    try:
+        os.kill(int(number), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def _prune_sometimes() -> None:

@@ -17,6 +17,7 @@ from autofuse import __version__
 from autofuse.collecting import collect_rarely
 from autofuse.commands.outcome import FAILED, OK, execute, report_failure
 from autofuse.diagnostics import Diagnostic
+from autofuse.ending import end_cleanly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -531,6 +532,7 @@ def main(args: list[str] | None = None) -> int:
     words = sys.argv[1:] if args is None else args
     if args is None:
         collect_rarely()
+        end_cleanly()
     try:
         return int(app(words, prog_name="autofuse", standalone_mode=False) or OK)
     except (KeyboardInterrupt, typer.Abort):

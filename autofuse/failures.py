@@ -16,10 +16,13 @@ __all__ = ["internal_error", "reporting_bugs"]
 
 @contextmanager
 def reporting_bugs(graph: object, options: Mapping[str, object]) -> Iterator[None]:
-    """Turn an exception that is not a diagnostic into AF9001, with a reproducer on disk."""
+    """Turn an exception that is not a diagnostic into AF9001, with a reproducer on disk.
+
+    Too little memory is no bug: MemoryError passes.
+    """
     try:
         yield
-    except AutofuseError:
+    except (AutofuseError, MemoryError):
         raise
     except Exception as e:
         raise internal_error(e, source=_source(graph), options=options) from e

@@ -24,7 +24,6 @@ import os
 import pickle
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,10 +35,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from autofuse import api, knobs
+from autofuse import api, cache, knobs
 from autofuse.codegen.abi import tiling_fields
 from autofuse.codegen.verification import verify_kernel, verify_schedule
 from autofuse.diagnostics import AutofuseError
+from autofuse.ending import end_cleanly
 from autofuse.implgraph.dimensions import shrink
 from autofuse.implgraph.expr import const
 from autofuse.implgraph.fusion import FusionGraph
@@ -457,8 +457,8 @@ def main(argv: list[str] | None = None) -> int:
     failed: dict[str, str] = {}
     families: Counter[str] = Counter()
     synced = 0
-    with tempfile.TemporaryDirectory(prefix="autofuse-mutation-") as cache, worker_pool() as pool:
-        os.environ.update(environment(cache))
+    with cache.scratch() as folder, worker_pool() as pool:
+        os.environ.update(environment(str(folder)))
         for i, graph in enumerate(graphs):
             try:
                 built = api.build(shrink(graph, MAX_ELEMENTS), ub_bytes=args.ub_bytes)
@@ -537,4 +537,5 @@ def worker_pool() -> WorkerPool:
 
 
 if __name__ == "__main__":
+    end_cleanly()
     sys.exit(main())

@@ -35,6 +35,7 @@ import numpy as np
 from serve_graphs import text
 
 import autofuse
+from autofuse.ending import end_cleanly
 from autofuse.knobs import CACHE_DIR
 from autofuse.report.build_summary import typical_sizes
 from autofuse.twin.compare import compare
@@ -288,4 +289,5 @@ def _list(title: str, found: Iterable[object]) -> None:
 
 
 if __name__ == "__main__":
+    end_cleanly()
     sys.exit(main())

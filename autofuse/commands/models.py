@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autofuse import api
+from autofuse import api, cache
 from autofuse.commands import words
 from autofuse.commands.outcome import Outcome
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
@@ -160,11 +159,11 @@ def run_model(
     built = _built(model, target, quiet=quiet)
     ready = time.perf_counter()
     with (
-        tempfile.TemporaryDirectory(prefix="autofuse-model-") as folder,
+        cache.scratch() as folder,
         WorkerPool(_JOB, workers=1) as pool,
         progress("run", len(built.steps), show=not quiet) as tick,
     ):
-        built.write(Path(folder) / "model")
+        built.write(folder / "model")
         done = models.run(
             built,
             arrays,
@@ -172,7 +171,7 @@ def run_model(
             seed=seed,
             rtol=rtol,
             atol=atol,
-            call=_calls(built, Path(folder), pool, check, check_seed),
+            call=_calls(built, folder, pool, check, check_seed),
             progress=tick.reach,
         )
     saved = [] if save is None else _saved(done.outputs, save)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autofuse.diagnostics import AutofuseError, Diagnostic
+from autofuse.ending import EndedError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,7 +44,8 @@ def execute(verb: str, action: Callable[[], Outcome], *, as_json: bool) -> int:
     """Run a verb and print its outcome.
 
     Returns:
-        The exit code: 0 ok, 1 the input or the kernel is wrong, 2 autofuse is wrong.
+        The exit code: 0 ok, 1 the input or the kernel is wrong, 2 autofuse is wrong, 128 and the number of the signal
+        that interrupted it.
     """
     try:
         try:
@@ -52,6 +55,10 @@ def execute(verb: str, action: Callable[[], Outcome], *, as_json: bool) -> int:
             return report_failure(verb, e.diagnostics, as_json=as_json)
         except BrokenPipeError:
             raise
+        except MemoryError as e:
+            text = f"there is not enough memory{f': {e}' if str(e) else ''}"
+            hint = "smaller sizes need less"
+            return report_failure(verb, (Diagnostic("AF5003", text, hint=hint),), as_json=as_json)
         except Exception as e:
             from autofuse.api import internal_error
 
@@ -59,6 +66,12 @@ def execute(verb: str, action: Callable[[], Outcome], *, as_json: bool) -> int:
             return report_failure(
                 verb, internal_error(e, options=options).diagnostics, as_json=as_json
             )
+    except KeyboardInterrupt as e:
+        if as_json:
+            _print_json(verb, False, (), None)
+            sys.stdout.flush()
+        sys.stderr.write("interrupted\n")
+        return 128 + (e.number if isinstance(e, EndedError) else signal.SIGINT)
     except BrokenPipeError:
         # The reader has gone (as in `autofuse dump x.json | head`): do not flush into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

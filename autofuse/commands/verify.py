@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autofuse import cache
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.outcome import Outcome
 from autofuse.diagnostics import Diagnostic
@@ -61,11 +61,11 @@ def verify(
     items = [{"path": str(p), **options} for p in paths]
     workers = min(jobs or os.cpu_count() or 1, len(items))
     with (
-        tempfile.TemporaryDirectory(prefix="autofuse-verify-") as claims,
+        cache.scratch() as claims,
         WorkerPool(JOB, workers=workers) as pool,
         progress("verify", len(items), show=not quiet and len(items) > 1) as tick,
     ):
-        rows = _rows(verified_once(pool, items, Path(claims), tick))
+        rows = _rows(verified_once(pool, items, claims, tick))
     counts = Counter(r["state"] for r in rows)
     found = {
         "graphs": rows,

@@ -29,6 +29,8 @@ def read_graph(path: str | Path) -> FusionGraph:
         raise AutofuseError.of(
             "AF1001", f"the file cannot be read: {reason}", where=Where(str(path))
         ) from None
+    if looks_like_onnx(data, str(path)):
+        return read_onnx(data, str(path), folder=Path(path).parent)
     return parse_graph(data, path=str(path))
 
 

@@ -79,7 +79,7 @@ class Document:
 
     Attributes:
         value: what the JSON parser gave.
-        text: the text, without a byte-order mark.
+        text: the text, without a byte-order mark; empty if the file is none, and has no lines.
         path: name of the file for messages; empty if there is none.
     """
 
@@ -112,7 +112,7 @@ class Document:
     def locate(self, pointers: Iterable[str]) -> None:
         """Find the places of many values in one pass; :meth:`where` is then fast for them."""
         wanted = [p for p in pointers if p not in self._places]
-        if wanted:
+        if wanted and self.text:
             self._places |= _locate(self.text, wanted)
 
     def line_column(self, offset: int) -> tuple[int, int]:

@@ -14,9 +14,10 @@ from autofuse.models.build import (
     build,
     is_partitioned,
 )
-from autofuse.models.run import KernelCall, ModelRun, run
+from autofuse.models.run import Called, KernelCall, ModelRun, run
 
 __all__ = [
+    "Called",
     "Fallback",
     "KernelCall",
     "ModelLike",

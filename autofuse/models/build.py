@@ -11,15 +11,17 @@ import hashlib
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autofuse import api, artifacts
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.frontends.json_positions import MAX_FINDINGS
 from autofuse.frontends.onnx.loading import MAX_BYTES, MAX_MODEL_BYTES, model_of
-from autofuse.frontends.onnx.pieces import KERNEL, ModelPieces, read_pieces
+from autofuse.frontends.onnx.pieces import FALLBACK, KERNEL, ModelPieces, read_pieces
 from autofuse.frontends.onnx.regions import Region, Regions, execution_order
 from autofuse.implgraph.serialise import to_json
 from autofuse.models.traffic import modelled_bytes
@@ -56,7 +58,7 @@ class ModelRegion:
     Attributes:
         nodes: their places in the list of nodes of the model.
         kernel: name of the kernel; empty for a view, which needs none.
-        inputs: parameter of the kernel -> key of the tensor (``ModelPieces.keys``).
+        inputs: parameter of the kernel -> the tensor, as autofuse calls it; the manifest has the names of the model.
         outputs: the same for outputs.
         bytes_once: what it reads and writes, every tensor once, where symbols have typical sizes.
         bytes_modelled: what the kernel moves there, by the model of its template; None if it has none for these sizes.
@@ -74,7 +76,13 @@ class ModelRegion:
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """A node that no kernel holds: its place, and the code and words of the reason."""
+    """A node that no kernel holds.
+
+    Attributes:
+        node: its place in the list of nodes of the model.
+        code: of the diagnostic that says why.
+        reason: its words.
+    """
 
     node: int
     code: str
@@ -83,7 +91,12 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What runs: region ``index`` (``kind`` is ``kernel`` or ``view``), or fallback ``index`` (``fallback``)."""
+    """What runs.
+
+    Attributes:
+        kind: ``kernel`` or ``view``: a region; ``fallback``: a node that no kernel holds.
+        index: its place in ``regions``, or in ``fallbacks``, of the result.
+    """
 
     kind: str
     index: int
@@ -127,7 +140,18 @@ class ModelResult:
         return found
 
     def write(self, folder: str | Path, *, force: bool = False) -> artifacts.Written:
-        """As :meth:`autofuse.BuildResult.write`."""
+        """Write all files into a folder, all or none; what is the same stays as it is.
+
+        Args:
+            folder: is made if it is not there.
+            force: overwrite files that were edited or that autofuse did not write.
+
+        Returns:
+            Which files were created, updated, left, and removed.
+
+        Raises:
+            AutofuseError: AF5005, the folder cannot be written, or holds such files.
+        """
         return artifacts.write_files(self.files, folder, force=force)
 
     def summary(self) -> dict[str, Any]:
@@ -169,7 +193,7 @@ def is_partitioned(model: ModelLike, wanted: bool | None = None) -> bool:
     from autofuse.frontends.onnx.reader import convert
 
     proto, path, data = _loaded(model)
-    if len(data) > MAX_BYTES:
+    if len(data) + sum(len(t.raw_data) for t in proto.graph.initializer) > MAX_BYTES:
         return True
     try:
         convert(proto, path=path)
@@ -179,9 +203,28 @@ def is_partitioned(model: ModelLike, wanted: bool | None = None) -> bool:
         pieces = read_pieces(proto, path=path)
         if any(p.kind == KERNEL for p in pieces.pieces):
             return True
-        # Nothing of it could be fused: what was wrong with the whole says more.
-        raise
+        raise AutofuseError(_reasons(e, pieces)) from None
     return False
+
+
+def _reasons(whole: AutofuseError, pieces: ModelPieces) -> list[Diagnostic]:
+    """Why nothing of a model can be fused: what is wrong with the whole, and with each node; every reason once."""
+    every = list(whole.diagnostics)
+    places = {d.where.pointer for d in every}
+    for p in pieces.pieces:
+        where = Where(pieces.path, f"/graph/node/{p.index}", node=p.name)
+        # That a shape is not known is what comes of another node.
+        if p.kind == FALLBACK and p.code != "AF1101" and where.pointer not in places:
+            every.append(Diagnostic(p.code, f"{p.op}: {p.reason}", where))
+    every.sort(key=lambda d: int(re.sub(r"\D", "", d.where.pointer) or 0))
+    alike = Counter((d.code, d.message) for d in every)
+    first = {(d.code, d.message): d for d in reversed(every)}
+    found = []
+    for key in alike:
+        more = alike[key] - 1
+        notes = (f"so {more} more node{'s' if more > 1 else ''}",) if more else ()
+        found.append(replace(first[key], notes=(*first[key].notes, *notes)))
+    return found[:MAX_FINDINGS]
 
 
 def build(
@@ -190,7 +233,7 @@ def build(
     target: str | TargetSpec = api.DEFAULT_TARGET,
     entry: str = "launch",
     ub_bytes: int | None = None,
-    progress: Progress = lambda done, of: None,
+    progress: Progress | None = None,
 ) -> ModelResult:
     """Partition a model, and generate a kernel for every region.
 
@@ -201,27 +244,35 @@ def build(
         ub_bytes: as there, for every kernel.
         progress: is called after every region with the number of nodes that are settled, and of all.
 
+    Returns:
+        The kernels, and the manifest, as texts; a model of which nothing can be fused has no kernel.
+
     Raises:
-        AutofuseError: AF1001, AF1003, AF1004 the file is none that is read; AF1106, AF1107 the model is no legal
-            graph; AF5007 an option is out of range.
+        AutofuseError: AF1001, AF1003, AF1004 the file is none that is read; AF1104 so are its data in other files;
+            AF1106, AF1107 the model is no legal graph; AF5006 the target is not known, AF5007 an option is out of
+            range.
     """
-    spec = load_target(target) if isinstance(target, str) else target
+    spec = target if isinstance(target, TargetSpec) else load_target(target)
     if ub_bytes is not None:
         spec = spec.with_ub(ub_bytes)
     start = time.perf_counter()
     proto, path, data = _loaded(model)
     pieces = read_pieces(proto, path=path)
     read = time.perf_counter()
-    made = _Builder(pieces, spec, entry, progress).run(hashlib.sha256(data).hexdigest())
+    made = _Builder(pieces, spec, entry, progress or _silent).run(hashlib.sha256(data).hexdigest())
     timings = {"read": read - start, "build": time.perf_counter() - read}
     return replace(made, timings=timings)
+
+
+def _silent(done: int, of: int) -> None:
+    """Nobody wants to know."""
 
 
 def _loaded(model: ModelLike) -> tuple[onnx.ModelProto, str, bytes]:
     """The model, the name of its file, and its bytes.
 
     Raises:
-        AutofuseError: AF1001, AF1003, AF1004, AF1104.
+        AutofuseError: AF1001, AF1003, AF1004, AF1104 data in other files that are not read.
     """
     if isinstance(model, bytes):
         return model_of(model, limit=MAX_MODEL_BYTES), "", model
@@ -239,7 +290,8 @@ def _loaded(model: ModelLike) -> tuple[onnx.ModelProto, str, bytes]:
         reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
         text = f"the file cannot be read: {reason}"
         raise AutofuseError.of("AF1001", text, where=Where(str(path))) from None
-    return model_of(data, str(path), limit=MAX_MODEL_BYTES), str(path), data
+    proto = model_of(data, str(path), limit=MAX_MODEL_BYTES, folder=path.parent)
+    return proto, str(path), data
 
 
 class _Builder:

@@ -1,7 +1,7 @@
 """Nodes of a model by ``onnx.reference``, and how far a result is from another one.
 
 What ``onnx.reference`` is known to compute otherwise than the standard says is put right here: Softmax, LogSoftmax and
-Hardmax before version 13, BatchNormalization from 7 to 13, and LRN.
+Hardmax before version 13, BatchNormalization from 7 to 13, DequantizeLinear before 19, and LRN.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from autofuse.frontends.onnx.pieces import ModelPieces, Piece
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["MAX_BYTES", "Reference", "differences"]
+__all__ = ["MAX_BYTES", "Reference", "coarseness", "differences"]
 
 #: Ops that took their operand as a matrix before version 13; ``onnx.reference`` knows the later meaning only.
 _AS_MATRIX = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
@@ -109,6 +109,7 @@ def _restated(node: onnx.NodeProto, opset: int) -> tuple[onnx.NodeProto, int]:
 
     Of BatchNormalization before version 14 it takes those with the attribute momentum, which has a default, for
     training; with one result they are not.  Softmax and the like get a matrix, of which the last axis is theirs.
+    DequantizeLinear before version 19, which only added element types, is not there.
     """
     results = sum(bool(o) for o in node.output)
     keep: tuple[str, ...] = ()
@@ -116,6 +117,8 @@ def _restated(node: onnx.NodeProto, opset: int) -> tuple[onnx.NodeProto, int]:
         newer = _SINCE
     elif node.op_type == "BatchNormalization" and 7 <= opset < 14 and results == 1:
         keep, newer = ("epsilon",), 15
+    elif node.op_type == "DequantizeLinear" and not node.domain and opset < 19:
+        keep, newer = ("axis",), 19
     else:
         return node, opset
     from onnx import NodeProto
@@ -146,13 +149,14 @@ def _lrn(node: onnx.NodeProto, x: Any) -> Any:
 
 
 def differences(
-    got: Any, want: Any, *, rtol: float, atol: float, also: Any = None
+    got: Any, want: Any, *, rtol: float, atol: float, also: Any = None, coarse: float = 0.0
 ) -> dict[str, Any]:
     """How far an array is from its reference.
 
     An element agrees if it differs by at most ``rtol`` times its reference plus ``atol`` times the largest finite
     element of the reference; for float16 and bfloat16 that is at least 8 and 2 times the distance of neighbouring
-    numbers. NaN agrees with NaN; integers and bools agree if they are equal.
+    numbers, also where they are what a result of another type was made of. NaN agrees with NaN; integers and bools
+    agree if they are equal.
 
     Args:
         got: an array, or a list of them.
@@ -161,13 +165,17 @@ def differences(
         atol: tolerance relative to the largest element.
         also: an array of what may be added to the tolerance of each element, where it is known how far rounding alone
             carries; infinite where the elements say nothing.
+        coarse: distance of neighbouring numbers at 1 of the coarsest type that the elements were rounded to on the way.
 
     Returns:
         ``ok``, ``elements``, ``wrong``, ``max_abs``, ``max_rel`` (to the largest element), ``first`` (index of the
         first wrong element), ``got``, ``want`` (there, as text), ready for JSON.
     """
     if isinstance(want, list | tuple):
-        rows = [differences(g, w, rtol=rtol, atol=atol) for g, w in zip(got, want, strict=False)]
+        rows = [
+            differences(g, w, rtol=rtol, atol=atol, coarse=coarse)
+            for g, w in zip(got, want, strict=False)
+        ]
         ok = isinstance(got, list | tuple) and len(got) == len(want) and all(r["ok"] for r in rows)
         numbers = {k: sum(r[k] for r in rows) for k in ("elements", "wrong")}
         worst = {k: max((r[k] for r in rows), default=0.0) for k in ("max_abs", "max_rel")}
@@ -179,7 +187,7 @@ def differences(
     if g.shape != w.shape or g.dtype != w.dtype:
         text = {"got": f"{g.dtype}{list(g.shape)}", "want": f"{w.dtype}{list(w.shape)}"}
         return {**_NOTHING, **text, "ok": False, "elements": int(w.size), "wrong": int(w.size)}
-    wrong, off, scale = _compared(g, w, rtol, atol, also)
+    wrong, off, scale = _compared(g, w, rtol, atol, also, coarse)
     bad = np.flatnonzero(wrong)
     found = {**_NOTHING, "ok": bad.size == 0, "elements": int(w.size), "wrong": int(bad.size)}
     top = float(off.max(initial=0.0))
@@ -202,12 +210,22 @@ _NOTHING: dict[str, Any] = {
 }
 
 
-def _compared(g: Any, w: Any, rtol: float, atol: float, also: Any) -> tuple[Any, Any, float]:
+def coarseness(dtype: Any) -> float:
+    """Distance of neighbouring numbers at 1, of element types that are coarser than float32; 0 of others."""
+    kind = np.dtype(dtype)
+    if kind.name == "bfloat16":
+        return 2.0**-7
+    return 2.0**-10 if kind.kind == "f" and kind.itemsize == 2 else 0.0
+
+
+def _compared(
+    g: Any, w: Any, rtol: float, atol: float, also: Any, coarse: float
+) -> tuple[Any, Any, float]:
     """Which elements disagree, finite differences, and the largest finite element of the reference."""
     if g.dtype.kind in "biuOSU":
         differs = np.asarray(g != w)
         return differs, np.zeros(0), 0.0
-    eps = 2.0**-7 if g.dtype.name == "bfloat16" else 2.0**-10 if g.dtype.itemsize == 2 else 0.0
+    eps = max(coarseness(g.dtype), coarse)
     rtol, atol = max(rtol, 8 * eps), max(atol, 2 * eps)
     with np.errstate(all="ignore"):
         kind = np.complex128 if g.dtype.kind == "c" else np.float64

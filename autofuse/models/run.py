@@ -23,7 +23,7 @@ from autofuse.implgraph.dtypes import numpy_dtype
 from autofuse.implgraph.expr import Expr
 from autofuse.models.build import ModelLike, ModelRegion, ModelResult, Progress, build
 from autofuse.models.manifest import public_names
-from autofuse.models.reference import MAX_BYTES, Reference, differences
+from autofuse.models.reference import MAX_BYTES, Reference, coarseness, differences
 from autofuse.targets import TargetSpec
 from autofuse.twin.oracle import evaluate
 
@@ -37,7 +37,13 @@ _SIZE = 8
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """One call of a kernel: its outputs, bytes between GM and the cores as the twin counts them, and seconds."""
+    """One call of a kernel.
+
+    Attributes:
+        outputs: by parameter.
+        bytes_moved: between GM and the cores, as the twin counts them; None if it is not known.
+        seconds: that it took.
+    """
 
     outputs: Mapping[str, Any]
     bytes_moved: int | None
@@ -102,7 +108,7 @@ def run(
     rtol: float = RTOL,
     atol: float = ATOL,
     call: KernelCall | None = None,
-    progress: Progress = lambda done, of: None,
+    progress: Progress | None = None,
 ) -> ModelRun:
     """Run a model, regions as kernels on the CPU twin and the rest by ``onnx.reference``, and compare.
 
@@ -115,8 +121,12 @@ def run(
         check: as for :func:`autofuse.load`.
         rtol: tolerance relative to the element.
         atol: tolerance relative to the largest element of a tensor.
-        call: calls kernels; None: in this process.
+        call: calls kernels, by name, with arrays by parameter and sizes by symbol; None: on the twin, in this process.
         progress: is called after every step with the number of steps done, and of all.
+
+    Returns:
+        The outputs, and how far they and those of every region are from the reference; a difference is a finding in
+        it, not an exception.
 
     Raises:
         AutofuseError: as for ``build``; AF5007 the inputs do not fit the model; AF5003 ``onnx.reference`` cannot run a
@@ -164,11 +174,13 @@ class _Both:
     """A tensor as the model makes it, and as ``onnx.reference`` alone does; the same object if they are equal.
 
     ``doubtful``: the two may differ by any amount, because on the way rounding errors decided about a result.
+    ``coarse``: of the coarsest type on the way, the distance of neighbouring numbers at 1; 0 if it is float32.
     """
 
     ours: Any
     alone: Any
     doubtful: bool = False
+    coarse: float = 0.0
 
 
 class _Runner:
@@ -189,7 +201,11 @@ class _Runner:
         self.diagnostics: list[Diagnostic] = []
 
     def run(
-        self, inputs: Mapping[str, Any], sizes: Mapping[str, int], seed: int, progress: Progress
+        self,
+        inputs: Mapping[str, Any],
+        sizes: Mapping[str, int],
+        seed: int,
+        progress: Progress | None,
     ) -> ModelRun:
         self.hold_inputs(inputs, sizes, seed)
         for name, array in self.pieces.parameters.items():
@@ -206,12 +222,13 @@ class _Runner:
                 readers[k] -= 1
             for k in [k for k in self.held if readers[k] <= 0]:
                 del self.held[k]
-            progress(n + 1, len(steps))
+            if progress is not None:
+                progress(n + 1, len(steps))
         outputs, compared = {}, []
         for o in self.pieces.outputs:
             found = self.value(o)
             outputs[o] = found.ours
-            row = differences(found.ours, found.alone, **self.tolerance)
+            row = differences(found.ours, found.alone, **self.tolerance, coarse=found.coarse)
             doubtful = found.doubtful and not row["ok"]
             about = {"output": o, **_about(found.ours), "ill_conditioned": doubtful}
             compared.append({**about, **row})
@@ -321,7 +338,9 @@ class _Runner:
                 return numpy_helper.to_array(t)
         raise AssertionError(f"{name} is used before it is made")
 
-    def hold(self, name: str, ours: Any, alone: Any, doubtful: bool = False) -> None:
+    def hold(
+        self, name: str, ours: Any, alone: Any, doubtful: bool = False, coarse: float = 0.0
+    ) -> None:
         """Keep a tensor; its shape decides about symbols.
 
         Raises:
@@ -340,7 +359,10 @@ class _Runner:
                 alone = ours if same else np.asarray(alone).astype(dtype, copy=False)
         if ours is not alone and _identical(ours, alone):
             alone = ours
-        self.held[self.pieces.keys[name]] = _Both(ours, alone, doubtful and ours is not alone)
+        if isinstance(v, Traced):
+            coarse = max(coarse, coarseness(numpy_dtype(v.tensor.dtype)))
+        doubtful = doubtful and ours is not alone
+        self.held[self.pieces.keys[name]] = _Both(ours, alone, doubtful, coarse)
 
     def solve(self, name: str, v: Any, array: Any) -> None:
         shape = np.shape(array)
@@ -381,9 +403,10 @@ class _Runner:
             if any(b.ours is not b.alone for b in operands.values()):
                 alone = self.reference.run(p, {x: b.alone for x, b in operands.items()})
             doubtful = any(b.doubtful for b in operands.values())
+            coarse = max((b.coarse for b in operands.values()), default=0.0)
             for o in p.outputs:
                 if not isinstance(self.pieces.values[o], Known):
-                    self.hold(o, ours[o], alone[o], doubtful)
+                    self.hold(o, ours[o], alone[o], doubtful, coarse)
 
     def check_size(self, p: Piece) -> None:
         """Refuse a node whose results would not fit, as far as that is known before.
@@ -427,6 +450,11 @@ class _Runner:
         # The nodes one by one, from the operands that the region got, and from those of the reference.
         want, alone = self.expected(r, row)
         doubtful = any(self.held[k].doubtful for k in r.inputs.values())
+        coarse = max((self.held[k].coarse for k in r.inputs.values()), default=0.0)
+        for i in r.nodes:
+            for o in self.pieces.pieces[i].outputs:
+                if isinstance(v := self.pieces.values[o], Traced):
+                    coarse = max(coarse, coarseness(numpy_dtype(v.tensor.dtype)))
         for key in r.outputs.values():
             name = self.names[key]
             if made is None:
@@ -439,7 +467,8 @@ class _Runner:
                     if not found["ok"]:
                         row["state"] = "differs"
                         self.note(found, f"output {name} of region {index} ({r.kernel})")
-            self.hold(name, ours, alone[key] if alone else ours, doubtful or "rounding" in row)
+            rounded = doubtful or "rounding" in row
+            self.hold(name, ours, alone[key] if alone else ours, rounded, coarse)
         row["seconds"] = time.perf_counter() - start
 
     def compared(

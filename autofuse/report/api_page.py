@@ -17,7 +17,7 @@ from typing import Any
 __all__ = ["PUBLIC_MODULES", "api_page", "public_names"]
 
 #: The modules whose ``__all__`` is public, with the extra that one needs besides the package.
-PUBLIC_MODULES = {"autofuse": "", "autofuse.onnx_backend": "onnx"}
+PUBLIC_MODULES = {"autofuse": "", "autofuse.models": "onnx", "autofuse.onnx_backend": "onnx"}
 #: For tools of autofuse itself; what they return is internal.
 _INTERNAL = {"TwinKernel.record"}
 _SECTIONS = ("Args", "Attributes", "Returns", "Raises")
@@ -43,17 +43,22 @@ def api_page() -> str:
         out.append(f"## `{module}`{needs}\n")
         values = [(n, getattr(held, n)) for n in public_names(module)]
         for name, value in values:
-            if inspect.isfunction(value):
+            if _is_function(value):
                 out += _function(name, value)
         for name, value in values:
             if isinstance(value, type):
                 out += _class(name, value)
-        rest = [(n, v) for n, v in values if not callable(v)]
+        rest = [(n, v) for n, v in values if not (_is_function(v) or isinstance(v, type))]
         if rest:
             out.append("### Constants and types\n")
             out += [f"- `{n}` = `{v}`" for n, v in rest]
             out.append("")
     return "\n".join(out).rstrip() + "\n"
+
+
+def _is_function(value: Any) -> bool:
+    """Whether it is one, or remembers what one gave."""
+    return inspect.isfunction(inspect.unwrap(value))
 
 
 def _function(name: str, value: Any, level: str = "###") -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import Any
+from typing import Any, SupportsIndex
 
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.targets.cost_table import UNITS, CostTable
@@ -154,12 +154,20 @@ class TargetSpec:
         """Bytes of UB that a kernel may use."""
         return self.ub_bytes - self.ub_reserved - self.ub_reserved_select
 
+    def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
+        """So that results travel between processes; a view of a dict does not."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return _restored, ({**values, "vector": dict(self.vector)},)
+
     def with_ub(self, nbytes: int) -> TargetSpec:
         """The same chip with ``nbytes`` of usable UB.
 
         Raises:
             AutofuseError: AF5007, the chip does not have as much.
+            TypeError: it is no integer.
         """
+        if not isinstance(nbytes, SupportsIndex):
+            raise TypeError(f"bytes of UB are an integer, not {type(nbytes).__name__}")
         if not 0 < nbytes <= self.ub_usable:
             raise AutofuseError.of(
                 "AF5007",
@@ -193,7 +201,12 @@ def load_target(name: str) -> TargetSpec:
 
     Raises:
         AutofuseError: AF5006 if there is none, or only the cost model knows it.
+        TypeError: the name is no text.
     """
+    if not isinstance(name, str):
+        raise TypeError(
+            f"a target is the name of a chip or a TargetSpec, not {type(name).__name__}"
+        )
     if name not in chip_names():
         raise _unknown(name, target_names())
     chip = load_chip(name)
@@ -233,6 +246,10 @@ def _files() -> dict[str, str]:
         for f in folder.iterdir()
         if f.name.endswith(".toml")
     }
+
+
+def _restored(values: dict[str, Any]) -> TargetSpec:
+    return TargetSpec(**{**values, "vector": MappingProxyType(values["vector"])})
 
 
 def _load(name: str) -> TargetSpec:

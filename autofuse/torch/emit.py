@@ -59,7 +59,7 @@ class Emitter:
     """
 
     def __init__(self, name: str, sizes: Sizes) -> None:
-        self.findings = Findings(Document(None, "null", ""))
+        self.findings = Findings(Document(None, "", ""))
         self.builder = GraphBuilder(self.findings, name)
         self.sizes = sizes
         self.origin = ""

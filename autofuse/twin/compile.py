@@ -166,9 +166,13 @@ def toolchain() -> Toolchain:
     return _compiler_at(knobs.CXX.get())
 
 
-def _environment() -> dict[str, str]:
-    """Messages of the compiler in English, so that they can be read for positions."""
-    return {**os.environ, "LC_ALL": "C"}
+def _environment(folder: Path | None = None) -> dict[str, str]:
+    """Messages of the compiler in English, so that they can be read for positions.
+
+    Its own files between two passes go into ``folder``, with which they leave where it is ended in between.
+    """
+    own = {} if folder is None else {"TMPDIR": str(folder)}
+    return {**os.environ, **own, "LC_ALL": "C"}
 
 
 def compile_kernel(
@@ -435,7 +439,7 @@ def _run(cmd: list[str], folder: Path, name: str) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env=_environment(),
+        env=_environment(folder),
         start_new_session=True,
     ) as p:
         try:

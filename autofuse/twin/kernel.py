@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from autofuse.arguments import integer
 from autofuse.diagnostics import AutofuseError, Diagnostic
 from autofuse.implgraph.dtypes import numpy_dtype
 from autofuse.implgraph.expr import Expr
@@ -21,11 +22,17 @@ from autofuse.twin.native import CHECKS, KernelLibrary, Region, Tiling
 from autofuse.twin.oracle import shape_of
 from autofuse.twin.record import Recording, core_bytes, read_records
 
-__all__ = ["Run", "TwinKernel", "solve_symbols"]
+__all__ = ["MAX_SEED", "Run", "TwinKernel", "solve_symbols"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
+#: The largest ``check_seed``.
+MAX_SEED = (1 << 64) - 1
+
 _ALIGN = 64
+_MAX_CORES = (1 << 32) - 1
+#: Where the range of a symbol is not known; and what is certainly none.
+_MAX_SIZE, _ANY_SIZE = 1 << 40, 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,8 @@ class TwinKernel:
 
     Raises:
         AutofuseError: AF5003, the library cannot be loaded.
-        ValueError: ``check`` is none of the two.
+        ValueError: ``check`` is none of the two, or ``check_seed`` is negative or has more than 64 bits.
+        TypeError: ``check_seed`` is no integer.
 
     The object may be used by several threads at once.  Arrays of in-out parameters are the caller's: two calls at
     the same time must not be given the same one.
@@ -71,7 +79,7 @@ class TwinKernel:
         if check not in CHECKS:
             raise ValueError(f"check is one of {', '.join(CHECKS)}, not {check!r}")
         self.check = check
-        self.check_seed = check_seed
+        self.check_seed = integer("check_seed", check_seed, 0, MAX_SEED)
         self.path = path
         self.graph = graph
         self.library = KernelLibrary(path)
@@ -104,6 +112,7 @@ class TwinKernel:
         Raises:
             AutofuseError: AF5007 the arguments do not fit, AF5003 a host function refused, AF5004
                 the twin found a broken rule.
+            TypeError: a size or the key is no integer.
         """
         names = self.graph.inputs
         if len(arrays) > len(names):
@@ -147,6 +156,8 @@ class TwinKernel:
 
         Raises:
             AutofuseError: as for a call.
+            TypeError: as there; ``cores`` is no integer, or ``inputs`` is not by name.
+            ValueError: ``cores`` is negative, or more than 32 bits.
         """
         frame = self._frame(inputs, symbols or {}, key, cores, poison)
         self._launch(frame, key)
@@ -201,6 +212,7 @@ class TwinKernel:
     ) -> _Frame:
         """Everything that a launch needs."""
         arrays, sizes = self._arguments(inputs, symbols)
+        key, cores = self._choice(key, cores)
         self._check_shapes(sizes)
         tiling = self.library.tiling([sizes[s.name] for s in self.graph.symbols], key, cores)
         outputs = {o.name: self._output(o, arrays, sizes, poison) for o in self.graph.outputs}
@@ -241,10 +253,23 @@ class TwinKernel:
 
     # arguments --------------------------------------------------------------------------------
 
+    def _choice(self, key: int | None, cores: int) -> tuple[int | None, int]:
+        """The key and the limit on cores, where there is such a key."""
+        cores = integer("cores", cores, 0, _MAX_CORES)
+        if key is None:
+            return None, cores
+        try:
+            return integer("key", key, 0, self.key_count - 1), cores
+        except ValueError:
+            text = f"there is no tiling key {key}: {self.graph.name} has {self.key_count}"
+            raise _misfit(text, hint=f"keys: 0 to {self.key_count - 1}") from None
+
     def _arguments(
         self, inputs: Mapping[str, Any], symbols: Mapping[str, int]
     ) -> tuple[dict[str, Array], dict[str, int]]:
         """Arrays with the right dtype, shape and layout, and the sizes."""
+        if not isinstance(inputs, Mapping):
+            raise TypeError(f"inputs are given by name, in a dict, not {type(inputs).__name__}")
         problems: list[Diagnostic] = []
         arrays: dict[str, Array] = {}
         for name in self.graph.inputs:
@@ -411,7 +436,11 @@ def solve_symbols(
         AutofuseError: AF5007: a rank or size that does not fit, a symbol out of range or not
             determined.
     """
-    sizes = {k: int(v) for k, v in given.items()}
+    sizes = {k: integer(f"the size {k}", v, -_ANY_SIZE, _ANY_SIZE) for k, v in given.items()}
+    known = {s.name for s in graph.symbols}
+    if strange := sizes.keys() - known:
+        hint = f"its symbols are: {', '.join(sorted(known)) or 'none'}"
+        raise _misfit(f"{min(strange)} is not a symbol of {graph.name}", hint=hint)
     equations: list[tuple[Expr, int, str]] = []
     problems: list[Diagnostic] = []
     for name, shape in shapes.items():
@@ -434,7 +463,7 @@ def solve_symbols(
             unknown = e.symbols() - sizes.keys()
             if len(unknown) == 1:
                 (name,) = unknown
-                value = _solve(e.substitute(sizes), name, n, ranges.get(name, (0, 1 << 40)))
+                value = _solve(e.substitute(sizes), name, n, ranges.get(name, (0, _MAX_SIZE)))
                 if value is not None:
                     sizes[name] = value
                     progress = True
@@ -446,7 +475,10 @@ def solve_symbols(
             )
             problems += _misfit(text).diagnostics
     for s in graph.symbols:
-        if s.name not in sizes:
+        if s.name not in sizes and (value := _unbounded(s.name, equations, sizes)) is not None:
+            text = f"{s.name} = {value} is outside of [{s.min}, {s.max}]"
+            problems += _misfit(text).diagnostics
+        elif s.name not in sizes:
             text = f"the size {s.name} does not follow from the shapes of the inputs"
             problems += _misfit(text, hint=f"pass symbols={{{s.name!r}: ...}}").diagnostics
         elif not s.min <= sizes[s.name] <= s.max:
@@ -455,6 +487,18 @@ def solve_symbols(
     if problems:
         raise AutofuseError(problems)
     return {s.name: sizes[s.name] for s in graph.symbols}
+
+
+def _unbounded(
+    name: str, equations: Sequence[tuple[Expr, int, str]], sizes: Mapping[str, int]
+) -> int | None:
+    """The size that follows from the shapes where the range of the symbol is left aside."""
+    for e, n, _ in equations:
+        if e.symbols() - sizes.keys() == {name}:
+            value = _solve(e.substitute(sizes), name, n, (0, _MAX_SIZE))
+            if value is not None:
+                return value
+    return None
 
 
 def _text(shape: Sequence[Expr]) -> str:

@@ -172,6 +172,7 @@ class SplitKernel(TwinKernel):
         if self.check == "fast":
             return super().run(inputs, symbols=symbols, key=key, cores=cores, poison=poison)
         arrays, sizes = self._arguments(inputs, symbols or {})
+        key, cores = self._choice(key, cores)
         self._check_shapes(sizes)
         tiling = self.library.tiling([sizes[s.name] for s in self.graph.symbols], key, cores)
         values: dict[tuple[str, int], Array] = {

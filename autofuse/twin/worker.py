@@ -23,7 +23,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,7 @@ from typing import IO, Any
 
 from autofuse import knobs
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.ending import EndedError, end_cleanly
 
 __all__ = ["Outcome", "WorkerPool", "diagnostic_from_json", "main"]
 
@@ -40,6 +41,8 @@ _MAX_LOG = 64 << 20
 _MAX_ANSWER = 256 << 20
 #: Seconds after its limit at which a worker ends itself, in case that nobody is left to do it.
 _GRACE_S = 5
+#: Seconds for a worker that was asked to end.
+_ASKED_S = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ class WorkerPool:
     memory_mb: int | None = None
     jobs_per_worker: int = 200
     _idle: list[_Worker] = field(default_factory=list)
+    _busy: list[_Worker] = field(default_factory=list)
+    _stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -97,28 +102,51 @@ class WorkerPool:
     def __enter__(self) -> WorkerPool:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        if kind is not None:
+            self.stop()
         self.close()
 
     def run(self, item: Any) -> Outcome:
         """The outcome of one item; may be called from several threads."""
-        with self._lock:
-            worker = self._idle.pop() if self._idle else None
-        if worker is None:
-            worker = self._new_worker()
+        worker = self._take()
         assert self.timeout_s is not None
-        outcome = worker.run(item, self.timeout_s)
-        if worker.lost and worker.jobs > 1:
-            # An earlier job may have damaged its memory: this item gets a process of its own.
-            worker.close()
-            worker = self._new_worker()
+        try:
             outcome = worker.run(item, self.timeout_s)
-        if worker.alive and worker.jobs < self.jobs_per_worker:
-            with self._lock:
-                self._idle.append(worker)
-        else:
-            worker.close()
+            if worker.lost and worker.jobs > 1 and not self._stopped:
+                # An earlier job may have damaged its memory: this item gets a process of its own.
+                self._put(worker, again=False)
+                worker = self._take(fresh=True)
+                outcome = worker.run(item, self.timeout_s)
+        except BaseException:
+            # Its answer would be taken for that of the next item.
+            _end_all([worker])
+            self._put(worker, again=False)
+            raise
+        self._put(worker, again=worker.alive and worker.jobs < self.jobs_per_worker)
         return outcome
+
+    def _take(self, *, fresh: bool = False) -> _Worker:
+        """A worker that is idle, or a new one."""
+        with self._lock:
+            worker = self._idle.pop() if self._idle and not fresh else None
+            if worker is None and not self._stopped:
+                worker = self._new_worker()
+            if worker is None:
+                raise _StoppedError("the pool was stopped")
+            self._busy.append(worker)
+        return worker
+
+    def _put(self, worker: _Worker, *, again: bool) -> None:
+        """A worker that is busy no more; it ends unless it is used again."""
+        with self._lock:
+            if worker in self._busy:
+                self._busy.remove(worker)
+            again = again and not self._stopped
+            if again:
+                self._idle.append(worker)
+        if not again:
+            worker.close()
 
     def _new_worker(self) -> _Worker:
         assert self.memory_mb is not None
@@ -134,7 +162,8 @@ class WorkerPool:
         def serve() -> None:
             while (job := jobs.get()) is not None:
                 item, answer = job
-                answer.put(self.run(item))
+                with suppress(_StoppedError):
+                    answer.put(self.run(item))
 
         threads = [threading.Thread(target=serve, daemon=True) for _ in range(self.workers)]
         for t in threads:
@@ -153,6 +182,9 @@ class WorkerPool:
                 outcome = pending.popleft().get()
                 submit()
                 yield outcome
+        except KeyboardInterrupt:
+            self.stop()
+            raise
         finally:
             with suppress(queue.Empty):
                 while True:
@@ -163,12 +195,37 @@ class WorkerPool:
                 t.join(self.timeout_s)
             self.close()
 
+    def stop(self) -> None:
+        """End the workers that are busy, with what they have begun; nobody waits for them any more."""
+        with self._lock:
+            self._stopped = True
+            busy = list(self._busy)
+        _end_all(busy)
+
     def close(self) -> None:
         """End the idle workers."""
         with self._lock:
             idle, self._idle = self._idle, []
         for w in idle:
             w.close()
+
+
+def _end_all(workers: Sequence[_Worker]) -> None:
+    """End workers in the middle of what they do.
+
+    They are asked first, so that they remove what they have begun; one that is inside of a kernel does not listen.
+    """
+    for w in workers:
+        w.end(signal.SIGTERM)
+    end = time.monotonic() + _ASKED_S
+    while any(w.alive for w in workers) and time.monotonic() < end:
+        time.sleep(0.01)
+    for w in workers:
+        w.end()
+
+
+class _StoppedError(RuntimeError):
+    """The pool was stopped; it takes no items any more."""
 
 
 class _TooMuchError(Exception):
@@ -284,9 +341,13 @@ class _Worker:
             self._kill()
             return self._process.wait()
 
-    def _kill(self) -> None:
+    def end(self, number: int = signal.SIGKILL) -> None:
+        """End it in the middle of what it does; its pipe ends too, which whoever waits for an answer sees."""
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self._process.pid, number)
+
+    def _kill(self) -> None:
+        self.end()
         self._process.wait()
 
     def close(self) -> None:
@@ -404,13 +465,17 @@ def main(argv: list[str]) -> int:
     _end_with(int(parent))
     _limit_memory(int(memory_mb))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    function = _resolve(job)
-    for line in sys.stdin.buffer:
-        signal.alarm(int(seconds))
-        answer = json.dumps(_answer(function, line)).encode() + b"\n"
-        signal.alarm(0)
-        out.write(answer)
-        out.flush()
+    end_cleanly()
+    try:
+        function = _resolve(job)
+        for line in sys.stdin.buffer:
+            signal.alarm(int(seconds))
+            answer = json.dumps(_answer(function, line)).encode() + b"\n"
+            signal.alarm(0)
+            out.write(answer)
+            out.flush()
+    except EndedError as e:
+        return 128 + e.number
     return 0
 
 

@@ -9,6 +9,7 @@ import pytest
 from malformed_cases import CASES
 
 from autofuse.cli import main
+from autofuse.commands import jobs
 
 #: Malformed graphs whose whole message is kept as a snapshot: changes to a valid graph.
 NODE = {"name": "n", "op": "Add", "inputs": ["x", "x"], "outputs": ["y"]}
@@ -159,3 +160,31 @@ def test_a_bug_in_a_verb_is_an_internal_error_too(
     monkeypatch.setattr("autofuse.commands.author.schema", broken)
     assert main(["schema"]) == 2
     assert "error AF9001: internal error: KeyError: 'schema'" in capsys.readouterr().err
+
+
+def test_too_little_memory_is_no_internal_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> None:
+        raise MemoryError("Unable to allocate 37.3 GiB")
+
+    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("autofuse.commands.author.schema", broken)
+    assert main(["schema"]) == 1
+    said = capsys.readouterr().err
+    assert "error AF5003: there is not enough memory: Unable to allocate 37.3 GiB" in said
+    assert not (tmp_path / "reproducers").exists()
+
+
+def test_a_worker_without_memory_says_which_limit_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a run, whose job reports other exceptions as bugs."""
+
+    def broken(*args: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("autofuse.commands.jobs._run", broken)
+    with pytest.raises(MemoryError):
+        jobs.run_job({"path": "g.json"})

@@ -20,11 +20,13 @@ KILLS = 20
 BOUND = 25
 
 
-def _start(cache: Path, *words: object) -> subprocess.Popen[str]:
+def _start(cache: Path, *words: object, **more: str) -> subprocess.Popen[str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith("AUTOFUSE_")}
     return subprocess.Popen(
         [sys.executable, "-m", "autofuse", *map(str, words)],
-        env={**env, "AUTOFUSE_CACHE_DIR": str(cache)},
+        env={**env, "AUTOFUSE_CACHE_DIR": str(cache), **more},
+        # A shell's command in the background does not hear the keyboard.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -107,6 +109,42 @@ def test_verify_killed_at_random_moments(graph: Path, tmp_path: Path) -> None:
     _seconds_of(cache, *words)
     _check_cache(cache, "add_one")
     assert len(list((cache / "kernels").iterdir())) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_interrupted_leaves_nothing(
+    graph: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Neither folders nor processes; the message and the exit code say what it was."""
+    cache, temporary = tmp_path / "cache", tmp_path / "temporary"
+    temporary.mkdir()
+    graphs = tmp_path / "graphs"
+    graphs.mkdir()
+    for k in range(6):
+        given = json.loads(graph.read_text(encoding="utf-8"))
+        given["nodes"][0]["inputs"][1] = {"const": 2.0 + k}
+        (graphs / f"g{k}.json").write_text(json.dumps(given), encoding="utf-8")
+    commands = [
+        ("verify", graphs, "--jobs", 2),
+        ("run", graph, "--json"),
+        ("build", graphs, "-o", tmp_path / "out"),
+    ]
+    for words in commands:
+        command = _start(cache, *words, TMPDIR=str(temporary))
+        while not any(cache.glob("tmp/*")) and command.poll() is None and words[0] != "build":
+            time.sleep(0.01)
+        time.sleep(0.2 if words[0] != "build" else 1)
+        command.send_signal(number)
+        out, err = command.communicate(timeout=60)
+        if command.returncode == 0:
+            continue  # it was quicker
+        assert command.returncode == 128 + number, err
+        assert err == "interrupted\n"
+        if "--json" in words:
+            assert json.loads(out)["ok"] is False
+        assert list(temporary.iterdir()) == []
+        assert list(cache.glob("tmp/*")) == []
+        assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
 @pytest.mark.parametrize("processes", [2, 8])

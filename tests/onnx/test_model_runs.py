@@ -332,6 +332,63 @@ def test_batch_normalization_before_version_14_with_one_result_is_no_training() 
     assert run(m, sizes={"batch": 2}).ok
 
 
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_an_output_in_float32_of_a_model_in_half_precision(kind: int) -> None:
+    """What was rounded on the way is no finer behind a cast."""
+    nodes = [
+        node("Cast", ["x"], ["h"], to=kind),
+        node("Tanh", ["h"], ["t"]),
+        node("MatMul", ["t", "t"], ["m"]),
+        node("Sub", ["m", "h"], ["d"]),
+        node("Cast", ["d"], ["f"], to=TensorProto.FLOAT),
+        node("MatMul", ["f", "f"], ["g"]),
+        node("Exp", ["g"], ["y"]),
+    ]
+    m = model(nodes, [value("x", [8, 8])], ["y"])
+    built = models.build(m)
+    call = by_numpy(built)
+
+    def coarse(name: str, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
+        """The last bit of float16 or bfloat16 is another one, as that of a chip may be."""
+        done = call(name, arrays, sizes)
+        for a in done.outputs.values():
+            if a.dtype.itemsize == 2:
+                a.reshape(-1)[::2] = np.nextafter(a, np.ones_like(a)).reshape(-1)[::2]
+        return done
+
+    x = floats(8, 8) / 4
+    done = models.run(built, {"x": x}, call=coarse)
+    assert done.ok, done.diagnostics
+    assert done.outputs["y"].dtype == np.float32
+    assert done.compared[0]["max_abs"] > 0
+
+    def wrong(name: str, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
+        done = call(name, arrays, sizes)
+        for a in done.outputs.values():
+            a.reshape(-1)[3] += 1
+        return done
+
+    assert not models.run(built, {"x": x}, call=wrong).ok
+
+
+@pytest.mark.parametrize("opset", [10, 13, 18, 19])
+def test_quantised_operands_before_version_19(opset: int) -> None:
+    nodes = [
+        node("DequantizeLinear", ["x", "scale", "zero"], ["f"]),
+        node("MatMul", ["f", "f"], ["m"]),
+        node("QuantizeLinear", ["m", "scale", "zero"], ["q"]),
+        node("DequantizeLinear", ["q", "scale", "zero"], ["y"]),
+    ]
+    held = {"scale": np.float32(0.5), "zero": np.uint8(3)}
+    m = model(nodes, [value("x", [3, 3], TensorProto.UINT8)], ["y"], constants=held, opset=opset)
+    x = np.array([[3, 5, 0], [1, 2, 9], [4, 3, 7]], np.uint8)
+    done = run(m, {"x": x})
+    assert done.ok, done.diagnostics
+    f = (x.astype(np.float64) - 3) / 2
+    want = (np.clip(np.rint(f @ f * 2) + 3, 0, 255) - 3) / 2
+    np.testing.assert_array_equal(done.outputs["y"], want.astype(np.float32))
+
+
 def test_lrn_normalises_all_channels() -> None:
     nodes = [node("Conv", ["x", "w"], ["a"]), node("LRN", ["a"], ["y"], size=3, alpha=0.3)]
     held = {"w": np.eye(6, dtype=np.float32).reshape(6, 6, 1, 1)}

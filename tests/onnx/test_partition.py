@@ -15,6 +15,7 @@ from onnx_models import model, node, value  # noqa: E402
 
 from autofuse import models  # noqa: E402
 from autofuse.diagnostics import AutofuseError  # noqa: E402
+from autofuse.frontends.onnx import read_onnx  # noqa: E402
 from autofuse.frontends.onnx.pieces import ModelPieces, read_pieces  # noqa: E402
 from autofuse.frontends.onnx.regions import Regions  # noqa: E402
 
@@ -37,6 +38,10 @@ def ops_of(m: Any) -> dict[str, list[list[str]]]:
         out["kernels" if r["kernel"] else "views"].append([n["op"] for n in r["nodes"]])
     out["fallbacks"] = [[f["op"]] for f in found["fallbacks"]]
     return out
+
+
+def autofuse_read(m: Any) -> Any:
+    return read_onnx(m.SerializeToString())
 
 
 X = [value("x", [4, 4])]
@@ -118,6 +123,92 @@ def test_sizes_pass_through_fallbacks_as_expressions() -> None:
     assert pieces.symbols["n"].min == 0
 
 
+def test_a_shape_made_of_sizes_is_that_of_a_fallback_too() -> None:
+    """Heads of an attention: the product is no kernel's, and how it is reshaped follows from named dimensions."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "first"], ["b"]),
+        node("Gather", ["s", "second"], ["t"]),
+        node("Concat", ["b", "t", "heads"], ["to"], axis=0),
+        node("Cast", ["x"], ["d"], to=TensorProto.DOUBLE),
+        node("Reshape", ["d", "to"], ["r"]),
+        node("Cast", ["r"], ["f"], to=TensorProto.FLOAT),
+        node("Slice", ["r", "from", "until", "axes"], ["cut"]),
+        node("Cast", ["cut"], ["g"], to=TensorProto.FLOAT),
+    ]
+    held = {"first": np.array([0]), "second": np.array([1]), "heads": np.array([2, 4])}
+    held |= {"from": np.array([0]), "axes": np.array([1])}
+    given = [value("x", ["batch", "seq", 8]), value("until", [1], TensorProto.INT64)]
+    pieces = read_pieces(model(nodes, given, ["f", "g"], constants=held))
+    assert kinds(pieces)["r"] == "fallback"
+    assert [str(e) for e in pieces.values["f"].shape] == ["batch", "seq", "2", "4"]
+    shape = [str(e) for e in pieces.values["g"].shape]
+    assert [shape[0], *shape[2:]] == ["batch", "2", "4"]
+    assert pieces.dims[shape[1]] == "axis 1 of cut"
+
+
+def test_as_many_rows_of_a_table_as_a_sequence_is_long() -> None:
+    """Positions: the table limits the symbol, since the rows are added to what has as many."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "second"], ["t"]),
+        node("Slice", ["table", "from", "t", "axes"], ["p"]),
+        node("Add", ["x", "p"], ["y"]),
+    ]
+    held = {"second": np.array([1]), "from": np.array([0]), "axes": np.array([1])}
+    held["table"] = np.ones((1, 64, 8), np.float32)
+    m = model(nodes, [value("x", ["batch", "seq", 8])], ["y"], constants=held)
+    pieces = read_pieces(m)
+    assert kinds(pieces)["y"] == kinds(pieces)["p"] == "kernel"
+    assert [str(e) for e in pieces.values["p"].shape] == ["1", "seq", "8"]
+    assert (pieces.symbols["seq"].max, pieces.symbols["batch"].max) == (64, 1 << 20)
+
+
+def test_branches_tell_the_shape_of_their_result() -> None:
+    def branch(op: str) -> Any:
+        out = helper.make_tensor_value_info("r", TensorProto.FLOAT, None)
+        return helper.make_graph([node(op, ["a"], ["r"])], op, [], [out])
+
+    nodes = [
+        node("Exp", ["x"], ["a"]),
+        node("If", ["c"], ["z"], then_branch=branch("Neg"), else_branch=branch("Abs")),
+        node("Relu", ["z"], ["y"]),
+    ]
+    given = [value("x", ["n", 5]), value("c", [], TensorProto.BOOL)]
+    pieces = read_pieces(model(nodes, given, ["y"]))
+    assert kinds(pieces) == {"a": "kernel", "z": "fallback", "y": "kernel"}
+    assert [str(e) for e in pieces.values["y"].shape] == ["n", "5"]
+
+
+def test_scales_tell_the_shape_of_a_resized_image() -> None:
+    nodes = [
+        node("Resize", ["x", "", "scales"], ["r"], mode="nearest"),
+        node("Relu", ["r"], ["y"]),
+    ]
+    held = {"scales": np.array([1, 1, 2, 2], np.float32)}
+    pieces = read_pieces(model(nodes, [value("x", [1, 2, 3, 4])], ["y"], constants=held))
+    assert [str(e) for e in pieces.values["y"].shape] == ["1", "2", "6", "8"]
+    assert not pieces.symbols
+
+
+@pytest.mark.parametrize(
+    ("bad", "code"),
+    [
+        (node("Add", ["x", "wide"], ["a"]), "AF1204"),
+        (node("Add", ["x", "whole"], ["a"]), "AF1203"),
+        (node("Softmax", ["x"], ["a"], axis=7), "AF1205"),
+        (node("MatMul", ["x", "wide"], ["a"]), "AF1201"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else v.op_type,
+)
+def test_a_node_that_onnx_refuses_is_a_fallback_with_the_reason(bad: Any, code: str) -> None:
+    """What it is good for shows when it runs; that it cannot be inferred is no failure of autofuse."""
+    given = [*X, value("wide", [5, 7]), value("whole", [4, 4], TensorProto.INT32)]
+    m = model([bad, node("Relu", ["x"], ["y"])], given, ["a", "y"])
+    found = {p.op: (p.kind, p.code) for p in read_pieces(m).pieces}
+    assert found == {bad.op_type: ("fallback", code), "Relu": ("kernel", "")}
+
+
 def test_a_symbol_that_would_make_a_tensor_too_large_is_smaller() -> None:
     nodes = [node("Expand", ["x", "s"], ["a"]), node("MatMul", ["a", "x"], ["y"])]
     shape = [1 << 14, 1 << 14, 1, 1]
@@ -190,8 +281,7 @@ def test_what_a_subgraph_reads_is_needed_before_it() -> None:
     pieces = read_pieces(model(nodes, [*X, value("c", [], TensorProto.BOOL)], ["y"]))
     assert sorted(pieces.pieces[1].inputs) == ["a", "c", "x"]
     assert pieces.pieces[1].needs == (0,)
-    assert [p.kind for p in pieces.pieces] == ["kernel", "fallback", "fallback"]
-    assert pieces.pieces[2].code == "AF1101"
+    assert [p.kind for p in pieces.pieces] == ["kernel", "fallback", "kernel"]
 
 
 def test_data_in_another_file_are_refused_inside_a_subgraph_too(tmp_path: Path) -> None:
@@ -346,6 +436,35 @@ def test_a_build_is_a_function_of_the_model() -> None:
 
 
 # one kernel or several ------------------------------------------------------------------------
+
+
+def test_where_nothing_can_be_fused_every_reason_is_said_once() -> None:
+    nodes = [
+        node("Frobnicate", ["x"], ["a"], name="typo"),
+        node("MatMul", ["a", "x"], ["b"]),
+        node("MatMul", ["b", "x"], ["c"]),
+        node("Exp", ["c"], ["d"]),
+        node("Tanh", ["wide"], ["y"], name="wide"),
+    ]
+    given = [*X, value("wide", [3], TensorProto.DOUBLE)]
+    with pytest.raises(AutofuseError) as e:
+        models.is_partitioned(model(nodes, given, ["d", "y"]))
+    found = [(d.code, d.message, d.where.pointer) for d in e.value.diagnostics]
+    cube = "MatMul: matrix multiplication or convolution: work of the cube unit"
+    assert found == [
+        ("AF1201", "Frobnicate: opset 18 of ONNX has no op of this name", "/graph/node/0"),
+        ("AF1201", cube, "/graph/node/1"),
+        ("AF1203", "Tanh: no kernel holds elements of type float64", "/graph/node/4"),
+    ]
+    assert e.value.diagnostics[1].notes == ("so 1 more node",)
+
+
+def test_an_operator_set_newer_than_the_package_is_refused() -> None:
+    m = model([node("Relu", ["x"], ["y"])], X, ["y"], opset=onnx.defs.onnx_opset_version() + 1)
+    for read in (models.build, autofuse_read):
+        with pytest.raises(AutofuseError, match="the package onnx knows") as e:
+            read(m)
+        assert [d.code for d in e.value.diagnostics] == ["AF1104"]
 
 
 def test_how_it_is_decided() -> None:

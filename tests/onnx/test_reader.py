@@ -48,6 +48,16 @@ def test_a_file_is_known_by_its_content_or_name() -> None:
     assert not looks_like_onnx(b'{"schema": "autofuse.graph/1"}')
 
 
+def test_a_finding_in_a_model_has_no_line(tmp_path: Path) -> None:
+    """The file is no text: a message that quotes a line of it would show bytes."""
+    m = model([node("Relu", ["x"], ["y"])], [value("x", [1 << 40])], ["y"])
+    (tmp_path / "m.onnx").write_bytes(m.SerializeToString())
+    with pytest.raises(AutofuseError) as caught:
+        api.read(tmp_path / "m.onnx")
+    (d,) = caught.value.diagnostics
+    assert (d.code, d.where.line, d.where.pointer) == ("AF1109", 0, "/graph/input/0")
+
+
 @pytest.mark.parametrize("data", [b"", b"\x08", b"\xff" * 40, b"{}", b"\x08\x09\x12\xff\xff"])
 def test_bytes_that_are_no_model(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "m.onnx"

@@ -1,8 +1,12 @@
 """The driver from Python."""
 
+import copy
 import json
+import pickle
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -253,3 +257,80 @@ def test_a_graph_of_copies_that_is_refused_has_no_cuts() -> None:
             make(graph, target="ascend310p")
         assert e.value.diagnostics[0].code == "AF3002"
         assert e.value.diagnostics[0].cut_after == ()
+
+
+def test_a_result_travels_between_processes(built: api.BuildResult) -> None:
+    """As that of a pool of processes does, which is how a server uses more than one processor."""
+    for found in (pickle.loads(pickle.dumps(built)), copy.deepcopy(built)):
+        assert found == built
+        assert found.target.vector == built.target.vector
+        assert found.target.figures() == built.target.figures()
+        with pytest.raises(TypeError):
+            found.target.vector["exp"] = None
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda b: autofuse.build(GRAPH, target=None), TypeError, "not NoneType"),
+        (lambda b: autofuse.build(GRAPH, ub_bytes=1e5), TypeError, "not float"),
+        (lambda b: autofuse.build(GRAPH, ub_bytes="5"), TypeError, "not str"),
+        (lambda b: autofuse.load_target(3), TypeError, "not int"),
+        (lambda b: autofuse.build_split(GRAPH, cut_after="n"), TypeError, "sequence of names"),
+        (lambda b: autofuse.verify(b, shapes=0), ValueError, "shapes is from 1"),
+        (lambda b: autofuse.verify(b, shapes="3"), TypeError, "shapes must be an integer"),
+        (lambda b: autofuse.verify(b, shapes=[]), ValueError, "no shape"),
+        (lambda b: autofuse.verify(b, shapes=[3]), TypeError, "dict of sizes"),
+        (lambda b: autofuse.verify(b, shapes=[{}]), AutofuseError, "n is a symbol without a size"),
+        (lambda b: autofuse.verify(b, shapes=[{"q": 1}]), AutofuseError, "its symbols are: n"),
+        (lambda b: autofuse.verify(b, shapes=[{"n": "3"}]), TypeError, "the size n must be"),
+        (lambda b: autofuse.verify(b, seed=-1), ValueError, "seed is from 0"),
+        (lambda b: autofuse.verify(b, seed=0.5), TypeError, "seed must be an integer"),
+        (lambda b: autofuse.verify(b, check="some"), ValueError, "check is one of"),
+        (lambda b: autofuse.verify(b, check_seed=1 << 64), ValueError, "check_seed is from 0"),
+        (lambda b: autofuse.load(b, check_seed=-1), ValueError, "check_seed is from 0"),
+        (lambda b: autofuse.load(b, check_seed="1"), TypeError, "check_seed must be"),
+    ],
+)
+def test_arguments_that_no_graph_could_make_right(
+    built: api.BuildResult, call: Callable[[Any], object], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        call(built)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "text"),
+    [
+        ({"symbols": {"q": 3}}, AutofuseError, "AF5007: q is not a symbol"),
+        ({"symbols": {"n": "3"}}, TypeError, "the size n must be an integer, not str"),
+        ({"symbols": {"n": 3.0}}, TypeError, "the size n must be an integer, not float"),
+        ({"symbols": {"n": 1 << 30}}, AutofuseError, "AF5007: dimension 0 of x is 3"),
+        ({"cores": -1}, ValueError, "cores is from 0"),
+        ({"cores": 1 << 40}, ValueError, "cores is from 0"),
+        ({"cores": "2"}, TypeError, "cores must be an integer"),
+        ({"key": -1}, AutofuseError, "AF5007: there is no tiling key -1"),
+        ({"key": 99}, AutofuseError, "AF5007: there is no tiling key 99"),
+        ({"key": 1 << 40}, AutofuseError, "there is no tiling key"),
+        ({"key": "0"}, TypeError, "key must be an integer"),
+    ],
+)
+@pytest.mark.twin
+def test_arguments_of_a_call(
+    built: api.BuildResult, words: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    kernel = autofuse.load(built)
+    x = np.ones((3, 8), np.float32)
+    with pytest.raises(error, match=text):
+        kernel.run({"x": x}, **words)
+    assert np.array_equal(kernel.run({"x": x}, symbols={"n": np.int32(3)}).outputs["y"], x + x)
+    with pytest.raises(TypeError, match="given by name, in a dict, not list"):
+        kernel.run([x])
+
+
+@pytest.mark.twin
+def test_a_size_that_is_too_large_for_its_symbol_is_said_to_be(built: api.BuildResult) -> None:
+    most = built.graph.symbols[0].max
+    x = np.broadcast_to(np.float32(0), (most + 1, 8))
+    with pytest.raises(AutofuseError, match=rf"n = {most + 1} is outside of \[1, {most}\]"):
+        autofuse.load(built).run({"x": x})

@@ -25,10 +25,12 @@ FORWARD = ("Any", "Path", "AutofuseError")
 def members() -> Iterator[tuple[str, Any]]:
     """Public functions, classes, and what classes define themselves, by name."""
     for module in PUBLIC_MODULES:
-        for name in public_names(module):
-            value = getattr(importlib.import_module(module), name)
-            if not callable(value):
+        prefix = "models." if module == "autofuse.models" else ""  # has a build of its own
+        for plain in public_names(module):
+            value = getattr(importlib.import_module(module), plain)
+            if not (inspect.isfunction(value) or isinstance(value, type)):
                 continue
+            name = prefix + plain
             yield name, value
             if isinstance(value, type):
                 for member, held in vars(value).items():

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from autofuse.frontends.onnx.loading import looks_like_onnx, model_of
 from autofuse.implgraph.fusion import FusionGraph
 
 __all__ = ["looks_like_onnx", "read_onnx"]
 
 
-def read_onnx(data: bytes, path: str = "") -> FusionGraph:
+def read_onnx(data: bytes, path: str = "", *, folder: Path | None = None) -> FusionGraph:
     """The graph of a model that is one fused kernel.
 
     Initialisers with one value become constants of the kernel, others become inputs behind those of the model.
+
+    Args:
+        data: the file.
+        path: its name, for messages.
+        folder: where it lies; None: data in other files are refused.
 
     Raises:
         AutofuseError: as ``reader.convert``; AF1204 if there is nothing to compute.
@@ -19,7 +26,7 @@ def read_onnx(data: bytes, path: str = "") -> FusionGraph:
     from autofuse.diagnostics import AutofuseError, Where
     from autofuse.frontends.onnx.reader import convert
 
-    found = convert(model_of(data, path), path=path)
+    found = convert(model_of(data, path, folder=folder), path=path)
     if found.graph is None:
         text = "all outputs of the model are known without a kernel"
         raise AutofuseError.of("AF1204", text, where=Where(path))

@@ -56,7 +56,7 @@ class Emitter:
 
     def __init__(self, name: str, path: str) -> None:
         self.path = path
-        self.findings = Findings(Document(None, "null", path))
+        self.findings = Findings(Document(None, "", path))
         self.builder = GraphBuilder(self.findings, name)
         self.node = ""
         self.op_type = ""
@@ -96,7 +96,7 @@ class Emitter:
         for part, count in zip(held, mark[1:], strict=True):
             for key in list(part)[count:]:
                 del part[key]
-        self.findings = b.findings = Findings(Document(None, "null", self.path))
+        self.findings = b.findings = Findings(Document(None, "", self.path))
 
     # operands ---------------------------------------------------------------------------------
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.frontends.json_positions import quote
@@ -35,17 +40,20 @@ def looks_like_onnx(data: bytes, path: str = "") -> bool:
 _NEXT_FIELDS = frozenset({0x12, 0x1A, 0x22, 0x32, 0x3A, 0x42, 0x72})
 
 
-def model_of(data: bytes, path: str = "", *, limit: int = MAX_BYTES) -> onnx.ModelProto:
+def model_of(
+    data: bytes, path: str = "", *, limit: int = MAX_BYTES, folder: Path | None = None
+) -> onnx.ModelProto:
     """Parse and check what can be checked without looking at the ops.
 
     Args:
         data: the file.
         path: its name, for messages.
-        limit: bytes that it may have.
+        limit: bytes that it may have, with its data in other files.
+        folder: where the file lies; None: data in other files are refused.
 
     Raises:
         AutofuseError: AF1003 too large, AF1004 no ONNX model, AF1006 the onnx package is missing,
-            AF1104 data outside the file.
+            AF1104 data outside the file that are not taken.
     """
     where = Where(path)
     if len(data) > limit:
@@ -70,6 +78,8 @@ def model_of(data: bytes, path: str = "", *, limit: int = MAX_BYTES) -> onnx.Mod
         texts = False
     if not texts:
         raise AutofuseError.of("AF1004", "a name in the file is not UTF-8", where=where)
+    if folder is not None:
+        _take_in(model, folder, path, limit - len(data))
     check_model(model, path)
     return model
 
@@ -98,6 +108,7 @@ def check_model(model: onnx.ModelProto, path: str = "") -> None:
         raise AutofuseError.of("AF1004", "the file holds no ONNX graph", where=where)
     if not model.opset_import and not graph.node:
         raise AutofuseError.of("AF1004", "the model names no operator set", where=where)
+    _check_versions(model, where)
     amount = len(graph.node) + sum(len(f.node) for f in model.functions)
     if max(amount, len(graph.input), len(graph.initializer), len(graph.output)) > MAX_NODES:
         text = f"the model has {amount} nodes; at most {MAX_NODES} are allowed"
@@ -105,11 +116,128 @@ def check_model(model: onnx.ModelProto, path: str = "") -> None:
     if graph.sparse_initializer:
         text = "sparse initialisers are not supported"
         raise AutofuseError.of("AF1104", text, where=Where(path, "/graph/sparse_initializer"))
-    for pointer, tensor in _tensors(model):
+    inside = (("", t) for t in _all_tensors(model))
+    for pointer, tensor in (*_tensors(model), *inside):
         if tensor.data_location or tensor.external_data:
             text = f"the data of {quote(tensor.name)} lie in another file, which is not read"
-            hint = "save the model with its data inside, or make the tensor an input"
+            hint = "give the path of the model, so that its data are looked for beside it"
             raise AutofuseError.of("AF1104", text, where=Where(path, pointer), hint=hint)
+
+
+def _check_versions(model: onnx.ModelProto, where: Where) -> None:
+    """Refuse operator sets that are newer than the package: what their ops mean is not known here.
+
+    Raises:
+        AutofuseError: AF1104.
+    """
+    from onnx import defs
+
+    newest = defs.onnx_opset_version()
+    sets = [model.opset_import, *(f.opset_import for f in model.functions)]
+    asked = max((o.version for s in sets for o in s if o.domain in ("", "ai.onnx")), default=0)
+    if asked > newest:
+        text = (
+            f"the model uses version {asked} of the operator set, the package onnx knows {newest}"
+        )
+        hint = "install a newer package onnx, or convert the model with onnx.version_converter"
+        raise AutofuseError.of("AF1104", text, where=where, hint=hint)
+
+
+def _take_in(model: onnx.ModelProto, folder: Path, path: str, limit: int) -> None:
+    """Put data that lie in files beside the model into it.
+
+    A file is untrusted, and could name any other one: what it names has to be a file in the folder of the model, or
+    below, which no link leads out of, and no more is read than the tensors have elements.
+
+    Args:
+        model: is changed.
+        folder: where the model lies.
+        path: its name, for messages.
+        limit: bytes that all of them may have.
+
+    Raises:
+        AutofuseError: AF1003 too many bytes, AF1104 a file that is not taken, or not as long as it should be.
+    """
+    from onnx import checker, external_data_helper
+
+    base = folder.resolve()
+    outside = [t for t in _all_tensors(model) if t.data_location or t.external_data]
+    sizes = [_size_outside(t, base, path) for t in outside]
+    if sum(sizes) > limit:
+        text = f"the data of the model in other files have {sum(sizes)} bytes, at most {limit} are read"
+        raise AutofuseError.of("AF1003", text, where=Where(path))
+    for t, size in zip(outside, sizes, strict=True):
+        if not any(e.key == "length" for e in t.external_data):
+            # Without it the file would be read to its end, whatever is there.
+            t.external_data.add(key="length", value=str(size))
+        try:
+            external_data_helper.load_external_data_for_tensor(t, str(base))
+        except (OSError, ValueError, RuntimeError, checker.ValidationError) as e:
+            raise _not_read(t, str(e), path) from None
+        t.ClearField("data_location")
+        del t.external_data[:]
+        if len(t.raw_data) != size:
+            raise _not_read(t, f"there are {len(t.raw_data)} bytes, and it has {size}", path)
+
+
+def _not_read(tensor: Any, why: str, path: str) -> AutofuseError:
+    text = f"the data of {quote(tensor.name)} in another file are not read: {why}"
+    return AutofuseError.of("AF1104", text, where=Where(path))
+
+
+def _size_outside(tensor: Any, base: Path, path: str) -> int:
+    """Bytes of a tensor whose data lie in another file.
+
+    Raises:
+        AutofuseError: AF1104, the file is not taken, or other sizes are given.
+    """
+    from onnx import helper
+
+    entries = {e.key: e.value for e in tensor.external_data}
+    problem = _misplaced(base, entries.get("location", ""))
+    size = 0
+    try:
+        kind = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+        # Elements of less than a byte are packed.
+        bits = next((int(b) for b in re.findall(r"(?:int|float)([24])(?!\d)", kind.name)), 0)
+        size = (math.prod(tensor.dims) * (bits or 8 * kind.itemsize) + 7) // 8
+        if kind.kind == "O" or min(tensor.dims, default=0) < 0:
+            problem = problem or "it has no elements that lie in a file"
+        elif int(entries.get("length", size)) != size:
+            problem = problem or f"it has {size} bytes, and {entries['length']} are given"
+    except (KeyError, TypeError, ValueError) as e:
+        problem = problem or str(e)
+    if problem:
+        raise _not_read(tensor, problem, path)
+    return size
+
+
+def _misplaced(base: Path, location: str) -> str:
+    """Why a file that a model names is not read; empty if it is."""
+    if not location or "\0" in location:
+        return "no file is named"
+    named = Path(location)
+    if named.is_absolute() or ".." in named.parts:
+        return f"{quote(location)} is not in the folder of the model"
+    try:
+        found = (base / named).resolve(strict=True)
+    except (OSError, RuntimeError) as e:
+        return f"{quote(location)}: {getattr(e, 'strerror', None) or e}"
+    if not found.is_relative_to(base):
+        return f"{quote(location)} is not in the folder of the model"
+    return "" if found.is_file() else f"{quote(location)} is no file"
+
+
+def _all_tensors(message: Any) -> Iterator[Any]:
+    """Every tensor of a model, inside of subgraphs and functions too."""
+    for field, value in message.ListFields():
+        if field.type != field.TYPE_MESSAGE:
+            continue
+        for v in [value] if hasattr(value, "ListFields") else value:
+            if v.DESCRIPTOR.name == "TensorProto":
+                yield v
+            else:
+                yield from _all_tensors(v)
 
 
 def _tensors(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -161,19 +162,27 @@ def _slice(n: Node) -> Result:
     x = n.x()
     rank = len(x.shape)
     if n.version < 10:
-        starts, ends = list(n.attrs["starts"]), list(n.attrs["ends"])
+        starts = list(n.attrs["starts"])
+        ends = tuple(const(v) for v in n.attrs["ends"])
         axes = list(n.attrs.get("axes", range(len(starts))))
         steps = [1] * len(starts)
     else:
-        starts, ends = n.ints(1, "the starts"), n.ints(2, "the ends")
+        starts, ends = n.ints(1, "the starts"), n.sizes(2, "the ends")
         axes = n.ints(3, "the axes") if n.opt(3) is not None else list(range(len(starts)))
         steps = n.ints(4, "the steps") if n.opt(4) is not None else [1] * len(starts)
     at, shape, by = [const(0)] * rank, list(x.shape), [1] * rank
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+    for start, upto, axis, step in zip(starts, ends, axes, steps, strict=True):
         a = n.axis(axis, rank)
         if step == 0:
             raise n.error("AF1205", "a step is 0")
         size = x.shape[a].as_int()
+        end = upto.as_int()
+        if end is None:
+            if not (start == 0 and step == 1 and _within(n, upto, x.shape[a])):
+                text = f"the ends depends on a size that is not fixed: {upto}"
+                raise n.error("AF1205", text)
+            shape[a] = upto
+            continue
         if size is None and start == 0 and step == 1 and end >= 1 << 20:
             continue
         taken = range(n.size(x, a))[slice(start, end, step)]
@@ -183,6 +192,26 @@ def _slice(n: Node) -> Result:
     if any(s == 0 for s in shape):
         return _nothing(n, x, tuple(shape))
     return n.e.slice(x, at, tuple(shape), by)
+
+
+def _within(n: Node, end: Expr, size: Expr) -> bool:
+    """Whether a range that begins at 0 ends inside of an axis, for all sizes that the kernel takes.
+
+    A symbol that could be more gets the size of the axis as its largest one: the table of positions in a network, of
+    which as many rows are taken as the sequence is long.
+    """
+    if end == size:
+        return True
+    limit = size.as_int()
+    if limit is None or len(end.symbols()) != 1:
+        return False
+    (name,) = end.symbols()
+    symbols = n.e.builder.symbols
+    s = symbols[name]
+    if str(end) != name or s.min > limit:
+        return False
+    symbols[name] = replace(s, max=min(s.max, limit))
+    return True
 
 
 def _nothing(n: Node, x: Value, shape: Shape) -> Value:

@@ -6,14 +6,15 @@ are inputs.  Which nodes then become a kernel together is decided elsewhere (``r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.frontends.builder import MAX_NODES
 from autofuse.frontends.json_positions import quote
-from autofuse.frontends.onnx import bodies, tables
+from autofuse.frontends.onnx import inference, tables
+from autofuse.frontends.onnx.inference import read_by, subgraphs
 from autofuse.frontends.onnx.loading import check_model
 from autofuse.frontends.onnx.reader import DOMAINS, Reader
 from autofuse.frontends.onnx.values import Array, Foreign, Known, NeededError, Traced, Value
@@ -127,7 +128,6 @@ def read_pieces(model: onnx.ModelProto, *, path: str = "") -> ModelPieces:
         AutofuseError: the model is no legal graph: AF1003, AF1104, AF1106, AF1107.
     """
     check_model(model, path)
-    _check_data(model, path)
     model = _without_functions(model, path)
     best: ModelPieces | None = None
     for smallest, bits in _RANGES:
@@ -143,23 +143,6 @@ def read_pieces(model: onnx.ModelProto, *, path: str = "") -> ModelPieces:
 def _sized(pieces: ModelPieces) -> int:
     """Nodes that are no part of a kernel because some size of a symbol would be too much, or too little."""
     return sum(p.code == "AF1109" for p in pieces.pieces) + len(pieces.shapeless)
-
-
-def _check_data(message: Any, path: str) -> None:
-    """Refuse tensors whose data lie in other files wherever they are: ``onnx.reference`` would read them.
-
-    Raises:
-        AutofuseError: AF1104.
-    """
-    if message.DESCRIPTOR.name == "TensorProto":
-        if message.data_location or message.external_data:
-            text = f"the data of {quote(message.name)} lie in another file, which is not read"
-            raise AutofuseError.of("AF1104", text, where=Where(path))
-        return
-    for field, value in message.ListFields():
-        if field.type == field.TYPE_MESSAGE:
-            for v in [value] if hasattr(value, "ListFields") else value:
-                _check_data(v, path)
 
 
 def _without_functions(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
@@ -186,7 +169,7 @@ def _without_functions(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
             if key in own and key not in sizes:
                 sizes[key] = size(own[key].node, open_calls | {key})
             total += sizes.get(key, 1)
-            total += sum(size(g.node, open_calls) for g in _subgraphs(n))
+            total += sum(size(g.node, open_calls) for g in subgraphs(n))
         return total
 
     count = size(model.graph.node, frozenset())
@@ -199,26 +182,6 @@ def _without_functions(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
         text = f"the functions of the model cannot be written out: {e}"
         raise AutofuseError.of("AF1104", text, where=Where(path)) from None
     return found
-
-
-def _subgraphs(node: onnx.NodeProto) -> Iterator[Any]:
-    for a in node.attribute:
-        if a.HasField("g"):
-            yield a.g
-        yield from a.graphs
-
-
-def _read_by(node: onnx.NodeProto) -> list[str]:
-    """Tensors that a node reads, also from inside its subgraphs."""
-    found = [n for n in node.input if n]
-    for g in _subgraphs(node):
-        own = {v.name for v in g.input} | {t.name for t in g.initializer}
-        own |= {t.values.name for t in g.sparse_initializer}
-        for n in g.node:
-            found += (x for x in _read_by(n) if x not in own)
-            own.update(n.output)
-        found += (v.name for v in g.output if v.name and v.name not in own)
-    return list(dict.fromkeys(found))
 
 
 class _ModelReader(Reader):
@@ -310,7 +273,7 @@ class _ModelReader(Reader):
         self.e.pointer = f"/graph/node/{index}"
         self.e.op_type = node.op_type
         self.e.node = name = node.name or next((o for o in node.output if o), node.op_type)
-        read = tuple(_read_by(node))
+        read = tuple(read_by(node))
         for x in read:
             if x not in self.values:
                 text = f"the tensor {quote(x)} is not defined before it is used"
@@ -378,10 +341,13 @@ class _ModelReader(Reader):
         self.e.restore(mark)
         # Before its results are defined: a node does not wait for itself.
         needs = self.needs(read, range(0))
-        types = self.inferred(node)
+        known = {x: self.values[x] for x in read if x not in self.shapeless}
+        types = inference.types_of_results(node, self.opsets, known, read)
+        sizes = inference.sizes_told(node, known)
         made = tuple(o for o in node.output if o)
         for o in made:
-            self.define(o, self.result(o, index, types.get(o) or self.declared.get(o)))
+            kind = types.get(o) or self.declared.get(o)
+            self.define(o, self.result(o, index, kind, sizes))
             self.maker[self.keys[o]] = index
         reason = text.removeprefix(f"{node.op_type}: ")
         return Piece(
@@ -397,16 +363,27 @@ class _ModelReader(Reader):
             needs,
         )
 
-    def result(self, name: str, index: int, kind: onnx.TypeProto | None) -> Value:
+    def result(
+        self,
+        name: str,
+        index: int,
+        kind: onnx.TypeProto | None,
+        told: tuple[Expr | None, ...] | None,
+    ) -> Value:
         """A result of a node that no kernel holds, as an input of kernels."""
         if kind is None or not kind.HasField("tensor_type"):
             return self.unknown(name, "unknown")
         type_name = tables.type_name(kind.tensor_type.elem_type)
-        if not kind.tensor_type.HasField("shape"):
+        dims = list(kind.tensor_type.shape.dim)
+        if told is not None and not kind.tensor_type.HasField("shape"):
+            dims = [type(kind.tensor_type.shape).Dimension() for _ in told]
+        elif not kind.tensor_type.HasField("shape"):
             return self.unknown(name, type_name)
         shape = []
-        for axis, d in enumerate(kind.tensor_type.shape.dim):
-            if d.HasField("dim_value") and d.dim_value >= 0:
+        for axis, d in enumerate(dims):
+            if told is not None and len(told) == len(dims) and (size := told[axis]) is not None:
+                shape.append(size)
+            elif d.HasField("dim_value") and d.dim_value >= 0:
                 shape.append(const(d.dim_value))
             elif d.HasField("dim_param") and d.dim_param in self.sizes:
                 shape.append(self.sizes[d.dim_param])
@@ -429,66 +406,6 @@ class _ModelReader(Reader):
         self.dims[ident] = f"axis {axis} of {name}"
         self.definer.setdefault(ident, index)
         return sym(ident)
-
-    def inferred(self, node: onnx.NodeProto) -> dict[str, Any]:
-        """Types of the results, as far as ONNX infers them from those of the operands."""
-        from onnx import helper, shape_inference
-
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        opset = self.opsets.get(domain, 1)
-        schema = bodies.schema_of(node.op_type, domain, opset)
-        if schema is None or any(True for _ in _subgraphs(node)):
-            return {}
-        # A node that breaks its schema must not reach the C++ code of the inference.
-        if bodies.violation(node, {**self.opsets, domain: opset}):
-            return {}
-        types, data = {}, {}
-        for x in node.input:
-            if not x:
-                continue
-            if (kind := self.type_of(x)) is None:
-                return {}
-            types[x] = kind
-            v = self.values[x]
-            if isinstance(v, Known) and v.array.size <= 64 and v.array.dtype.kind in "iu":
-                data[x] = helper.make_tensor(
-                    x,
-                    helper.np_dtype_to_tensor_dtype(v.array.dtype),
-                    v.array.shape,
-                    v.array.ravel(),
-                )
-        imports = [helper.make_opsetid(d, n) for d, n in self.opsets.items()]
-        try:
-            return dict(
-                shape_inference.infer_node_outputs(
-                    schema, node, types, data, opset_imports=imports, ir_version=10
-                )
-            )
-        except (RuntimeError, ValueError, TypeError, KeyError, AssertionError):
-            return {}
-
-    def type_of(self, x: str) -> Any:
-        """The type of a tensor; sizes that are expressions are names of sizes."""
-        import onnx
-
-        v = self.values[x]
-        if x in self.shapeless:
-            return None
-        name = v.type_name if isinstance(v, Foreign) else str(v.dtype or "")
-        if isinstance(v, Known) and v.dtype is None:
-            name = v.array.dtype.name
-        if not (number := tables.type_number(name)):
-            return None
-        out = onnx.TypeProto()
-        out.tensor_type.elem_type = number
-        out.tensor_type.shape.SetInParent()
-        for s in v.shape:
-            d = out.tensor_type.shape.dim.add()
-            if (n := s.as_int()) is not None:
-                d.dim_value = n
-            else:
-                d.dim_param = str(s)
-        return out
 
     # order ------------------------------------------------------------------------------------
 

@@ -32,6 +32,36 @@ def test_another_file_flag_or_level_is_another_library(abs_files, cache_dir, mon
     assert len(found) == 4
 
 
+def test_folders_of_killed_processes_leave_with_the_next_one(cache_dir):
+    """After an hour, which another machine that shares the cache may need; those of a process that runs stay."""
+    (cache_dir / "tmp").mkdir(parents=True)
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True
+    )
+    ours, theirs = f"{os.getpid()}-a", f"{int(gone.stdout)}-a"
+    old = time.time() - 3700
+    for name, when in ((ours, old), (theirs, old), (theirs + "b", time.time()), ("other", old)):
+        (cache_dir / "tmp" / name).mkdir()
+        os.utime(cache_dir / "tmp" / name, (when, when))
+    with cache.scratch() as fresh:
+        left = {p.name for p in (cache_dir / "tmp").iterdir()}
+        assert left == {fresh.name, ours, theirs + "b"}
+    assert not fresh.exists()
+
+
+def test_what_the_compiler_keeps_between_two_passes_is_in_the_cache(
+    abs_files, cache_dir, monkeypatch, tmp_path
+):
+    script = tmp_path / "telling"
+    script.write_text(f'#!/bin/sh\necho "$TMPDIR" >> {tmp_path}/told\nexec g++ "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("AUTOFUSE_CXX", str(script))
+    compile_kernel(abs_files(), "absk")
+    told = (tmp_path / "told").read_text().splitlines()
+    assert told[1:]
+    assert all(t.startswith(str(cache_dir / "tmp")) for t in told[1:])
+
+
 def test_errors_name_file_line_and_kept_sources(abs_files, cache_dir):
     with pytest.raises(AutofuseError) as caught:
         compile_kernel(

@@ -1,6 +1,8 @@
 """Jobs in worker processes."""
 
 import os
+import signal
+import threading
 import time
 
 import pytest
@@ -37,6 +39,15 @@ def job(item):
         raise RuntimeError("a bug")
     if kind == "diagnostic":
         raise AutofuseError.of("AF1001", "not there", hint="look elsewhere")
+    if kind == "begin":
+        from autofuse import cache
+        with cache.scratch():
+            open(f"{os.environ['PYTHONPATH']}/pid{os.getpid()}", "w").close()
+            time.sleep(value)
+    if kind == "deaf":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        open(f"{os.environ['PYTHONPATH']}/pid{os.getpid()}", "w").close()
+        time.sleep(value)
     if kind == "memory":
         bytearray(value << 20)
     return os.getpid()
@@ -105,3 +116,35 @@ def test_a_job_name_is_checked():
         WorkerPool("os.system")
     with pytest.raises(AutofuseError):
         raise AutofuseError(WorkerPool("nowhere:job", workers=1).run(0).diagnostics)
+
+
+@pytest.mark.parametrize("kind", ["begin", "deaf"])
+def test_an_interruption_ends_workers_that_are_busy(tmp_path, monkeypatch, kind):
+    """They are asked to, and what they have begun is gone; one that does not listen is ended all the same."""
+    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path / "cache"))
+
+    def interrupt():
+        while not list(tmp_path.glob("pid*")):
+            time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    def run():
+        with WorkerPool(JOB, workers=2) as pool:
+            list(pool.map((kind, 30) for _ in range(9)))
+
+    start = time.monotonic()
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert time.monotonic() - start < 30
+    for left in tmp_path.glob("pid*"):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(left.name[3:]), 0)
+    assert list((tmp_path / "cache").glob("tmp/*")) == []
+
+
+def test_a_pool_that_was_interrupted_takes_nothing_more():
+    with pytest.raises(KeyboardInterrupt), WorkerPool(JOB, workers=1) as pool:
+        raise KeyboardInterrupt
+    with pytest.raises(RuntimeError, match="stopped"):
+        pool.run(("double", 1))

@@ -1,0 +1,165 @@
+"""Types and sizes of what a node makes, where no kernel holds it: what ONNX infers, and what operands tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from autofuse.frontends.onnx import bodies, tables
+from autofuse.frontends.onnx.values import Foreign, Known, Value
+from autofuse.implgraph.expr import Expr
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["read_by", "sizes_told", "subgraphs", "types_of_results"]
+
+#: Operands of at most so many elements are shown to the inference: shapes, axes, scales.
+_MAX_SHOWN = 64
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[Any]:
+    """Graphs in the attributes of a node: branches, bodies of loops."""
+    for a in node.attribute:
+        if a.HasField("g"):
+            yield a.g
+        yield from a.graphs
+
+
+def read_by(node: onnx.NodeProto) -> list[str]:
+    """Tensors that a node reads, also from inside its subgraphs."""
+    found = [n for n in node.input if n]
+    for g in subgraphs(node):
+        own = {v.name for v in g.input} | {t.name for t in g.initializer}
+        own |= {t.values.name for t in g.sparse_initializer}
+        for n in g.node:
+            found += (x for x in read_by(n) if x not in own)
+            own.update(n.output)
+        found += (v.name for v in g.output if v.name and v.name not in own)
+    return list(dict.fromkeys(found))
+
+
+def types_of_results(
+    node: onnx.NodeProto,
+    opsets: Mapping[str, int],
+    values: Mapping[str, Value],
+    read: Sequence[str],
+) -> dict[str, Any]:
+    """Types of the results by name, as far as ONNX infers them from those of the operands; empty if it refuses them.
+
+    Args:
+        node: the node.
+        opsets: domain -> version.
+        values: what is known of tensors, by name; sizes that are expressions come back as names of sizes.
+        read: tensors that the node reads, those read inside its subgraphs too.
+    """
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    opset = opsets.get(domain, 1)
+    schema = bodies.schema_of(node.op_type, domain, opset)
+    if schema is None:
+        return {}
+    types = {}
+    for x in read:
+        if x not in values or (kind := _type_of(values[x])) is None:
+            return {}
+        types[x] = kind
+    if any(True for _ in subgraphs(node)):
+        return _with_subgraphs(node, opsets, types)
+    # A node that breaks its schema must not reach the C++ code of the inference.
+    if bodies.violation(node, {**opsets, domain: opset}):
+        return {}
+    from onnx import checker, helper, shape_inference
+
+    data = {}
+    for x in types:
+        v = values[x]
+        if isinstance(v, Known) and v.array.size <= _MAX_SHOWN and v.array.dtype.kind in "iuf":
+            kind = helper.np_dtype_to_tensor_dtype(v.array.dtype)
+            data[x] = helper.make_tensor(x, kind, v.array.shape, v.array.ravel())
+    imports = [helper.make_opsetid(d, n) for d, n in opsets.items()]
+    try:
+        return dict(
+            shape_inference.infer_node_outputs(
+                schema, node, types, data, opset_imports=imports, ir_version=10
+            )
+        )
+    except (
+        shape_inference.InferenceError,
+        checker.ValidationError,
+        RuntimeError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AssertionError,
+    ):
+        return {}
+
+
+def _with_subgraphs(
+    node: onnx.NodeProto, opsets: Mapping[str, int], types: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The same for a node whose subgraphs may read what is defined around it: as a model of one node."""
+    import onnx
+    from onnx import checker, helper, shape_inference
+
+    inputs = [helper.make_value_info(x, t) for x, t in types.items()]
+    imports = [helper.make_opsetid(d, n) for d, n in opsets.items()]
+    graph = helper.make_graph([node], "node", inputs, [])
+    model = helper.make_model(graph, opset_imports=imports, ir_version=onnx.IR_VERSION)
+    try:
+        # What breaks a schema must not reach the C++ code of the inference.
+        checker.check_model(model)
+        found = shape_inference.infer_shapes(model, data_prop=True)
+    except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError):
+        return {}
+    return {v.name: v.type for v in found.graph.value_info if v.name in node.output}
+
+
+def _type_of(v: Value) -> Any:
+    """The type of a tensor, or None if ONNX has none for it; sizes that are expressions are names of sizes."""
+    import onnx
+
+    name = v.type_name if isinstance(v, Foreign) else str(v.dtype or "")
+    if isinstance(v, Known) and v.dtype is None:
+        name = v.array.dtype.name
+    if not (number := tables.type_number(name)):
+        return None
+    out = onnx.TypeProto()
+    out.tensor_type.elem_type = number
+    out.tensor_type.shape.SetInParent()
+    for s in v.shape:
+        d = out.tensor_type.shape.dim.add()
+        if (n := s.as_int()) is not None:
+            d.dim_value = n
+        else:
+            d.dim_param = str(s)
+    return out
+
+
+def sizes_told(node: onnx.NodeProto, values: Mapping[str, Value]) -> tuple[Expr | None, ...] | None:
+    """Sizes of the first result that operands tell and ONNX, which looks at numbers only, does not infer.
+
+    The shape that Reshape gets, and the axes that Slice leaves alone.
+
+    Returns:
+        A size per axis, None for one that is not told; None if nothing is.
+    """
+    given = [values.get(x) for x in node.input]
+    x = given[0] if given else None
+    if node.domain not in ("", "ai.onnx") or x is None:
+        return None
+    shape = given[1] if len(given) > 1 else None
+    if node.op_type == "Reshape" and isinstance(shape, Known):
+        zero_is_zero = any(a.name == "allowzero" and a.i for a in node.attribute)
+        told: list[Expr | None] = []
+        for axis, n in enumerate(map(Expr.of, shape.array.reshape(-1).tolist())):
+            if n == 0 and not zero_is_zero:
+                told.append(x.shape[axis] if axis < len(x.shape) else None)
+            else:
+                told.append(None if n == -1 else n)
+        return tuple(told)
+    axes = given[3] if len(given) > 3 else None
+    if node.op_type == "Slice" and isinstance(axes, Known) and axes.array.dtype != object:
+        taken = {int(a) % max(len(x.shape), 1) for a in axes.array.reshape(-1)}
+        return tuple(None if axis in taken else size for axis, size in enumerate(x.shape))
+    return None
