@@ -287,6 +287,11 @@ class _Lowering:
         if goes_backwards(self.impl):
             var = f"{loop.name}_step"
             body.append(Let(loop.name, sym(f"{loop.name}_loop_size") - 1 - sym(var)))
+        elif members[0].loop_pass in self.impl.tiling.staggered:
+            # Cores that read one tensor start at different places.
+            var = f"{loop.name}_step"
+            place = sym(var) + sym(self.extents.block_out.name)
+            body.append(Let(loop.name, Mod(place, sym(f"{loop.name}_loop_size"))))
         body += self._digits(loop)
         if self.impl.tiling.reduce_tiles:
             body.append(self._actual())

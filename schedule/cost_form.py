@@ -143,6 +143,7 @@ class BodyForm:
         buffers: of each queue.
         chained: what is loaded is stored from the same buffer.
         loads: whether it waits for a first byte.
+        staggered: whether every core starts at another step.
     """
 
     place: Place
@@ -151,6 +152,7 @@ class BodyForm:
     buffers: int
     chained: bool
     loads: bool
+    staggered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +292,7 @@ class _FormReader:
                 self.buffers,
                 straight,
                 bool(loads),
+                place is Place.STEP and nodes[0].loop_pass in self.impl.tiling.staggered,
             )
         )
 

@@ -41,6 +41,7 @@ from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.result import Group, Rejected, ScheduleResult
 from autofuse.schedule.scan import SCAN, place_scan, scanned_axes
 from autofuse.schedule.solver import comparable
+from autofuse.schedule.stagger import with_staggered_loops
 from autofuse.schedule.templates import general, reduce, row, scan, transpose
 from autofuse.schedule.tile_limits import smallest_tile
 from autofuse.schedule.tiling_axes import Choice, GroupInput
@@ -395,7 +396,7 @@ class _Template:
         tiling = replace(self._tiling, ub=plan.ub)
         _check_budget(tiling, plan.buffers, g.symbols)
         y_axis = choice.y_axis if choice.y_axis is not None else split.tiled
-        return ImplGraph(
+        impl = ImplGraph(
             graph=g.graph,
             result=g.result,
             group=g.group,
@@ -409,6 +410,7 @@ class _Template:
             buffers=plan.buffers,
             tiling=tiling,
         )
+        return with_staggered_loops(impl, g.target)
 
     @cached_property
     def _tiling(self) -> TilingSpec:

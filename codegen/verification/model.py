@@ -11,6 +11,9 @@ With a reduce loop (axes S, and the tiled one if that is reduced, when T = O) ev
 
     step  q in [0, Q)   in mixed radix over (S ..., CeilDiv(E, t) if the tiled axis is reduced)  ->  indices, as above
 
+In a *staggered* pass core c does the steps in another order: in its r-th turn q = Mod(r + c, Q), which is one to one
+onto [0, Q), for r + c are Q integers in a row.
+
 ``(c, i) -> k`` is one to one onto [0, T), for every k lies in exactly one of the blocks [c*b, c*b + b) and none beyond
 T is run; ``k -> indices`` is one to one as the digits of a number are; the tiles of one row of the axis are neighbours,
 not empty, and end at E.  So every element of the iteration space belongs to one element of one tile of one core.
@@ -40,7 +43,7 @@ from autofuse.codegen.kernel_ir import (
     ReturnIfEmpty,
     Stmt,
 )
-from autofuse.codegen.verification.facts import A, J, K, Q, assumed, factors, facts
+from autofuse.codegen.verification.facts import A, J, K, Q, R, assumed, factors, facts
 from autofuse.codegen.verification.prover import Fact, Prover
 from autofuse.codegen.verification.samples import legal_tiles, small_sizes
 from autofuse.implgraph.expr import (
@@ -201,6 +204,8 @@ class Kernel:
         self._digits(k, self.blocked)
         if self.backwards:
             self.meaning[self.spec.reduce_steps - 1 - sym(Q)] = sym(self.place)
+        if self.spec.staggered:
+            self.meaning[Mod(sym(R) + self.core, self.spec.reduce_steps)] = sym(Q)
         self._digits(sym(self.place), self.looped)
         self.tile_index = self.index[self.tile_out.id]
         self.meaning[Min(self.t, self.spec.extent - self.tile_index * self.t)] = sym(A)
@@ -307,9 +312,12 @@ class Kernel:
             self._resolve(s.body, replace(at, inside=True))
             return
         loop = "" if self.reduce_loop is None else self.reduce_loop.name
-        reduces = bool(loop) and s.var == (f"{loop}_step" if self.backwards else loop)
+        staggered = self.passes in self.spec.staggered
+        renamed = self.backwards or staggered
+        reduces = bool(loop) and s.var == (f"{loop}_step" if renamed else loop)
         if at.inside and at.number is None and not rows and reduces:
-            self._env[s.var] = sym(Q)
+            self._env[s.var] = sym(R if staggered else Q)
+            self._cache = {e: v for e, v in self._cache.items() if s.var not in e.symbols()}
             if extent != self.spec.reduce_steps:
                 text = f"a reduce loop runs {s.extent} times, which is not {self.spec.reduce_steps}"
                 self.problems.append(Finding(text))
@@ -366,9 +374,9 @@ class Kernel:
                     if steps < 1:
                         continue
                     for q in sorted({0, steps - 1}):
-                        at = {**env, Q: q}
+                        at = {**env, Q: q, R: (q - env["%c"]) % steps}
                         for text, name in self.meaning.items():
-                            if name != sym(K):
+                            if name not in (sym(K), sym(Q)):
                                 at[str(name)] = text.evaluate(at)
                         yield at
 
