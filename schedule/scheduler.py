@@ -17,6 +17,7 @@ from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.fusion import Symbol
 from autofuse.implgraph.graph import (
     AllocType,
+    AxisType,
     BufferPlan,
     Condition,
     Hardware,
@@ -44,7 +45,7 @@ from autofuse.schedule.solver import comparable
 from autofuse.schedule.stagger import with_staggered_loops
 from autofuse.schedule.templates import general, reduce, row, scan, transpose
 from autofuse.schedule.tile_limits import smallest_tile
-from autofuse.schedule.tiling_axes import Choice, GroupInput
+from autofuse.schedule.tiling_axes import Choice, GroupInput, Split
 from autofuse.schedule.transposition import (
     copy_limits,
     is_relaid,
@@ -259,14 +260,22 @@ def _tries(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     tries = [(g, c) for c in general.choices(g) + row.choices(g)]
     packed = row.packed_choice(g)
     tries += [] if packed is None else [packed]
+    tries += general.shared_choices(g)
     return tries + transpose.choices(g)
 
 
 def _select(
     built: list[tuple[float, int, ImplGraph]], keep: int, symbolic: bool
 ) -> list[ImplGraph]:
-    """The best ``keep`` templates; with symbols the one that is always legal stays among them."""
-    chosen = [impl for _, _, impl in built[:keep]]
+    """The best ``keep`` templates; with symbols the one that is always legal stays among them.
+
+    What is for long rows alone gets no place there that another one needs for other sizes, but one of its own in a
+    kernel of one group.
+    """
+    chosen = [impl for _, _, impl in built if not (symbolic and general.is_of_rows(impl))][:keep]
+    if symbolic:
+        more = [impl for _, _, impl in built if general.is_of_rows(impl)]
+        chosen += more[: max(keep - len(chosen), int(keep == MAX_SYMBOLIC))]
     always = _always_legal(built)
     if symbolic and always is not None and not any(i is always for i in chosen):
         chosen[-1] = always
@@ -469,6 +478,7 @@ def _conditions(g: GroupInput, placed: Placed) -> list[Condition]:
     ]
     if not g.reduced:
         return out
+    out += _enough_rows(g, split)
     ranges = {s.name: (s.min, s.max) for s in g.symbols}
     out += [
         Condition(split.sizes[a], at_least=1)
@@ -485,6 +495,14 @@ def _conditions(g: GroupInput, placed: Placed) -> list[Condition]:
             out.append(Condition(count, at_most=most))
     _check_known(out)
     return list(dict.fromkeys(out))
+
+
+def _enough_rows(g: GroupInput, split: Split) -> list[Condition]:
+    """Where rows of one piece of the columns are a loop: that they fill it, and that they are long."""
+    cut = [a for a in split.axes if a.id in split.summed and a.type is AxisType.TILE_IN]
+    out = [Condition(split.sizes[a.origin[0]], at_least=a.size.value) for a in cut]
+    out += [Condition(split.sizes[split.tiled], at_least=general.LONG)] if cut else []
+    return [c for c in out if not c.value.is_const]
 
 
 def _check_known(conditions: Sequence[Condition]) -> None:

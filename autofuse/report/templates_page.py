@@ -107,6 +107,21 @@ Chosen where the number of rows divides over the cores better than the number of
 broadcasts and reductions, since nothing in UB may have to find the start of a row.""",
     ),
     Family(
+        "general",
+        "rows_32",
+        [(4096, 40000), (1, 40000)],
+        [("Add", ["x", "y"], {})],
+        """\
+A tile is a piece of the columns, and a loop inside it goes through 32 rows of that piece. What the rows have in
+common, as a bias, is loaded for the tile, and cast and computed there; `general` does that for every row. So with
+one such row a 64th more is moved than has to be. The rows are cut into tiles of a constant length; the last one
+may be shorter.
+
+Tried for rows of 1024 elements and more that have something in common, which is where whole rows leave little room
+in UB; with as many rows in each loop where their number is known. Where that is known at run time only, for 32 and
+more.""",
+    ),
+    Family(
         "row",
         "",
         [(4096, 64), (64,)],

@@ -205,12 +205,18 @@ class Kernel:
         if self.backwards:
             self.meaning[self.spec.reduce_steps - 1 - sym(Q)] = sym(self.place)
         if self.spec.staggered:
-            self.meaning[Mod(sym(R) + self.core, self.spec.reduce_steps)] = sym(Q)
+            self.meaning[Mod(sym(R) + self.core, self.steps_here)] = sym(Q)
         self._digits(sym(self.place), self.looped)
         self.tile_index = self.index[self.tile_out.id]
         self.meaning[Min(self.t, self.spec.extent - self.tile_index * self.t)] = sym(A)
         for a, tiles in self.cut.items():
             self.meaning[Min(self.axes[a].size, self.rest(a, tiles))] = self.extent(a)
+
+    @property
+    def steps_here(self) -> Expr:
+        """Steps of the reduce loop of this tile: an axis in tiles of a constant length may end with a shorter one."""
+        short = len(self.looped) == 1 and self.looped[0].id in self.cut
+        return self.extent(self.looped[0].id) if short else self.spec.reduce_steps
 
     def rest(self, inside: int, tiles: Axis) -> Expr:
         """Elements of an axis that is cut from the first one of a tile on."""
@@ -318,8 +324,8 @@ class Kernel:
         if at.inside and at.number is None and not rows and reduces:
             self._env[s.var] = sym(R if staggered else Q)
             self._cache = {e: v for e, v in self._cache.items() if s.var not in e.symbols()}
-            if extent != self.spec.reduce_steps:
-                text = f"a reduce loop runs {s.extent} times, which is not {self.spec.reduce_steps}"
+            if extent != self.steps_here:
+                text = f"a reduce loop runs {s.extent} times, which is not {self.steps_here}"
                 self.problems.append(Finding(text))
             self._resolve(s.body, replace(at, number=self.passes))
             self.passes += 1
@@ -370,15 +376,19 @@ class Kernel:
                         continue
                     env = {**base, self.spec.block_size: per_core, K: k}
                     env |= {"%c": k // per_core, "%i": k % per_core}
-                    steps = self.spec.reduce_steps.evaluate(env)
+                    steps = self.steps_here.evaluate(self._at_step(env, 0, 1))
                     if steps < 1:
                         continue
                     for q in sorted({0, steps - 1}):
-                        at = {**env, Q: q, R: (q - env["%c"]) % steps}
-                        for text, name in self.meaning.items():
-                            if name not in (sym(K), sym(Q)):
-                                at[str(name)] = text.evaluate(at)
-                        yield at
+                        yield self._at_step(env, q, steps)
+
+    def _at_step(self, env: Mapping[str, int], q: int, steps: int) -> dict[str, int]:
+        """Values of all variables in a step of the reduce loop."""
+        at = {**env, Q: q, R: (q - env["%c"]) % steps}
+        for text, name in self.meaning.items():
+            if name not in (sym(K), sym(Q)):
+                at[str(name)] = text.evaluate(at)
+        return at
 
     def refute(self, e: Expr, rows: tuple[tuple[str, Expr], ...] = ()) -> dict[str, int] | None:
         """Values for which ``e`` is negative."""
