@@ -6,12 +6,13 @@ Every template that is dropped leaves its reason in ``ScheduleResult.rejected``.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import ONE, ZERO, bounds, const, product
+from autofuse.implgraph.expr import ONE, ZERO, Expr, bounds, const, product
 from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.fusion import Symbol
@@ -434,6 +435,8 @@ class _Template:
         packed = choice.y_axis is not None
         conditions = _conditions(g, placed)
         more, longest = copy_limits(g, (*placed.hoisted, *placed.looped), split)
+        if choice.shortest > 1:
+            more = [*more, Condition(split.sizes[split.tiled], at_least=choice.shortest)]
         conditions += [c for c in more if c not in conditions]
         _check_known(more)
         if split.inner and not choice.padded and not packed and not last.is_const:
@@ -448,8 +451,8 @@ class _Template:
             block_size=str(split.b),
             extent=split.sizes[split.tiled],
             outer=product(split.sizes[a] for a in split.outer),
-            granule=_granule(g, placed),
-            tile_max=smaller(tile_max, longest),
+            granule=math.lcm(_granule(g, placed), choice.shortest),
+            tile_max=smaller(smaller(tile_max, longest), _own_limit(choice)),
             row_elements=row_elements,
             ub=ZERO,
             ub_limit=g.target.ub_usable,
@@ -458,6 +461,10 @@ class _Template:
             reduce_tiles=split.tile_reduced,
             reduce_outer=product(split.sizes[a] for a in split.summed),
         )
+
+
+def _own_limit(choice: Choice) -> Expr | None:
+    return None if choice.longest is None else const(choice.longest)
 
 
 def _conditions(g: GroupInput, placed: Placed) -> list[Condition]:

@@ -238,10 +238,23 @@ in UB: there the other families copy with strides, as far as these may.""",
         [("CumSum", ["x"], {"axis": 1})],
         """\
 Groups with running sums: a tile holds everything that a sum runs over, and the tiled axis is another one. Along an
-outer axis rows are added up in steps of 1, 2, 4, ... rows; along the innermost one, rows are transposed first.
+outer axis rows are added up in steps of 1, 2, 4, ... rows; along the innermost one, rows are transposed first, for
+which a tile has 16 of them or more.
 
 Chosen where whole sums fit UB. All sums of a group run along the same axes in one direction; others, and reductions,
 are groups of their own.""",
+    ),
+    Family(
+        "scan_all",
+        "few",
+        [(96, 4000)],
+        [("CumSum", ["x"], {"axis": 1})],
+        """\
+The same along the innermost axis with fewer than 16 rows in a tile. One is summed after the other, in 16 segments side
+by side, so they cost more of the vector unit than many rows do, and take less of UB.
+
+Chosen for long rows, and where there are too few rows for 16 on every core. Only where it is known at build time how
+many rows one step of the tiled axis has.""",
     ),
     Family(
         "scan",

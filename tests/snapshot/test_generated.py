@@ -82,6 +82,7 @@ def test_the_graphs_reach_every_kind_of_template() -> None:
         ("transpose", ""),
         ("scan", ""),
         ("scan_all", ""),
+        ("scan_all", "few"),
     }
 
 
