@@ -78,10 +78,10 @@ def costs(form: BoundForm, chip: ChipTable, tile: Array, per_core: Array) -> tup
     zero = np.zeros_like(tile)
     bodies = range(len(form.bodies))
     load, store, stored = [zero for _ in bodies], [zero for _ in bodies], [zero for _ in bodies]
-    moves = [[zero, zero, zero] for _ in bodies]
+    moves = [[zero, zero, zero, zero] for _ in bodies]
     vector = [zero + b.heads for b in form.bodies]
     read, again, same, same_core, written, cached = zero, zero, zero, zero, zero, zero
-    streamed = zero
+    streamed = shared = zero
     for c in form.copies:
         commands, rows, row = at(c.commands, length), at(c.rows, length), at(c.row_bytes, length)
         rows = np.maximum(rows, 1)
@@ -114,20 +114,32 @@ def costs(form: BoundForm, chip: ChipTable, tile: Array, per_core: Array) -> tup
         kept = more * ((chip.l2 << SHARE_BITS) // np.maximum(held, 1)) >> SHARE_BITS
         hit = np.where(held > chip.l2, kept, more)
         near = (more > 0) & (2 * hit >= moved)
-        same = same + np.where(together, moved, 0)
+        places = np.ones_like(steps)
+        if form.bodies[c.body].staggered:
+            places = np.maximum(np.minimum(steps, most), 1)
+        same = same + np.where(together, moved // places, 0)
+        shared = shared + np.where(together, moved - moved // places, 0)
         read = read + np.where(together, 0, moved - hit)
         again = again + np.where(together, 0, hit)
         cached = cached + distinct
         if c.route is Route.STREAM:
             streamed = streamed + np.where(together, 0, distinct)
-        for i, here in enumerate((~together & ~near, ~together & near, together)):
-            moves[c.body][i] = moves[c.body][i] + np.where(here, billed, 0)
+        in_order = np.where(together, billed // places, 0)
+        parts = (
+            np.where(~together & ~near, billed, 0),
+            np.where(~together & near, billed, 0),
+            in_order,
+            np.where(together, billed, 0) - in_order,
+        )
+        for i, part in enumerate(parts):
+            moves[c.body][i] = moves[c.body][i] + part
     for v in form.calls:
         along = np.maximum(at(v.along, length) - 1, 0)
         times = 1 + np.ceil(np.log2(along + 1)).astype(np.int64)
         vector[v.body] = vector[v.body] + (at(v.cycles, length) * times >> TICK_SHIFT)
     gm = (read * chip.read_share >> TICK_SHIFT) + (again * chip.again_share >> TICK_SHIFT)
-    gm = gm + (same * chip.same_share >> TICK_SHIFT) + (written * chip.write_share >> TICK_SHIFT)
+    gm = gm + (same * chip.same_share >> TICK_SHIFT) + (shared * chip.shared_share >> TICK_SHIFT)
+    gm = gm + (written * chip.write_share >> TICK_SHIFT)
     cached = cached - np.where(cached > chip.l2, streamed, 0)
     share = (chip.l2 << SHARE_BITS) // np.maximum(cached, 1)
     spilled = np.where(cached > chip.l2, written - (written * share >> SHARE_BITS), 0)
@@ -135,10 +147,11 @@ def costs(form: BoundForm, chip: ChipTable, tile: Array, per_core: Array) -> tup
     gm = gm + cores * (same_core * chip.same_share >> TICK_SHIFT)
     before, steady, exposed, rest = zero, zero, zero, zero
     for i, b in enumerate(form.bodies):
-        memory, near, shared = moves[i]
+        memory, near, in_order, apart = moves[i]
         mte2 = memory * np.maximum(chip.load_rate, cores * chip.read_share)
         mte2 = mte2 + near * np.maximum(chip.hot_rate, cores * chip.again_share)
-        mte2 = mte2 + shared * np.maximum(chip.load_rate, cores * chip.same_share)
+        mte2 = mte2 + in_order * np.maximum(chip.load_rate, cores * chip.same_share)
+        mte2 = mte2 + apart * np.maximum(chip.load_rate, cores * chip.shared_share)
         mte2 = load[i] + (mte2 >> TICK_SHIFT)
         rate = np.maximum(chip.store_rate, cores * chip.write_share)
         mte3 = store[i] + (stored[i] * rate >> TICK_SHIFT)

@@ -190,6 +190,13 @@ def cases() -> tuple[Case, ...]:
     out.append(Case("log-sum-exp", "96 x 40000", {"x": (96, 40000)}, _log_sum_exp()))
     affine = {"x": (96, 40000), "scale": (40000,), "shift": (40000,)}
     out.append(Case("layer norm", "96 x 40000", affine, _layer_norm()))
+    for rows, columns in ((96, 40000), (97, 40009), (1021, 20000), (4096, 9999)):
+        affine = {"x": (rows, columns), "scale": (columns,), "shift": (1, columns)}
+        both = [step("Mul", "x", "scale"), step("Add", 0, "shift")]
+        sizes = f"{rows} x {columns}"
+        row = {"x": (rows, columns), "r": (1, columns)}
+        out.append(Case("broadcast of a long row", sizes, row, [step("Add", "x", "r")]))
+        out.append(Case("scale and shift of long rows", sizes, affine, both))
     few = {"x": (2, 500_009)}
     out.append(Case("softmax", "2 x 500009", few, [step("Softmax", "x", axis=-1)]))
     out.append(Case("norm", "2 x 500009", few, _norm()))

@@ -236,7 +236,7 @@ _ROUTES = {
 
 def _body_row(b: BodyForm) -> str:
     """The members of ``autofuse::Body``."""
-    flags = f"{_bool(b.chained)}, {_bool(b.loads)}"
+    flags = f"{_bool(b.chained)}, {_bool(b.loads)}, {_bool(b.staggered)}"
     return f"autofuse::{_PLACES[b.place]}, {b.heads}, {b.scalar}, {b.buffers}, {flags}"
 
 

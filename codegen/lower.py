@@ -152,7 +152,7 @@ class _Lowering:
             ),
             ReturnIfEmpty(f"{self.extents.block_in.name}_loop_size"),
         ]
-        if self.reduce_loop is not None:
+        if self.reduce_loop is not None and self.reduce_loop.id not in self.extents.tails:
             out.append(Let(f"{self.reduce_loop.name}_loop_size", self.reduce_loop.size))
         return out
 
@@ -287,13 +287,18 @@ class _Lowering:
         if goes_backwards(self.impl):
             var = f"{loop.name}_step"
             body.append(Let(loop.name, sym(f"{loop.name}_loop_size") - 1 - sym(var)))
+        elif members[0].loop_pass in self.impl.tiling.staggered:
+            # Cores that read one tensor start at different places.
+            var = f"{loop.name}_step"
+            place = sym(var) + sym(self.extents.block_out.name)
+            body.append(Let(loop.name, Mod(place, self._steps(loop))))
         body += self._digits(loop)
         if self.impl.tiling.reduce_tiles:
             body.append(self._actual())
         for n in members:
             body += self._in_loop(n)
         self.scalars = known
-        out.append(For(var, sym(f"{loop.name}_loop_size"), tuple(body)))
+        out.append(For(var, self._steps(loop), tuple(body)))
         names = {n.name for n in members}
         inside = range(self.position[members[0].name], self.position[members[-1].name] + 1)
         for x in dict.fromkeys(i for n in members for i in n.inputs if i not in names):
@@ -301,6 +306,11 @@ class _Lowering:
             if source.y.que is not None and self.last[x] in inside:
                 out.append(Free(self.calls.local(source), f"que{_queue(source)}"))
         return out
+
+    def _steps(self, loop: Axis) -> Expr:
+        """Iterations of the reduce loop: of an axis in tiles of a constant length, as many as this tile has."""
+        whole = sym(f"{loop.name}_loop_size")
+        return sym(actual_size(loop)) if loop.id in self.extents.tails else whole
 
     def _indices(self) -> list[Stmt]:
         spec, loop = self.impl.tiling, self.loop

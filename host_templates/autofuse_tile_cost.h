@@ -37,9 +37,10 @@ struct Chip {
     int64_t load_rate;    // of one core: from memory, from L2, stores
     int64_t hot_rate;
     int64_t store_rate;
-    int64_t read_share;   // of all cores: from memory, from L2, the same data for all, stores, from L2 on to memory
-    int64_t again_share;
+    int64_t read_share;   // of all cores: from memory, from L2, the same data for all, the same from different places,
+    int64_t again_share;  // stores, from L2 on to memory
     int64_t same_share;
+    int64_t shared_share;
     int64_t write_share;
     int64_t writeback_share;
 };
@@ -79,6 +80,7 @@ struct Body {
     int64_t buffers;
     bool chained;  // stored from the buffer that was loaded
     bool loads;
+    bool staggered;  // every core starts at another step
 };
 
 // `count` equal loads or stores of a body.
@@ -178,7 +180,7 @@ inline int64_t Root(int64_t x, int64_t most)
 // One run of a loop body: ticks, and bytes by where they come from and go to.
 struct BodyParts {
     int64_t load;    // ticks of commands and rows
-    int64_t bytes[3];  // from memory, from L2, by all cores at the same time
+    int64_t bytes[4];  // from memory, from L2, by all cores at the same time, by all of them from different places
     int64_t vector;
     int64_t store;
     int64_t stored;
@@ -226,11 +228,12 @@ void FillParts(const Form& form, const TileAxis& axis, const Chip& chip, int64_t
     parts->least = Max(Pieces(tiles, chip.cores), 1);
     parts->steps = steps;
     for (int64_t i = 0; i < form.bodies; ++i) {
-        parts->body[i] = {0, {0, 0, 0}, form.body[i].heads, 0, 0};
+        parts->body[i] = {0, {0, 0, 0, 0}, form.body[i].heads, 0, 0};
     }
     int64_t read = 0;
     int64_t again = 0;
     int64_t same = 0;
+    int64_t shared = 0;
     int64_t same_core = 0;
     int64_t written = 0;
     int64_t cached = 0;
@@ -254,13 +257,18 @@ void FillParts(const Form& form, const TileAxis& axis, const Chip& chip, int64_t
             continue;
         }
         body.load += c.count * (issue + chip.load_issue * commands);
-        int64_t route = 0;
         if (place == kOnce || (most > 1 && !c.varies && !(c.varies_by_tile && pieces > 1))) {
-            route = 2;
-            same = SaturatingAdd(same, moved);
+            // All cores read one tensor: those that start at the same place do so in the same order.
+            const int64_t places = form.body[c.body].staggered ? Max(Min(steps, most), 1) : 1;
+            const int64_t part = places == 1 ? billed : billed / places;
             same_core += place == kOnce ? c.count * c.each : 0;
+            same = SaturatingAdd(same, places == 1 ? moved : moved / places);
+            shared = SaturatingAdd(shared, places == 1 ? 0 : moved - moved / places);
+            body.bytes[2] += part;
+            body.bytes[3] += billed - part;
         } else {
             int64_t hit = moved - distinct;
+            int64_t route = 0;
             if (hit > 0) {
                 int64_t held = distinct;
                 if (c.route == kAgain) {
@@ -274,8 +282,8 @@ void FillParts(const Form& form, const TileAxis& axis, const Chip& chip, int64_t
             read = SaturatingAdd(read, moved - hit);
             again = SaturatingAdd(again, hit);
             streamed = SaturatingAdd(streamed, c.route == kStream ? distinct : 0);
+            body.bytes[route] += billed;
         }
-        body.bytes[route] += billed;
     }
     for (int64_t i = 0; i < form.calls; ++i) {
         const Calls& v = form.call[i];
@@ -284,7 +292,8 @@ void FillParts(const Form& form, const TileAxis& axis, const Chip& chip, int64_t
     }
     int64_t gm = SaturatingAdd(Scale(read, chip.read_share, kTickShift), Scale(again, chip.again_share, kTickShift));
     gm = SaturatingAdd(gm, SaturatingAdd(Scale(same, chip.same_share, kTickShift),
-                                         Scale(written, chip.write_share, kTickShift)));
+                                         Scale(shared, chip.shared_share, kTickShift)));
+    gm = SaturatingAdd(gm, Scale(written, chip.write_share, kTickShift));
     if (cached > chip.l2) {
         cached -= streamed;
     }
@@ -312,6 +321,7 @@ Tile Cost(const Form& form, const Chip& chip, const Parts<Form::kBodyLimit>& par
     const int64_t memory = Max(chip.load_rate, cores * chip.read_share);
     const int64_t again = Max(chip.hot_rate, cores * chip.again_share);
     const int64_t same = Max(chip.load_rate, cores * chip.same_share);
+    const int64_t shared = Max(chip.load_rate, cores * chip.shared_share);
     const int64_t stored = Max(chip.store_rate, cores * chip.write_share);
     int64_t before = 0;
     int64_t steady = 0;
@@ -320,7 +330,8 @@ Tile Cost(const Form& form, const Chip& chip, const Parts<Form::kBodyLimit>& par
     for (int64_t i = 0; i < form.bodies; ++i) {
         const Body& b = form.body[i];
         const BodyParts& p = parts.body[i];
-        const int64_t mte2 = p.load + ((p.bytes[0] * memory + p.bytes[1] * again + p.bytes[2] * same) >> kTickShift);
+        const int64_t loaded = p.bytes[0] * memory + p.bytes[1] * again + p.bytes[2] * same + p.bytes[3] * shared;
+        const int64_t mte2 = p.load + (loaded >> kTickShift);
         const int64_t mte3 = p.store + ((p.stored * stored) >> kTickShift);
         const int64_t latency = b.loads ? chip.latency : 0;
         const int64_t all = latency + mte2 + p.vector + mte3;

@@ -338,6 +338,8 @@ class TilingSpec:
         reduce_tiles: the tiles of the axis are gone through in the reduce loop of one core, not shared by the cores.
         reduce_outer: iterations of the reduce loop for each tile, or for all of them with ``reduce_tiles`` times this.
         first_core: symbol of the core that takes the first tiles, for a group that has others beside it; else core 0.
+        staggered: passes of the reduce loop in which every core starts at a step of its own, and goes on from the first
+            step when it is through the last one.
     """
 
     tile_axis: int
@@ -355,6 +357,7 @@ class TilingSpec:
     reduce_tiles: bool = False
     reduce_outer: Expr = ONE
     first_core: str | None = None
+    staggered: tuple[int, ...] = ()
 
     @property
     def longest(self) -> Expr:

@@ -258,6 +258,8 @@ class _Printer:
             yield f".reduce_outer = {t.reduce_outer}"
         if t.first_core is not None:
             yield f".first_core = {quote(t.first_core)}"
+        if t.staggered:
+            yield f".staggered = {_braces(map(str, t.staggered))}"
         for c in t.conditions:
             low = "" if c.at_least is None else f", at_least: {c.at_least}"
             high = "" if c.at_most is None else f", at_most: {c.at_most}"

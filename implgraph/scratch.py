@@ -7,6 +7,7 @@ from autofuse.implgraph.expr import CeilDiv, Expr, Min, align_up, const
 
 __all__ = [
     "PICK_BYTES",
+    "SCANNED_TOGETHER",
     "TRANSPOSE_BYTES",
     "reduce_inner_bytes",
     "reduce_outer_bytes",
@@ -48,13 +49,24 @@ def scan_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr) -> Expr:
     return const(BLOCK) if n == 1 else outer * n * inner * dtype.itemsize
 
 
-def scan_inner_bytes(dtype: DType, outer: Expr, n: Expr) -> Expr:
-    """Of ``ScanInner``: few rows one after the other, in segments; from 16 rows on all of them, transposed."""
+#: Rows from which on ``ScanInner`` transposes all of them, instead of one after the other.
+SCANNED_TOGETHER = 16
+
+
+def scan_inner_bytes(dtype: DType, outer: Expr, n: Expr, *, few: bool = False) -> Expr:
+    """Of ``ScanInner``: few rows one after the other, in segments; from 16 rows on all of them, transposed.
+
+    ``few``: it is known that there are fewer than 16.
+    """
     size = dtype.itemsize
     fixed = (2 * 17 * 16 + 16) * size + TRANSPOSE_BYTES
     # Twice 16 segments of whole blocks.
     one = 2 * 16 * BLOCK * CeilDiv(n * size, 16 * BLOCK) + fixed
     rows = outer.as_int()
+    if few:
+        return one
     if rows is None:
         return one + 4 * n * outer * size
-    return one if rows < 16 else 2 * n * (-(-rows // 16) * 16) * size + TRANSPOSE_BYTES
+    return (
+        one if rows < SCANNED_TOGETHER else 2 * n * (-(-rows // 16) * 16) * size + TRANSPOSE_BYTES
+    )

@@ -456,6 +456,8 @@ class _GraphParser:
             return line.integer()
         if key in ("rounded", "reduce_tiles"):
             return line.flag()
+        if key == "staggered":
+            return tuple(line.listing(line.integer))
         if key == "tile_max" and line.accept_word("nil"):
             return None
         e = line.expression(self.reader)
@@ -508,7 +510,7 @@ _TILING = (
     "ub",
     "ub_limit",
 )
-_TILING_OPTIONAL = ("rounded", "reduce_tiles", "reduce_outer", "first_core")
+_TILING_OPTIONAL = ("rounded", "reduce_tiles", "reduce_outer", "first_core", "staggered")
 
 
 def _build_node(r: _RawNode) -> Node:

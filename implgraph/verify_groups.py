@@ -115,6 +115,19 @@ def accumulators_are_joined(g: HintGraph | ImplGraph) -> Iterator[Finding]:
             yield Finding(f"has another buffer than {name}, which it joins", n.name)
 
 
+def staggered_loops_join_nothing(g: HintGraph | ImplGraph) -> Iterator[Finding]:
+    """A pass that every core starts at another step is there, and has no accumulator."""
+    if not isinstance(g, ImplGraph):
+        return
+    for p in g.tiling.staggered:
+        inside = [n for n in g.nodes if n.loop_axis == g.r_axis and n.loop_pass == p]
+        if g.r_axis is None or not inside:
+            yield Finding(f"pass {p} is staggered, and there is none")
+        for n in inside:
+            if n.attrs.get("joins"):
+                yield Finding(f"is joined in pass {p}, which is staggered", n.name)
+
+
 def takeovers_end_in_a_store(g: HintGraph | ImplGraph) -> Iterator[Finding]:
     """What takes over the buffer of a Load has its queue, type and loop; the last of them is what a Store reads."""
     if not isinstance(g, ImplGraph):
@@ -164,6 +177,7 @@ CHECKS = (
     lines_are_straight,
     scalars_have_a_value,
     accumulators_are_joined,
+    staggered_loops_join_nothing,
     takeovers_end_in_a_store,
     workspaces_are_written_first,
 )

@@ -69,6 +69,7 @@ class Copy:
         row_bytes: bytes of a row.
         align: largest power of two that divides the GM addresses of rows, in bytes.
         reach: of a load.
+        places: of a ``SHARED`` load: how many places the cores start at; None: each at one of its own.
     """
 
     commands: int
@@ -76,6 +77,7 @@ class Copy:
     row_bytes: int
     align: int = 512
     reach: Reach = Reach.MEMORY
+    places: int | None = None
 
     @property
     def nbytes(self) -> int:
@@ -369,11 +371,10 @@ def _rate(copy: Copy, cores: float, target: TargetSpec) -> float:
     m = target.model
     if copy.reach is Reach.L2:
         return min(m.hot_core_rate, _share(m.l2_read_gbs, cores, target))
-    whole = {
-        Reach.MEMORY: m.read_gbs,
-        Reach.SHARED: m.shared_gbs,
-        Reach.SAME_ORDER: m.same_order_gbs,
-    }[copy.reach]
+    if copy.reach is Reach.MEMORY:
+        return min(m.load_core_rate, _share(m.read_gbs, cores, target))
+    same = 1.0 if copy.reach is Reach.SAME_ORDER else 1.0 / copy.places if copy.places else 0.0
+    whole = 1.0 / (same / m.same_order_gbs + (1.0 - same) / m.shared_gbs)
     return min(m.load_core_rate, _share(whole, cores, target))
 
 

@@ -19,7 +19,7 @@ from autofuse.implgraph.graph import AxisType, ImplGraph, Node, TensorView, Tili
 from autofuse.implgraph.ops import lookup
 from autofuse.schedule.cache_hints import bypass_bytes
 from autofuse.schedule.cost import Conflict
-from autofuse.schedule.device_calls import Amount, Issued, Tile, issued
+from autofuse.schedule.device_calls import Amount, Issued, issued, open_tile
 from autofuse.schedule.picking import OFFSETS, beyond, is_run
 from autofuse.schedule.tile_limits import largest_tile, sample_env
 from autofuse.schedule.workload import conflicts
@@ -143,6 +143,7 @@ class BodyForm:
         buffers: of each queue.
         chained: what is loaded is stored from the same buffer.
         loads: whether it waits for a first byte.
+        staggered: whether every core starts at another step.
     """
 
     place: Place
@@ -151,6 +152,7 @@ class BodyForm:
     buffers: int
     chained: bool
     loads: bool
+    staggered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +244,8 @@ class _FormReader:
         tile = max(largest_tile(spec, self.sample), 1)
         self.collide = {n.name: c for n, _, c in conflicts(impl, self.sample, tile)}
         self.sample[self.t] = min(tile, max(spec.extent.evaluate(self.sample), 1))
+        self.open = open_tile(spec, self.sample)
+        self.sample = dict(self.open.typical)
         self.buffers = min((b.buf_num for b in impl.buffers if b.kind == "queue"), default=2)
         self.carried = {name for b in impl.buffers if b.copy for name in b.tensors}
         self.seen: set[tuple[object, ...]] = set()
@@ -290,6 +294,7 @@ class _FormReader:
                 self.buffers,
                 straight,
                 bool(loads),
+                place is Place.STEP and nodes[0].loop_pass in self.impl.tiling.staggered,
             )
         )
 
@@ -297,8 +302,7 @@ class _FormReader:
         """Adds the cycles of a vector node; the head of its call, 0 for one of many calls, None where it is free."""
         operands = self._tensors(n)
         bits = max(y.dtype.bits for y in (n.y, *(x.y for x in operands)))
-        tile = Tile(self.t, self.sample)
-        found = issued(n, self.impl, self.named, lambda a: self.size[a], tile)
+        found = issued(n, self.impl, self.named, lambda a: self.size[a], self.open)
         if found is not None:
             for x in found:
                 self._issue(x, bits, cycles)

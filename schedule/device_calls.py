@@ -30,7 +30,7 @@ from autofuse.implgraph.expr import (
     divide_exact,
     product,
 )
-from autofuse.implgraph.graph import ImplGraph, Node
+from autofuse.implgraph.graph import ImplGraph, Node, TilingSpec
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.banks import HALF_BYTES, PERIOD
@@ -40,7 +40,7 @@ from autofuse.schedule.picking import PICKS
 from autofuse.schedule.scan import SCAN, scan_run
 from autofuse.schedule.transposition import transpose_counts
 
-__all__ = ["Amount", "Issued", "Tile", "issued", "summed"]
+__all__ = ["Amount", "Issued", "Tile", "issued", "open_tile", "summed"]
 
 #: As in the headers: bytes of a repeat, parts that are folded one after the other, rows of a WholeReduce, rows of a
 #: transposition and segments of a running sum, entries of a table of offsets.
@@ -109,10 +109,34 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """The length of a tile: its symbol, and typical values of all symbols, that one included."""
+    """The length of a tile: its symbol, and typical values of all symbols, that one included.
+
+    ``least``: what divides it, ``most``: what it does not exceed, where the template says so; None for no limit.
+    """
 
     name: str
     typical: Mapping[str, int]
+    least: int = 1
+    most: int | None = None
+
+
+def open_tile(spec: TilingSpec, typical: Mapping[str, int]) -> Tile:
+    """The length of a template's tiles, left open.
+
+    Args:
+        spec: of the template.
+        typical: values of the symbols of the graph, and of a tile; a shorter one than any legal one becomes the least.
+    """
+    # A tile is a multiple of the granule, unless the axis may be shorter than that.
+    longer = [c.at_least or 1 for c in spec.conditions if c.value == spec.extent]
+    least = spec.granule if max(longer, default=1) >= spec.granule else 1
+    most = None if spec.tile_max is None else spec.tile_max.as_int()
+    return Tile(
+        spec.tile_size,
+        {**typical, spec.tile_size: max(typical[spec.tile_size], least)},
+        least,
+        most,
+    )
 
 
 def issued(
@@ -205,7 +229,17 @@ class _Chip:
         """``x`` over ``k``, rounded up."""
         if k == 1 or not self._open(x):
             return Amount.of(CeilDiv(x, k))
+        if self._multiple(x, k):
+            return Amount.of(x, 1.0 / k)
         return Amount(((1.0 / k, x), (0.5 * (k - 1) / k, ONE)))
+
+    def _multiple(self, x: Expr, k: int) -> bool:
+        """Whether an open extent is a multiple of ``k``, since the length of the tile is one of its least."""
+        tile = self.tile
+        if not isinstance(tile, Tile) or tile.least == 1:
+            return False
+        none, one = (x.substitute({tile.name: const(t)}).as_int() for t in (0, tile.least))
+        return none == 0 and one is not None and one % k == 0
 
     def _typical(self, x: Expr, beside: Expr) -> Expr:
         """An extent with ``beside`` other elements in the tile, or how long it typically is."""
@@ -379,14 +413,30 @@ class _Chip:
             if not carry:
                 return steps
             return (*steps, self._carried(count, unit), self._copy(ONE, unit, waits=1.0))
-        many = _reaches(self._typical(outer, count), const(_ROWS))
-        unit = outer + _ROWS // 2 if self._open(outer) else align_up(outer, _ROWS)
+        many = self._has_many(outer, count)
+        unit = align_up(outer, _ROWS)
+        if self._open(outer):
+            unit = outer if self._multiple(outer, _ROWS) else outer + _ROWS // 2
         turned, back = self.transpose(ONE, outer, count), self.transpose(ONE, count, outer)
         side_by_side = (*turned, *self._steps(ONE, count, unit), *back)
         return (
             *(replace(x, times=x.times * many) for x in side_by_side if many != ZERO),
             *(replace(x, times=outer * (1 - many)) for x in self._segments(count) if many != ONE),
         )
+
+    def _has_many(self, rows: Expr, beside: Expr) -> Expr:
+        """1 where rows are summed side by side, else 0: known where the template is for many of them or few."""
+        if isinstance(self.tile, Tile) and self._open(rows):
+            tile = self.tile
+            least, most = (
+                None if t is None else rows.substitute({tile.name: const(t)}).as_int()
+                for t in (tile.least, tile.most)
+            )
+            if least is not None and least >= _ROWS:
+                return ONE
+            if most is not None and most < _ROWS:
+                return ZERO
+        return _reaches(self._typical(rows, beside), const(_ROWS))
 
     def _carried(self, rows: Expr, unit: Expr) -> Issued:
         """A carry added to rows; with one instruction for all rows, the piece of it is too short to collide."""

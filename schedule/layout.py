@@ -18,10 +18,16 @@ BLOCK = 32
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Extents of the vectorised axes in UB; ``pitches`` are those of padded ones, where rows start at 32 bytes."""
+    """Extents of the vectorised axes in UB.
+
+    Attributes:
+        pitches: those of padded axes, where rows start at 32 bytes.
+        longest: of a tile, where the template has a limit of its own.
+    """
 
     split: Split
     pitches: Mapping[int, Expr] = field(default_factory=dict)
+    longest: int | None = None
 
     def extent(self, axis: int) -> Expr:
         """Elements reserved along the axis."""

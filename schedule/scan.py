@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, product
+from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, const, product
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Api, Axis, ImplGraph, Node, TensorView
 from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.scratch import scan_inner_bytes, scan_outer_bytes
+from autofuse.implgraph.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
 from autofuse.schedule.broadcast import broadcast_runs, broadcast_steps
 from autofuse.schedule.ends import is_sink, is_source
 from autofuse.schedule.layout import Layout
@@ -68,17 +68,17 @@ def place_scan(g: GroupInput, choice: Choice) -> Placed:
         TemplateRejectedError: a DMA block is not contiguous in GM, or the axes of a sum do not lie side by side in UB.
     """
     split = split_axes(g, choice.position, all_load=choice.all_load)
-    return _Placer(g, split).run()
+    return _Placer(g, split, choice.longest).run()
 
 
 class _Placer:
-    def __init__(self, g: GroupInput, split: Split) -> None:
+    def __init__(self, g: GroupInput, split: Split, longest: int | None) -> None:
         self.g, self.split = g, split
         self.axes = {a.id: a for a in split.axes}
         self.nodes = [n for n in g.nodes if not is_source(n) and not is_sink(n)]
         self.by_name = {n.name: n for n in g.nodes}
         self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
-        self.layout = Layout(split, self._pitches())
+        self.layout = Layout(split, self._pitches(), longest)
         self.made: dict[str, Node] = {}
         self.hoist = any(split.sizes[a] != 1 for a in split.blocked)
 
@@ -262,5 +262,9 @@ def scan_tmp(n: Node, layout: Layout) -> Expr:
     sizes = [layout.extent(a) for a in n.y.vectorized_axis]
     outer, count, inner = scan_extents(n, sizes, run)
     if run and run[-1] + 1 == len(sizes):
-        return scan_inner_bytes(n.y.dtype, outer, count)
+        most = None
+        if layout.longest is not None:
+            most = outer.substitute({str(layout.split.t): const(layout.longest)}).as_int()
+        few = most is not None and most < SCANNED_TOGETHER
+        return scan_inner_bytes(n.y.dtype, outer, count, few=few)
     return scan_outer_bytes(n.y.dtype, outer, count, inner)

@@ -6,17 +6,19 @@ Every template that is dropped leaves its reason in ``ScheduleResult.rejected``.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import ONE, ZERO, bounds, const, product
+from autofuse.implgraph.expr import ONE, ZERO, Expr, bounds, const, product
 from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.fusion import Symbol
 from autofuse.implgraph.graph import (
     AllocType,
+    AxisType,
     BufferPlan,
     Condition,
     Hardware,
@@ -41,9 +43,10 @@ from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.result import Group, Rejected, ScheduleResult
 from autofuse.schedule.scan import SCAN, place_scan, scanned_axes
 from autofuse.schedule.solver import comparable
+from autofuse.schedule.stagger import with_staggered_loops
 from autofuse.schedule.templates import general, reduce, row, scan, transpose
 from autofuse.schedule.tile_limits import smallest_tile
-from autofuse.schedule.tiling_axes import Choice, GroupInput
+from autofuse.schedule.tiling_axes import Choice, GroupInput, Split
 from autofuse.schedule.transposition import (
     copy_limits,
     is_relaid,
@@ -258,14 +261,22 @@ def _tries(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     tries = [(g, c) for c in general.choices(g) + row.choices(g)]
     packed = row.packed_choice(g)
     tries += [] if packed is None else [packed]
+    tries += general.shared_choices(g)
     return tries + transpose.choices(g)
 
 
 def _select(
     built: list[tuple[float, int, ImplGraph]], keep: int, symbolic: bool
 ) -> list[ImplGraph]:
-    """The best ``keep`` templates; with symbols the one that is always legal stays among them."""
-    chosen = [impl for _, _, impl in built[:keep]]
+    """The best ``keep`` templates; with symbols the one that is always legal stays among them.
+
+    What is for long rows alone gets no place there that another one needs for other sizes, but one of its own in a
+    kernel of one group.
+    """
+    chosen = [impl for _, _, impl in built if not (symbolic and general.is_of_rows(impl))][:keep]
+    if symbolic:
+        more = [impl for _, _, impl in built if general.is_of_rows(impl)]
+        chosen += more[: max(keep - len(chosen), int(keep == MAX_SYMBOLIC))]
     always = _always_legal(built)
     if symbolic and always is not None and not any(i is always for i in chosen):
         chosen[-1] = always
@@ -395,7 +406,7 @@ class _Template:
         tiling = replace(self._tiling, ub=plan.ub)
         _check_budget(tiling, plan.buffers, g.symbols)
         y_axis = choice.y_axis if choice.y_axis is not None else split.tiled
-        return ImplGraph(
+        impl = ImplGraph(
             graph=g.graph,
             result=g.result,
             group=g.group,
@@ -409,6 +420,7 @@ class _Template:
             buffers=plan.buffers,
             tiling=tiling,
         )
+        return with_staggered_loops(impl, g.target)
 
     @cached_property
     def _tiling(self) -> TilingSpec:
@@ -423,6 +435,8 @@ class _Template:
         packed = choice.y_axis is not None
         conditions = _conditions(g, placed)
         more, longest = copy_limits(g, (*placed.hoisted, *placed.looped), split)
+        if choice.shortest > 1:
+            more = [*more, Condition(split.sizes[split.tiled], at_least=choice.shortest)]
         conditions += [c for c in more if c not in conditions]
         _check_known(more)
         if split.inner and not choice.padded and not packed and not last.is_const:
@@ -437,8 +451,8 @@ class _Template:
             block_size=str(split.b),
             extent=split.sizes[split.tiled],
             outer=product(split.sizes[a] for a in split.outer),
-            granule=_granule(g, placed),
-            tile_max=smaller(tile_max, longest),
+            granule=math.lcm(_granule(g, placed), choice.shortest),
+            tile_max=smaller(smaller(tile_max, longest), _own_limit(choice)),
             row_elements=row_elements,
             ub=ZERO,
             ub_limit=g.target.ub_usable,
@@ -447,6 +461,10 @@ class _Template:
             reduce_tiles=split.tile_reduced,
             reduce_outer=product(split.sizes[a] for a in split.summed),
         )
+
+
+def _own_limit(choice: Choice) -> Expr | None:
+    return None if choice.longest is None else const(choice.longest)
 
 
 def _conditions(g: GroupInput, placed: Placed) -> list[Condition]:
@@ -467,6 +485,7 @@ def _conditions(g: GroupInput, placed: Placed) -> list[Condition]:
     ]
     if not g.reduced:
         return out
+    out += _enough_rows(g, split)
     ranges = {s.name: (s.min, s.max) for s in g.symbols}
     out += [
         Condition(split.sizes[a], at_least=1)
@@ -483,6 +502,14 @@ def _conditions(g: GroupInput, placed: Placed) -> list[Condition]:
             out.append(Condition(count, at_most=most))
     _check_known(out)
     return list(dict.fromkeys(out))
+
+
+def _enough_rows(g: GroupInput, split: Split) -> list[Condition]:
+    """Where rows of one piece of the columns are a loop: that they fill it, and that they are long."""
+    cut = [a for a in split.axes if a.id in split.summed and a.type is AxisType.TILE_IN]
+    out = [Condition(split.sizes[a.origin[0]], at_least=a.size.value) for a in cut]
+    out += [Condition(split.sizes[split.tiled], at_least=general.LONG)] if cut else []
+    return [c for c in out if not c.value.is_const]
 
 
 def _check_known(conditions: Sequence[Condition]) -> None:

@@ -56,7 +56,7 @@ class ChipTable:
 
     Attributes:
         load_rate, hot_rate, store_rate: of one core.
-        read_share, again_share, same_share, write_share, writeback_share: of all cores together.
+        read_share, again_share, same_share, shared_share, write_share, writeback_share: of all cores together.
     """
 
     cores: int
@@ -75,6 +75,7 @@ class ChipTable:
     read_share: int
     again_share: int
     same_share: int
+    shared_share: int
     write_share: int
     writeback_share: int
 
@@ -107,6 +108,7 @@ def chip_table(target: TargetSpec) -> ChipTable:
         read_share=share(m.read_gbs),
         again_share=share(m.l2_read_gbs),
         same_share=share(m.same_order_gbs),
+        shared_share=share(m.shared_gbs),
         write_share=share(m.write_gbs),
         writeback_share=share(m.writeback_gbs),
     )
@@ -257,7 +259,8 @@ class BodyParts:
 
     Attributes:
         load, store: ticks of DMA commands and rows.
-        memory, again, same: bytes that are loaded from memory, from L2, by all cores at the same time.
+        memory, again, same, shared: bytes that are loaded from memory, from L2, by all cores at the same time, and by
+            all of them from different places.
         stored: bytes.
     """
 
@@ -265,6 +268,7 @@ class BodyParts:
     memory: int
     again: int
     same: int
+    shared: int
     vector: int
     store: int
     stored: int
@@ -303,10 +307,10 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
     length = min(tile, max(form.extent, 1))
     load, store = [0] * len(form.bodies), [0] * len(form.bodies)
     stored = [0] * len(form.bodies)
-    moves = [[0, 0, 0] for _ in form.bodies]
+    moves = [[0, 0, 0, 0] for _ in form.bodies]
     vector = [b.heads for b in form.bodies]
     runs = (0, tiles, tiles * steps)
-    read = again = same = same_core = written = cached = streamed = 0
+    read = again = same = shared = same_core = written = cached = streamed = 0
     for c in form.copies:
         commands, rows = c.commands.at(length), max(c.rows.at(length), 1)
         row = c.row_bytes.at(length)
@@ -329,13 +333,16 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
             cached += distinct
             continue
         load[c.body] += c.count * (issue + chip.load_issue * commands)
-        route = 0
         if once or (most > 1 and not c.varies and not (c.varies_by_tile and pieces > 1)):
-            route = 2
-            same += moved
+            # All cores read one tensor: those that start at the same place do so in the same order.
+            places = max(min(steps, most), 1) if form.bodies[c.body].staggered else 1
+            same += moved // places
+            shared += moved - moved // places
             same_core += c.count * c.each if once else 0
+            moves[c.body][2] += billed // places
+            moves[c.body][3] += billed - billed // places
         else:
-            hit = moved - distinct
+            hit, route = moved - distinct, 0
             if hit > 0:
                 held = distinct
                 if c.route is Route.AGAIN:
@@ -346,21 +353,22 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
             read += moved - hit
             again += hit
             streamed += distinct if c.route is Route.STREAM else 0
+            moves[c.body][route] += billed
         cached += distinct
-        moves[c.body][route] += billed
     for v in form.calls:
         times = 1 + max(v.along.at(length) - 1, 0).bit_length()
         vector[v.body] += v.cycles.at(length) * times >> TICK_SHIFT
     gm = (read * chip.read_share >> TICK_SHIFT) + (again * chip.again_share >> TICK_SHIFT)
-    gm += (same * chip.same_share >> TICK_SHIFT) + (written * chip.write_share >> TICK_SHIFT)
+    gm += (same * chip.same_share >> TICK_SHIFT) + (shared * chip.shared_share >> TICK_SHIFT)
+    gm += written * chip.write_share >> TICK_SHIFT
     if cached > chip.l2:
         cached -= streamed
     if cached > chip.l2:
         spilled = written - (written * ((chip.l2 << SHARE_BITS) // cached) >> SHARE_BITS)
         gm += spilled * chip.writeback_share >> TICK_SHIFT
     bodies = tuple(
-        BodyParts(load[i], memory, near, shared, vector[i], store[i], stored[i])
-        for i, (memory, near, shared) in enumerate(moves)
+        BodyParts(load[i], memory, near, in_order, apart, vector[i], store[i], stored[i])
+        for i, (memory, near, in_order, apart) in enumerate(moves)
     )
     return TileParts(tile, tiles, steps, bodies, gm, same_core * chip.same_share >> TICK_SHIFT)
 
@@ -380,10 +388,12 @@ def tile_cost(form: BoundForm, chip: ChipTable, parts: TileParts, per_core: int)
     memory = max(chip.load_rate, cores * chip.read_share)
     again = max(chip.hot_rate, cores * chip.again_share)
     same = max(chip.load_rate, cores * chip.same_share)
+    shared = max(chip.load_rate, cores * chip.shared_share)
     stored = max(chip.store_rate, cores * chip.write_share)
     before = steady = exposed = rest = 0
     for b, p in zip(form.bodies, parts.bodies, strict=True):
-        mte2 = p.load + ((p.memory * memory + p.again * again + p.same * same) >> TICK_SHIFT)
+        loaded = p.memory * memory + p.again * again + p.same * same + p.shared * shared
+        mte2 = p.load + (loaded >> TICK_SHIFT)
         mte3 = p.store + (p.stored * stored >> TICK_SHIFT)
         latency = chip.latency if b.loads else 0
         alone = latency + mte2 + p.vector + mte3

@@ -72,6 +72,7 @@ class Choice:
         all_padded: with ``padded``, the innermost axis of every tensor with several of them is padded.
         tight: for sizes for which the template does not fit UB with two buffers for each queue.
         rows: an axis outside the tiled one, of constant size, that is kept and lies inside the tile.
+        shortest, longest: limits of a tile, of which it is a multiple and which it does not exceed.
     """
 
     template: str
@@ -84,6 +85,8 @@ class Choice:
     all_padded: bool = False
     tight: bool = False
     rows: int | None = None
+    shortest: int = 1
+    longest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

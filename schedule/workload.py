@@ -210,28 +210,27 @@ class _Reader:
         moved = [self._moved(n, self.cores) for n in once if _copies(n)]
         moved += [self._moved(n, self.tiles) for n in outer if _copies(n)]
         moved += [self._moved(n, self.tiles * self.steps) for n in inner if _copies(n)]
-        reach = {m.node: m.reach for m in moved}
+        of = {m.node: m for m in moved}
         passes = sorted({n.loop_pass for n in inner})
         loops = [
-            Loop(self._body([n for n in inner if n.loop_pass == p], reach), self.steps)
-            for p in passes
+            Loop(self._body([n for n in inner if n.loop_pass == p], of), self.steps) for p in passes
         ]
         if outer:
-            loops.append(Loop(self._body(outer, reach), 1))
+            loops.append(Loop(self._body(outer, of), 1))
         return Work(
             self.cores,
             tuple(loops),
             _sum(m.traffic for m in moved),
-            once=self._body(once, reach) if once else None,
+            once=self._body(once, of) if once else None,
             rounds=self.per_core,
             barriers=barriers,
             tiling_in_gm=tiling_in_gm,
         )
 
     # loops ------------------------------------------------------------------------------------
-    def _body(self, nodes: Sequence[Node], reach: Mapping[str, Reach]) -> Body:
-        loads = tuple(self._copy(n, reach[n.name]) for n in nodes if n.op == "Load")
-        stores = tuple(self._copy(n, Reach.MEMORY) for n in nodes if n.op == "Store")
+    def _body(self, nodes: Sequence[Node], moved: Mapping[str, _Moved]) -> Body:
+        loads = tuple(self._copy(n, moved[n.name]) for n in nodes if n.op == "Load")
+        stores = tuple(self._copy(n, moved[n.name]) for n in nodes if n.op == "Store")
         calls: list[Call] = []
         for n in nodes:
             if n.api is not None and n.api.unit == "Vector" and n.op not in OFFSETS:
@@ -266,11 +265,13 @@ class _Reader:
         return min(size, max(self.extent, 1)) if axis == self.tile_in else size
 
     # copies -----------------------------------------------------------------------------------
-    def _copy(self, n: Node, reach: Reach) -> Copy:
+    def _copy(self, n: Node, moved: _Moved) -> Copy:
         copied = copy_rows(n, self.impl, self.env)
         rows = max(copied.rows, 1)
         nbytes = (copied.elements if is_run(n) else self._elements(n)) * n.y.dtype.itemsize
-        return Copy(max(copied.commands, 1), rows, -(-nbytes // rows), self._align(n), reach)
+        commands = max(copied.commands, 1)
+        row = -(-nbytes // rows)
+        return Copy(commands, rows, row, self._align(n), moved.reach, moved.places)
 
     def _align(self, n: Node) -> int:
         """What divides the GM addresses of the rows of a copy, in bytes."""
@@ -303,8 +304,13 @@ class _Reader:
         if n.op == "Store":
             return _Moved(n.name, Reach.MEMORY, Traffic(written=nbytes, cached=distinct))
         if self._same_for_all(n):
-            together = Traffic(same_order=nbytes, cached=distinct)
-            return _Moved(n.name, Reach.SAME_ORDER, together)
+            places = self._places_of(n)
+            together = Traffic(
+                shared=nbytes - nbytes // places, same_order=nbytes // places, cached=distinct
+            )
+            if places == 1:
+                return _Moved(n.name, Reach.SAME_ORDER, together)
+            return _Moved(n.name, Reach.SHARED, together, places)
         key = (n.inputs[0], str(y.offset), tuple(map(str, y.strides)))
         # A later loop goes through the data that the cores' present tiles have.
         again, footprint = nbytes - distinct, distinct
@@ -337,6 +343,13 @@ class _Reader:
         }
         return self.cores > 1 and not varying - looped
 
+    def _places_of(self, n: Node) -> int:
+        """At how many places the cores start in a tensor that all of them load."""
+        inside = n.loop_axis is not None and n.loop_axis == self.impl.r_axis
+        if not inside or n.loop_pass not in self.impl.tiling.staggered:
+            return 1
+        return max(min(self.steps, self.cores), 1)
+
     def _parts(self, axis: int) -> Iterator[int]:
         """An axis, and those that it was merged from."""
         yield axis
@@ -351,6 +364,7 @@ class _Moved:
     node: str
     reach: Reach
     traffic: Traffic
+    places: int | None = None
 
 
 def _copies(n: Node) -> bool:

@@ -90,6 +90,11 @@ def _print_taken(screen: Console, t: Mapping[str, Any]) -> None:
         screen.print(
             f"L2: {bytes_text(l2['size_bytes'])}, the kernel touches {bytes_text(l2['touched_bytes'])}: {which}"
         )
+    if t["staggered_inputs"]:
+        inputs = ", ".join(map(str, t["staggered_inputs"]))
+        screen.print(
+            f"all cores read input {inputs}: each starts at another step of the loop, so at other addresses"
+        )
     screen.print(f"UB: {bytes_text(t['ub_bytes'])} of {bytes_text(t['ub_limit'])}")
     out = table("from", "to", "buffer", "bytes", "tensors", right=("from", "to", "bytes"))
     for b in t["ub"]:

@@ -17,6 +17,7 @@ from autofuse.schedule.cache_hints import bypasses, held_bytes
 from autofuse.schedule.cost import NOTE, Conflict, Cost
 from autofuse.schedule.result import Group, ScheduleResult
 from autofuse.schedule.solver import best_tiling, comparable
+from autofuse.schedule.stagger import passes, same_on_all_cores
 from autofuse.schedule.workload import Tiling, UbBuffer, conflicts, ub_map
 from autofuse.targets import TargetSpec
 
@@ -168,6 +169,7 @@ def _template(
             if c is not Conflict.NONE
         ],
         "l2": _l2(result, impl, target, sizes),
+        "staggered_inputs": _staggered(impl),
         "ub_bytes": sum(b.nbytes * b.count for b in buffers),
         "ub_limit": impl.tiling.ub_limit,
         "ub": [_buffer(b) for b in buffers],
@@ -185,6 +187,14 @@ def _l2(
         "size_bytes": target.l2_bytes,
         "bypassed_inputs": sorted(int(str(named[n.inputs[0]].attrs["index"])) for n in found),
     }
+
+
+def _staggered(impl: ImplGraph) -> list[int]:
+    """Inputs that all cores read in a loop in which each starts at a step of its own."""
+    named = impl.by_name()
+    loops = [nodes for p, nodes in enumerate(passes(impl)) if p in impl.tiling.staggered]
+    ends = [named[n.inputs[0]] for nodes in loops for n in nodes if same_on_all_cores(impl, n)]
+    return sorted({int(str(end.attrs["index"])) for end in ends if end.op == "Data"})
 
 
 def _holds(condition: Any, sizes: Mapping[str, int]) -> bool:

@@ -107,6 +107,21 @@ Chosen where the number of rows divides over the cores better than the number of
 broadcasts and reductions, since nothing in UB may have to find the start of a row.""",
     ),
     Family(
+        "general",
+        "rows_32",
+        [(4096, 40000), (1, 40000)],
+        [("Add", ["x", "y"], {})],
+        """\
+A tile is a piece of the columns, and a loop inside it goes through 32 rows of that piece. What the rows have in
+common, as a bias, is loaded for the tile, and cast and computed there; `general` does that for every row. So with
+one such row a 64th more is moved than has to be. The rows are cut into tiles of a constant length; the last one
+may be shorter.
+
+Tried for rows of 1024 elements and more that have something in common, which is where whole rows leave little room
+in UB; with as many rows in each loop where their number is known. Where that is known at run time only, for 32 and
+more.""",
+    ),
+    Family(
         "row",
         "",
         [(4096, 64), (64,)],
@@ -223,10 +238,23 @@ in UB: there the other families copy with strides, as far as these may.""",
         [("CumSum", ["x"], {"axis": 1})],
         """\
 Groups with running sums: a tile holds everything that a sum runs over, and the tiled axis is another one. Along an
-outer axis rows are added up in steps of 1, 2, 4, ... rows; along the innermost one, rows are transposed first.
+outer axis rows are added up in steps of 1, 2, 4, ... rows; along the innermost one, rows are transposed first, for
+which a tile has 16 of them or more.
 
 Chosen where whole sums fit UB. All sums of a group run along the same axes in one direction; others, and reductions,
 are groups of their own.""",
+    ),
+    Family(
+        "scan_all",
+        "few",
+        [(96, 4000)],
+        [("CumSum", ["x"], {"axis": 1})],
+        """\
+The same along the innermost axis with fewer than 16 rows in a tile. One is summed after the other, in 16 segments side
+by side, so they cost more of the vector unit than many rows do, and take less of UB.
+
+Chosen for long rows, and where there are too few rows for 16 on every core. Only where it is known at build time how
+many rows one step of the tiled axis has.""",
     ),
     Family(
         "scan",

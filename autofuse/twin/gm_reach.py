@@ -4,7 +4,7 @@ A simple model, stated in ``docs/performance.md``:
 
 - Bytes that a core touched before are in L2 if it is as large as what all cores moved since then.
 - If other cores read from the same places with the same call, all of them read one tensor: in the same order, where the
-  k-th load of each starts at one place, else at different places.  A core's own repetitions come from L2 in that case.
+  k-th load of each starts at one place, else at different places.  That it is in L2 is in the rates of either case.
 - Everything else comes from memory.  What is not recorded is as what is recorded.
 """
 
@@ -141,7 +141,7 @@ def _one_core(
             continue
         # Since then all cores moved as much as this one did.
         kept = (moved - again) * active <= target.l2_bytes
-        hit = whole - new if kept and reach is not Reach.SAME_ORDER else 0
+        hit = whole - new if kept and reach is Reach.MEMORY else 0
         out[i] = Reached(reach, whole - hit, hit, new, bool(use & BYPASS))
     return out
 

@@ -50,6 +50,7 @@ from autofuse.codegen.verification.ranges import (
     ub_is_within_its_limit,
 )
 from autofuse.codegen.verification.scans import sums_go_on_in_order
+from autofuse.codegen.verification.staggered import steps_have_no_order
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import ImplGraph
@@ -79,6 +80,7 @@ CHECKS: tuple[Callable[[Kernel], Iterator[Finding]], ...] = (
     calls_fit_their_buffers,
     accumulators_are_read_in_order,
     elements_are_counted,
+    steps_have_no_order,
     cores_share_the_tiles,
     sums_go_on_in_order,
     tensors_are_their_parameters,

@@ -12,14 +12,15 @@ from autofuse.implgraph.expr import ONE, Expr, Func, divide_exact, sym
 if TYPE_CHECKING:
     from autofuse.codegen.verification.model import Kernel
 
-__all__ = ["BLOCK", "MAX_CORES", "A", "J", "K", "Q", "assumed", "factors", "facts"]
+__all__ = ["BLOCK", "MAX_CORES", "A", "J", "K", "Q", "R", "assumed", "factors", "facts"]
 
 #: Bytes of the unit of UB addresses.
 BLOCK = 32
 #: Cores that a launch may have.
 MAX_CORES = 65535
-#: Names of the tile number, of its index along the tiled axis, of its length, and of the step of a reduce loop.
-K, J, A, Q = "%k", "%j", "%a", "%q"
+#: Names of the tile number, of its index along the tiled axis, of its length, and of the step of a reduce loop; of how
+#: many steps of a staggered one are done.
+K, J, A, Q, R = "%k", "%j", "%a", "%q", "%r"
 
 
 def facts(kernel: Kernel) -> dict[str, Fact]:
@@ -69,9 +70,13 @@ def facts(kernel: Kernel) -> dict[str, Fact]:
         if len(kernel.looped) == 1 and kernel.looped[0].id != kernel.tile_out.id:
             size = kernel.looped[0].size
             out[Q] = Fact(0, _top(size.as_int()), upper=((ONE, size - 1),), rank=26)
-        out[kernel.place] = out[Q]
+        if kernel.steps_here != spec.reduce_steps:
+            # As many as the tile of the looped axis has, which is known only when that is.
+            out[Q] = replace(out[Q], upper=((ONE, kernel.steps_here - 1),), rank=55)
+        out[kernel.place] = out[R] = out[Q]
     for number, parts in ((K, kernel.blocked), (kernel.place, kernel.looped)):
-        if len(parts) == 1 and parts[0].id != kernel.tile_out.id:
+        short = parts is kernel.looped and kernel.steps_here != spec.reduce_steps
+        if len(parts) == 1 and parts[0].id != kernel.tile_out.id and not short:
             out[number] = replace(out[number], rank=30)
     # E - j*t >= 1: no tile is empty.
     tile = ((kernel.t, spec.extent - 1), (ONE, kernel.per_axis - 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autofuse.codegen.kernel_ir import Call, CopyIn, CopyOut, Count, EnQue, ScalarRead, SizeValue
-from autofuse.codegen.verification.facts import MAX_CORES, K
+from autofuse.codegen.verification.facts import MAX_CORES, K, R
 from autofuse.codegen.verification.model import Finding, Item, Kernel
 from autofuse.implgraph.expr import (
     ONE,
@@ -78,7 +78,8 @@ def _divisions(kernel: Kernel) -> Iterator[tuple[Expr, str, tuple[Expr, ...]]]:
     for e in kernel.meaning:
         numbers = e.symbols()
         loops = (kernel.tiles,) if K in numbers else ()
-        yield e, "", (*loops, kernel.spec.reduce_steps) if kernel.place in numbers else loops
+        steps = not numbers.isdisjoint((kernel.place, R))
+        yield e, "", (*loops, kernel.spec.reduce_steps) if steps else loops
 
 
 def _is_factor(kernel: Kernel, d: Expr, whole: Expr) -> bool:
@@ -189,7 +190,7 @@ def _largest(kernel: Kernel, e: Expr) -> Expr:
             powers["%c"] -= 1
             powers[kernel.spec.block_size] -= 1
             term = term * (tiles + MAX_CORES)
-        upper = {"%k": tiles, kernel.spec.block_size: tiles, "%i": tiles, "%q": steps}
+        upper = {"%k": tiles, kernel.spec.block_size: tiles, "%i": tiles, "%q": steps, R: steps}
         upper[kernel.place] = steps
         upper |= {t: extent, "%a": extent, tile: extent}
         upper |= {str(kernel.extent(a)): kernel.axes[a].size for a in kernel.cut}

@@ -11,6 +11,9 @@ With a reduce loop (axes S, and the tiled one if that is reduced, when T = O) ev
 
     step  q in [0, Q)   in mixed radix over (S ..., CeilDiv(E, t) if the tiled axis is reduced)  ->  indices, as above
 
+In a *staggered* pass core c does the steps in another order: in its r-th turn q = Mod(r + c, Q), which is one to one
+onto [0, Q), for r + c are Q integers in a row.
+
 ``(c, i) -> k`` is one to one onto [0, T), for every k lies in exactly one of the blocks [c*b, c*b + b) and none beyond
 T is run; ``k -> indices`` is one to one as the digits of a number are; the tiles of one row of the axis are neighbours,
 not empty, and end at E.  So every element of the iteration space belongs to one element of one tile of one core.
@@ -40,7 +43,7 @@ from autofuse.codegen.kernel_ir import (
     ReturnIfEmpty,
     Stmt,
 )
-from autofuse.codegen.verification.facts import A, J, K, Q, assumed, factors, facts
+from autofuse.codegen.verification.facts import A, J, K, Q, R, assumed, factors, facts
 from autofuse.codegen.verification.prover import Fact, Prover
 from autofuse.codegen.verification.samples import legal_tiles, small_sizes
 from autofuse.implgraph.expr import (
@@ -201,11 +204,19 @@ class Kernel:
         self._digits(k, self.blocked)
         if self.backwards:
             self.meaning[self.spec.reduce_steps - 1 - sym(Q)] = sym(self.place)
+        if self.spec.staggered:
+            self.meaning[Mod(sym(R) + self.core, self.steps_here)] = sym(Q)
         self._digits(sym(self.place), self.looped)
         self.tile_index = self.index[self.tile_out.id]
         self.meaning[Min(self.t, self.spec.extent - self.tile_index * self.t)] = sym(A)
         for a, tiles in self.cut.items():
             self.meaning[Min(self.axes[a].size, self.rest(a, tiles))] = self.extent(a)
+
+    @property
+    def steps_here(self) -> Expr:
+        """Steps of the reduce loop of this tile: an axis in tiles of a constant length may end with a shorter one."""
+        short = len(self.looped) == 1 and self.looped[0].id in self.cut
+        return self.extent(self.looped[0].id) if short else self.spec.reduce_steps
 
     def rest(self, inside: int, tiles: Axis) -> Expr:
         """Elements of an axis that is cut from the first one of a tile on."""
@@ -307,11 +318,14 @@ class Kernel:
             self._resolve(s.body, replace(at, inside=True))
             return
         loop = "" if self.reduce_loop is None else self.reduce_loop.name
-        reduces = bool(loop) and s.var == (f"{loop}_step" if self.backwards else loop)
+        staggered = self.passes in self.spec.staggered
+        renamed = self.backwards or staggered
+        reduces = bool(loop) and s.var == (f"{loop}_step" if renamed else loop)
         if at.inside and at.number is None and not rows and reduces:
-            self._env[s.var] = sym(Q)
-            if extent != self.spec.reduce_steps:
-                text = f"a reduce loop runs {s.extent} times, which is not {self.spec.reduce_steps}"
+            self._env[s.var] = sym(R if staggered else Q)
+            self._cache = {e: v for e, v in self._cache.items() if s.var not in e.symbols()}
+            if extent != self.steps_here:
+                text = f"a reduce loop runs {s.extent} times, which is not {self.steps_here}"
                 self.problems.append(Finding(text))
             self._resolve(s.body, replace(at, number=self.passes))
             self.passes += 1
@@ -362,15 +376,19 @@ class Kernel:
                         continue
                     env = {**base, self.spec.block_size: per_core, K: k}
                     env |= {"%c": k // per_core, "%i": k % per_core}
-                    steps = self.spec.reduce_steps.evaluate(env)
+                    steps = self.steps_here.evaluate(self._at_step(env, 0, 1))
                     if steps < 1:
                         continue
                     for q in sorted({0, steps - 1}):
-                        at = {**env, Q: q}
-                        for text, name in self.meaning.items():
-                            if name != sym(K):
-                                at[str(name)] = text.evaluate(at)
-                        yield at
+                        yield self._at_step(env, q, steps)
+
+    def _at_step(self, env: Mapping[str, int], q: int, steps: int) -> dict[str, int]:
+        """Values of all variables in a step of the reduce loop."""
+        at = {**env, Q: q, R: (q - env["%c"]) % steps}
+        for text, name in self.meaning.items():
+            if name not in (sym(K), sym(Q)):
+                at[str(name)] = text.evaluate(at)
+        return at
 
     def refute(self, e: Expr, rows: tuple[tuple[str, Expr], ...] = ()) -> dict[str, int] | None:
         """Values for which ``e`` is negative."""

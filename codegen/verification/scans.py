@@ -10,7 +10,7 @@ from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, product
 from autofuse.implgraph.graph import AxisType, Node
-from autofuse.implgraph.scratch import scan_inner_bytes, scan_outer_bytes
+from autofuse.implgraph.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
 from autofuse.schedule.scan import SCAN, goes_backwards, scan_run, scanned_axes
 
 __all__ = ["is_scan", "scan_covers", "scan_fits", "scans_as_its_node", "sums_go_on_in_order"]
@@ -107,7 +107,8 @@ def scan_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Itera
             yield from kernel.at_least(third, length, f"pitch of {s.api}", n.name)
         used = [outer * row * size] * 2
         kept = Expr.of(size)
-        scratch = scan_inner_bytes(n.y.dtype, outer, length)
+        few = kernel.prover.nonneg(SCANNED_TOGETHER - 1 - outer)
+        scratch = scan_inner_bytes(n.y.dtype, outer, length, few=few)
     used += [align_up(kept, BLOCK)] if len(n.inputs) > 1 else []
     for local, room, nbytes in zip(locals_, rooms, [*used, scratch], strict=True):
         yield from kernel.at_least(room, nbytes, f"bytes of {local} in {s.api}", n.name)

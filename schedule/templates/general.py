@@ -2,15 +2,68 @@
 
 For a group without broadcasts that is the whole tensor as one axis.  With broadcasts it is the template that always
 works: inside a tile every tensor either varies along the one axis or is a single value.
+
+Its ``rows`` variant is for rows that have something in common, as a bias, and are too long for a tile that holds whole
+ones: a tile is a piece of the columns, and a loop inside it goes through some rows.  What these have in common is
+loaded, cast and computed once for all of them.
 """
 
 from __future__ import annotations
 
-from autofuse.schedule.tiling_axes import Choice, GroupInput
+from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.graph import ImplGraph, Node
+from autofuse.schedule.templates.transpose import contiguous_axes
+from autofuse.schedule.tiling_axes import Choice, GroupInput, with_tiles
 
-__all__ = ["choices"]
+__all__ = ["LONG", "NAME", "choices", "is_of_rows", "rows_in_loop", "shared_choices"]
+
+NAME = "general"
+#: Rows that a loop goes through: with one row in common, a 64th more than has to be moved.
+ROWS = 32
+#: Elements from which on rows are long: a tile that holds whole ones has few of them.
+LONG = 1024
+#: How the suffix of the variant starts.
+OF_ROWS = "rows_"
+#: Axes that may be looped over, the innermost first.
+MOST = 2
 
 
 def choices(g: GroupInput) -> list[Choice]:
     """The one choice of this family."""
-    return [Choice("general", "", len(g.order) - 1, padded=False)]
+    return [Choice(NAME, "", len(g.order) - 1, padded=False)]
+
+
+def shared_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
+    """A loop over rows for each axis along which rows have something in common."""
+    last = g.order[-1]
+    size = g.size(last).as_int()
+    if (size is not None and size < LONG) or contiguous_axes(g):
+        return []
+    loads = [n for n in g.nodes if n.op == "Load" and last in n.y.varies()]
+    out: list[tuple[GroupInput, Choice]] = []
+    for a in reversed(g.order[:-1]):
+        rows = rows_in_loop(g.size(a).as_int())
+        if rows < 2 or not _some_share(loads, a):
+            continue
+        cut = with_tiles(g, a, rows)
+        inside = cut.order[1 + g.order.index(a)]
+        cut = replace(cut, reduced=(inside,))
+        out.append((cut, Choice(NAME, f"{OF_ROWS}{rows}", len(cut.order) - 1, padded=False)))
+    return out[:MOST]
+
+
+def is_of_rows(impl: ImplGraph) -> bool:
+    """Whether a template is one of these: for long rows, and none for other sizes."""
+    return impl.template == NAME and impl.suffix.startswith(OF_ROWS)
+
+
+def _some_share(loads: list[Node], axis: int) -> bool:
+    """Whether some rows along the axis are one row of GM, and others are not."""
+    return len({axis in n.y.varies() for n in loads}) == 2
+
+
+def rows_in_loop(rows: int | None) -> int:
+    """Rows in a loop: as many in each, where their number is known when the kernel is built."""
+    if rows is None:
+        return ROWS
+    return -(-rows // -(-rows // ROWS)) if rows else 1

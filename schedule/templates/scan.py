@@ -1,6 +1,8 @@
 """Templates of groups with running sums.
 
-*scan_all*: a tile holds everything that a sum runs over; the tiled axis is another one.
+*scan_all*: a tile holds everything that a sum runs over; the tiled axis is another one.  Sums of rows are made side by
+side from 16 of them on, and one after the other where a tile has fewer, so there is a template for either: what they
+cost, and the scratch space that they take, have nothing in common.
 
 *scan*: the axes of the sums are gone through in a loop of one core, with what comes before the tile in UB.  With the
 innermost axis tiled it is legal for every size: a tile is a part of a row of which each element goes on with its own
@@ -9,11 +11,16 @@ sum, or a part of the one sum.
 
 from __future__ import annotations
 
+from autofuse.implgraph.expr import product
+from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.scratch import SCANNED_TOGETHER
 from autofuse.schedule.tiling_axes import Choice, GroupInput, with_unit_axis
 
-__all__ = ["ALL", "LOOP", "choices"]
+__all__ = ["ALL", "FEW", "LOOP", "choices"]
 
 ALL, LOOP = "scan_all", "scan"
+#: Suffix of *scan_all* with fewer rows than are summed side by side.
+FEW = "few"
 #: Choices of one family that are tried, the innermost tiled axes first.
 MOST = 4
 
@@ -22,7 +29,7 @@ def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     """Everything worth trying: whole sums in a tile, then loops."""
     kept = [p for p, a in enumerate(g.order) if a not in g.reduced]
     unit = with_unit_axis(g)
-    out = [(g, Choice(ALL, "", p, padded=True, all_load=True)) for p in reversed(kept[-MOST:])]
+    out = [(g, c) for p in reversed(kept[-MOST:]) for c in _whole(g, p)]
     if not kept:
         out.append((unit, Choice(ALL, "", 0, padded=True, all_load=True)))
     for p in reversed(range(len(g.order))[-2 * MOST :]):
@@ -34,3 +41,16 @@ def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
         else:
             out.append((g, Choice(LOOP, "", p, padded=True)))
     return out
+
+
+def _whole(g: GroupInput, position: int) -> list[Choice]:
+    """Tiles with everything that a sum runs over, and many rows or few where it is known how many one step has."""
+    choice = Choice(ALL, "", position, padded=True, all_load=True)
+    inside = [a for a in g.order[position + 1 :] if a not in g.reduced]
+    rows = product(g.size(a) for a in inside).as_int()
+    if g.order[-1] not in g.reduced or rows is None or not 0 < rows < SCANNED_TOGETHER:
+        return [choice]  # columns, or rows of which one step has enough, or an unknown number
+    return [
+        replace(choice, shortest=-(-SCANNED_TOGETHER // rows)),
+        replace(choice, suffix=FEW, longest=(SCANNED_TOGETHER - 1) // rows),
+    ]

@@ -51,6 +51,7 @@ void TakeForm(Reader& in, Form* form)
         b.buffers = in.Take();
         b.chained = in.Take() != 0;
         b.loads = in.Take() != 0;
+        b.staggered = in.Take() != 0;
     }
     for (int64_t i = 0; i < form->copies; ++i) {
         autofuse::Copies& c = form->copy[i];

@@ -32,9 +32,10 @@ Form RandomForm(const autofuse::TileAxis& a, int64_t row, bool by_rows)
     const bool once = g_random() % 4 == 0;
     f.bodies = 1 + (a.looped ? 1 : 0) + (once ? 1 : 0);
     const autofuse::Place inner = a.looped ? autofuse::kStep : autofuse::kTile;
-    f.body[0] = {inner, Pick({0, 31877, 500000}), 46080, Pick({1, 2, 2}), g_random() % 8 == 0, true};
-    f.body[1] = {a.looped ? autofuse::kTile : autofuse::kOnce, 31877, 46080, 2, false, false};
-    f.body[2] = {autofuse::kOnce, 0, 46080, 2, false, true};
+    const bool staggered = a.looped && g_random() % 2 == 0;
+    f.body[0] = {inner, Pick({0, 31877, 500000}), 46080, Pick({1, 2, 2}), g_random() % 8 == 0, true, staggered};
+    f.body[1] = {a.looped ? autofuse::kTile : autofuse::kOnce, 31877, 46080, 2, false, false, false};
+    f.body[2] = {autofuse::kOnce, 0, 46080, 2, false, true, false};
     const int64_t whole = autofuse::SaturatingMul(autofuse::SaturatingMul(a.extent, a.outer), row);
     const int64_t bytes = whole < (INT64_C(1) << 58) ? whole : INT64_C(1) << 58;
     const autofuse::Line rows = by_rows ? autofuse::Line{0, 1} : autofuse::Line{1, 0};
@@ -130,7 +131,7 @@ int main()
         a.conditions = true;
         const autofuse::Chip chip = {Pick({1, 2, 40, 48, 48, 65535}), Pick({188160, 64, 100000}), Pick({512, 128}),
                                      Pick({201326592, 65536}), 13312, 12288, 543, 203776, 512, 16271,
-                                     480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642};
+                                     480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
         CheckProblem(a, chip, Pick({1, 2, 4, 16, 24, 200, 4096, 100000}), Pick({0, 0, 0, 8192}));
     }
     CheckRoots();

@@ -345,3 +345,29 @@ def test_the_error_does_not_grow_with_the_length():
     off, naive = (np.max(np.abs(v - want) / want) for v in (got, plain))
     assert off < naive
     assert off < 40 * 2.0**-24
+
+
+def whole_rows(built: api.BuildResult) -> set[str]:
+    """The templates that hold whole sums in a tile."""
+    impls = (i for r in built.schedule for g in r.groups for i in g.impls)
+    return {i.suffix for i in impls if i.template == "scan_all"}
+
+
+@pytest.mark.parametrize("flags", FLAGS, ids=str)
+@pytest.mark.parametrize("dtype", [F, H, "int32"])
+def test_many_rows_in_a_tile_and_few(dtype, flags):
+    """Each for itself, with last tiles of fewer rows, and with fewer rows than either wants."""
+    ranges = {s: {"min": 0, "max": 4096} for s in ("s0", "s1")}
+    rows = (0, 1, 15, 16, 17, 31, 33, 100)
+    sizes = [
+        {"s0": m, "s1": n} for m, n in zip(rows, (5, 700, 3, 1, 16, 101, 2000, 0), strict=True)
+    ]
+    built = check(summed(dtype, ("s0", "s1"), 1, **flags, **ranges), bindings=sizes, check_seed=2)
+    assert whole_rows(built) == {"", "few"}
+
+
+def test_several_rows_in_a_step_of_the_tile():
+    """Five rows for every index of the tiled axis: three steps are few, four are many."""
+    inputs = {"x": (F, (23, 5, 130)), "b": (F, (5, 1))}
+    nodes = [("p", "Mul", ["x", "b"]), ("y", "CumSum", ["p"], {"axis": 2})]
+    assert whole_rows(check(graph(inputs, nodes), check_seed=1)) == {"", "few"}

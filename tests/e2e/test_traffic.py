@@ -40,6 +40,13 @@ ONCE = (
     "add to a transpose 4099 x 1021",
     "softmax 4099 x 1021",
 )
+#: A loop over rows shares what is loaded for them: for so many bytes as these, one time in so many rows.
+SHARED = (
+    "broadcast of a long row 96 x 40000",
+    "broadcast of a long row 97 x 40009",
+    "scale and shift of long rows 96 x 40000",
+    "scale and shift of long rows 97 x 40009",
+)
 #: Every core reads the rows that all of them need.
 NEARLY = ("broadcast of a row 4096 x 1024", "layer norm 4096 x 1024", "rms norm 4099 x 1021")
 #: The cores share what is reduced: partial results go through a workspace.
@@ -63,6 +70,14 @@ def test_hardly_a_byte_twice(name: str) -> None:
     found = traffic.measure(CASES[name])
     assert found.stored == found.outputs
     assert 1 <= found.ratio <= 1.02, found.templates
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_long_rows_share_what_is_loaded(name: str) -> None:
+    found = traffic.measure(CASES[name])
+    assert found.stored == found.outputs
+    assert 1 < found.ratio <= 1.035, found.templates
+    assert found.templates.startswith("general_rows_")
 
 
 @pytest.mark.parametrize("name", DIVIDED)

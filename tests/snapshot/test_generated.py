@@ -70,6 +70,8 @@ def test_the_graphs_reach_every_kind_of_template() -> None:
     } == {
         ("general", ""),
         ("general", "unaligned"),
+        ("general", "rows_26"),
+        ("general", "rows_32"),
         ("row", ""),
         ("row", "unaligned"),
         ("reduce", ""),
@@ -80,6 +82,7 @@ def test_the_graphs_reach_every_kind_of_template() -> None:
         ("transpose", ""),
         ("scan", ""),
         ("scan_all", ""),
+        ("scan_all", "few"),
     }
 
 

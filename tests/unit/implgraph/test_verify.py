@@ -162,6 +162,10 @@ HINT_CASES = [
 IMPL_CASES = [
     ("accumulators_are_joined", lambda g: with_node(g, "abs_0", attrs={"joins": "none"})),
     ("accumulators_are_joined", lambda g: with_node(g, "abs_0", attrs={"joins": "gather_0"})),
+    (
+        "staggered_loops_join_nothing",
+        lambda g: replace(g, tiling=replace(g.tiling, staggered=(0,))),
+    ),
     ("takeovers_end_in_a_store", lambda g: with_node(g, "abs_0", attrs={"over": "Data_0"})),
     ("takeovers_end_in_a_store", lambda g: with_node(g, "abs_0", attrs={"over": "gather_0"})),
     ("axes_exist", lambda g: replace(g, y_axis=17)),

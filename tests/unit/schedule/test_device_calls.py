@@ -8,7 +8,7 @@ import pytest
 
 from autofuse.implgraph.expr import ONE, const, sym
 from autofuse.schedule.cost import Conflict
-from autofuse.schedule.device_calls import Amount, Issued, Tile, issued, summed
+from autofuse.schedule.device_calls import Amount, Issued, issued, open_tile, summed
 from autofuse.schedule.workload import tilings
 
 N = (0, 1 << 30, 1024)
@@ -61,7 +61,8 @@ def test_an_open_tile_gives_what_a_typical_one_does(impls, target, name) -> None
             known = issued(n, impl, named, sizes.__getitem__, env)
             if known is None:
                 continue
-            left = issued(n, impl, named, sizes.__getitem__, Tile(impl.tiling.tile_size, env))
+            open_ = open_tile(impl.tiling, env)
+            left = issued(n, impl, named, sizes.__getitem__, open_)
             assert left is not None
             want, have = work(known, env), work(left, env)
             assert have.keys() == want.keys()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from autofuse import api
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.canonicalise import canonicalise
 from autofuse.implgraph.lowering import lower
@@ -154,3 +155,24 @@ def test_one_barrier_is_for_all_groups_before_it(hazards, barriers):
     assert found == barriers
     for a, b in hazards:
         assert any(a < k <= b for k in found)
+
+
+def test_what_is_for_long_rows_takes_no_place_of_others():
+    """A row template that the sizes of a call may need is kept beside the loop over rows."""
+    symbols = {s: {"min": 1, "max": 16384} for s in ("m", "n")}
+    document = {
+        "schema": "autofuse.graph/1",
+        "name": "k",
+        "symbols": symbols,
+        "inputs": [
+            {"name": "x", "dtype": "float32", "shape": ["m", 7, "n"]},
+            {"name": "z", "dtype": "float32", "shape": ["m", 1, "n"]},
+        ],
+        "nodes": [{"name": "a", "op": "Mul", "inputs": ["x", "z"], "outputs": ["y"], "attrs": {}}],
+        "outputs": ["y"],
+    }
+    (result,) = api.build(document).schedule
+    names = [(i.template, i.suffix) for i in result.groups[0].impls]
+    assert names.count(("general", "rows_7")) == 1
+    assert len(names) == 6
+    assert names.count(("row", "unaligned")) == 2

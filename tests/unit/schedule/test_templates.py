@@ -104,3 +104,36 @@ def test_unmerge_restores_strides(group):
     store = next(n for n in apart.nodes if n.op == "Store")
     assert store.y.repeats == (const(40), const(7))
     assert store.y.strides == (const(7), const(1))
+
+
+def test_long_rows_with_a_bias_have_a_loop_over_rows(group):
+    ((cut, choice),) = general.shared_choices(bias(group, [96, 40000]))
+    assert (choice.template, choice.suffix) == ("general", "rows_32")
+    rows = next(a for a in cut.axes if a.id == cut.reduced[0])
+    assert (rows.type, rows.size) == (AxisType.TILE_IN, const(32))
+    assert cut.order[choice.position] == cut.order[-1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "loop"), [(2, 2), (31, 31), (32, 32), (33, 17), (97, 25), (1021, 32), (None, 32)]
+)
+def test_loops_over_rows_are_even(rows, loop):
+    assert general.rows_in_loop(rows) == loop
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_fewer_than_two_rows_share_nothing(group, rows):
+    assert general.shared_choices(bias(group, [rows, 40000])) == []
+
+
+def test_short_rows_and_rows_of_their_own_have_no_loop(group):
+    assert general.shared_choices(bias(group, [96, general.LONG - 1])) == []
+    assert general.shared_choices(flat(group, [96, 40000])) == []
+    inputs = {"x": ("float32", [96, 40000]), "c": ("float32", [96, 1])}
+    assert general.shared_choices(group(inputs, [("y", "Add", ["x", "c"])], ["y"])) == []
+
+
+def test_the_innermost_axis_along_which_rows_share_is_looped_over(group):
+    inputs = {"x": ("float32", [9, 5, 40000]), "b": ("float32", [5, 40000])}
+    found = general.shared_choices(group(inputs, [("y", "Add", ["x", "b"])], ["y"]))
+    assert [c.suffix for _, c in found] == ["rows_9"]

@@ -34,7 +34,7 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 3;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 2}, 66, 2, 3300, 0, 3300, {0, 0}, true, true};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 2}, 0, 2, 3300, 0, 66, {0, 0}, false, true};
     f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 2}, 66, 2, 3300, 0, 3300, {0, 0}, true, true};
@@ -66,8 +66,8 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 3;
     f.calls = 2;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {66, 0}, 66, 66, 3300, 0, 3300, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {66, 0}, 66, 66, 3300, 0, 3300, {0, 0}, false, true};
     f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {66, 0}, 0, 0, 0, 66, 66, {0, 0}, false, false};
@@ -87,7 +87,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template bias_unaligned_0_general_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

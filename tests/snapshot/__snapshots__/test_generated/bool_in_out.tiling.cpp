@@ -34,8 +34,8 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kTile, 177818, 46080, 2, false, true};
-    f.body[1] = {autofuse::kOnce, 31877, 46080, 2, false, false};
+    f.body[0] = {autofuse::kTile, 177818, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kOnce, 31877, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 1}, 0, 1, 640, 0, 640, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 1}, 0, 1, 640, 0, 640, {0, 0}, false, true};
     f.call[0] = {0, {0, 979274}, {1, 0}};
@@ -53,7 +53,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 1,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template bool_in_out_0_general_0_nil_0_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

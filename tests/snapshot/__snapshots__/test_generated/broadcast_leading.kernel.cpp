@@ -235,6 +235,78 @@ inline __aicore__ void broadcast_leading_0_row_0_nil_0_nil_unaligned(
   }
 }
 
+// broadcast_leading_0_general_0_nil_1_3_rows_32: z1 in tiles of z1t_size, z0Tz1T in blocks of z0Tz1Tb_size per core.
+// z0t is gone through once for each of them.
+inline __aicore__ void broadcast_leading_0_general_0_nil_1_3_rows_32(
+    GM_ADDR broadcast_leading_Data_0,
+    GM_ADDR broadcast_leading_Data_1,
+    GM_ADDR broadcast_leading_Output_0,
+    GM_ADDR workspace,
+    const AutofuseTilingData& t) {
+  (void)workspace;
+  const int64_t a = t.a;
+  const int64_t b = t.b;
+  const int64_t z1t_size = t.z1t_size;
+  const int64_t z0Tz1Tb_size = t.z0Tz1Tb_size;
+  const int64_t z0Tz1T_axis_size = autofuse::CeilDiv(a, 32) * autofuse::CeilDiv(b, z1t_size);
+  const int64_t z0Tz1TB = GetBlockIdx();
+  const int64_t z0Tz1Tb_loop_size = autofuse::Min(z0Tz1T_axis_size - z0Tz1TB * z0Tz1Tb_size, z0Tz1Tb_size);
+  if (z0Tz1Tb_loop_size <= 0) {
+    return;
+  }
+  GlobalTensor<float> Data_1_gm;
+  Data_1_gm.SetGlobalBuffer((__gm__ float*)broadcast_leading_Data_1);
+  GlobalTensor<float> Data_0_gm;
+  Data_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_leading_Data_0);
+  GlobalTensor<float> Output_0_gm;
+  Output_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_leading_Output_0);
+  TPipe tpipe;
+  TQue<TPosition::VECIN, 2> que0;
+  TBuf<TPosition::VECCALC> buf0;
+  TQue<TPosition::VECIN, 2> que1;
+  TQue<TPosition::VECOUT, 2> que2;
+  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(buf0, 256);
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
+  for (int64_t z0Tz1Tb = 0; z0Tz1Tb < z0Tz1Tb_loop_size; z0Tz1Tb++) {
+    const int64_t z0Tz1T = z0Tz1Tb + z0Tz1TB * z0Tz1Tb_size;
+    const int64_t z1T = autofuse::Mod(z0Tz1T, autofuse::CeilDiv(b, z1t_size));
+    const int64_t z0T = autofuse::FloorDiv(z0Tz1T, autofuse::CeilDiv(b, z1t_size));
+    const int64_t z1t_actual_size = autofuse::Min(b - z1T * z1t_size, z1t_size);
+    const int64_t z0t_actual_size = autofuse::Min(32, a - 32 * z0T);
+    const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
+    const int64_t offset0 = z1T * z1t_size;
+    // from: gather_1: Load (/inputs/1)
+    LocalTensor<float> gather_1_local = que0.AllocTensor<float>();
+    DataCopyPad(gather_1_local[0], Data_1_gm[offset0], block0, autofuse::NoPad<float>());
+    que0.EnQue<float>(gather_1_local);
+    gather_1_local = que0.DeQue<float>();
+    for (int64_t z0t = 0; z0t < z0t_actual_size; z0t++) {
+      const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
+      const int64_t offset1 = 32 * b * z0T + b * z0t + z1T * z1t_size;
+      // from: gather_0: Load (/inputs/0)
+      LocalTensor<float> gather_0_local = que1.AllocTensor<float>();
+      DataCopyPad(gather_0_local[0], Data_0_gm[offset1], block1, autofuse::NoPad<float>());
+      que1.EnQue<float>(gather_0_local);
+      gather_0_local = que1.DeQue<float>();
+      // from: sub_0: Sub (/nodes/0)
+      LocalTensor<float> sub_0_local = que2.AllocTensor<float>();
+      Sub(sub_0_local[0], gather_0_local[0], gather_1_local[0], z1t_actual_size);
+      que1.FreeTensor(gather_0_local);
+      // from: store: Store (/outputs/0)
+      que2.EnQue<float>(sub_0_local);
+      sub_0_local = que2.DeQue<float>();
+      DataCopyPad(Output_0_gm[offset1], sub_0_local[0], block1);
+      que2.FreeTensor(sub_0_local);
+    }
+    que0.FreeTensor(gather_1_local);
+  }
+}
+
 extern "C" __global__ __aicore__ void broadcast_leading(
     GM_ADDR broadcast_leading_Data_0,
     GM_ADDR broadcast_leading_Data_1,
@@ -258,6 +330,13 @@ extern "C" __global__ __aicore__ void broadcast_leading(
         t);
   } else if (t.tiling_key == 2) {
     broadcast_leading_0_row_0_nil_0_nil_unaligned(
+        broadcast_leading_Data_0,
+        broadcast_leading_Data_1,
+        broadcast_leading_Output_0,
+        workspace,
+        t);
+  } else if (t.tiling_key == 3) {
+    broadcast_leading_0_general_0_nil_1_3_rows_32(
         broadcast_leading_Data_0,
         broadcast_leading_Data_1,
         broadcast_leading_Output_0,

@@ -35,7 +35,7 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 3;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (s.a > 1 ? 4 * s.b : 0), 4, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, s.a > 1, true};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.a * s.b, 0, 4 * s.b, {0, 0}, false, true};
     f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, (s.a > 1 ? 4 * s.b : 0), 4, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, s.a > 1, true};
@@ -67,8 +67,8 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 3;
     f.calls = 2;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4 * s.b}, 4 * s.b, 4 * s.b, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4 * s.b}, 4 * s.b, 4 * s.b, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, false, true};
     f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {4 * s.b, 0}, 0, 0, 0, 4 * s.b, 4 * s.b, {0, 0}, false, false};
@@ -103,8 +103,8 @@ void Form2([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 3;
     f.calls = 2;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.b, 0}, 4 * s.b, 4 * s.b, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.b, 0}, 4 * s.b, 4 * s.b, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, false, true};
     f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {4 * s.b, 0}, 0, 0, 0, 4 * s.b, 4 * s.b, {0, 0}, false, false};
@@ -115,20 +115,54 @@ void Form2([[maybe_unused]] const Data& s, Form& f)
     f.call[1] = {1, {402653184 * v1 - 402653184 * v1 * v2, 16777216 * v1 + 402653184 * v2}, {1, 0}};
 }
 
+// template 3: broadcast_leading_0_general_0_nil_1_3_rows_32
+autofuse::TileAxis Axis3([[maybe_unused]] const Data& s)
+{
+    autofuse::TileAxis axis = {};
+    axis.extent = s.b;
+    axis.longest = autofuse::Max(1, s.b);
+    axis.outer = autofuse::CeilDiv(s.a, 32);
+    axis.reduce_outer = 32;
+    axis.granule = 64;
+    axis.tile_max = autofuse::kUnlimited;
+    axis.ub_limit = 188160;
+    axis.conditions = s.a >= 32 && s.b >= 1024;
+    return axis;
+}
+
+int64_t Ub3([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+{
+    return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 2048 * autofuse::CeilDiv(4 * t, 512);
+}
+
+void Form3([[maybe_unused]] const Data& s, Form& f)
+{
+    f.bodies = 2;
+    f.copies = 3;
+    f.calls = 1;
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 0, 46080, 2, false, true, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, ((autofuse::CeilDiv(s.a, 32) > 1 ? 128 * s.b : 0)) | ((autofuse::Min(32, s.a) > 1 ? 4 * s.b : 0)), 4, 128 * s.b * autofuse::CeilDiv(s.a, 32), 0, 4 * s.b * autofuse::CeilDiv(s.a, 32) * autofuse::Min(32, s.a), {0, 0}, autofuse::CeilDiv(s.a, 32) > 1, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, ((autofuse::CeilDiv(s.a, 32) > 1 ? 128 * s.b : 0)) | ((autofuse::Min(32, s.a) > 1 ? 4 * s.b : 0)), 4, 128 * s.b * autofuse::CeilDiv(s.a, 32), 0, 4 * s.b * autofuse::CeilDiv(s.a, 32) * autofuse::Min(32, s.a), {0, 0}, autofuse::CeilDiv(s.a, 32) > 1, true};
+    f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.b * autofuse::CeilDiv(s.a, 32), 0, 4 * s.b, {0, 0}, false, true};
+    f.call[0] = {0, {0, 262144}, {1, 0}};
+}
+
 constexpr autofuse::Template<Data, Form> kTemplates[] = {
     {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
     {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
     {&Axis2, &Ub2, &Form2, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+    {&Axis3, &Ub3, &Form3, nullptr, &Data::z1t_size, &Data::z0Tz1Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
-    {0, 3},
+    {0, 4},
 };
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 3,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    kTemplates, kGroups, kResults, 1, 4,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "a is not in [1, 4096]"},
@@ -139,6 +173,8 @@ constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kCondition, 1), "template broadcast_leading_0_row_0_nil_0_nil: it does not hold that b is a multiple of 8"},
     {autofuse::Fail(autofuse::kNoTile, 1), "template broadcast_leading_0_row_0_nil_0_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 4095"},
     {autofuse::Fail(autofuse::kNoTile, 2), "template broadcast_leading_0_row_0_nil_0_nil_unaligned: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 4095"},
+    {autofuse::Fail(autofuse::kCondition, 3), "template broadcast_leading_0_general_0_nil_1_3_rows_32: it does not hold that a is at least 32 and b is at least 1024"},
+    {autofuse::Fail(autofuse::kNoTile, 3), "template broadcast_leading_0_general_0_nil_1_3_rows_32: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},
     {autofuse::Fail(autofuse::kInputShape, 0), "input x does not have the shape [a, b]"},
     {autofuse::Fail(autofuse::kInputShape, 1), "input r does not have the shape [1, b]"},
 };
@@ -206,7 +242,7 @@ extern "C" uint64_t GetTilingDataSize()
 
 extern "C" uint32_t GetTilingKeyCount()
 {
-    return 3;
+    return 4;
 }
 
 extern "C" bool AutofuseIsStaticShape()

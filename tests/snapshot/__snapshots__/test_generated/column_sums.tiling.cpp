@@ -36,8 +36,8 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 3;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {512, 0}, 512 | 1200, 1200, 1536 * s.n, 0, 1536 * s.n, {0, 0}, true, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {512, 0}, 512, 0, 0, 512, 1536, {0, 0}, true, false};
     f.call[0] = {0, {INT64_C(3099087380), 68115456}, {1, 0}};
@@ -70,7 +70,7 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {s.n, 0}, {0, 4}, (s.n > 1 ? 1200 : 0), 4, 1200 * s.n, 0, 1200 * s.n, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
     f.call[0] = {0, {INT64_C(3133648404), 532152 * s.n - 532152}, {1, 0}};
@@ -103,8 +103,8 @@ void Form2([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 3;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {1200, 0}, 1200, 1200, 1200 * s.n, 0, 1200 * s.n, {0, 0}, false, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {1200, 0}, 0, 0, 0, 1200, 1200, {0, 0}, false, false};
     f.call[0] = {0, {INT64_C(3050517396), 161774208}, {1, 0}};
@@ -137,8 +137,8 @@ void Form3([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (s.n > 1 ? 1200 : 0), 4, 1200 * s.n, 0, 1200 * s.n, {0, 0}, false, true};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
     f.call[0] = {0, {0, 262144}, {1, 0}};
@@ -170,8 +170,8 @@ void Form4([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (19200 * autofuse::FloorDiv(s.n, 16)) | ((autofuse::Mod(s.n, 16) > 1 ? 1200 : 0)), 4, 1200 * autofuse::Mod(s.n, 16), 0, 1200 * autofuse::Mod(s.n, 16), {0, 0}, false, true};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
     f.call[0] = {0, {0, 262144}, {1, 0}};
@@ -204,8 +204,8 @@ void Form5([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {1200, 0}, (19200 * autofuse::FloorDiv(s.n, 16)) | 1200, 1200, 1200 * autofuse::Mod(s.n, 16), 0, 1200 * autofuse::Mod(s.n, 16), {0, 0}, false, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {1200, 0}, 0, 0, 0, 1200, 1200, {0, 0}, false, false};
     f.call[0] = {0, {INT64_C(3572792130), 161774208}, {1, 0}};
@@ -238,8 +238,8 @@ void Form6([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 3;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {1200, 0}, (1200 * autofuse::FloorDiv(s.n, 16)) | 1200, 1200, 19200 * autofuse::FloorDiv(s.n, 16), 0, 19200 * autofuse::FloorDiv(s.n, 16), {0, 0}, true, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {1200, 0}, 1200, 0, 0, 1200, 19200, {0, 0}, true, false};
     f.call[0] = {0, {INT64_C(3050517396), 161774208}, {1, 0}};
@@ -272,7 +272,7 @@ void Form7([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {autofuse::FloorDiv(s.n, 16), 0}, {0, 4}, (1200 * autofuse::FloorDiv(s.n, 16)) | ((autofuse::FloorDiv(s.n, 16) > 1 ? 1200 : 0)), 4, 19200 * autofuse::FloorDiv(s.n, 16), 0, 19200 * autofuse::FloorDiv(s.n, 16), {0, 0}, true, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 1200, 4, 19200, 0, 19200, {0, 0}, true, true};
     const int64_t v0 = autofuse::FloorDiv(s.n, 16);
@@ -305,8 +305,8 @@ void Form8([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 3;
     f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, true};
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 1200, 4, 19200, 0, 0, {0, 4}, false, true};
     f.copy[1] = {1, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 0, {0, 4}, false, true};
     f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
@@ -339,7 +339,7 @@ void Form9([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 3;
     f.calls = 2;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {16, 0}, {0, 4}, 1200, 4, 19200, 0, 0, {0, 64}, false, true};
     f.copy[1] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 0, {0, 4}, false, true};
     f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
@@ -371,7 +371,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 2, 12,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [0, 4096]"},

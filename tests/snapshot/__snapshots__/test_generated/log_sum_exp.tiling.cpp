@@ -35,8 +35,8 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 3;
-    f.body[0] = {autofuse::kStep, 326963, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 227236, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 326963, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 227236, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 200000, 4, 4000000, 0, 4000000, {0, 0}, true, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 80, {0, 0}, true, false};
     f.call[0] = {0, {INT64_C(8635547616), 2112880}, {1, 0}};
@@ -55,7 +55,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 1,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template log_sum_exp_0_reduce_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

@@ -35,10 +35,10 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 4;
     f.copies = 3;
     f.calls = 5;
-    f.body[0] = {autofuse::kStep, 355768, 46080, 2, false, true};
-    f.body[1] = {autofuse::kStep, 63754, 46080, 2, false, true};
-    f.body[2] = {autofuse::kTile, 274473, 46080, 2, false, false};
-    f.body[3] = {autofuse::kOnce, 63754, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 355768, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kStep, 63754, 46080, 2, false, true, false};
+    f.body[2] = {autofuse::kTile, 274473, 46080, 2, false, false, false};
+    f.body[3] = {autofuse::kOnce, 63754, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 200000, 4, 4000000, 0, 4000000, {0, 0}, true, false};
     f.copy[1] = {1, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 200000, 4, 4000000, 0, 0, {0, 4}, true, false};
     f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 200000, 4, 4000000, 0, 4000000, {0, 0}, true, false};
@@ -60,7 +60,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 1,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template norm_online_0_reduce_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

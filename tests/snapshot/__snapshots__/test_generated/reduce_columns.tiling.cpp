@@ -34,7 +34,7 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {300, 0}, {0, 2}, 260, 2, 78000, 0, 78000, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 2}, 0, 2, 260, 0, 260, {0, 0}, false, true};
     f.call[0] = {0, {INT64_C(3133648404), 79556724}, {1, 0}};
@@ -67,8 +67,8 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 3;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {260, 0}, 260, 260, 78000, 0, 78000, {0, 0}, false, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {260, 0}, 0, 0, 0, 260, 260, {0, 0}, false, false};
     f.call[0] = {0, {INT64_C(3112372820), 38314944}, {1, 0}};
@@ -88,7 +88,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template reduce_columns_0_reduce_all_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

@@ -36,8 +36,8 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 3;
-    f.body[0] = {autofuse::kStep, 63754, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 67850, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 63754, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 67850, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kStream, 1, {1, 0}, {1, 0}, {0, 4}, (s.s0 > 1 ? 4 * s.s1 : 0), 4, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, s.s0 > 1, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4 * s.s0, {0, 0}, s.s0 > 1, false};
     f.call[0] = {0, {INT64_C(3874338882), 1064304}, {1, 0}};
@@ -70,7 +70,7 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 67850, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 67850, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kStream, 1, {1, 0}, {0, 1}, {4 * s.s1, 0}, 4 * s.s1, 4 * s.s1, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.s0, 0, 4 * s.s0, {0, 0}, false, true};
     const int64_t v0 = autofuse::Min(8, autofuse::Max(2, autofuse::CeilDiv(s.s1, 64)));
@@ -92,7 +92,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "s0 is not in [0, 65536]"},

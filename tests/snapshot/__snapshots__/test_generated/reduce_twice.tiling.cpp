@@ -35,8 +35,8 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 308, 4, 123200, 0, 123200, {0, 0}, true, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 1600, {0, 0}, true, false};
     f.call[0] = {0, {1980694512, 532152}, {1, 0}};
@@ -68,7 +68,7 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {308, 0}, 308, 308, 123200, 0, 123200, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1600, 0, 1600, {0, 0}, false, true};
     f.call[0] = {0, {INT64_C(2149217293), 154288330}, {1, 0}};
@@ -100,8 +100,8 @@ void Form2([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1600, 0, 0, {0, 4}, false, false};
     f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4, {0, 0}, false, false};
     f.call[0] = {0, {INT64_C(3993960432), 532152}, {1, 0}};
@@ -133,7 +133,7 @@ void Form3([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {1600, 0}, 0, 0, 0, 1600, 0, {1600, 0}, false, false};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4, {0, 0}, false, false};
     f.call[0] = {0, {INT64_C(4206559088), 0}, {1, 0}};
@@ -154,7 +154,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 4,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template reduce_twice_0_reduce_0_nil_0_3: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

@@ -34,7 +34,7 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 5;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 191263, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 191263, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 512, 4, 128000, 0, 128000, {0, 0}, true, true};
     f.copy[1] = {0, autofuse::kRead, 2, {1, 0}, {1, 0}, {0, 4}, 256, 4, 128000, 0, 128000, {0, 0}, true, true};
     f.copy[2] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 256 | 512, 4, 128000, 0, 128000, {0, 0}, true, true};
@@ -68,7 +68,7 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 5;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 191263, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 191263, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {256, 0}, 512, 512, 128000, 0, 128000, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kRead, 2, {1, 0}, {1, 0}, {0, 256}, 256, 256, 128000, 0, 128000, {0, 0}, false, true};
     f.copy[2] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {256, 0}, 256 | 512, 512, 128000, 0, 128000, {0, 0}, false, true};
@@ -89,7 +89,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template rotation_0_general_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

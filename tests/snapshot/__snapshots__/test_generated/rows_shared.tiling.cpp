@@ -35,8 +35,8 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 3;
     f.calls = 3;
-    f.body[0] = {autofuse::kStep, 63754, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 63754, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 240004, 4, 23280388, 0, 23280388, {0, 0}, true, false};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 23280388, 0, 240004, {0, 0}, false, false};
     f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 388, {0, 0}, true, false};
@@ -71,8 +71,8 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 3;
     f.calls = 2;
-    f.body[0] = {autofuse::kStep, 63754, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 63754, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {2, 0}, {0, 4}, 480008 | 240004, 4, 23520392, 0, 23520392, {0, 0}, true, false};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 11760196, 0, 240004, {0, 0}, false, false};
     f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {8, 0}, 8, 0, 0, 8, 392, {0, 0}, true, false};
@@ -92,7 +92,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template rows_shared_0_reduce_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

@@ -34,7 +34,7 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 2;
-    f.body[0] = {autofuse::kTile, 67850, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 67850, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {30, 0}, {0, 4}, 160, 4, 4800, 0, 4800, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {30, 0}, {0, 4}, 160, 4, 4800, 0, 4800, {0, 0}, false, true};
     f.call[0] = {0, {-924927918, -201832}, {1, 0}};
@@ -67,8 +67,8 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 3;
-    f.body[0] = {autofuse::kStep, 67850, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 31877, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 67850, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 31877, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 4800, 0, 4800, {0, 0}, false, false};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 4800, 0, 4800, {0, 0}, false, false};
     f.call[0] = {0, {147199086, 16148096}, {1, 0}};
@@ -88,7 +88,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template running_sum_0_scan_all_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

@@ -139,6 +139,69 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil(
   }
 }
 
+// running_sum_rows_0_scan_all_0_nil_0_nil_few: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
+inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil_few(
+    GM_ADDR running_sum_rows_Data_0,
+    GM_ADDR running_sum_rows_Output_0,
+    GM_ADDR workspace,
+    const AutofuseTilingData& t) {
+  (void)workspace;
+  const int64_t n = t.n;
+  const int64_t z0t_size = t.z0t_size;
+  const int64_t z0Tb_size = t.z0Tb_size;
+  const int64_t row_size = 8 * autofuse::CeilDiv(n, 8);
+  if (row_size <= 0) {
+    return;
+  }
+  const int64_t z0T_axis_size = autofuse::CeilDiv(20, z0t_size);
+  const int64_t z0TB = GetBlockIdx();
+  const int64_t z0Tb_loop_size = autofuse::Min(z0T_axis_size - z0TB * z0Tb_size, z0Tb_size);
+  if (z0Tb_loop_size <= 0) {
+    return;
+  }
+  GlobalTensor<float> Data_0_gm;
+  Data_0_gm.SetGlobalBuffer((__gm__ float*)running_sum_rows_Data_0);
+  GlobalTensor<float> Output_0_gm;
+  Output_0_gm.SetGlobalBuffer((__gm__ float*)running_sum_rows_Output_0);
+  TPipe tpipe;
+  TQue<TPosition::VECIN, 2> que0;
+  TQue<TPosition::VECOUT, 2> que1;
+  TBuf<TPosition::VECCALC> buf0;
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(32 * autofuse::CeilDiv(n, 8), 512), 256);
+  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
+  LocalTensor<uint8_t> sum_tmp = buf0.Get<uint8_t>();
+  for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
+    const int64_t z0T = z0Tb + z0TB * z0Tb_size;
+    const int64_t z0t_actual_size = autofuse::Min(20 - z0T * z0t_size, z0t_size);
+    const DataCopyExtParams block0{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(4 * n), 0, static_cast<uint32_t>(autofuse::CeilDiv(n, 8) - autofuse::CeilDiv(4 * n, 32)), 0};
+    const int64_t offset0 = n * z0T * z0t_size;
+    const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(4 * n), static_cast<uint32_t>(autofuse::CeilDiv(n, 8) - autofuse::CeilDiv(4 * n, 32)), 0, 0};
+    // from: gather_0: Load (/inputs/0)
+    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
+    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
+    que0.EnQue<float>(gather_0_local);
+    gather_0_local = que0.DeQue<float>();
+    // from: sum: Scan (/nodes/0)
+    LocalTensor<float> sum_local = que1.AllocTensor<float>();
+    autofuse::ScanInner<true, false>(
+        sum_local[0],
+        gather_0_local[0],
+        sum_tmp,
+        z0t_actual_size,
+        n,
+        8 * autofuse::CeilDiv(n, 8));
+    que0.FreeTensor(gather_0_local);
+    // from: store: Store (/outputs/0)
+    que1.EnQue<float>(sum_local);
+    sum_local = que1.DeQue<float>();
+    DataCopyPad(Output_0_gm[offset0], sum_local[0], block1);
+    que1.FreeTensor(sum_local);
+  }
+}
+
 extern "C" __global__ __aicore__ void running_sum_rows(
     GM_ADDR running_sum_rows_Data_0,
     GM_ADDR running_sum_rows_Output_0,
@@ -149,6 +212,12 @@ extern "C" __global__ __aicore__ void running_sum_rows(
     running_sum_rows_0_scan_0_nil_0_2(running_sum_rows_Data_0, running_sum_rows_Output_0, workspace, t);
   } else if (t.tiling_key == 1) {
     running_sum_rows_0_scan_all_0_nil_0_nil(
+        running_sum_rows_Data_0,
+        running_sum_rows_Output_0,
+        workspace,
+        t);
+  } else if (t.tiling_key == 2) {
+    running_sum_rows_0_scan_all_0_nil_0_nil_few(
         running_sum_rows_Data_0,
         running_sum_rows_Output_0,
         workspace,

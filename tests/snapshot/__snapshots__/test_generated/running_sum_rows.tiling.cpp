@@ -36,8 +36,8 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 3;
-    f.body[0] = {autofuse::kStep, 0, 46080, 2, false, true};
-    f.body[1] = {autofuse::kTile, 31877, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 0, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kTile, 31877, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 80 * s.n, 0, 80 * s.n, {0, 0}, true, false};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 80 * s.n, 0, 80 * s.n, {0, 0}, true, false};
     f.call[0] = {0, {INT64_C(11619060530), 1287128}, {1, 0}};
@@ -53,10 +53,10 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
     axis.longest = 20;
     axis.outer = 1;
     axis.reduce_outer = 1;
-    axis.granule = 1;
+    axis.granule = 16;
     axis.tile_max = 4095;
     axis.ub_limit = 188160;
-    axis.conditions = true;
+    axis.conditions = 20 >= 16;
     return axis;
 }
 
@@ -69,42 +69,74 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
 {
     f.bodies = 1;
     f.copies = 2;
-    f.calls = 3;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
+    f.calls = 2;
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 80 * s.n, 0, 80 * s.n, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 80 * s.n, 0, 80 * s.n, {0, 0}, false, true};
-    const int64_t v0 = autofuse::CeilDiv(s.n, 16);
-    const int64_t v1 = autofuse::CeilDiv(s.n, 8);
-    const int64_t v2 = autofuse::Min(1, autofuse::FloorDiv(s.n, 8));
-    const int64_t v3 = autofuse::CeilDiv(v0, 8);
-    const int64_t v4 = autofuse::Max(1, autofuse::FloorDiv(5440, autofuse::Max(1, s.n)));
-    const int64_t v5 = autofuse::Min(1, autofuse::FloorDiv(v4, 16));
-    const int64_t v6 = autofuse::Min(1, autofuse::FloorDiv(autofuse::CeilDiv(v4, 8), autofuse::Max(1, v0)));
-    const int64_t v7 = autofuse::Min(1, autofuse::FloorDiv(v1, autofuse::Max(1, autofuse::CeilDiv(v4, 16))));
-    f.call[0] = {0, {14680064 * v0 * v5 - 746607086 * v5 - 6417280 * s.n * v5 + 418381824 * v1 * v5 - 176160768 * v5 * v6 + 188743680 * v5 * v7 - 2160064 * s.n * v2 * v5 + 402653184 * v0 * v5 * v6 - 402653184 * v1 * v5 * v7, INT64_C(11619060530) + 164752384 * v3 - INT64_C(11568458874) * v5 - 802160 * s.n * v5 + 4194304 * v0 * v5 + 2097152 * v1 * v5 - 164752384 * v3 * v5 - 50331648 * v5 * v6 + 25165824 * v5 * v7 - 270008 * s.n * v2 * v5}, {1, 0}};
-    f.call[1] = {0, {924927918 * v5 + 4257216 * s.n * v5, 532152 * s.n * v5}, {s.n, 0}};
-    f.call[2] = {0, {0, 924927918 + 68115456 * v3 - 924927918 * v5 - 68115456 * v3 * v5}, {8 * v3, 0}};
+    const int64_t v0 = autofuse::CeilDiv(s.n, 8);
+    const int64_t v1 = autofuse::CeilDiv(s.n, 16);
+    const int64_t v2 = autofuse::Max(1, autofuse::FloorDiv(5120, autofuse::Max(1, s.n)));
+    const int64_t v3 = autofuse::Min(1, autofuse::FloorDiv(autofuse::CeilDiv(v2, 8), autofuse::Max(1, v1)));
+    const int64_t v4 = autofuse::Min(1, autofuse::FloorDiv(v0, autofuse::Max(1, autofuse::CeilDiv(v2, 16))));
+    f.call[0] = {0, {402653184 * v0 - 924927918 - 402653184 * v0 * v4 + 402653184 * v1 * v3, 50601656 - 802160 * s.n + 2097152 * v0 + 4194304 * v1 - 50331648 * v3 + 25165824 * v4 - 270008 * s.n * autofuse::Min(1, autofuse::FloorDiv(s.n, 8))}, {1, 0}};
+    f.call[1] = {0, {924927918, 532152 * s.n}, {s.n, 0}};
+}
+
+// template 2: running_sum_rows_0_scan_all_0_nil_0_nil_few
+autofuse::TileAxis Axis2([[maybe_unused]] const Data& s)
+{
+    autofuse::TileAxis axis = {};
+    axis.extent = 20;
+    axis.longest = 20;
+    axis.outer = 1;
+    axis.reduce_outer = 1;
+    axis.granule = 1;
+    axis.tile_max = 15;
+    axis.ub_limit = 188160;
+    axis.conditions = true;
+    return axis;
+}
+
+int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+{
+    return 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 512), 256) + 1024 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 256);
+}
+
+void Form2([[maybe_unused]] const Data& s, Form& f)
+{
+    f.bodies = 1;
+    f.copies = 2;
+    f.calls = 2;
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
+    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 80 * s.n, 0, 80 * s.n, {0, 0}, false, true};
+    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 80 * s.n, 0, 80 * s.n, {0, 0}, false, true};
+    const int64_t v0 = autofuse::CeilDiv(autofuse::CeilDiv(s.n, 16), 8);
+    f.call[0] = {0, {0, INT64_C(11619060530) + 164752384 * v0}, {1, 0}};
+    f.call[1] = {0, {0, 924927918 + 68115456 * v0}, {8 * v0, 0}};
 }
 
 constexpr autofuse::Template<Data, Form> kTemplates[] = {
     {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
     {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+    {&Axis2, &Ub2, &Form2, nullptr, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
-    {0, 2},
+    {0, 3},
 };
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    kTemplates, kGroups, kResults, 1, 3,
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [0, 100000]"},
     {autofuse::Fail(autofuse::kUnsolved, 0), "n does not follow from the input shapes"},
     {autofuse::Fail(autofuse::kNoTile, 0), "template running_sum_rows_0_scan_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},
+    {autofuse::Fail(autofuse::kCondition, 1), "template running_sum_rows_0_scan_all_0_nil_0_nil: it does not hold that 20 is at least 16"},
     {autofuse::Fail(autofuse::kNoTile, 1), "template running_sum_rows_0_scan_all_0_nil_0_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 4095"},
+    {autofuse::Fail(autofuse::kNoTile, 2), "template running_sum_rows_0_scan_all_0_nil_0_nil_few: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 15"},
     {autofuse::Fail(autofuse::kInputShape, 0), "input x does not have the shape [20, n]"},
 };
 
@@ -167,7 +199,7 @@ extern "C" uint64_t GetTilingDataSize()
 
 extern "C" uint32_t GetTilingKeyCount()
 {
-    return 2;
+    return 3;
 }
 
 extern "C" bool AutofuseIsStaticShape()

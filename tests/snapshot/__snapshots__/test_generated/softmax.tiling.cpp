@@ -35,9 +35,9 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 3;
     f.copies = 3;
     f.calls = 3;
-    f.body[0] = {autofuse::kStep, 295086, 46080, 2, false, true};
-    f.body[1] = {autofuse::kStep, 104847, 46080, 2, false, true};
-    f.body[2] = {autofuse::kTile, 95631, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 295086, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kStep, 104847, 46080, 2, false, true, false};
+    f.body[2] = {autofuse::kTile, 95631, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 308, 4, 123200, 0, 123200, {0, 0}, true, false};
     f.copy[1] = {1, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 308, 4, 123200, 0, 0, {0, 4}, true, false};
     f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 308, 4, 123200, 0, 123200, {0, 0}, true, false};
@@ -71,7 +71,7 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 104847, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 104847, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {308, 0}, 308, 308, 123200, 0, 123200, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {308, 0}, 308, 308, 123200, 0, 123200, {0, 0}, false, true};
     f.call[0] = {0, {INT64_C(6838421202), 480805268}, {1, 0}};
@@ -89,7 +89,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template softmax_0_reduce_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

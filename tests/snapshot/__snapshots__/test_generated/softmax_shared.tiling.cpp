@@ -36,9 +36,9 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 3;
     f.copies = 3;
     f.calls = 4;
-    f.body[0] = {autofuse::kStep, 295086, 46080, 2, false, true};
-    f.body[1] = {autofuse::kStep, 104847, 46080, 2, false, true};
-    f.body[2] = {autofuse::kTile, 95631, 46080, 2, false, false};
+    f.body[0] = {autofuse::kStep, 295086, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kStep, 104847, 46080, 2, false, true, false};
+    f.body[2] = {autofuse::kTile, 95631, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 84 * s.n, 0, 84 * s.n, {0, 0}, true, false};
     f.copy[1] = {1, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 84 * s.n, 0, 0, {0, 4}, true, false};
     f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 84 * s.n, 0, 84 * s.n, {0, 0}, true, false};
@@ -73,7 +73,7 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 104847, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 104847, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
     const int64_t v0 = autofuse::CeilDiv(s.n, 8);
@@ -111,7 +111,7 @@ void Form2([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 104847, 46080, 1, true, true};
+    f.body[0] = {autofuse::kTile, 104847, 46080, 1, true, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
     const int64_t v0 = autofuse::CeilDiv(s.n, 8);
@@ -137,7 +137,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 3,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [1, 22000]"},

@@ -34,8 +34,8 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 3;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 63754, 46080, 2, false, true};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false};
+    f.body[0] = {autofuse::kTile, 63754, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {-4, 8}, 4, 8, 400000, -4, 400000, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {-4, 6}, 4, 6, 300000, -4, 300000, {0, 0}, false, true};
     f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 200000, 0, 200000, {0, 0}, false, true};
@@ -67,8 +67,8 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 3;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 63754, 46080, 2, false, true};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false};
+    f.body[0] = {autofuse::kTile, 63754, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {-4, 800}, 4 | 800, 800, 400000, -4, 400000, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {-4, 600}, 4 | 600, 600, 300000, -4, 300000, {0, 0}, false, true};
     f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 400}, 400, 400, 200000, 0, 200000, {0, 0}, false, true};
@@ -100,8 +100,8 @@ void Form2([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false};
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 8}, 792 | 800, -8, 400000, 0, 400000, {0, 0}, true, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 8}, 800, 8, 400000, 0, 400000, {0, 0}, true, true};
     f.call[0] = {0, {565759836, 8513126}, {1, 0}};
@@ -132,8 +132,8 @@ void Form3([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false};
+    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {800, 0}, 792 | 800, 800, 400000, 0, 400000, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 800}, 800, 800, 400000, 0, 400000, {0, 0}, false, true};
     f.call[0] = {0, {694325084, 922746840}, {1, 0}};
@@ -154,7 +154,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 4,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template strided_0_general_0_nil_4_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

@@ -35,7 +35,7 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 3;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (s.rows > 1 ? 160 : 0), 4, 160 * s.rows, 0, 160 * s.rows, {0, 0}, s.rows > 1, true};
     f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 160 * s.rows, 0, 160, {0, 0}, false, true};
     f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, (s.rows > 1 ? 160 : 0), 4, 160 * s.rows, 0, 160 * s.rows, {0, 0}, s.rows > 1, true};
@@ -67,8 +67,8 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 2;
     f.copies = 3;
     f.calls = 2;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
+    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 160 * s.rows, 0, 160 * s.rows, {0, 0}, false, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 160 * s.rows, 0, 160 * s.rows, {0, 0}, false, true};
     f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {160, 0}, 0, 0, 0, 160, 160, {0, 0}, false, false};
@@ -88,7 +88,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "rows is not in [0, 65536]"},

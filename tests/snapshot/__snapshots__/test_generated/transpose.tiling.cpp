@@ -34,7 +34,7 @@ void Form0([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {0, 1}, {0, 32}, {128, 0}, 89600 | 128 | 2520000 | 2800, 2520000, 13066240, 0, 13066240, {0, 0}, true, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {0, 1}, {0, 32}, {128, 0}, 128 | 115200 | 2520000 | 3600, 2520000, 13066240, 0, 13066240, {0, 0}, true, true};
     f.call[0] = {0, {0, 1342177280}, {1, 0}};
@@ -65,7 +65,7 @@ void Form1([[maybe_unused]] const Data& s, Form& f)
     f.bodies = 1;
     f.copies = 2;
     f.calls = 1;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true};
+    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
     f.copy[0] = {0, autofuse::kRead, 1, {0, 1}, {0, 32}, {128, 0}, 128 | 89600 | 2520000 | 2800, 2520000, 13066240, 0, 13066240, {0, 0}, true, true};
     f.copy[1] = {0, autofuse::kWrite, 1, {0, 1}, {0, 32}, {128, 0}, 115200 | 128 | 2520000 | 3600, 2520000, 13066240, 0, 13066240, {0, 0}, true, true};
     f.call[0] = {0, {0, 1342177280}, {1, 0}};
@@ -83,7 +83,7 @@ constexpr autofuse::Result kResults[] = {
 };
 constexpr autofuse::Plan<Data, Form> kPlan = {
     kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 4681, 26642}};
+    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template transpose_0_transpose_0_nil_0_nil_z2_32: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 127"},

@@ -1,0 +1,41 @@
+"""Checks of staggered loops: those whose steps every core does in an order of its own.
+
+That all steps are done once each is in ``model.py``: the index of a step is ``Mod(turn + core, steps)``, or the
+statements mean something else than the template.  What is left is that the order does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autofuse.codegen.kernel_ir import Call
+from autofuse.codegen.verification.model import Finding, Kernel
+
+__all__ = ["steps_have_no_order"]
+
+
+def steps_have_no_order(kernel: Kernel) -> Iterator[Finding]:
+    """No call of a staggered loop leaves anything to the next step, or asks how many steps came before.
+
+    What it writes belongs to nodes of the loop, which each step makes anew.  Other checks see to it that nothing is
+    read before it is made (``buffers_hold_their_tensors``), and that what is overwritten in place is read by the same
+    step (``in_place_regions_agree``).
+    """
+    for p in kernel.spec.staggered:
+        if not 0 <= p < kernel.passes:
+            yield Finding(f"pass {p} is staggered, and there are {kernel.passes}")
+    for item in kernel.items:
+        s = item.stmt
+        if item.number not in kernel.spec.staggered or not isinstance(s, Call):
+            continue
+        for local in s.writes:
+            owner = kernel.locals.get(local)
+            if owner is not None and kernel.place_of(owner) != item.place:
+                text = f"{s.api} changes {local} from step to step, and the loop is staggered"
+                yield Finding(text, owner.name)
+        maker = kernel.maker(item, s.writes[0])
+        for x in maker.inputs if maker is not None else ():
+            if kernel.nodes[x].attrs.get("count"):
+                yield Finding(
+                    f"{s.api} counts steps of a staggered loop", maker.name if maker else ""
+                )
