@@ -80,6 +80,55 @@ def test_an_operator_of_others_gets_the_strides_of_eager() -> None:
     assert torch.equal(compiled(function)(x), function(x))
 
 
+# numbers ----------------------------------------------------------------------------------------
+
+
+def test_a_number_that_is_too_large_wraps() -> None:
+    function = lambda x, n: (x * n + n // 2, x.to(torch.uint8) + n)  # noqa: E731
+    options = {"opt": "-O0", "min_ops": 1}  # sizes are up to 2^31: PyTorch computes with larger numbers
+    f = torch.compile(function, backend="autofuse", dynamic=True, options=options)
+    x = torch.tensor([1, 2, -3], dtype=torch.int32)
+    for n in (5, 9, 2**31, 2**40 + 3, -(2**31) - 5):
+        for a, b in zip(f(x, n), function(x, n), strict=True):
+            assert torch.equal(a, b)
+            assert a.dtype == b.dtype
+    assert any(g.fused for g in autofuse.torch.report().graphs)
+
+
+def test_roots_of_infinity_and_of_minus_zero() -> None:
+    function = lambda x: (x**0.5, x**-0.5, x**2.5)  # noqa: E731
+    x = torch.tensor([float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 2.5, -1.5])
+    for a, b in zip(compiled(function)(x), function(x), strict=True):
+        torch.testing.assert_close(a, b, **CLOSE, equal_nan=True)
+        assert torch.equal(torch.signbit(a[3:6]), torch.signbit(b[3:6]))
+
+
+def test_quotients_of_indices() -> None:
+    """Beams: a place among all words of all beams, taken apart."""
+
+    def function(at: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return at // 7, at % 7, torch.div(at, -7, rounding_mode="floor"), at // 8
+
+    at = torch.tensor([0, 6, 7, 20, -1, -7, -8, 2**62, -(2**63)])
+    for a, b in zip(compiled(function)(at), function(at), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_token_types_of_zero_and_a_single_position() -> None:
+    table, types, places = torch.randn(31, 8), torch.randn(2, 8), torch.randn(16, 8)
+
+    def function(ids: torch.Tensor) -> torch.Tensor:
+        kind = torch.zeros(ids.shape, dtype=torch.long)
+        at = torch.arange(4, 4 + ids.shape[1])
+        embed = torch.nn.functional.embedding
+        return embed(ids, table) + embed(kind, types) + embed(at, places)
+
+    for n in (7, 1):
+        torch._dynamo.reset()
+        ids = torch.randint(0, 31, (2, n))
+        torch.testing.assert_close(compiled(function)(ids), function(ids), **CLOSE)
+
+
 # what is wrong with the machine -----------------------------------------------------------------
 
 
