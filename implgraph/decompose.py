@@ -342,12 +342,34 @@ def _concat(r: _Rewriter, n: FusionNode) -> FusionNode:
     return r.last("Concat", pieces, axis=axis)
 
 
+#: Ops whose elements are all elements of their operand.
+_MOVES = ("Broadcast", "Reshape", "Transpose", "Slice", "Identity")
+
+
+def _same_everywhere(r: _Rewriter, x: Operand) -> int | None:
+    """The integer that all elements of an operand are, where nothing but movement gives it."""
+    while isinstance(x, str):
+        maker = r.makers.get(x)
+        if maker is None or maker.op not in _MOVES:
+            return None
+        x = maker.inputs[0]
+    return int(x.value) if x.expr is None else None
+
+
 def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
-    """With an index that is a number, a Slice."""
+    """With an index that is a number, a Slice; also where it is the same number everywhere, and inside for all sizes."""
     x, t = r.source(n)
     index, axis = n.inputs[1], int(_attrs(n)["axis"]) % len(t.shape)
-    if not isinstance(index, Constant):
-        return r.last("Gather", [x, index], axis=axis)
+    if isinstance(index, str):
+        number = _same_everywhere(r, index)
+        if number is None or not 0 <= number < bounds(t.shape[axis], r.ranges)[0]:
+            return r.last("Gather", [x, index], axis=axis)
+        row = tuple(ONE if d == axis else s for d, s in enumerate(t.shape))
+        starts = tuple(const(number) if d == axis else ZERO for d in range(len(row)))
+        one = r.emit("Slice", [x], starts=starts, shape=row, steps=(1,) * len(row))
+        ones = (ONE,) * len(r.tensors[index].shape)
+        one = r.emit("Reshape", [one], shape=(*row[:axis], *ones, *row[axis + 1 :]))
+        return r.last("Broadcast", [one], shape=r.result(n).shape)
     at = const(int(index.value)) if index.expr is None else index.expr
     at = at + t.shape[axis] if at.is_const and at.value < 0 else at
     if at.is_const and (

@@ -104,9 +104,53 @@ def _unsigned(a: Long, b: Long) -> tuple[Long, Long]:
     return zero.choose(none, q), zero.choose(none, r)
 
 
+def _unsigned_by(a: Long, b: int) -> tuple[Long, Long]:
+    """(quotient, remainder) of a number without a sign and one that is known, which is not 0.
+
+    An estimate is a product with the float32 next to 1/b: no further from the quotient than one with a division.
+    """
+    if b & (b - 1) == 0:
+        q = shr(a, b.bit_length() - 1)
+        return q, sub(a, shl(q, b.bit_length() - 1))
+    divisor = a.like(b)
+    q, r = a.like(0), a
+    for step, bits in enumerate((64, 46, 27, 8)):
+        # What is left is below 2^bits: so is the quotient, by the bits of the divisor less one.
+        estimate = (_float(r) * (_BELOW / b)).rint("TRUNC")
+        part = _words(estimate, max(bits - b.bit_length() + 1, 1), a)
+        q = part if step == 0 else add(q, part)
+        r = sub(r, mul(part, divisor))
+    more = ~less(r, divisor)
+    return add(q, a.like(1)).choose(more, q), sub(r, divisor).choose(more, r)
+
+
+def _divided_by(a: Long, b: int, floor: bool) -> tuple[Long, Long]:
+    """(quotient, remainder) by a number that is known; both 0 if it is 0."""
+    if b == 0:
+        return a.like(0), a.like(0)
+    if a.dtype.kind == "u":
+        return _unsigned_by(a, b)
+    shift = b.bit_length() - 1
+    if floor and b == 1 << shift:
+        q = sar(a, shift)
+        return q, sub(a, shl(q, shift))
+    below = a.high < 0
+    opposite = below if b > 0 else ~below
+    q, r = _unsigned_by(_size(a, below), abs(b))
+    q, r = neg(q).choose(opposite, q), neg(r).choose(below, r)
+    if floor:
+        step, divisor = opposite & ~r.is_zero(), a.like(b)
+        q, r = sub(q, q.like(1)).choose(step, q), add(r, divisor).choose(step, r)
+    return q, r
+
+
 def divided(s: OpSink, xs: Sequence[Any], floor: bool, remainder: bool) -> Any:
     """Quotient or remainder of two operands of one 64-bit dtype, rounded down or to zero; 0 where the divisor is 0."""
-    a, b = apart(s, xs[0]), apart(s, xs[1])
+    a, known = apart(s, xs[0]), s.constant_of(xs[1])
+    if known is not None:
+        q, r = _divided_by(a, int(known), floor)
+        return (r if remainder else q).as_type(a.dtype).joined()
+    b = apart(s, xs[1])
     if a.dtype.kind == "u":
         q, r = _unsigned(a, b)
         return (r if remainder else q).joined()

@@ -145,6 +145,9 @@ class _Rewriter:
         self.current, self.axis = n, n.y.axis or self.axis
         xs = [self.renamed[i] for i in n.inputs]
         if n.op in _KEEP:
+            if n.op == "Load" and len(xs) > 1:
+                # The scalar unit reads the index from UB.
+                xs[1] = self._fill(xs[1], self.nodes[xs[1]].y)
             out = n.name
             self.nodes[out] = replace(n, inputs=tuple(xs))
         elif n.op == "Scalar" and n.attrs.get("expr"):
@@ -196,7 +199,9 @@ class _Rewriter:
         attrs: Mapping[str, Attr],
         stem: str = "",
     ) -> str:
-        own = self.current.name if self.current and self.current.op != "Store" else ""
+        # Nodes that stay keep their names.
+        stays = self.current is None or self.current.op in (*_KEEP, "Store")
+        own = self.current.name if self.current and not stays else ""
         base = stem or own or op.lower()
         name, k = base, 0
         while name in self.nodes or (name in self.reserved and name != own):

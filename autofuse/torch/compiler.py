@@ -25,6 +25,7 @@ from autofuse.torch.partition import (
     candidates,
     cheapest_cut,
     kind_of,
+    views_kept_for_strides,
 )
 from autofuse.torch.refusal import RefusedError
 from autofuse.torch.region import Place, Region, places_of
@@ -35,6 +36,8 @@ __all__ = ["compile_graph"]
 
 #: Times that a graph is cut again after the library has refused a part of it.
 _ROUNDS = 8
+#: What is wrong with the machine or its settings, so with every kernel: no compiler, a variable, the cache folder.
+_ABOUT_THE_MACHINE = ("AF5001", "AF5008", "AF5009")
 #: Words of a diagnostic that a report shows.
 _LONGEST_REASON = 300
 
@@ -71,7 +74,8 @@ def compile_graph(
         kind: ``forward``, ``backward`` or ``inference``, for the report.
 
     Raises:
-        AutofuseError: with ``fallback="error"``, what the library refused; AF5001 there is no compiler.
+        AutofuseError: AF5001 no compiler, AF5008 an environment variable has a wrong value, AF5009 the cache folder
+            cannot be used; with ``fallback="error"`` also what the library refused.
     """
     refused: dict[torch.fx.Node, str] = {}
     fusible: list[torch.fx.Node] = []
@@ -82,6 +86,7 @@ def compile_graph(
             fusible.append(n)
         else:
             refused[n] = why
+    refused = views_kept_for_strides(gm.graph.nodes, fusible) | refused
     place = {n: i for i, n in enumerate(gm.graph.nodes)}
     made = _regions(gm, fusible, refused, options)
     made.sort(key=lambda m: place[m.candidate.nodes[0]])
@@ -128,7 +133,7 @@ def _regions(
                 again = True
                 continue
             except AutofuseError as e:
-                if options.fallback == "error" or e.diagnostics[0].code == "AF5001":
+                if options.fallback == "error" or e.diagnostics[0].code in _ABOUT_THE_MACHINE:
                     raise
                 refused.update(_blamed_by_library(c, e))
                 again = True
@@ -236,6 +241,8 @@ def _left_out(
     out: Counter[tuple[str, str]] = Counter()
     for n in gm.graph.nodes:
         if n.op != "call_function" or n in inside or not _holds_tensor(n):
+            continue
+        if n.target is operator.getitem:  # one of several results, no op
             continue
         if n in refused:
             out[(_op(n), refused[n])] += 1

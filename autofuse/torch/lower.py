@@ -90,21 +90,26 @@ class Lowered:
 
 
 def layout_of(t: torch.Tensor) -> tuple[int, ...] | None:
-    """The order of the axes in memory of a tensor that has no gaps; None for the plain order, or if it has gaps."""
+    """The order of the axes of a tensor in memory; None for the plain order, or if elements share memory.
+
+    A tensor with gaps between its elements has one too: what is dense in the same order can be viewed in every way in
+    which the tensor can.
+    """
     strides = [hint_of(s) for s in t.stride()]
+    sizes = [hint_of(s) for s in t.shape]
     if any(s is None for s in strides):
         return None
     perm = tuple(sorted(range(t.dim()), key=lambda d: (-(strides[d] or 0), d)))
     # Where an axis of one element stands in memory means nothing.
-    long = [d for d in perm if hint_of(t.shape[d]) != 1]
+    long = [d for d in perm if sizes[d] != 1]
     if long == sorted(long):
         return None
-    expected = 1
-    for d in reversed(perm):
-        size = hint_of(t.shape[d])
-        if size != 1 and strides[d] != expected:
+    least = 1
+    for d in reversed(long):
+        stride, size = strides[d] or 0, sizes[d] or 0
+        if stride < least:
             return None
-        expected *= size or 0
+        least = stride * size
     return perm
 
 

@@ -34,7 +34,10 @@ def _view(c: Call) -> Value:
 def _as_strided(c: Call) -> Value:
     """Only where it is a reshape: dense memory under another shape."""
     source, result = c.meta_of(0), c.meta
-    same = source.numel() == result.numel() and c.arg(3, "storage_offset") in (None, 0)
+    offset = c.arg(3, "storage_offset")
+    # An offset counts from the begin of the storage.
+    here = offset is None or c.expr(offset) == c.expr(source.storage_offset()) == 0
+    same = source.numel() == result.numel() and here
     if not (same and source.is_contiguous() and result.is_contiguous()):
         raise RefusedError("the result depends on strides")
     return c.e.reshape(c.x(), c.shape)

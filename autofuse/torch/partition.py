@@ -21,7 +21,18 @@ from autofuse.torch.options import Options
 from autofuse.torch.sizes import number_of_elements
 from autofuse.torch.table import Kind, find
 
-__all__ = ["Candidate", "apart", "bytes_of", "candidates", "cheapest_cut", "kind_of"]
+__all__ = [
+    "Candidate",
+    "apart",
+    "bytes_of",
+    "candidates",
+    "cheapest_cut",
+    "kind_of",
+    "views_kept_for_strides",
+]
+
+#: Ops of PyTorch that read the memory behind a tensor as it lies, not only its elements.
+_READ_STORAGE = ("as_strided", "as_strided_scatter", "as_strided_copy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,43 @@ def kind_of(node: torch.fx.Node) -> Kind | None:
         return Kind.VIEW
     row = find(node.target)
     return None if row is None else row.kind
+
+
+def views_kept_for_strides(
+    nodes: Iterable[torch.fx.Node], fusible: Iterable[torch.fx.Node]
+) -> dict[torch.fx.Node, str]:
+    """Views that PyTorch has to make, since an op that it runs depends on strides, offset or storage; with reasons.
+
+    What a kernel writes for a view has no gaps and a storage of its own.
+
+    Args:
+        nodes: of a graph.
+        fusible: those of them that a kernel can have.
+    """
+    inside = set(fusible)
+    out: dict[torch.fx.Node, str] = {}
+    for n in nodes:
+        if n.op != "call_function" or n in inside or not _reads_storage(n.target):
+            continue
+        waiting = list(n.all_input_nodes)
+        while waiting:
+            x = waiting.pop()
+            if x in out or kind_of(x) is not Kind.VIEW:
+                continue
+            out[x] = f"{n.target} needs the strides that PyTorch gives it"
+            waiting.append(x.all_input_nodes[0])
+    return out
+
+
+def _reads_storage(target: Any) -> bool:
+    if target is operator.getitem:
+        return False
+    if not isinstance(target, torch._ops.OpOverload):
+        return isinstance(target, torch._ops.HigherOrderOperator)
+    if target.namespace in ("aten", "prims"):
+        return target.overloadpacket.__name__ in _READ_STORAGE
+    # An op that somebody else has made, and that may count on anything.
+    return torch.Tag.flexible_layout not in target.tags
 
 
 class _Support(OperatorSupportBase):

@@ -60,8 +60,8 @@ _rows(
     abs:Abs neg:Neg sign:Sign sgn:Sign relu:Relu floor:Floor ceil:Ceil round:Round trunc:Trunc frac:Frac
     bitwise_not:BitwiseNot maximum:Maximum minimum:Minimum mul*:Mul bitwise_and*:BitwiseAnd
     bitwise_or*:BitwiseOr bitwise_xor*:BitwiseXor fmod*:Fmod remainder*:Remainder hypot:Hypot
-    bitwise_left_shift*:LShift bitwise_right_shift*:RShift pow.Tensor_Tensor:Pow pow.Tensor_Scalar:Pow
-    pow.Scalar:Pow floor_divide:FloorDiv""",
+    bitwise_left_shift*:LShift bitwise_right_shift*:RShift pow.Tensor_Tensor:Pow pow.Scalar:Pow
+    floor_divide:FloorDiv""",
 )
 _rows(
     _FLOAT,
@@ -84,6 +84,19 @@ _rows(
     eq*:Equal ne*:NotEqual lt*:Less le*:LessEqual gt*:Greater ge*:GreaterEqual logical_not:LogicalNot
     logical_and:LogicalAnd logical_or:LogicalOr logical_xor:LogicalXor""",
 )
+
+
+#: Powers that PyTorch computes as something else, which differs for -0 and -inf.
+_ROOTS = {0.5: "Sqrt", -0.5: "Rsqrt"}
+
+
+@row("aten.pow.Tensor_Scalar")
+def _power(c: Call) -> Value:
+    x, exponent = c.promoted(*c.node.args)
+    root = _ROOTS.get(exponent.number) if exponent.tensor is None else None
+    if root is not None and x.dtype.kind == "f":
+        return c.e.op(root, x)
+    return _compute(c.e, "Pow", x, exponent)
 
 
 def _of_float(name: str) -> None:

@@ -16,6 +16,8 @@ from autofuse.torch.sizes import Sizes
 
 __all__ = ["Place", "Region", "as_line", "places_of"]
 
+#: Integers that a number of Python may be too large for.
+_NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
 #: Sizes of calls whose output shapes are kept.
 _KEPT = 64
 #: Bytes of outputs up to which one thread runs all cores: waking others takes longer.
@@ -199,6 +201,9 @@ class Region(torch.nn.Module):
             value = args[how.node]
         else:
             value = how.expr.evaluate(dict(zip(self._symbols, sizes, strict=True)))
+        if isinstance(value, int) and how.dtype in _NARROW:
+            # In arithmetic, a number that is too large wraps.
+            return torch.tensor(value, dtype=torch.int64, device=self._device).to(how.dtype)
         return torch.tensor(value, dtype=how.dtype, device=self._device)
 
     def _shapes_of(self, sizes: tuple[int, ...]) -> _Shapes:

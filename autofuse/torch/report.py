@@ -93,11 +93,17 @@ class GraphReport:
                 lines.append(f"    sizes at run time: {named}")
             if k.bytes is not None:
                 lines.append(f"    bytes moved (model): {k.bytes}; op by op: {k.bytes_apart}")
-        for (op, why), n in sorted(self.not_fused.items()):
-            times = f" (x{n})" if n > 1 else ""
-            lines.append(f"  not fused: {op}{times}: {why}")
+        for why, named in sorted(self._by_reason().items(), key=lambda r: r[1]):
+            lines.append(f"  not fused: {named}: {why}")
         lines += [f"  at run time: {why}" for why in self.at_run_time]
         return "\n".join(lines)
+
+    def _by_reason(self) -> dict[str, str]:
+        """Reason -> the ops that it holds for."""
+        ops: dict[str, list[str]] = {}
+        for (op, why), n in sorted(self.not_fused.items()):
+            ops.setdefault(why, []).append(f"{op} (x{n})" if n > 1 else op)
+        return {why: ", ".join(named) for why, named in ops.items()}
 
 
 def _listed(ops: Iterable[str]) -> str:

@@ -141,6 +141,52 @@ def test_a_computed_index():
     )
 
 
+def whole(value: int, kind: str = I64) -> dict[str, Any]:
+    return {"const": value, "dtype": kind}
+
+
+ONE_NUMBER: dict[str, list[tuple[Any, ...]]] = {
+    "a number": [("i", "Broadcast", [whole(3)], {"shape": [2, 7]})],
+    "of 32 bits": [("i", "Broadcast", [whole(3, I32)], {"shape": [7]})],
+    "from the end": [("i", "Broadcast", [whole(-1)], {"shape": [7]})],
+    "a high number": [("i", "Broadcast", [whole(20)], {"shape": [7]})],
+    "a sum": [("a", "Broadcast", [whole(3)], {"shape": [7]}), ("i", "Add", ["a", whole(2)])],
+    "a cast": [
+        ("a", "Broadcast", [3.0], {"shape": [7]}),
+        ("i", "Cast", ["a"], {"dtype": I64}),
+    ],
+    "one place of a range": [
+        ("i", "Iota", [], {"shape": [1], "axis": 0, "dtype": I64, "start": 5, "step": 2})
+    ],
+    "a range of one, spread": [
+        ("a", "Iota", [], {"shape": [1], "axis": 0, "dtype": I64, "start": 5, "step": 2}),
+        ("i", "Broadcast", ["a"], {"shape": [6]}),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ONE_NUMBER)
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_an_index_that_is_one_number_everywhere(name, symbolic):
+    """Token types that are 0 throughout, the position of a single token."""
+    least = 21 if name == "a high number" else 6
+    sizes = {"s": {"min": least, "max": 100}} if symbolic else {}
+    rows = "s" if symbolic else 31
+    nodes = [*ONE_NUMBER[name], ("g", "Gather", ["x", "i"], {"axis": 0}), ("y", "Exp", ["g"])]
+    check(graph({"x": (F, (rows, 16))}, nodes, **sizes))
+
+
+def test_one_number_for_all_reads_one_row() -> None:
+    nodes = [
+        ("i", "Broadcast", [whole(0)], {"shape": [50, 7]}),
+        ("g", "Gather", ["x", "i"], {"axis": 0}),
+        ("y", "Add", ["g", "z"]),
+    ]
+    built = check(graph({"x": (F, (2, 16)), "z": (F, (50, 7, 16))}, nodes))
+    kernel = next(text for name, text in built.files.items() if name.endswith("_kernel.cpp"))
+    assert "IndexIn" not in kernel
+
+
 def test_a_gather_of_a_gather():
     check(
         graph(

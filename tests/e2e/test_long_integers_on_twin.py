@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -81,6 +82,28 @@ def test_quotients_over_the_whole_range(dtype: str) -> None:
     for op, exact in DIVISIONS.items():
         want = [exact(int(x), int(y)) % (1 << 64) for x, y in zip(a, b, strict=True)]
         np.testing.assert_array_equal(got[f"y_{op}"].view(np.uint64), np.array(want, np.uint64))
+
+
+DIVISORS = {
+    "int64": [0, 1, -1, 2, -8, 3, 1000003, 2**31 - 1, 2**32, 2**62, 6**20, -(10**18), 2**63 - 1],
+    "uint64": [0, 1, 2, 3, 2**32 - 1, 2**32 + 1, 10**19, 2**63, 2**64 - 1],
+}
+
+
+@pytest.mark.parametrize("dtype", LONGS)
+def test_quotients_by_a_number_over_the_whole_range(dtype: str) -> None:
+    """7, the largest by size, and two others at each run."""
+    largest = 2**64 - 1 if dtype == "uint64" else -(2**63)
+    divisors = [7, largest, *random.sample(DIVISORS[dtype], 2)]
+    print(divisors)  # noqa: T201 - for a failure
+    a = any_bits(dtype, 11)
+    for b in divisors:
+        constant = {"const": b, "dtype": dtype}
+        nodes = [(f"y_{op}", op, ["a", constant], {}) for op in DIVISIONS]
+        got = run(graph({"a": (dtype, [N])}, nodes, [f"y_{op}" for op in DIVISIONS]), a=a)
+        for op, exact in DIVISIONS.items():
+            want = np.array([exact(int(x), b) % (1 << 64) for x in a], np.uint64)
+            np.testing.assert_array_equal(got[f"y_{op}"].view(np.uint64), want, err_msg=str(b))
 
 
 @pytest.mark.parametrize("dtype", LONGS)
