@@ -52,12 +52,11 @@ def _use(value: Any, used: set[str]) -> None:
     kind: Any = type(value)
     if kind is Expr:
         used |= value.symbols()
-    elif kind is tuple:
-        for v in value:
-            _use(v, used)
-    elif kind not in _LEAVES:
-        for name in _members(kind):
-            _use(getattr(value, name), used)
+        return
+    members = value if kind is tuple else [getattr(value, name) for name in _members(kind)]
+    for member in members:
+        if type(member) not in _LEAVES:
+            _use(member, used)
 
 
 @lru_cache(maxsize=256)
