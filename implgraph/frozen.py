@@ -107,10 +107,10 @@ def _prepare(cls: type) -> Callable[[Any, Mapping[str, Any]], Any]:
 
     scope: dict[str, Any] = {"cls": cls, "slots": slots, "new": object.__new__, "refuse": refuse}
     scope |= {f"set_{name}": fill for name, fill in slots.items()}
-    lines = ["def copy(value, changes):"]
-    lines += [" if not changes.keys() <= slots.keys(): refuse(changes)", " made = new(cls)"]
+    lines = ["def copy(value, changes):", " made = new(cls)"]
     lines += [f" set_{name}(made, value.{name})" for name in slots]
-    lines += [" for name, changed in changes.items(): slots[name](made, changed)", " return made"]
+    lines += [" try:", "  for name, changed in changes.items(): slots[name](made, changed)"]
+    lines += [" except KeyError: refuse(changes)", " return made"]
     copy: Callable[[Any, Mapping[str, Any]], Any] = _compiled(lines, scope)
     _COPIES[cls] = copy
     return copy

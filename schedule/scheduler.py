@@ -29,7 +29,7 @@ from autofuse.implgraph.graph import (
 )
 from autofuse.implgraph.lowering import group_order_hazards, groups
 from autofuse.implgraph.reduce_rows import REDUCES
-from autofuse.schedule.cache_hints import with_cache_hints
+from autofuse.schedule.cache_hints import CacheHints
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.legalize import legalize
 from autofuse.schedule.memory import MemoryPlan, buffer_title, least_bytes, plan_memory
@@ -107,6 +107,7 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
     parts = groups(hint)
     keep = _templates_per_group(hint, len(parts))
     late = _barriers(group_order_hazards(hint))
+    hints = CacheHints(hint, target)
     rejected: list[Rejected] = []
     out: list[Group] = []
     inputs = sum(1 for _ in hint.ops("Data"))
@@ -130,7 +131,7 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
             outputs,
         )
         impls, dropped = _schedule_group(g, keep, next_tensor)
-        impls = tuple(with_cache_hints(i, hint, target) for i in impls)
+        impls = tuple(hints.given_to(i) for i in impls)
         rejected += dropped
         out.append(Group(index, impls, sync_before=index in late))
     return (ScheduleResult(result, hint, _side_by_side(out), tuple(rejected)),)

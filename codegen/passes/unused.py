@@ -15,8 +15,9 @@ from autofuse.implgraph.graph import Position
 __all__ = ["RemoveUnused"]
 
 
-#: Types of members that hold no expressions.
+#: Types of members that hold no expressions, and how fields of statements are declared that have no others.
 _LEAVES = frozenset({str, int, bool, float, DType, Position, type(None)})
+_PLAIN = frozenset({"str", "int", "bool", "DType", "Position", "tuple[str, ...]"})
 
 
 @dataclass(frozen=True)
@@ -61,5 +62,5 @@ def _use(value: Any, used: set[str]) -> None:
 
 @lru_cache(maxsize=256)
 def _members(kind: type) -> tuple[str, ...]:
-    """The fields of a statement or of a part of one; nothing for what is neither."""
-    return tuple(f.name for f in fields(kind)) if is_dataclass(kind) else ()
+    """The fields of a statement or of a part of one that may hold expressions; nothing for what is neither."""
+    return tuple(f.name for f in fields(kind) if f.type not in _PLAIN) if is_dataclass(kind) else ()
