@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from autofuse.codegen.expr_cpp import check_identifier, int_literal, to_cpp
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr import Expr, ExprError, Func, bounds, sym
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.schedule.result import ScheduleResult
@@ -51,7 +51,7 @@ _OWN_NAMES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """One member of ``AutofuseTilingData``."""
 
@@ -61,7 +61,7 @@ class Field:
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SymbolRow:
     """A symbol of the graph as the templates want it."""
 
@@ -155,9 +155,11 @@ def _parameter(symbol: str) -> str:
 
 def c_string(text: str) -> str:
     """A C string literal; what is not printable ASCII becomes ``?``."""
-    plain = "".join(c if " " <= c <= "~" else "?" for c in text)
+    printable = text.isascii() and text.isprintable()
+    plain = text if printable else "".join(c if " " <= c <= "~" else "?" for c in text)
     # Two question marks in a row could be taken for a trigraph.
-    return re.sub(r"\?(?=\?)", r"?\\", json.dumps(plain))
+    quoted = json.dumps(plain)
+    return re.sub(r"\?(?=\?)", r"?\\", quoted) if "??" in quoted else quoted
 
 
 def overflow_guards(
@@ -179,6 +181,8 @@ def _guards(
     names: Mapping[str, str],
     found: dict[str, None],
 ) -> None:
+    if value.is_const and abs(value.value) < _SAFE:
+        return
     for monomial, c in value.terms:
         for atom, _ in monomial:
             if isinstance(atom, Func):

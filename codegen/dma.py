@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from autofuse.codegen.kernel_ir import DmaBlock
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, FloorDiv
+from autofuse.implgraph.frozen import frozen
 from autofuse.schedule.layout import BLOCK
 
 __all__ = ["Dim", "dma_block", "join_dims", "run_dims"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dim:
     """One dimension of a DMA: iterations, GM and UB strides in elements."""
 

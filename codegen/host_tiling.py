@@ -192,7 +192,7 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
     checked += [spec.reduce_outer, spec.ub, *(c.value for c in spec.conditions)]
     checked += [spec.tile_max] if spec.tile_max is not None else []
     checked += form.sizes()
-    for e in (*checked, *form.exprs()):
+    for e in dict.fromkeys((*checked, *form.exprs())):
         if not e.symbols() <= names.keys():
             odd = ", ".join(sorted(e.symbols() - names.keys()))
             raise AutofuseError.of("AF9001", f"the tiling of {impl.name} depends on {odd}")
@@ -200,7 +200,9 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
     smallest = {spec.tile_size: const(max(spec.granule, 1))}
     common = shared_terms([e for c in form.calls for e in c.exprs()], names)
     own = {**names, **{n: n for n in common.values}}
-    guards = overflow_guards((e.substitute(smallest) for e in checked), ranges, names)
+    guards = overflow_guards(
+        (e.substitute(smallest) for e in dict.fromkeys(checked)), ranges, names
+    )
     return _Template(
         index=index,
         function=check_identifier(impl.name),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from autofuse.codegen.kernel_ir import (
@@ -18,6 +17,7 @@ from autofuse.codegen.kernel_ir import (
 )
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import CeilDiv, Expr, align_up, const
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.graph import Node
 from autofuse.implgraph.ops import Call as CallRow
 
@@ -30,7 +30,7 @@ Scalar: TypeAlias = "Number | ScalarVar | SizeValue"
 MASK_STEP, MASK_WORDS = 256, 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallSite:
     """What a style needs to know.
 

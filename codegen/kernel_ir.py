@@ -6,11 +6,11 @@ Sizes are :class:`Expr` over C++ variables that a ``Let`` or a ``For`` of the sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import ZERO, Expr
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.graph import Position
 
 __all__ = [
@@ -53,7 +53,7 @@ __all__ = [
 
 
 # arguments of calls ---------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@frozen
 class LocalArg:
     """A tensor in UB; ``as_type`` reinterprets its elements."""
 
@@ -61,14 +61,14 @@ class LocalArg:
     as_type: DType | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Count:
     """A number of elements."""
 
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Number:
     """A compile-time scalar of exactly ``dtype``."""
 
@@ -76,21 +76,21 @@ class Number:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScalarVar:
     """A scalar that a ScalarRead defined."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EnumArg:
     """An enumerator such as ``RoundMode::CAST_RINT``."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SizeValue:
     """A scalar of ``dtype`` that is known when the kernel runs: a size, or an index."""
 
@@ -102,14 +102,14 @@ Arg: TypeAlias = LocalArg | Count | Number | ScalarVar | EnumArg | SizeValue
 
 
 # statements -----------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comment:
     """``// text``."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Let:
     """``const int64_t name = value``."""
 
@@ -117,7 +117,7 @@ class Let:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BlockIndex:
     """``const int64_t name = GetBlockIdx()``; counted from another core if ``first`` says which."""
 
@@ -125,14 +125,14 @@ class BlockIndex:
     first: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReturnIfEmpty:
     """Leaves the function if ``value`` <= 0: this core has no tile."""
 
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GlobalDecl:
     """A GlobalTensor over the kernel's parameter ``param``, from its byte ``offset`` on."""
 
@@ -142,7 +142,7 @@ class GlobalDecl:
     offset: Expr = ZERO
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BypassL2:
     """Loads from the GlobalTensor ``name`` bypass L2 if the kernel's bytes, ``held``, are more than ``size``."""
 
@@ -151,14 +151,14 @@ class BypassL2:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PipeDecl:
     """The TPipe of the function."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueDecl:
     """A TQue, or with ``copy`` a TQueBind from VECIN to VECOUT."""
 
@@ -168,7 +168,7 @@ class QueueDecl:
     copy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BufDecl:
     """A TBuf."""
 
@@ -176,7 +176,7 @@ class BufDecl:
     position: Position
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InitBuffer:
     """Memory for a queue (``buf_num`` buffers) or a TBuf (``buf_num`` 0)."""
 
@@ -186,7 +186,7 @@ class InitBuffer:
     nbytes: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GetBuf:
     """The tensor of a TBuf."""
 
@@ -195,7 +195,7 @@ class GetBuf:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alloc:
     """A free buffer of the queue."""
 
@@ -204,7 +204,7 @@ class Alloc:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alias:
     """Another name for the memory of ``of``, a tensor of a queue that is no longer needed."""
 
@@ -213,7 +213,7 @@ class Alias:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EnQue:
     """Hands the tensor to the other side of the queue.
 
@@ -227,7 +227,7 @@ class EnQue:
     link: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeQue:
     """Takes it on the other side; ``link`` as of EnQue."""
 
@@ -237,7 +237,7 @@ class DeQue:
     link: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Free:
     """Gives the buffer back to the queue."""
 
@@ -245,7 +245,7 @@ class Free:
     queue: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DmaBlock:
     """Blocks of one DMA command.  ``length`` and ``gm_gap`` in bytes, ``ub_gap`` in 32-byte units, end to start."""
 
@@ -255,7 +255,7 @@ class DmaBlock:
     ub_gap: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DmaLet:
     """A named descriptor for loads (``load``) or stores."""
 
@@ -264,7 +264,7 @@ class DmaLet:
     load: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CopyIn:
     """GM -> UB.  Offsets in elements.
 
@@ -281,7 +281,7 @@ class CopyIn:
     block_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CopyOut:
     """UB -> GM; fields as CopyIn."""
 
@@ -295,7 +295,7 @@ class CopyOut:
     block_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """A vector call; ``writes`` and ``reads`` name the tensors whose bytes it touches (scratch counts as written)."""
 
@@ -305,7 +305,7 @@ class Call:
     reads: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScalarRead:
     """``const T name = local.GetValue(0)`` on the scalar unit."""
 
@@ -314,7 +314,7 @@ class ScalarRead:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexRead:
     """``const int64_t name = autofuse::IndexIn(local.GetValue(offset), extent)`` on the scalar unit.
 
@@ -328,21 +328,21 @@ class IndexRead:
     extent: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sync:
     """Flag set on one pipe and awaited on another; ``event`` is a HardEvent such as ``MTE2_V``."""
 
     event: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Barrier:
     """All earlier instructions of the pipe finish before later ones start."""
 
     pipe: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class For:
     """``for (int64_t var = 0; var < extent; var++)``."""
 
@@ -380,7 +380,7 @@ Stmt: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KernelFn:
     """A device function: one template.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from autofuse.codegen.expr_cpp import check_identifier
 from autofuse.codegen.provenance import banner
@@ -45,6 +46,7 @@ def preset_names(target: TargetSpec) -> tuple[str, ...]:
     return ("twin", "ascend", _FAMILIES[target.arch])
 
 
+@lru_cache(maxsize=16)
 def presets_text(target: TargetSpec) -> str:
     """The text of ``CMakePresets.json``."""
     twin, chip, family = preset_names(target)

@@ -63,9 +63,12 @@ def banner(graph: FusionGraph, target: str, comment: str = "//") -> str:
 def _plain(value: object) -> object:
     if isinstance(value, str):
         return value
-    if isinstance(value, Expr):
+    kind = type(value)
+    if kind is Expr:
         return str(value)
-    names = field_names(value.__class__)
+    if kind is tuple:
+        return [_plain(v) for v in value]  # type: ignore[attr-defined]
+    names = field_names(kind)
     if names:
         return {n: _plain(getattr(value, n)) for n in names if n not in _SKIPPED}
     if isinstance(value, Mapping):

@@ -244,12 +244,12 @@ class Expr:
     # arithmetic -------------------------------------------------------------------------------
     def __add__(self, other: IntLike) -> Expr:
         o = other if isinstance(other, Expr) else const(other)
+        if self.is_const and o.is_const:
+            return const(self._value + o._value)
         if not o.terms:
             return self
         if not self.terms:
             return o
-        if self.is_const and o.is_const:
-            return const(self._value + o._value)
         d = dict(self.terms)
         for m, c in o.terms:
             d[m] = d.get(m, 0) + c
@@ -268,7 +268,9 @@ class Expr:
         return Expr.of(other) - self
 
     def __mul__(self, other: IntLike) -> Expr:
-        o = other if isinstance(other, Expr) else const(other)
+        if not isinstance(other, Expr):
+            return self._times(other)
+        o = other
         if o.is_const:
             return self._times(o._value)
         if self.is_const:
@@ -411,10 +413,15 @@ def total(parts: Iterable[Expr]) -> Expr:
 
 def product(values: Iterable[IntLike]) -> Expr:
     """Product of all values; 1 for none."""
-    out = ONE
+    factor, out = 1, None
     for v in values:
-        out = out * v
-    return out
+        if not isinstance(v, Expr):
+            factor *= v
+        elif v.is_const:
+            factor *= v._value
+        else:
+            out = v if out is None else out * v
+    return const(factor) if out is None else out._times(factor)
 
 
 def _eval_atom(a: Atom, env: Mapping[str, int]) -> int:

@@ -1,22 +1,45 @@
-"""Changed copies of the frozen dataclasses that the IRs are made of.
+"""The frozen dataclasses that the IRs are made of: how they are made, and changed copies of them.
 
-Stages make new nodes from old ones by the ten thousand, and ``dataclasses.replace`` takes most of its time to look up
-what the fields are and to go through ``__init__``.  Here that is done once per class.
+Stages make such values by the thousand for every graph.  The ``__init__`` of a frozen dataclass has every field looked
+up by name, in ``object.__setattr__``, and ``dataclasses.replace`` looks up what the fields are each time.  Here the
+functions that fill the slots are looked up once per class; the values are as immutable as any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["replace"]
+__all__ = ["frozen", "replace"]
 
 if TYPE_CHECKING:
-    # The type checker knows this one, and checks names and types of the changes.
-    from dataclasses import replace
+    # The type checker knows these, and checks names and types of fields and changes.
+    from dataclasses import field, replace
+    from typing import TypeVar
+
+    from typing_extensions import dataclass_transform
+
+    _T = TypeVar("_T")
+
+    @dataclass_transform(frozen_default=True, field_specifiers=(field,))
+    def frozen(cls: type[_T]) -> type[_T]:
+        """A dataclass; see below."""
+        return cls
+
 else:
+    from dataclasses import dataclass
+
+    def frozen(cls):
+        """``@dataclass(frozen=True, slots=True)`` whose ``__init__`` fills the slots directly.
+
+        Raises:
+            TypeError: the class is more than its fields (``__post_init__``, keyword-only or hidden fields).
+        """
+        made = dataclass(frozen=True, slots=True, init=False)(cls)
+        made.__init__ = _init(made)
+        return made
 
     def replace(value, /, **changes):
         """A copy of a frozen dataclass with slots, with some fields changed; ``__init__`` is not called.
@@ -32,29 +55,62 @@ else:
 _COPIES: dict[type, Callable[[Any, Mapping[str, Any]], Any]] = {}
 
 
-def _prepare(cls: type) -> Callable[[Any, Mapping[str, Any]], Any]:
-    """Compile the copy of one class: a line per field, which takes the change where there is one."""
+def _slots(cls: type) -> dict[str, Callable[[Any, Any], None]]:
+    """For every field of a class, in order, the function that fills its slot."""
     found = fields(cls)
-    if hasattr(cls, "__post_init__") or not all(f.init for f in found):
+    if hasattr(cls, "__post_init__") or not all(f.init and not f.kw_only for f in found):
         raise TypeError(f"{cls.__name__} is more than its fields; use dataclasses.replace")
-    names = tuple(f.name for f in found)
-    if not all(isinstance(getattr(cls, name, None), MemberDescriptorType) for name in names):
+    members = {f.name: getattr(cls, f.name, None) for f in found}
+    slots = {n: m.__set__ for n, m in members.items() if isinstance(m, MemberDescriptorType)}
+    if len(slots) < len(members):
         raise TypeError(f"{cls.__name__} has fields without slots; use dataclasses.replace")
-    known = frozenset(names)
+    return slots
+
+
+def _compiled(text: list[str], scope: dict[str, Any]) -> Any:
+    """The function that the lines define."""
+    exec("\n".join(text), scope)
+    return scope[text[0].removeprefix("def ").partition("(")[0]]
+
+
+def _init(cls: type) -> Callable[..., None]:
+    """Compile ``__init__``: a parameter and a line per field."""
+    slots = _slots(cls)
+    scope: dict[str, Any] = {f"set_{name}": fill for name, fill in slots.items()}
+    parameters, lines = [], []
+    for f in fields(cls):
+        value = f.name
+        if f.default_factory is not MISSING:
+            scope |= {f"make_{f.name}": f.default_factory, "missing": MISSING}
+            parameters.append(f"{f.name}=missing")
+            value = f"make_{f.name}() if {f.name} is missing else {f.name}"
+        elif f.default is not MISSING:
+            scope[f"default_{f.name}"] = f.default
+            parameters.append(f"{f.name}=default_{f.name}")
+        else:
+            parameters.append(f.name)
+        lines.append(f" set_{f.name}(self, {value})")
+    made = _compiled([f"def __init__(self, {', '.join(parameters)}):", *lines], scope)
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    function: Callable[..., None] = made
+    return function
+
+
+def _prepare(cls: type) -> Callable[[Any, Mapping[str, Any]], Any]:
+    """Compile the copy of one class: a line per field, then the changes."""
+    slots = _slots(cls)
 
     def refuse(changes: Mapping[str, Any]) -> None:
-        raise TypeError(f"{cls.__name__} has no field {', '.join(sorted(set(changes) - known))}")
+        raise TypeError(
+            f"{cls.__name__} has no field {', '.join(sorted(set(changes) - set(slots)))}"
+        )
 
-    lines = ["def copy(value, changes):"]
-    lines += [" if not changes.keys() <= known: refuse(changes)", " made = new(cls)"]
-    lines += [
-        f" set_{i}(made, changes['{name}'] if '{name}' in changes else value.{name})"
-        for i, name in enumerate(names)
-    ]
-    lines.append(" return made")
-    scope: dict[str, Any] = {"cls": cls, "known": known, "new": object.__new__, "refuse": refuse}
-    scope |= {f"set_{i}": getattr(cls, name).__set__ for i, name in enumerate(names)}
-    exec("\n".join(lines), scope)
-    copy: Callable[[Any, Mapping[str, Any]], Any] = scope["copy"]
+    scope: dict[str, Any] = {"cls": cls, "slots": slots, "new": object.__new__, "refuse": refuse}
+    scope |= {f"set_{name}": fill for name, fill in slots.items()}
+    lines = ["def copy(value, changes):", " made = new(cls)"]
+    lines += [f" set_{name}(made, value.{name})" for name in slots]
+    lines += [" try:", "  for name, changed in changes.items(): slots[name](made, changed)"]
+    lines += [" except KeyError: refuse(changes)", " return made"]
+    copy: Callable[[Any, Mapping[str, Any]], Any] = _compiled(lines, scope)
     _COPIES[cls] = copy
     return copy

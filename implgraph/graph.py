@@ -7,12 +7,13 @@ execution order.  ``docs/architecture.md`` gives the meaning of every field; ``p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
 
 from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, align_up, sym
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.fusion import Symbol
 
 __all__ = [
@@ -48,7 +49,7 @@ class AxisType(str, Enum):
     BLOCK_IN = "BLOCK_IN"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Axis:
     """A loop axis.
 
@@ -94,7 +95,7 @@ class Position(str, Enum):
     VECCALC = "TPosition::VECCALC"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mem:
     """Memory of a tensor.  ``reuse_id`` is equal for tensors that take turns in one buffer; -1 for none."""
 
@@ -106,7 +107,7 @@ class Mem:
     reuse_id: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Queue:
     """The TQue of a tensor: ``buf_num`` buffers (2 = double buffering), at most ``depth`` enqueued at once."""
 
@@ -115,7 +116,7 @@ class Queue:
     buf_num: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorView:
     """The result of a node.
 
@@ -145,7 +146,7 @@ class TensorView:
         return tuple([a for a, r in zip(self.axis, self.repeats, strict=True) if r.as_int() != 1])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Api:
     """How a node is realised: ``type`` Compute, ``compute_type`` from the registry, ``unit`` MTE2/Vector/MTE3."""
 
@@ -154,7 +155,7 @@ class Api:
     unit: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TmpBuffer:
     """Scratch space of one API call: ``nbytes`` in the TBuf ``id``."""
 
@@ -162,7 +163,7 @@ class TmpBuffer:
     nbytes: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """One operation.
 
@@ -189,7 +190,7 @@ class Node:
     loop_pass: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HintGraph:
     """A loop-level graph before scheduling.
 
@@ -264,7 +265,7 @@ class HintGraph:
         return to_html(self)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BufferPlan:
     """One TQue or TBuf of a kernel.
 
@@ -295,7 +296,7 @@ class BufferPlan:
         return self.bank is not None and not self.tensors
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Condition:
     """The template is legal only if ``value`` is a multiple of ``multiple_of`` and in ``at_least`` to ``at_most``."""
 
@@ -318,7 +319,7 @@ class Condition:
         return f"{self.value} {' and '.join(parts)}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TilingSpec:
     """What the host must choose, and within which limits.
 
@@ -377,7 +378,7 @@ class TilingSpec:
         return per_axis * self.reduce_outer
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImplGraph:
     """A HintGraph (one group of it) plus one schedule: one template, one branch of the kernel.
 

@@ -49,9 +49,12 @@ def lower_all(graph: FusionGraph, target: TargetSpec) -> tuple[HintGraph, ...]:
         AutofuseError: as :func:`lower`.
     """
     written = decompose(graph)
-    first, second = (split_reductions(written, target, symbolic=s) for s in (False, True))
+    divided = [split_reductions(written, target)]
+    if written.symbols:
+        second = split_reductions(written, target, symbolic=True)
+        divided += [second] if second != divided[0] else []
     forms: list[HintGraph] = []
-    for form in (first,) if second == first else (first, second):
+    for form in divided:
         # What has no common axes once it is divided stays undivided.
         with suppress(AutofuseError):
             forms.append(_lowered(form))

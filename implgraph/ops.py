@@ -231,7 +231,7 @@ def find(name: str) -> OpDef | None:
 
 def lookup(name: str) -> OpDef:
     """The row called ``name``; KeyError if there is none."""
-    row = find(name)
+    row = _registry().rows.get(name) or find(name)
     if row is None:
         raise KeyError(f"unknown op {name!r}")
     return row

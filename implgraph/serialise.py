@@ -14,7 +14,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
@@ -52,33 +52,24 @@ def json_text(value: object, indent: int) -> str:
         value: dicts with texts as keys, lists, texts, numbers, booleans, None.
         indent: blanks per level.
     """
-    out: list[str] = []
-    _put(value, out.append, "\n", " " * indent)
-    return "".join(out)
+    return _indented(value, "\n", " " * indent)
 
 
-def _put(value: object, put: Callable[[str], None], line: str, step: str) -> None:
-    """Writes a value; ``line`` begins a new line at its level."""
+def _indented(value: object, line: str, step: str) -> str:
+    """The text of a value; ``line`` begins a new line at its level."""
     if isinstance(value, str):
-        put(quoted(value))
-    elif isinstance(value, dict | list) and value:
-        first, last = "{}" if isinstance(value, dict) else "[]"
+        return quoted(value)
+    if isinstance(value, dict) and value:
         inside = line + step
-        put(first)
-        between = inside
-        for item in value:
-            put(between)
-            between = "," + inside
-            if isinstance(value, dict):
-                put(quoted(item) + ": ")
-                _put(value[item], put, inside, step)
-            else:
-                _put(item, put, inside, step)
-        put(line + last)
-    elif type(value) is int:
-        put(str(value))
-    else:
-        put("null" if value is None else json.dumps(value))
+        items = [f"{quoted(k)}: {_indented(v, inside, step)}" for k, v in value.items()]
+        return f"{{{inside}{(',' + inside).join(items)}{line}}}"
+    if isinstance(value, list) and value:
+        inside = line + step
+        items = [_indented(v, inside, step) for v in value]
+        return f"[{inside}{(',' + inside).join(items)}{line}]"
+    if type(value) is int:
+        return str(value)
+    return "null" if value is None else json.dumps(value)
 
 
 def _fields(value: Any) -> dict[str, object]:
@@ -98,23 +89,24 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def _encode(value: Any) -> object:
-    if isinstance(value, str) and not isinstance(value, Enum):
+    kind = type(value)
+    if kind is str or kind is int or value is None:
         return value
-    if isinstance(value, Expr):
+    if kind is Expr:
         return str(value)
+    if kind is tuple:
+        return [_encode(v) for v in value]
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, DType):
+    if kind is DType:
         return value.name
-    if dataclasses.is_dataclass(value):
-        return _fields(value) if not isinstance(value, Constant) else _constant(value)
+    if kind is Constant:
+        return _constant(value)
+    if field_names(kind):
+        return _fields(value)
     if isinstance(value, Mapping):
         # Attributes of nodes, or the tensors of a FusionGraph.
-        return {
-            k: _encode(v) if dataclasses.is_dataclass(v) else _attr(v) for k, v in value.items()
-        }
-    if isinstance(value, tuple):
-        return [_encode(v) for v in value]
+        return {k: _encode(v) if field_names(type(v)) else _attr(v) for k, v in value.items()}
     return value
 
 

@@ -8,15 +8,16 @@ bytes exceed L2 depends on the sizes: the kernel compares them where they are no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 
 from autofuse.implgraph.expr import ONE, Expr, bounds, product, total
 from autofuse.implgraph.expr_parser import parse
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import HintGraph, ImplGraph, Node
 from autofuse.targets import TargetSpec
 
-__all__ = ["bypass_bytes", "bypasses", "held_bytes", "with_cache_hints"]
+__all__ = ["CacheHints", "bypass_bytes", "bypasses", "held_bytes"]
 
 #: Attribute of a Load that bypasses L2: the text of the bytes that the kernel would ask L2 to hold.
 _ATTR = "bypass"
@@ -47,42 +48,50 @@ def held_bytes(hint: HintGraph) -> Expr:
     return total(seen.values())
 
 
-def with_cache_hints(impl: ImplGraph, hint: HintGraph, target: TargetSpec) -> ImplGraph:
-    """A template whose loads know when to bypass L2.
+class CacheHints:
+    """Which loads of a graph's templates bypass L2.
 
     Args:
-        impl: the template.
-        hint: the graph that it belongs to, for what other groups read.
-        target: the chip; one without the hint leaves the template as it is.
+        hint: the graph, for what other groups read.
+        target: the chip; one without the hint leaves templates as they are.
     """
-    held = held_bytes(hint)
-    ranges = {s.name: (s.min, s.max) for s in hint.symbols}
-    if not target.has_l2_hint or bounds(held, ranges)[1] <= target.l2_bytes:
-        return impl
-    read = _read_once(impl, hint)
-    if not read:
-        return impl
-    attrs = {_ATTR: str(held)}
-    nodes = tuple(
-        replace(n, attrs={**n.attrs, **attrs}) if n.name in read else n for n in impl.nodes
-    )
-    return replace(impl, nodes=nodes)
 
+    def __init__(self, hint: HintGraph, target: TargetSpec) -> None:
+        held = held_bytes(hint)
+        ranges = {s.name: (s.min, s.max) for s in hint.symbols}
+        wanted = target.has_l2_hint and bounds(held, ranges)[1] > target.l2_bytes
+        self._held = str(held) if wanted else None
+        overwritten = {n.attrs.get("inout", -1) for n in hint.ops("Output")}
+        readers = Counter(n.inputs[0] for n in hint.ops("Load"))
+        #: The inputs that one Load of the graph reads, and that nothing overwrites.
+        self._inputs = {
+            n.name
+            for n in hint.ops("Data")
+            if readers[n.name] == 1 and n.attrs["index"] not in overwritten
+        }
 
-def _read_once(impl: ImplGraph, hint: HintGraph) -> frozenset[str]:
-    """Names of the loads that are the only ones of their input, and read each of its bytes once."""
-    data = {n.name: n for n in hint.ops("Data")}
-    overwritten = {n.attrs.get("inout", -1) for n in hint.ops("Output")}
-    own = [n.inputs[0] for n in impl.nodes if n.op == "Load"]
-    others = [n.inputs[0] for n in hint.nodes if n.op == "Load"]
-    size = {a.id: a.size for a in impl.axes}
-    out = set()
-    for n in impl.nodes:
-        if n.op != "Load" or len(n.inputs) > 1 or n.inputs[0] not in data or n.loop_axis is None:
-            continue
-        source = n.inputs[0]
-        alone = own.count(source) == 1 and others.count(source) == 1
-        varies = all(s != 0 or size[a] == ONE for a, s in zip(n.y.axis, n.y.strides, strict=True))
-        if alone and varies and data[source].attrs["index"] not in overwritten:
-            out.add(n.name)
-    return frozenset(out)
+    def given_to(self, impl: ImplGraph) -> ImplGraph:
+        """A template of the graph whose loads know when to bypass L2."""
+        held = self._held
+        read = self._read_once(impl) if held is not None else None
+        if held is None or not read:
+            return impl
+        nodes = tuple(
+            replace(n, attrs={**n.attrs, _ATTR: held}) if n.name in read else n for n in impl.nodes
+        )
+        return replace(impl, nodes=nodes)
+
+    def _read_once(self, impl: ImplGraph) -> frozenset[str]:
+        """Names of the loads that are the only ones of their input, and read each of its bytes once."""
+        loads = [n for n in impl.nodes if n.op == "Load"]
+        readers = Counter(n.inputs[0] for n in loads)
+        size = {a.id: a.size for a in impl.axes}
+        out = set()
+        for n in loads:
+            source = n.inputs[0]
+            alone = len(n.inputs) == 1 and readers[source] == 1 and source in self._inputs
+            if not alone or n.loop_axis is None:
+                continue
+            if all(s != 0 or size[a] == ONE for a, s in zip(n.y.axis, n.y.strides, strict=True)):
+                out.add(n.name)
+        return frozenset(out)

@@ -8,13 +8,12 @@ evaluates them in integers.  ``schedule.workload`` reads the same things off at 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from operator import is_
 
 from autofuse.implgraph.expr import ONE, ZERO, Expr, Min, Sym, product, total
-from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.frozen import frozen, replace
 from autofuse.implgraph.graph import AxisType, ImplGraph, Node, TensorView, TilingSpec
 from autofuse.implgraph.ops import lookup
 from autofuse.schedule.cache_hints import bypass_bytes
@@ -63,7 +62,7 @@ class Route(IntEnum):
     STREAM = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Affine:
     """``base + step * t`` with t the length of a tile; neither contains t."""
 
@@ -85,7 +84,7 @@ class Affine:
 NOTHING, SINGLE = Affine(ZERO, ZERO), Affine(ONE, ZERO)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CopyForm:
     """``count`` Loads or Stores of one body that do the same.
 
@@ -120,7 +119,7 @@ class CopyForm:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallForm:
     """Vector calls of one body: ``cycles``, in units of 2**-24, 1 + log2(``along``) times, rounded up."""
 
@@ -133,7 +132,7 @@ class CallForm:
         return (*self.cycles.exprs(), *self.along.exprs())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BodyForm:
     """One loop body.
 
@@ -155,7 +154,7 @@ class BodyForm:
     staggered: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CostForm:
     """A template's costs; ``barriers`` are not among them."""
 
@@ -232,7 +231,7 @@ class _FormReader:
     def __init__(self, impl: ImplGraph, target: TargetSpec) -> None:
         self.impl, self.target = impl, target
         spec = impl.tiling
-        self.t = spec.tile_size
+        self.t, self.tile = spec.tile_size, Sym(spec.tile_size)
         self.named = impl.by_name()
         self.size = {a.id: a.size for a in impl.axes}
         # An axis in tiles of a constant length may be shorter than one of them.
@@ -272,9 +271,7 @@ class _FormReader:
     # bodies -----------------------------------------------------------------------------------
     def _body(self, place: Place, nodes: Sequence[Node], routes: Mapping[str, Route]) -> None:
         m, index = self.target.model, len(self.bodies)
-        copies = [self._copy(n, index, place, routes[n.name]) for n in nodes if _copies(n)]
-        for c in dict.fromkeys(copies):
-            self.copies.append(replace(c, count=copies.count(c)))
+        self.copies += self._copies(nodes, index, place, routes)
         heads: list[float] = []
         cycles: dict[Affine, Affine] = {}
         for n in nodes:
@@ -353,6 +350,23 @@ class _FormReader:
         return bool(self.named[name].y.vectorized_axis)
 
     # copies -----------------------------------------------------------------------------------
+    def _copies(
+        self, nodes: Sequence[Node], body: int, place: Place, routes: Mapping[str, Route]
+    ) -> Iterator[CopyForm]:
+        """The Loads and Stores of a body, those that do the same as one."""
+        alike: dict[tuple[object, ...], list[Node]] = {}
+        for n in nodes:
+            if _copies(n):
+                y, run = n.y, (is_run(n), beyond(n))
+                where = (y.dtype.itemsize, y.axis, y.strides, y.offset)
+                key = (routes[n.name], run, *where, y.vectorized_axis, y.vectorized_strides)
+                alike.setdefault(key, []).append(n)
+        count: dict[CopyForm, int] = {}
+        for members in alike.values():
+            form = self._copy(members[0], body, place, routes[members[0].name])
+            count[form] = count.get(form, 0) + len(members)
+        return (replace(form, count=number) for form, number in count.items())
+
     def _copy(self, n: Node, body: int, place: Place, route: Route) -> CopyForm:
         y, spec = n.y, self.impl.tiling
         item = y.dtype.itemsize
@@ -396,7 +410,7 @@ class _FormReader:
         if n.op != "Load":
             return Route.READ
         y = n.y
-        key = (n.inputs[0], str(y.offset), tuple(map(str, y.strides)))
+        key = (n.inputs[0], y.offset, y.strides)
         again = key in self.seen or self.named[n.inputs[0]].op == "Workspace"
         self.seen.add(key)
         if again:
@@ -509,11 +523,12 @@ class _FormReader:
         """
         if e.is_const:
             return Affine(e, ZERO)
+        if self.t not in e.symbols():
+            return Affine(e, ZERO)
         parts: list[list[Expr]] = [[], []]
-        tile = Sym(self.t)
         for monomial, c in e.terms:
-            power = next((p for a, p in monomial if a == tile), 0)
-            rest = Expr((((tuple((a, p) for a, p in monomial if a != tile)), c),))
+            power = next((p for a, p in monomial if a == self.tile), 0)
+            rest = Expr((((tuple([(a, p) for a, p in monomial if a != self.tile])), c),))
             if power > 1 or self.t in rest.symbols():
                 raise ValueError(f"{e} is not linear in {self.t}")
             parts[power].append(rest)

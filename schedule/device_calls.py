@@ -13,7 +13,6 @@ many elements as the largest one has at typical sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import (
@@ -30,6 +29,7 @@ from autofuse.implgraph.expr import (
     divide_exact,
     product,
 )
+from autofuse.implgraph.frozen import frozen, replace
 from autofuse.implgraph.graph import ImplGraph, Node, TilingSpec
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
@@ -50,7 +50,7 @@ _REPEAT, _PARTS, _WHOLE, _ROWS, _OFFSETS = 256, 8, 240, 16, 1024
 _WORDS = frozenset({"autofuse::LowWords", "autofuse::HighWords", "autofuse::JoinWords"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Amount:
     """A sum of products: each part is a weight times an expression."""
 
@@ -79,7 +79,7 @@ class Amount:
 _NOTHING, _SINGLE = Amount(()), Amount.of(ONE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Issued:
     """Instructions of one kind.
 
@@ -107,7 +107,7 @@ class Issued:
         return Conflict.SOURCES if self.pairs else Conflict.NONE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tile:
     """The length of a tile: its symbol, and typical values of all symbols, that one included.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from autofuse.implgraph.expr import ONE, Expr, product
-from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.frozen import frozen, replace
 from autofuse.implgraph.graph import TensorView
 from autofuse.schedule.tiling_axes import Split
 
@@ -16,7 +16,7 @@ __all__ = ["BLOCK", "Layout"]
 BLOCK = 32
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """Extents of the vectorised axes in UB.
 
@@ -28,6 +28,10 @@ class Layout:
     split: Split
     pitches: Mapping[int, Expr] = field(default_factory=dict)
     longest: int | None = None
+    #: The views on the split axes that were asked for: most tensors of a group have the same few.
+    _placed: dict[tuple[tuple[object, ...], ...], TensorView] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def extent(self, axis: int) -> Expr:
         """Elements reserved along the axis."""
@@ -41,6 +45,21 @@ class Layout:
         """Vectorised axes along which the tensor varies."""
         repeat = dict(zip(y.axis, y.repeats, strict=True))
         return tuple(a for a in self.split.vector if repeat[a] != 1)
+
+    def place(self, y: TensorView) -> TensorView:
+        """``y`` on the split axes, with its vectorised axes and their UB strides."""
+        key = (y.axis, y.repeats, y.strides)
+        found = self._placed.get(key)
+        if found is None:
+            found = self._placed[key] = self.vectorize(self.split.view(y))
+        return replace(
+            y,
+            axis=found.axis,
+            repeats=found.repeats,
+            strides=found.strides,
+            vectorized_axis=found.vectorized_axis,
+            vectorized_strides=found.vectorized_strides,
+        )
 
     def vectorize(self, y: TensorView) -> TensorView:
         """``y`` with its vectorised axes and their UB strides: dense, innermost axis at the pitch."""

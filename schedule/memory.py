@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autofuse.implgraph.expr import Expr, total
-from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.frozen import frozen, replace
 from autofuse.implgraph.graph import (
     AllocType,
     Api,
@@ -42,14 +42,14 @@ from autofuse.schedule.placement import Placed
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.targets import TargetSpec
 
-__all__ = ["MemoryPlan", "buffer_title", "plan_memory"]
+__all__ = ["MemoryPlan", "buffer_title", "least_bytes", "plan_memory"]
 
 #: Ways to choose among buffers, tried where the first one leaves a bank conflict; those from 8 on take a further buffer
 #: where none suits, if UB grows by no more than this part of it.
 _ORDERS, _SPARE = 16, 6
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Place:
     """The memory of a tensor in UB: a queue or a TBuf by its number, scratch space, and whose buffer it takes over."""
 
@@ -71,7 +71,7 @@ class _Place:
         return replace(n, y=y, tmp_buffers=self.tmp)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryPlan:
     """The buffers, the UB sum in bytes as a function of the tile symbols, and the memory of every node.
 
@@ -153,6 +153,28 @@ def plan_memory(
     return best.plan()
 
 
+def least_bytes(placed: Placed, target: TargetSpec, env: Mapping[str, int]) -> int:
+    """Bytes of UB that no plan of a template can do without: those of all tensors that are alive at one time.
+
+    What a node makes counts from the next node on, as it may have the buffer of an operand that dies with it.
+
+    Args:
+        placed: the nodes on the split axes.
+        target: the chip.
+        env: values of all symbols.
+    """
+    plan = _Planner(placed, target, 2, share=False, banks=False)
+    alive: list[tuple[int, int]] = []  # when it dies, bytes
+    most = 0
+    for n in plan.nodes:
+        alive = [(last, size) for last, size in alive if last >= plan.position[n.name]]
+        most = max(most, sum(size for _, size in alive))
+        # An accumulator stays where its initial value is, which is alive as long.
+        if n.op != "Store" and not n.attrs.get("joins"):
+            alive.append((plan.last[n.name], plan.nbytes(n).evaluate(env)))
+    return most
+
+
 class _Planner:
     def __init__(
         self,
@@ -178,7 +200,7 @@ class _Planner:
         self.looped = _copy_for_store(placed.looped, frozenset({"Load"}))
         self._index()
         per_position = target.queue_buffers_per_position
-        self.straight = [n for n in self._loads() if n.name in self.stored]
+        self.straight = {n.name for n in self._loads() if n.name in self.stored}
         self.copy_slots = min(len(self.straight), max(1, per_position // buf_num // 4))
         # The sync behind the loads before the loop keeps one event of the position for itself.
         reserved = int(any(n.op == "Load" for n in placed.hoisted))
@@ -293,7 +315,7 @@ class _Planner:
             other.loop_pass,
             other.y.dtype,
         )
-        return same and self._nbytes(n) == self._nbytes(other)
+        return same and self.nbytes(n) == self.nbytes(other)
 
     def _ends_at(self, n: Node, heir: Node) -> bool:
         """Whether ``n`` is dead when ``heir`` is made, or is an operand that its call may overwrite."""
@@ -317,7 +339,8 @@ class _Planner:
         return found
 
     # sizes ------------------------------------------------------------------------------------
-    def _nbytes(self, n: Node) -> Expr:
+    def nbytes(self, n: Node) -> Expr:
+        """Bytes of UB that a tensor takes."""
         found = self.lengths.get(n.name)
         if found is None:
             table = table_bytes(n)
@@ -345,7 +368,7 @@ class _Planner:
             self._assign_tmp(n, i, bufs)
             if n.op == "Store":
                 continue
-            name, nbytes = n.name, self._nbytes(n)
+            name, nbytes = n.name, self.nbytes(n)
             hoisted = number < len(self.placed.hoisted)
             if hoisted:
                 position = Position.VECIN if n.op == "Load" else Position.VECCALC
@@ -361,7 +384,7 @@ class _Planner:
                 self.holder[name] = n
             elif name in self.over:
                 self._inherit(n, shared)
-            elif n in self.straight:
+            elif name in self.straight:
                 slot = self._queue_slot(copies, self.copy_slots, nbytes, n, "stored loads")
                 self._hold(slot, n)
                 self._keep(n, slot, Position.VECOUT, 2)
@@ -398,7 +421,7 @@ class _Planner:
         self.holder[load] = n
 
     def _hold(self, slot: _Slot, n: Node) -> None:
-        slot.hold(n.name, self._nbytes(n), self.last[n.name])
+        slot.hold(n.name, self.nbytes(n), self.last[n.name])
         self.missed += not self.halves.put(slot.leader, n.name, apart=False)
 
     def _keep(self, n: Node, slot: _Slot, position: Position, queue: int | None) -> None:
@@ -465,7 +488,7 @@ class _Planner:
             operand = self.by_name[x]
             same = operand.y.vectorized_axis == n.y.vectorized_axis
             same = same and operand.y.dtype.bits == n.y.dtype.bits
-            if same and self._nbytes(operand) == nbytes:
+            if same and self.nbytes(operand) == nbytes:
                 fit.append(bufs[self.homes[x][2]])
         return next((s for s in fit if self._suits(s, n.name)), fit[0] if fit else None)
 

@@ -7,12 +7,12 @@ run of neighbouring axes; one over outer axes only is no operation at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import field
 from itertools import pairwise
 
 from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import CeilDiv, Expr, align_up, const
-from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.frozen import frozen, replace
 from autofuse.implgraph.graph import Api, Node
 from autofuse.implgraph.ops import lookup
 from autofuse.schedule.broadcast import broadcast_steps
@@ -45,7 +45,7 @@ def alignment(nodes: Sequence[Node], last: int) -> int:
     return BLOCK // min(sizes, default=4)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placed:
     """Nodes on the split axes.  ``hoisted`` run once per core, ``looped`` per tile; both in execution order."""
 
@@ -55,10 +55,19 @@ class Placed:
     hoisted: tuple[Node, ...]
     looped: tuple[Node, ...]
     outputs: tuple[Node, ...]
+    #: The lengths that were asked for: several plans are made, and most tensors have the same few.
+    _lengths: dict[tuple[object, ...], Expr] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def nbytes(self, n: Node, granule: bool) -> Expr:
         """Bytes of UB for the result; ``granule``: calls on it round their length up to 256 bytes."""
-        return buffer_bytes(self.layout.elements(n.y), n.y.dtype, granule)
+        y = n.y
+        key = (y.vectorized_axis, y.vectorized_strides, y.dtype.name, granule)
+        found = self._lengths.get(key)
+        if found is None:
+            found = self._lengths[key] = buffer_bytes(self.layout.elements(y), y.dtype, granule)
+        return found
 
 
 def buffer_bytes(elements: Expr, dtype: DType, granule: bool) -> Expr:
@@ -88,6 +97,10 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
     split = split_axes(g, choice.position)
     layout = Layout(split, _pitches(g, choice, split))
     stored = {i for n in g.nodes if n.op == "Store" for i in n.inputs}
+    users: dict[str, list[Node]] = {n.name: [] for n in g.nodes}
+    for n in g.nodes:
+        for i in dict.fromkeys(n.inputs):
+            users[i].append(n)
     moving = {split.tiled, *split.outer}
     uniform_group = all(not n.y.varies() for n in g.nodes if n.op == "Store")
     fixed: set[str] = set()
@@ -96,6 +109,7 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
     hoisted: list[Node] = []
     looped: list[Node] = []
     outputs: list[Node] = []
+    placed: dict[str, Node] = {}
     for n in g.nodes:
         inputs = tuple(alias.get(i, i) for i in n.inputs)
         if n.op == "Scalar" or is_source(n):
@@ -112,23 +126,21 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
         node = replace(
             n,
             inputs=inputs,
-            y=layout.vectorize(split.view(n.y)),
+            y=layout.place(n.y),
             axis=(split.block_out, split.block_in, *split.vector),
             loop_axis=None if still else split.block_in,
             api=_api(n),
         )
         made = [node]
         if n.op == "Load":
-            users = [m for m in g.nodes if n.name in m.inputs]
-            single = copied_by_elements(n, users, layout)
+            single = copied_by_elements(n, users[n.name], layout)
             made = [by_elements(node)] if single else transposed_load(node, layout)
         elif n.op == "Store":
-            source = next(m for m in (*hoisted, *looped) if m.name == inputs[0])
-            made = transposed_store(node, source, layout)
+            made = transposed_store(node, placed[inputs[0]], layout)
         if n.op in ("Load", "Store"):
             check_blocks(made[0 if n.op == "Load" else -1], layout)
         if n.op == "Broadcast":
-            source = next(m for m in (*hoisted, *looped) if m.name == inputs[0])
+            source = placed[inputs[0]]
             made = broadcast_steps(node, source, layout)
             if not made:
                 alias[n.name] = source.name
@@ -138,6 +150,7 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
         if still:
             fixed.update(m.name for m in made)
         (hoisted if still else looped).extend(made)
+        placed.update((m.name, m) for m in made)
     hoisted, looped = _sink_fills(hoisted, looped, layout, split)
     return Placed(split, layout, tuple(structural), tuple(hoisted), tuple(looped), tuple(outputs))
 

@@ -344,7 +344,7 @@ class _Placer:
         unit = {"Load": "MTE2", "Store": "MTE3"}.get(n.op, "Vector")
         return replace(
             n,
-            y=self.layout.vectorize(split.view(n.y)),
+            y=self.layout.place(n.y),
             axis=(split.block_out, split.block_in, *inner, *split.vector),
             loop_axis=loops[level],
             loop_pass=number if level == LOOP else 0,

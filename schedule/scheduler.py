@@ -31,10 +31,10 @@ from autofuse.implgraph.graph import (
 )
 from autofuse.implgraph.lowering import group_order_hazards, groups
 from autofuse.implgraph.reduce_rows import REDUCES
-from autofuse.schedule.cache_hints import with_cache_hints
+from autofuse.schedule.cache_hints import CacheHints
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.legalize import legalize
-from autofuse.schedule.memory import MemoryPlan, buffer_title, plan_memory
+from autofuse.schedule.memory import MemoryPlan, buffer_title, least_bytes, plan_memory
 from autofuse.schedule.picking import share_runs, tables
 from autofuse.schedule.placement import Placed, alignment, place
 from autofuse.schedule.rank import modelled_cycles
@@ -110,6 +110,7 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
     parts = groups(hint)
     keep = _templates_per_group(hint, len(parts))
     late = _barriers(group_order_hazards(hint))
+    hints = CacheHints(hint, target)
     rejected: list[Rejected] = []
     out: list[Group] = []
     inputs = sum(1 for _ in hint.ops("Data"))
@@ -133,7 +134,7 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
             outputs,
         )
         impls, dropped = _schedule_group(g, keep, next_tensor)
-        impls = tuple(with_cache_hints(i, hint, target) for i in impls)
+        impls = tuple(hints.given_to(i) for i in impls)
         rejected += dropped
         out.append(Group(index, impls, sync_before=index in late))
     return (ScheduleResult(result, hint, _side_by_side(out), tuple(rejected)),)
@@ -330,15 +331,9 @@ def _realise(g: GroupInput, choice: Choice, next_tensor: int) -> ImplGraph:
     template = _Template(g, choice, placed, next_tensor)
     if not g.target.has_datacopypad:
         _check_block_copies(g, placed)
-    last = TemplateRejectedError("nothing was tried")
-    tries = _BUFFERING_OF_ROWS if choice.all_load else _BUFFERING
-    for buf_num, share in ((1, True),) if choice.tight else tries:
-        try:
-            impl = template.planned(buf_num, share=share)
-            return _for_long_rows(template, impl) if choice.tight else impl
-        except TemplateRejectedError as why:  # noqa: PERF203
-            last = why
-    raise last
+    if choice.tight:
+        return _for_long_rows(template, template.planned([(1, True)]))
+    return template.planned(_BUFFERING_OF_ROWS if choice.all_load else _BUFFERING)
 
 
 def _for_long_rows(template: _Template, impl: ImplGraph) -> ImplGraph:
@@ -347,7 +342,7 @@ def _for_long_rows(template: _Template, impl: ImplGraph) -> ImplGraph:
     Raises:
         TemplateRejectedError: there are no such sizes.
     """
-    spec = template.planned(2, share=False).tiling
+    spec = template.planned([(2, False)]).tiling
     used = spec.ub.substitute({spec.tile_size: const(spec.granule)})
     ranges = {s.name: (s.min, s.max) for s in impl.symbols}
     if bounds(used, ranges)[1] <= spec.ub_limit:
@@ -388,18 +383,38 @@ class _Template:
     def __init__(self, g: GroupInput, choice: Choice, placed: Placed, next_tensor: int) -> None:
         self.g, self.choice, self.placed, self.next_tensor = g, choice, placed, next_tensor
 
-    def planned(self, buf_num: int, *, share: bool) -> ImplGraph:
-        """The template with so many buffers for each queue.
+    def planned(self, ways: Sequence[tuple[int, bool]]) -> ImplGraph:
+        """The template with the first plan that fits, each with and without what the banks of UB ask for.
+
+        Args:
+            ways: buffers of a queue, and whether results take over those of loads.
 
         Raises:
-            TemplateRejectedError: it does not fit.
+            TemplateRejectedError: none of them fits; why the last one does not.
         """
+        plans = [(buf_num, share, banks) for buf_num, share in ways for banks in (True, False)]
+        for number, way in enumerate(plans[:-1]):
+            try:
+                return self._plan(*way)
+            except TemplateRejectedError:  # noqa: PERF203
+                if number == 0 and self._never_fits():
+                    break
+        return self._plan(*plans[-1])
+
+    def _plan(self, buf_num: int, share: bool, banks: bool) -> ImplGraph:
         target = self.g.target
+        plan = plan_memory(self.placed, target, buf_num, share=share, banks=banks)
+        return self._assemble(plan)
+
+    def _never_fits(self) -> bool:
+        """Whether it is certain that no plan fits."""
         try:
-            return self._assemble(plan_memory(self.placed, target, buf_num, share=share))
+            spec = self._tiling
         except TemplateRejectedError:
-            plan = plan_memory(self.placed, target, buf_num, share=share, banks=False)
-            return self._assemble(plan)
+            return True
+        env = {s.name: max(s.min, 1) for s in self.g.symbols}
+        env[spec.tile_size] = smallest_tile(spec, env)
+        return least_bytes(self.placed, self.g.target, env) > spec.ub_limit
 
     def _assemble(self, plan: MemoryPlan) -> ImplGraph:
         g, choice, split = self.g, self.choice, self.placed.split

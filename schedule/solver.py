@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeVar
 
 from autofuse.implgraph.expr import ExprError
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.schedule.cost import evaluate
-from autofuse.schedule.cost_form import CostForm, Place, cost_form, ticks
+from autofuse.schedule.cost_form import Place, cost_form, ticks
 from autofuse.schedule.result import ScheduleResult
 from autofuse.schedule.tile_cost import (
     TICK_SHIFT,
@@ -307,18 +308,12 @@ def solve_template(
     chip = chip_table(target)
     if cores is not None:
         chip = replace(chip, cores=min(cores, chip.cores))
-    # Without symbols, what ranks a template is what its tiling is folded from.
-    found = _SOLVED.get(id(form))
-    if found is None or found[0] is not form or found[1:3] != (bound, chip):
-        if len(_SOLVED) >= _MOST_SOLVED:
-            _SOLVED.clear()
-        found = _SOLVED[id(form)] = (form, bound, chip, solve(bound, chip))
-    return found[3]
+    return _solved(bound, chip)
 
 
-#: The last solutions, by the costs and the chip that they were found for.
-_SOLVED: dict[int, tuple[CostForm, BoundForm, ChipTable, Solution | None]] = {}
-_MOST_SOLVED = 128
+#: Without symbols, what ranks a template is what its tiling is folded from; and groups that do the same to other
+#: tensors have the same costs.
+_solved = lru_cache(maxsize=128)(solve)
 
 
 def comparable(cost: _Cost, impl: ImplGraph, target: TargetSpec) -> _Cost:

@@ -7,9 +7,9 @@ compares.  Costs are ticks of 2**-10 cycles; they leave out what no choice chang
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.graph import TilingSpec
 from autofuse.schedule.cost_form import (
     RATE_BITS,
@@ -50,7 +50,7 @@ TICK_SHIFT = RATE_BITS - TICK_BITS
 SHARE_BITS = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChipTable:
     """The figures of a chip as the solver wants them: cycles in ticks, rates in 2**-24 cycles per byte.
 
@@ -114,7 +114,7 @@ def chip_table(target: TargetSpec) -> ChipTable:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """``base + step * t``."""
 
@@ -126,7 +126,7 @@ class Line:
         return self.base + self.step * t
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoundCopy:
     """A :class:`~autofuse.schedule.cost_form.CopyForm` for given sizes.
 
@@ -149,7 +149,7 @@ class BoundCopy:
     varies_by_tile: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoundCalls:
     """Vector calls of a body for given sizes."""
 
@@ -158,7 +158,7 @@ class BoundCalls:
     along: Line
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoundForm:
     """A template for given sizes.
 
@@ -181,7 +181,7 @@ class BoundForm:
     calls: tuple[BoundCalls, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Solution:
     """A choice: length of a tile, tiles of one core, cores, and the cost in ticks."""
 
@@ -253,7 +253,7 @@ def bind(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BodyParts:
     """One run of a loop body, in ticks and in bytes by where they come from and go to.
 
@@ -274,7 +274,7 @@ class BodyParts:
     stored: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TileParts:
     """What follows from the length of a tile alone.
 

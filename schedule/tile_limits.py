@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
+from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.graph import ImplGraph, TilingSpec
 
 __all__ = ["largest_tile", "sample_env", "smallest_tile"]
@@ -36,14 +38,38 @@ def largest_tile(spec: TilingSpec, env: Mapping[str, int], ub: int | None = None
     extent = max(1, spec.longest.evaluate(env))
     top = extent if spec.tile_max is None else min(extent, spec.tile_max.evaluate(env))
     limit = spec.ub_limit if ub is None else min(spec.ub_limit, ub)
+    needed = (
+        spec.ub,
+        spec.tile_size,
+        tuple((s, env[s]) for s in sorted(spec.ub.symbols()) if s in env),
+    )
+    return _largest(needed, limit, spec.granule, top, top == extent)
+
+
+@lru_cache(maxsize=512)
+def _largest(
+    needed: tuple[Expr, str, tuple[tuple[str, int], ...]],
+    limit: int,
+    granule: int,
+    top: int,
+    whole: bool,
+) -> int:
+    """The largest tile up to ``top`` for which ``needed`` (bytes, symbol of the tile, other symbols) fits ``limit``.
+
+    ``whole``: the tile ``top`` need not be a multiple of the granule.  Remembered: a template is asked for it when its
+    costs are read, when it is ranked, and when its tiling is folded.
+    """
+    ub, symbol, sizes = needed
+    env = dict(sizes)
 
     def fits(tile: int) -> bool:
-        return spec.ub.evaluate({**env, spec.tile_size: tile}) <= limit
+        env[symbol] = tile
+        return ub.evaluate(env) <= limit
 
-    if top >= 1 and (top == extent or top % spec.granule == 0) and fits(top):
+    if top >= 1 and (whole or top % granule == 0) and fits(top):
         return top
-    lo, hi = 0, top // spec.granule
+    lo, hi = 0, top // granule
     while lo < hi:
         mid = (lo + hi + 1) // 2
-        lo, hi = (mid, hi) if fits(mid * spec.granule) else (lo, mid - 1)
-    return lo * spec.granule
+        lo, hi = (mid, hi) if fits(mid * granule) else (lo, mid - 1)
+    return lo * granule

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, Ratio, product, sym
-from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.frozen import frozen, replace
 from autofuse.implgraph.fusion import Symbol
 from autofuse.implgraph.graph import Axis, AxisType, Node, TensorView
 from autofuse.targets import TargetSpec
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupInput:
     """One group to schedule.
 
@@ -59,7 +59,7 @@ class GroupInput:
         return next(a.size for a in self.axes if a.id == axis)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """One template to try.
 
@@ -89,7 +89,7 @@ class Choice:
     longest: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Split:
     """The axes of a schedule; see ``architecture.md`` for the names.
 

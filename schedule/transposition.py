@@ -68,7 +68,7 @@ def is_relaid(n: Node, vector: Sequence[int]) -> bool:
 
 def copied_by_elements(n: Node, users: Sequence[Node], layout: Layout) -> bool:
     """Whether a 64-bit tensor, which no call transposes, is moved element by element from a Load to its Stores."""
-    placed = replace(n, y=layout.vectorize(layout.split.view(n.y)))
+    placed = replace(n, y=layout.place(n.y))
     picked = run_step(placed, layout) is not None
     views = [m.y for m in (*([] if picked else [n]), *users)]
     if n.op != "Load" or n.y.dtype.bits != 64 or any(m.op != "Store" for m in users):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from autofuse.implgraph.expr import ONE, ZERO
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.graph import AxisType, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ops import lookup
 from autofuse.schedule.banks import bank_conflict, data_operands
@@ -46,7 +46,7 @@ __all__ = [
 SHARES = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tiling:
     """Tile length, tiles of one core, and the modelled cost."""
 
@@ -56,7 +56,7 @@ class Tiling:
     cost: Cost
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UbBuffer:
     """Where a buffer lies in UB: ``count`` copies of ``nbytes`` bytes from ``offset``."""
 
@@ -359,7 +359,7 @@ class _Reader:
                 yield from self._parts(a)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Moved:
     node: str
     reach: Reach

@@ -30,6 +30,8 @@ __all__ = ["InsertBarriers"]
 
 
 _BARRIERS = (Barrier("PIPE_V"), Barrier("PIPE_ALL"))
+#: What the vector pipe has to do with, and loops.
+_CONCERNED = frozenset({Alloc, Barrier, Call, For, Sync})
 
 
 @dataclass(slots=True)
@@ -42,8 +44,12 @@ class _Pending:
     def copy(self) -> _Pending:
         return _Pending(set(self.reads), set(self.writes))
 
-    def conflicts(self, reads: Iterable[str], writes: Iterable[str]) -> bool:
-        return bool(self.writes & set(reads)) or bool((self.writes | self.reads) & set(writes))
+    def any(self) -> bool:
+        return bool(self.reads or self.writes)
+
+    def conflicts(self, reads: set[str], writes: set[str]) -> bool:
+        apart = self.writes.isdisjoint(reads) and self.writes.isdisjoint(writes)
+        return not (apart and self.reads.isdisjoint(writes))
 
     def clear(self) -> None:
         self.reads.clear()
@@ -57,10 +63,23 @@ class _Places:
     Attributes:
         of: what holds the bytes of a tensor, where that is not itself.
         runs: numbers of iterations that are at least 1.
+        phases: of the calls met so far, by their ids: what each phase reads and writes.
     """
 
     of: dict[str, str]
     runs: set[str]
+    phases: dict[int, list[tuple[set[str], set[str]]]] = field(default_factory=dict)
+
+    def phases_of(self, s: Call) -> list[tuple[set[str], set[str]]]:
+        """What holds the bytes that a call touches; loops are gone through several times."""
+        found = self.phases.get(id(s))
+        if found is None:
+            of = self.of
+            found = self.phases[id(s)] = [
+                ({of.get(x, x) for x in read}, {of.get(x, x) for x in written})
+                for read, written in phases(s)
+            ]
+        return found
 
 
 @dataclass(frozen=True)
@@ -79,7 +98,9 @@ class InsertBarriers:
     def _block(self, body: tuple[Stmt, ...], pending: _Pending, bufs: _Places) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         for s in body:
-            if isinstance(s, Call):
+            if type(s) not in _CONCERNED:
+                pass
+            elif isinstance(s, Call):
                 if self._call(s, pending, bufs):
                     out.append(Barrier("PIPE_V"))
             elif isinstance(s, Alloc):
@@ -90,10 +111,10 @@ class InsertBarriers:
                 isinstance(s, Barrier) and s in _BARRIERS
             ):
                 pending.clear()
-            elif isinstance(s, For):
+            elif isinstance(s, For) and _concerns(s):
                 left, fresh = pending.copy(), _Pending()
                 inside = self._loop(s.body, left, bufs)
-                alone = self._loop(s.body, fresh, bufs)
+                alone = self._loop(s.body, fresh, bufs) if pending.any() else inside
                 if _count(inside) > _count(alone):
                     # Before the loop, where it runs once.
                     out.append(Barrier("PIPE_V"))
@@ -109,9 +130,7 @@ class InsertBarriers:
     def _call(self, s: Call, pending: _Pending, bufs: _Places) -> bool:
         """Whether a barrier has to stand before the call; ``pending`` is what it leaves."""
         needed = False
-        for number, (read, written) in enumerate(phases(s)):
-            reads = [bufs.of.get(x, x) for x in read]
-            writes = [bufs.of.get(x, x) for x in written]
+        for number, (reads, writes) in enumerate(bufs.phases_of(s)):
             if number:
                 pending.clear()
             elif pending.conflicts(reads, writes):
@@ -143,6 +162,11 @@ def _places(body: Iterable[Stmt]) -> dict[str, str]:
         elif isinstance(s, Alias):
             out[s.local] = s.of
     return out
+
+
+def _concerns(loop: For) -> bool:
+    """Whether there is anything but copies in a loop."""
+    return any(_concerns(s) if isinstance(s, For) else type(s) in _CONCERNED for s in loop.body)
 
 
 def _is_positive(e: Expr) -> bool:

@@ -28,6 +28,10 @@ from autofuse.implgraph.frozen import replace
 __all__ = ["InsertSyncs"]
 
 
+#: What loads or computes tensors or uses them, and loops.
+_CONCERNED = frozenset({Call, CopyIn, DeQue, For, IndexRead, ScalarRead, Sync})
+
+
 @dataclass(slots=True)
 class _Pending:
     """Tensors in UB, by their buffer, whose bytes somebody has not waited for.
@@ -65,8 +69,9 @@ class _Pending:
 
     def need(self, s: Stmt) -> str:
         """The event that the statement has to wait for; empty if there is none."""
-        if isinstance(s, Call) and self.vector & self.places(*s.reads, *s.writes):
-            return "MTE2_V"
+        if isinstance(s, Call):
+            loaded = self.vector and self.vector & self.places(*s.reads, *s.writes)
+            return "MTE2_V" if loaded else ""
         if isinstance(s, ScalarRead | IndexRead):
             place = self.places(s.local)
             return "V_S" if self.made & place else "MTE2_S" if self.scalar & place else ""
@@ -85,15 +90,17 @@ class _Pending:
 
     def step(self, s: Stmt) -> None:
         """After a statement."""
-        if isinstance(s, CopyIn):
-            self.vector |= self.places(s.local)
-            self.scalar |= self.places(s.local)
-            self.made -= self.places(s.local)
+        if isinstance(s, Call):
+            places = self.places(*s.writes)
+            self.made |= places
+            self.scalar -= places
+        elif isinstance(s, CopyIn):
+            places = self.places(s.local)
+            self.vector |= places
+            self.scalar |= places
+            self.made -= places
         elif isinstance(s, DeQue):
             self.vector -= self.places(s.local)
-        elif isinstance(s, Call):
-            self.made |= self.places(*s.writes)
-            self.scalar -= self.places(*s.writes)
         elif isinstance(s, Sync):
             self.wait(s.event)
 
@@ -112,6 +119,9 @@ class InsertSyncs:
     def _block(self, body: tuple[Stmt, ...], pending: _Pending) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         for s in body:
+            if type(s) not in _CONCERNED:
+                out.append(s)
+                continue
             if isinstance(s, For):
                 for event in _before_loop(s, pending):
                     out.append(Sync(event))
@@ -138,7 +148,7 @@ class InsertSyncs:
 
 def _before_loop(loop: For, pending: _Pending) -> Iterator[str]:
     """Syncs that a statement of the loop needs for what was loaded or computed before the loop."""
-    inside = list(_statements(loop.body))
+    inside = [s for s in _statements(loop.body) if type(s) in _CONCERNED]
     own = {x for s in inside for x in pending.places(*_written(s))}
     outside = pending.without(own)
     for s in inside:

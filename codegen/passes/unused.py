@@ -15,8 +15,9 @@ from autofuse.implgraph.graph import Position
 __all__ = ["RemoveUnused"]
 
 
-#: Types of members that hold no expressions.
+#: Types of members that hold no expressions, and how fields of statements are declared that have no others.
 _LEAVES = frozenset({str, int, bool, float, DType, Position, type(None)})
+_PLAIN = frozenset({"str", "int", "bool", "DType", "Position", "tuple[str, ...]"})
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,14 @@ def _use(value: Any, used: set[str]) -> None:
     kind: Any = type(value)
     if kind is Expr:
         used |= value.symbols()
-    elif kind is tuple:
-        for v in value:
-            _use(v, used)
-    elif kind not in _LEAVES:
-        for name in _members(kind):
-            _use(getattr(value, name), used)
+        return
+    members = value if kind is tuple else [getattr(value, name) for name in _members(kind)]
+    for member in members:
+        if type(member) not in _LEAVES:
+            _use(member, used)
 
 
 @lru_cache(maxsize=256)
 def _members(kind: type) -> tuple[str, ...]:
-    """The fields of a statement or of a part of one; nothing for what is neither."""
-    return tuple(f.name for f in fields(kind)) if is_dataclass(kind) else ()
+    """The fields of a statement or of a part of one that may hold expressions; nothing for what is neither."""
+    return tuple(f.name for f in fields(kind) if f.type not in _PLAIN) if is_dataclass(kind) else ()

@@ -28,7 +28,6 @@ CONTAINERS = (dict, list, set, deque)
 #: Caches by identity that empty themselves when they are full: (module, name) -> the name of the limit.
 EMPTIED = {
     ("autofuse.schedule.cost_form", "_KNOWN"): "_MOST_KNOWN",
-    ("autofuse.schedule.solver", "_SOLVED"): "_MOST_SOLVED",
 }
 #: Caches without a limit: by the chips that there are, and by the templates.
 FINITE = {"autofuse.targets.spec.load_chip", "autofuse.codegen.render._template"}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 from dataclasses import FrozenInstanceError, dataclass, field
 
 import pytest
 
 from autofuse.implgraph.expr import ONE, sym
-from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.frozen import frozen, replace
 from autofuse.implgraph.graph import Axis, AxisType
 
 
@@ -40,6 +42,52 @@ class WithDict:
 class Counting:
     a: int
     made: int = field(init=False, default=3)
+
+
+@frozen
+class Point:
+    x: int
+    y: int = 2
+    tags: dict[str, int] = field(default_factory=dict)
+    seen: list[int] = field(default_factory=list, compare=False, repr=False)
+
+
+def test_a_frozen_class_is_a_dataclass_with_its_defaults() -> None:
+    found = Point(1)
+    assert (found.x, found.y, found.tags) == (1, 2, {})
+    assert found.tags is not Point(1).tags
+    assert (Point(1, 3), Point(x=1, tags={"a": 1}).tags) == (Point(1, y=3), {"a": 1})
+    assert Point(1, seen=[5]) == Point(1) != Point(2)
+    assert repr(found) == "Point(x=1, y=2, tags={})"
+    assert [f.name for f in dataclasses.fields(Point)] == ["x", "y", "tags", "seen"]
+    assert replace(found, y=7) == dataclasses.replace(found, y=7) == Point(1, 7)
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert copy.deepcopy(found) == found
+
+
+def test_a_frozen_class_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Point(1).x = 3  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        object.__setattr__(Point(1), "z", 3)
+
+
+def test_arguments_of_a_frozen_class_are_checked() -> None:
+    with pytest.raises(TypeError, match=r"Point\.__init__\(\) missing 1 required .* 'x'"):
+        Point()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
+        Point(1, z=1)  # type: ignore[call-arg]
+
+
+def test_a_class_that_is_more_than_its_fields_is_not_made_frozen() -> None:
+    with pytest.raises(TypeError, match="Checked is more than its fields"):
+
+        @frozen
+        class Checked:
+            a: int
+
+            def __post_init__(self) -> None:
+                assert self.a > 0
 
 
 def test_a_copy_has_the_changes_and_the_rest_of_the_fields() -> None:
