@@ -54,8 +54,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,240}")
 _OPT = re.compile(r"-O[0-3sg]|-Ofast")
 _SHOWN_ERRORS = 5
-#: Lines of a kernel file from which on g++ does not inline.
+#: Lines of a kernel file from which on g++ does not inline, nor do what follows only from that.
 _LONG_KERNEL = 1_500
+_ONLY_CALLS = ("-fno-inline", "-fno-gcse", "-fno-schedule-insns2", "-fno-tree-slp-vectorize")
 _GPP_HINT = "install a C++ compiler, such as g++ (apt-get install g++, dnf install gcc-c++)"
 
 
@@ -294,12 +295,13 @@ def _in_time(cmd: list[str], texts: Mapping[str, str], opt: str, cxx: Toolchain)
 
     A kernel is scalars and calls into the twin's library, which points-to analysis does not make faster.  It and what
     follows inlining take more than linear time in the length of a function, of which a long kernel has one; there the
-    calls stay calls, which costs nanoseconds each.
+    calls stay calls, which costs nanoseconds each.  Between calls that g++ cannot see into there is little to schedule,
+    to vectorise or to compute once for the whole function either.
     """
     if opt == QUICK or knobs.DEBUG.get() or not cxx.is_gcc:
         return cmd
     lines = sum(t.count("\n") for p, t in texts.items() if p.startswith("device/"))
-    calls = ["-fno-inline"] if lines > _LONG_KERNEL else []
+    calls = _ONLY_CALLS if lines > _LONG_KERNEL else ()
     return [cmd[0], "-fno-tree-pta", *calls, *cmd[1:]]
 
 

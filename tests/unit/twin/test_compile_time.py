@@ -19,7 +19,7 @@ LONG = {"device/k_kernel.cpp": "int a;\n" * 4000}
     [
         (SHORT, "-O2", GCC, ["-fno-tree-pta"]),
         (SHORT, "-O1", GCC, ["-fno-tree-pta"]),
-        (LONG, "-O2", GCC, ["-fno-tree-pta", "-fno-inline"]),
+        (LONG, "-O2", GCC, ["-fno-tree-pta", *compiling._ONLY_CALLS]),
         (LONG, "-O0", GCC, []),  # precompiled headers want the flags that they were made with
         (LONG, "-O2", CLANG, []),  # which does not know them
     ],
