@@ -15,11 +15,9 @@ from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr import ONE, ZERO, Expr, bounds, const, product
 from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.fusion import Symbol
 from autofuse.implgraph.graph import (
     AllocType,
     AxisType,
-    BufferPlan,
     Condition,
     Hardware,
     HintGraph,
@@ -31,10 +29,11 @@ from autofuse.implgraph.graph import (
 )
 from autofuse.implgraph.lowering import group_order_hazards, groups
 from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.budget import check_budget, exceeds_budget
 from autofuse.schedule.cache_hints import CacheHints
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.legalize import legalize
-from autofuse.schedule.memory import MemoryPlan, buffer_title, least_bytes, plan_memory
+from autofuse.schedule.memory import MemoryPlan, plan_memory
 from autofuse.schedule.picking import share_runs, tables
 from autofuse.schedule.placement import Placed, alignment, place
 from autofuse.schedule.rank import modelled_cycles
@@ -45,7 +44,6 @@ from autofuse.schedule.scan import SCAN, place_scan, scanned_axes
 from autofuse.schedule.solver import comparable
 from autofuse.schedule.stagger import with_staggered_loops
 from autofuse.schedule.templates import general, reduce, row, scan, transpose
-from autofuse.schedule.tile_limits import smallest_tile
 from autofuse.schedule.tiling_axes import Choice, GroupInput, Split
 from autofuse.schedule.transposition import (
     copy_limits,
@@ -409,17 +407,14 @@ class _Template:
     def _never_fits(self) -> bool:
         """Whether it is certain that no plan fits."""
         try:
-            spec = self._tiling
+            return exceeds_budget(self.placed, self._tiling, self.g.symbols, self.g.target)
         except TemplateRejectedError:
             return True
-        env = {s.name: max(s.min, 1) for s in self.g.symbols}
-        env[spec.tile_size] = smallest_tile(spec, env)
-        return least_bytes(self.placed, self.g.target, env) > spec.ub_limit
 
     def _assemble(self, plan: MemoryPlan) -> ImplGraph:
         g, choice, split = self.g, self.choice, self.placed.split
         tiling = replace(self._tiling, ub=plan.ub)
-        _check_budget(tiling, plan.buffers, g.symbols)
+        check_budget(tiling, plan.buffers, g.symbols)
         y_axis = choice.y_axis if choice.y_axis is not None else split.tiled
         impl = ImplGraph(
             graph=g.graph,
@@ -577,43 +572,6 @@ def _gm(g: GroupInput, n: Node) -> Mem:
     first = {"Data": 0, "Output": g.inputs, "Workspace": g.inputs + g.outputs}[n.op]
     number = first + int(str(n.attrs["index"]))
     return Mem(number, AllocType.GLOBAL, Hardware.GM, Position.GM)
-
-
-def _check_budget(
-    spec: TilingSpec, buffers: Sequence[BufferPlan], symbols: Sequence[Symbol]
-) -> None:
-    """The smallest legal tile must fit UB, at the smallest sizes that symbols may have.
-
-    With two buffers per queue, a symbolic axis is taken as long: where one granule of it does not fit, single buffers
-    do better.
-    """
-    env = {s.name: max(s.min, 1) for s in symbols}
-    if spec.tile_max is not None and spec.tile_max.evaluate(env) < 1:
-        raise TemplateRejectedError(
-            f"one tile takes more rows than a DMA command moves: {spec.tile_max} tiles of them fit"
-        )
-    double = any(b.buf_num > 1 for b in buffers)
-    tile = spec.granule if symbols and double else smallest_tile(spec, env)
-    env[spec.tile_size] = tile
-    used = spec.ub.evaluate(env)
-    if used <= spec.ub_limit:
-        return
-    lines = "; ".join(_buffer_line(b, env) for b in buffers)
-    env[spec.tile_size] = 0
-    fits = next((t for t in range(tile, 0, -1) if _bytes_at(spec, env, t) <= spec.ub_limit), 0)
-    raise TemplateRejectedError(
-        f"the smallest tile, {tile}, needs {used} bytes of UB and {spec.ub_limit} are usable "
-        f"({f'a tile of {fits} would fit' if fits else 'not even a tile of 1 fits'}): {lines}",
-        "AF3003",
-    )
-
-
-def _bytes_at(spec: TilingSpec, env: dict[str, int], tile: int) -> int:
-    return spec.ub.evaluate({**env, spec.tile_size: tile})
-
-
-def _buffer_line(b: BufferPlan, env: dict[str, int]) -> str:
-    return f"{buffer_title(b)} {b.buf_num} x {b.nbytes.evaluate(env)} bytes"
 
 
 _HINTS = {

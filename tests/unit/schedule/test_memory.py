@@ -1,13 +1,32 @@
 """Memory plan: queues and TBufs, live ranges, reuse, limits of the chip."""
 
-import pytest
+import itertools
+import json
+from pathlib import Path
 
+import pytest
+import serve_graphs
+
+import autofuse
 from autofuse.implgraph.graph import AllocType, Position
-from autofuse.schedule.memory import plan_memory
+from autofuse.schedule import scheduler
+from autofuse.schedule.memory import least_bytes, plan_memory
 from autofuse.schedule.placement import place
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.tiling_axes import Choice
 
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+SOFTMAX = json.dumps(
+    {
+        "schema": "autofuse.graph/1",
+        "name": "rows",
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 3000]}],
+        "nodes": [
+            {"name": "n", "op": "Softmax", "inputs": ["x"], "outputs": ["y"], "attrs": {"axis": -1}}
+        ],
+        "outputs": ["y"],
+    }
+)
 GENERAL = Choice("general", "", 0, padded=False)
 
 
@@ -151,3 +170,47 @@ def test_every_tensor_has_memory_of_one_kind(plan):
             continue
         assert (n.y.que is None) != (n.y.buf is None)
         assert n.y.mem.alloc_type is (AllocType.QUEUE if n.y.que else AllocType.BUFFER)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        serve_graphs.text(3),
+        (EXAMPLES / "adam_like.json").read_text(),
+        (EXAMPLES / "add_bias_dynamic.json").read_text(),
+        (EXAMPLES / "where_mask.json").read_text(),
+        SOFTMAX,
+    ],
+)
+def test_no_plan_needs_less_than_what_is_alive_at_one_time(monkeypatch, target, text):
+    made = []
+    plan = scheduler._Template.planned
+
+    def remember(template, ways):
+        made.append(template)
+        return plan(template, ways)
+
+    monkeypatch.setattr(scheduler._Template, "planned", remember)
+    autofuse.build(text)
+    compared = 0
+    for template, buf_num, share, banks in itertools.product(
+        made, (1, 2), (False, True), (False, True)
+    ):
+        try:
+            found = plan_memory(template.placed, target, buf_num, share=share, banks=banks)
+        except TemplateRejectedError:
+            continue
+        sizes = {s.name: 1000 for s in template.g.symbols}
+        for tile in (1, 8, 100, 4096):
+            env = {**sizes, str(template.placed.split.t): tile}
+            assert 0 < least_bytes(template.placed, target, env) <= found.ub.evaluate(env)
+            compared += 1
+    assert compared >= 16
+
+
+def test_what_is_alive_at_one_time_is_counted_by_hand(group, target):
+    inputs, nodes, outputs = many_alive(5)
+    placed = place(group(inputs, nodes, outputs), GENERAL)
+    tile = {str(placed.split.t): 1024}
+    # All loads but the first, which only the first call reads, and one intermediate result.
+    assert least_bytes(placed, target, tile) == 5 * 1024 * 4
