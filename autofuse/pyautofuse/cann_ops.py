@@ -23,7 +23,7 @@ class CannOp:
     Attributes:
         name: CANN's name.
         kind: how it is read: ``data scalar load store output workspace`` as in the graph's text; ``broadcast
-            transpose cast concat reduce position elewise`` give values.
+            transpose cast concat gather reduce position elewise`` give values.
         op: name in the registry; empty for nodes that are no op there.
         inputs: names of its inputs, in the registry's order.
         attrs: ``ir_attr`` that it takes -> the registry's attribute; empty for those that its kind knows.
@@ -62,6 +62,8 @@ _ROWS = (
     CannOp("Any", "reduce", "ReduceAny"),
     CannOp("All", "reduce", "ReduceAll"),
     CannOp("ArgMax", "position", "ArgMax"),
+    # Indices from the end are always counted there, so that the second attribute changes nothing.
+    CannOp("Gather", "gather", "Gather", ("x1", "x2"), {"axis": "", "negative_index_support": ""}),
     CannOp("Nop", "elewise", "Identity"),
     CannOp("Ub2ub", "elewise", "Identity"),
     CannOp("MaskedFill", "elewise", "MaskedFill", ("x", "mask", "value")),

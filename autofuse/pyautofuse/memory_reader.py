@@ -293,15 +293,31 @@ class MemoryReader(ABC):
                 "AF1301", f"it loads from {source}, which is neither Data nor Workspace"
             )
         place, axes = self._place(n)
-        if buffer.stored is not None:
-            tensor = view_of(self.emission, buffer.stored, place)
-        elif buffer.index < 0:
-            raise self.emission.error("AF1107", f"nothing is stored to {buffer.name} before")
-        else:
-            tensor = self._view(buffer, place)
-            self.load_axes.setdefault(tensor.name, set()).add((self.number, axes))
+        tensor = self._in_memory(buffer, place, axes)
         self._declared(n, tensor.dtype)
         self.results[id(n)] = Result(tensor, axes)
+
+    def _in_memory(self, buffer: Buffer, place: Place, axes: tuple[int, ...]) -> Tensor:
+        """What lies at a place of a buffer; ``axes`` are noted, with which it is loaded."""
+        if buffer.stored is not None:
+            return view_of(self.emission, buffer.stored, place)
+        if buffer.index < 0:
+            raise self.emission.error("AF1107", f"nothing is stored to {buffer.name} before")
+        tensor = self._view(buffer, place)
+        self.load_axes.setdefault(tensor.name, set()).add((self.number, axes))
+        return tensor
+
+    def _operand(self, n: Operator, name: str) -> Result:
+        """An input that may be memory: a Data with a layout of its own, or a value."""
+        source = source_of(n.inputs.get(name))
+        buffer = None if source is None else self.memory.get(id(source.node))
+        if source is None or buffer is None or source.node.type not in ("Data", "Workspace"):
+            return self._result(n, name)
+        place, axes = self._place(source.node)
+        # No axes that a Store has: what is stored over it would change what is read behind.
+        found = Result(self._in_memory(buffer, place, (-1,)), axes)
+        self._used(n, found)
+        return found
 
     def _view(self, buffer: Buffer, place: Place) -> Tensor:
         place = place.normal()

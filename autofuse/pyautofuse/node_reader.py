@@ -194,6 +194,25 @@ class NodeReader(MemoryReader):
         attrs = {"axis": gone[0], "keepdims": True, "dtype": dtype.name}
         self.results[id(n)] = Result(self.emission.op(row.op, [tensor], attrs), axes)
 
+    def _gather(self, n: Operator, row: CannOp) -> None:
+        """Elements of ``x1`` along a dimension, at the places in ``x2``, whose axes stand where that dimension was."""
+        e = self.emission
+        data, index = self._operand(n, "x1"), self._operand(n, "x2")
+        if not isinstance(data.value, Tensor) or not isinstance(index.value, Tensor):
+            raise e.error("AF1301", "its inputs are tensors, not a Scalar")
+        axis = n.ir_attr.values.get("axis", 0)
+        rank = len(data.axes)
+        if type(axis) is not int or not -rank <= axis < rank:
+            raise e.error("AF1205", f"the attribute 'axis' is {axis!r}, and x1 has {rank} axes")
+        at = axis % rank
+        axes = (*data.axes[:at], *index.axes, *data.axes[at + 1 :])
+        said = self._layout(n).axes
+        if len(set(axes)) != len(axes) or said not in (None, axes):
+            names = self._names(axes) if said is None else self._names(said)
+            text = f"the axes of y are {names}; those of x1 and x2 make {self._names(axes)}"
+            raise e.error("AF1301", text, "the axes of x2 stand in place of one of x1")
+        self._keep(n, e.op(row.op, [data.value, index.value], {"axis": at}), axes)
+
     def _concat(self, n: Operator, row: CannOp) -> None:
         e = self.emission
         layout = self._layout(n)
@@ -234,6 +253,7 @@ _READERS: Mapping[str, Callable[[NodeReader, Operator, CannOp], None]] = {
     "position": NodeReader._position,
     "cast": NodeReader._cast,
     "concat": NodeReader._concat,
+    "gather": NodeReader._gather,
     "elewise": NodeReader._elewise,
 }
 

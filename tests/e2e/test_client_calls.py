@@ -324,6 +324,30 @@ def reductions(dynamic: bool) -> Example:
     )
 
 
+def table(c: Calls, dtype: str, sizes: Sequence[object], axes: Sequence[str]) -> str:
+    """An input that a Gather reads where it lies."""
+    return c.node_with(c.data(dtype), *c.layout(sizes, axes=axes))
+
+
+def gathered(dynamic: bool) -> Example:
+    """Rows of a table at the places of one input, and columns of it at those of another, loaded one."""
+    n = size(dynamic)
+    c = Calls("g", [n, 5, 31, 8], names(dynamic))
+    rows = table(c, "float32", [31, 8], ["a2", "a3"])
+    at = table(c, "int64", [n, 5], ["a0", "a1"])
+    picked = c.gather(rows, at, 0, [n, 5, 8], ["a0", "a1", "a3"])
+    half = c.node("Mul", f"x1 = {picked}.y", f"x2 = {c.scalar('0.5')}.y")
+    c.store(half, sizes=[n, 5, 8], axes=["a0", "a1", "a3"])
+    columns = c.load(c.data("int32"), [n], axes=["a0"])
+    c.store(c.gather(rows, columns, -1, [31, n], ["a2", "a0"]), sizes=[31, n], axes=["a2", "a0"])
+    return Example(
+        fused("gathered", [(c, ["in0", "in1", "in2"])]),
+        lambda n: [(F32, (31, 8)), (np.int64, (n, 5)), (np.int32, (n,))],
+        lambda n: [(F32, (n, 5, 8)), (F32, (31, n))],
+        lambda a: [a[0][a[1]] * F32(0.5), a[0][:, a[2]]],
+    )
+
+
 EXAMPLES: dict[str, Callable[[bool], Example]] = {
     "add_relu": add_relu,
     "softmax_float16": lambda d: softmax(d, "float16", F16, 1e-3),
@@ -340,6 +364,7 @@ EXAMPLES: dict[str, Callable[[bool], Example]] = {
     "two_graphs": two_graphs,
     "through_workspace": through_workspace,
     "reductions": reductions,
+    "gathered": gathered,
 }
 
 
@@ -350,6 +375,8 @@ def arrays(shapes: list[tuple[type, tuple[int, ...]]]) -> Arrays:
     for dtype, shape in shapes:
         if dtype is U8:
             out.append(rng.choice(np.array([0, 0, 1, 2, 255], U8), shape))
+        elif dtype in (np.int32, np.int64):
+            out.append(rng.integers(0, 8, shape, dtype))
         else:
             out.append((rng.standard_normal(shape) * 2).astype(dtype))
     return out
@@ -461,6 +488,22 @@ def test_a_buffer_that_may_not_be_shared_is_refused(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, x - x[0])
     with pytest.raises(AssertionError, match="14"):
         library([x], [x])
+    np.testing.assert_array_equal(x, kept)
+
+
+def test_a_table_may_not_be_the_output(tmp_path: Path) -> None:
+    """Elements change places, although table, places and result have the same axis."""
+    c = Calls("g", [64])
+    rows, at = table(c, "float32", [64], ["a0"]), c.load(c.data("int32"))
+    c.store(c.gather(rows, at, 0, [64], ["a0"]))
+    library = Library(generated(fused("turned", [(c, ["in0", "in1"])])), tmp_path)
+    (x,) = arrays([(F32, (64,))])
+    places, kept = np.arange(64, dtype=np.int32)[::-1].copy(), x.copy()
+    y = np.zeros_like(x)
+    library([x, places], [y])
+    np.testing.assert_array_equal(y, x[::-1])
+    with pytest.raises(AssertionError, match="14"):
+        library([x, places], [x])
     np.testing.assert_array_equal(x, kept)
 
 

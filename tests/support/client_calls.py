@@ -93,6 +93,21 @@ class Calls:
         y = self.layout(self.sizes if sizes is None else sizes, strides, axes)
         return self.node("Load", f"attr.ir_attr.offset = {offset}", f"x = {data}.y", *y)
 
+    def node_with(self, name: str, *lines: str) -> str:
+        """More assignments to a node."""
+        self.lines += [f"{name}.{line}" for line in lines]
+        return name
+
+    def gather(self, data: str, index: str, axis: object, sizes: Sizes, axes: Sequence[str]) -> str:
+        """A Gather of ``data``, which may be a Data with a layout, at the places ``index``."""
+        return self.node(
+            "Gather",
+            f"attr.ir_attr.axis = {axis!r}",
+            f"x1 = {data}.y",
+            f"x2 = {index}.y",
+            *self.layout(sizes, axes=axes),
+        )
+
     def op(
         self, kind: str, *inputs: str, sizes: Sizes | None = None, dtype: str = "", **attrs: object
     ) -> str:
@@ -121,9 +136,10 @@ class Calls:
         strides: Sizes | None = None,
         *,
         offset: object = None,
+        axes: Sequence[str] | None = None,
     ) -> str:
         """A Store and the next output of the graph."""
-        y = self.layout(self.sizes if sizes is None else sizes, strides)
+        y = self.layout(self.sizes if sizes is None else sizes, strides, axes)
         y += [] if offset is None else [f"y.offset = {offset}"]
         store = self.node("Store", f"x = {x}.y", *y)
         self.outputs += 1

@@ -118,6 +118,32 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
         "AF1301",
         ["Abs is not supported in a FusedGraph"],
     ),
+    "a gather along no axis": (
+        base(lambda c, x: c.gather(x, c.op("Cast", x, dtype="int32"), 2, [6, 10], ["a0", "a1"])),
+        "AF1205",
+        ["'axis' is 2", "x1 has 2 axes"],
+    ),
+    "a gather with other axes": (
+        base(lambda c, x: c.gather(x, c.op("Cast", x, dtype="int32"), 0, [6, 10], ["a0", "a1"])),
+        "AF1301",
+        ["the axes of y are (a0, a1)", "make (a0, a1, a1)"],
+    ),
+    "a gather from a table without a layout": (
+        base(
+            lambda c, x: c.gather(
+                "data0_g", c.op("Cast", x, dtype="int32"), 0, [6, 10], ["a0", "a1"]
+            )
+        ),
+        "AF1101",
+        ["y.axis and y.size of Data are not set"],
+    ),
+    "a gather by fractions": (
+        base(
+            lambda c, x: c.gather(c.load("data0_g", [10], axes=["a1"]), x, 0, [6, 10], ["a0", "a1"])
+        ),
+        "AF1203",
+        ["int32 or int64"],
+    ),
     "run-time scalars": (base(lambda c, x: c.node("ScalarData")), "AF1201", ["'ScalarData'"]),
 }
 
