@@ -32,6 +32,8 @@ SHARED = (
     "element-wise 4096 x 1024",
     "broadcast of a row 4096 x 1024",
     "broadcast of a column 4096 x 1024",
+    "broadcast of a long row 96 x 40000",
+    "scale and shift of long rows 97 x 40009",
     "reduce AR 4096 x 1024",
     "reduce AR 4099 x 1021",
     "reduce RA 4096 x 1024",

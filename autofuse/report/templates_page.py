@@ -46,10 +46,10 @@ proposes choices: the axis that is cut into tiles, and how rows lie in UB. Each 
 function, or is dropped with a reason that `autofuse build` prints.
 
 How one is chosen: of the ImplGraphs of a group, the two of the fewest modelled cycles are kept, and up to five where
-sizes are symbolic, among them the one that is legal for every size. A kernel has at most 16 combinations over all of
-its groups, and as many of its second form, in which reductions are divided among the cores. The host function compares
-those whose conditions hold for the sizes of the call, by DMA commands and the bytes that they move, and picks tile
-lengths and cores as well.
+sizes are symbolic, among them the one that is legal for every size; `general_rows_32` may be a sixth. A kernel has at
+most 16 combinations over all of its groups, and as many of its second form, in which reductions are divided among the
+cores. The host function compares those whose conditions hold for the sizes of the call, by DMA commands and the bytes
+that they move, and picks tile lengths and cores as well.
 
 In the names, `T` counts tiles, `t` is the place in a tile, `B` is the core, `b` a step of one core: `z0Tb` counts the
 tiles of `z0` of one core. In the pictures, every box is a node of the ImplGraph. A double frame loads from GM or stores

@@ -93,6 +93,8 @@ class InsertBarriers:
         places = _places(fn.body)
         lets = {s.name: s.value for s in fn.body if isinstance(s, Let)}
         runs = {name for name, value in lets.items() if _is_positive(value)}
+        tiles = (s for loop in fn.body if isinstance(loop, For) for s in loop.body)
+        runs |= {s.name for s in tiles if isinstance(s, Let) and _is_length(s.value)}
         return replace(fn, body=self._block(fn.body, _Pending(), _Places(places, runs)))
 
     def _block(self, body: tuple[Stmt, ...], pending: _Pending, bufs: _Places) -> tuple[Stmt, ...]:
@@ -177,6 +179,23 @@ def _is_positive(e: Expr) -> bool:
         isinstance(a, Func) and a.name == "CeilDiv" and (a.args[0].as_int() or 0) > 0
         for a, _ in e.terms[0][0]
     )
+
+
+def _is_length(e: Expr) -> bool:
+    """Whether a value is the length of a tile of constant size, seen by its form: the size, or what is left of an axis.
+
+    No such tile is empty, for its index is less than their number.
+    """
+    if len(e.terms) != 1 or e.terms[0][1] != 1 or len(e.terms[0][0]) != 1:
+        return False
+    (a, power) = e.terms[0][0][0]
+    if power != 1 or not isinstance(a, Func) or a.name != "Min" or len(a.args) != 2:
+        return False
+    sizes = [x.value for x in a.args if x.is_const]
+    rest = [x for x in a.args if not x.is_const]
+    if len(sizes) != 1 or sizes[0] < 1 or len(rest) != 1:
+        return False
+    return any(c == -sizes[0] and len(m) == 1 and m[0][1] == 1 for m, c in rest[0].terms)
 
 
 def _count(body: Iterable[Stmt]) -> int:

@@ -29,7 +29,7 @@ GRAPHS = (
     "tests/snapshot/graphs/column_sums.json",
     *(
         f"tests/snapshot/graphs/{n}.json"
-        for n in ("gather_rows", "running_sum", "running_sum_rows")
+        for n in ("gather_rows", "running_sum", "running_sum_rows", "staggered", "long_rows")
     ),
     *(f"examples/{n}.json" for n in ("demo", "add_bias_dynamic", "where_mask")),
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from twin_graphs import CHIP, graph
 
 from autofuse import api
 from autofuse.codegen.device import parameter_names
-from autofuse.codegen.kernel_ir import For, KernelFn, Stmt
+from autofuse.codegen.kernel_ir import Barrier, Call, For, KernelFn, Stmt
 from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
@@ -73,3 +74,16 @@ def test_a_row_in_common_is_loaded_once_for_the_rows_of_a_tile(impl, fn):
     bias, output = (next(v for k, v in moved.items() if k.endswith(end)) for end in ("_1", "t_0"))
     assert sorted(output) == list(range(ROWS * COLUMNS))
     assert sorted(bias) == sorted([*range(COLUMNS)] * 2)
+
+
+def test_a_tile_is_not_empty_so_that_no_barrier_is_for_that():
+    """A constant that the loop over rows reads shares a buffer: what its rows wait for is over before the next tile."""
+    where = Path(__file__).resolve().parents[3] / "examples" / "where_mask.json"
+    built = api.build(where, target=CHIP)
+    impls = [i for r in built.schedule for g in r.groups for i in g.impls]
+    impl = next(i for i in impls if i.suffix == "rows_32")
+    fn = run_passes(lower_kernel(impl, parameter_names(built.graph), built.target))
+    (tiles,) = (s for s in fn.body if isinstance(s, For))
+    first = next(i for i, s in enumerate(tiles.body) if isinstance(s, Call))
+    assert not any(isinstance(s, Barrier) for s in tiles.body[:first])
+    assert verify_kernel(fn, impl, built.graph, built.target) == []
