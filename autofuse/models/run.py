@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -199,6 +199,7 @@ class _Runner:
         self.rows: list[dict[str, Any]] = []
         self.others: list[dict[str, Any]] = []
         self.diagnostics: list[Diagnostic] = []
+        self.made_up: list[str] = []
 
     def run(
         self,
@@ -276,6 +277,7 @@ class _Runner:
             self.sizes.setdefault(s, min(max(_SIZE, limits.min), limits.max))
         for k, name in enumerate(self.pieces.inputs):
             if name not in inputs:
+                self.made_up.append(name)
                 array = self.random(name, np.random.default_rng([seed, k]))
                 self.hold(name, array, array)
 
@@ -398,15 +400,30 @@ class _Runner:
             p = self.pieces.pieces[i]
             self.check_size(p)
             operands = {x: self.value(x) for x in p.inputs}
-            ours = self.reference.run(p, {x: b.ours for x, b in operands.items()})
+            ours = self.by_reference(p, {x: b.ours for x, b in operands.items()})
             alone = ours
             if any(b.ours is not b.alone for b in operands.values()):
-                alone = self.reference.run(p, {x: b.alone for x, b in operands.items()})
+                alone = self.by_reference(p, {x: b.alone for x, b in operands.items()})
             doubtful = any(b.doubtful for b in operands.values())
             coarse = max((b.coarse for b in operands.values()), default=0.0)
             for o in p.outputs:
                 if not isinstance(self.pieces.values[o], Known):
                     self.hold(o, ours[o], alone[o], doubtful, coarse)
+
+    def by_reference(self, p: Piece, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """Results of a node; where it fails, the message says which inputs nobody gave.
+
+        Raises:
+            AutofuseError: AF5003.
+        """
+        try:
+            return self.reference.run(p, operands)
+        except AutofuseError as e:
+            if not self.made_up:
+                raise
+            names = ", ".join(self.made_up)
+            hint = f"made at random: {names}; give elements that it takes with --input NAME=FILE"
+            raise AutofuseError(replace(d, hint=hint) for d in e.diagnostics) from e
 
     def check_size(self, p: Piece) -> None:
         """Refuse a node whose results would not fit, as far as that is known before.

@@ -332,6 +332,23 @@ def test_batch_normalization_before_version_14_with_one_result_is_no_training() 
     assert run(m, sizes={"batch": 2}).ok
 
 
+def test_a_node_that_does_not_take_random_inputs_says_which_they_are() -> None:
+    """A shape of zeros and ones is none for 24 elements."""
+    nodes = [node("Exp", ["x"], ["e"]), node("Reshape", ["e", "to"], ["y"])]
+    given = [value("x", [4, 6]), value("to", [2], TensorProto.INT64)]
+    built = models.build(model(nodes, given, ["y"]))
+    x = floats(4, 6)
+    with pytest.raises(AutofuseError, match="made at random: to; give elements") as e:
+        models.run(built, {"x": x}, call=by_numpy(built))
+    assert [d.code for d in e.value.diagnostics] == ["AF5003"]
+    done = models.run(built, {"x": x, "to": np.array([3, 8])}, call=by_numpy(built))
+    assert done.ok
+    assert done.outputs["y"].shape == (3, 8)
+    with pytest.raises(AutofuseError) as e:
+        models.run(built, {"x": x, "to": np.array([3, 9])}, call=by_numpy(built))
+    assert "random" not in str(e.value)
+
+
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
 def test_an_output_in_float32_of_a_model_in_half_precision(kind: int) -> None:
     """What was rounded on the way is no finer behind a cast."""
