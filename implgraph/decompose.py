@@ -357,7 +357,7 @@ def _same_everywhere(r: _Rewriter, x: Operand) -> int | None:
 
 
 def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
-    """With an index that is a number, a Slice; also where it is the same number everywhere, and inside for all sizes."""
+    """With an index that is a number, a Slice; also where it is the same number everywhere, inside for all sizes."""
     x, t = r.source(n)
     index, axis = n.inputs[1], int(_attrs(n)["axis"]) % len(t.shape)
     if isinstance(index, str):

@@ -11,6 +11,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
 from onnx_models import model, node, value  # noqa: E402
 
 from autofuse import models  # noqa: E402
@@ -178,6 +179,50 @@ def test_branches_tell_the_shape_of_their_result() -> None:
     pieces = read_pieces(model(nodes, given, ["y"]))
     assert kinds(pieces) == {"a": "kernel", "z": "fallback", "y": "kernel"}
     assert [str(e) for e in pieces.values["y"].shape] == ["n", "5"]
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "kept"),
+    [
+        ("Conv", {"pads": [1, 1, 1, 1]}, "hw"),
+        ("Conv", {"pads": [2, 1, 2, 1], "dilations": [2, 1]}, "hw"),
+        ("Conv", {"pads": [0, 1, 2, 1]}, "hw"),
+        ("Conv", {"auto_pad": "SAME_UPPER"}, "hw"),
+        ("Conv", {"pads": [1, 1, 1, 1], "strides": [2, 1]}, "w"),
+        ("Conv", {"pads": [1, 0, 1, 0]}, "h"),
+        ("Conv", {}, ""),
+        ("Conv", {"auto_pad": "VALID"}, ""),
+        ("MaxPool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}, "hw"),
+        ("AveragePool", {"kernel_shape": [2, 2]}, ""),
+    ],
+)
+def test_a_window_keeps_the_size_of_an_image(op: str, attrs: dict[str, Any], kept: str) -> None:
+    """What it says is what onnx.reference gives, and a size that it does not keep is a symbol of its own."""
+    nodes = [node(op, ["x", "w"][: 2 if op == "Conv" else 1], ["c"], **attrs)]
+    nodes.append(node("Relu", ["c"], ["y"]))
+    held = {"w": np.ones((3, 3, 3, 3), np.float32)}
+    m = model(nodes, [value("x", ["n", 3, "h", "w"])], ["y"], constants=held)
+    pieces = read_pieces(m)
+    shape = [str(e) for e in pieces.values["y"].shape]
+    assert shape[0] == "n"
+    assert "".join(name for name, s in zip("hw", shape[2:], strict=True) if s == name) == kept
+    x = np.ones((2, 3, 7, 9), np.float32)
+    want = ReferenceEvaluator(m).run(None, {"x": x})[0].shape
+    assert want[:2] == (2, 3)
+    for name, n, have in zip("hw", want[2:], x.shape[2:], strict=True):
+        assert (n == have) == (name in kept)
+
+
+def test_a_resized_image_is_a_multiple_of_what_it_was() -> None:
+    nodes = [
+        node("Resize", ["x", "", "scales"], ["r"], mode="nearest"),
+        node("Concat", ["r", "big"], ["c"], axis=1),
+        node("Relu", ["c"], ["y"]),
+    ]
+    held = {"scales": np.array([1, 1, 2, 1.5], np.float32)}
+    given = [value("x", ["n", 2, "h", 4]), value("big", ["n", 3, "h2", 6])]
+    pieces = read_pieces(model(nodes, given, ["y"], constants=held))
+    assert [str(e) for e in pieces.values["r"].shape] == ["n", "2", "(2 * h)", "6"]
 
 
 def test_scales_tell_the_shape_of_a_resized_image() -> None:

@@ -85,7 +85,10 @@ def test_an_operator_of_others_gets_the_strides_of_eager() -> None:
 
 def test_a_number_that_is_too_large_wraps() -> None:
     function = lambda x, n: (x * n + n // 2, x.to(torch.uint8) + n)  # noqa: E731
-    options = {"opt": "-O0", "min_ops": 1}  # sizes are up to 2^31: PyTorch computes with larger numbers
+    options = {
+        "opt": "-O0",
+        "min_ops": 1,
+    }  # sizes are up to 2^31: PyTorch computes with larger numbers
     f = torch.compile(function, backend="autofuse", dynamic=True, options=options)
     x = torch.tensor([1, 2, -3], dtype=torch.int32)
     for n in (5, 9, 2**31, 2**40 + 3, -(2**31) - 5):
