@@ -300,6 +300,32 @@ def test_inputs_that_do_not_fit(inputs: Any, sizes: Any, text: str) -> None:
         run(conv_bn_relu(), inputs, sizes=sizes)
 
 
+@pytest.mark.parametrize(
+    ("words", "error", "text"),
+    [
+        ({"inputs": [np.ones((4, 4), np.float32)]}, TypeError, "inputs are given by name"),
+        ({"inputs": {"x": [[1.0] * 4] * 4}}, AutofuseError, "x must be a NumPy array, not list"),
+        ({"inputs": {"x": None}}, AutofuseError, "AF5007"),
+        ({"sizes": [3]}, TypeError, "sizes are given by name"),
+        ({"sizes": {"n": "3"}}, TypeError, "the size of n must be an integer, not str"),
+        ({"sizes": {"n": 2.0}}, TypeError, "the size of n must be an integer, not float"),
+        ({"seed": -1}, ValueError, "seed is from 0"),
+        ({"seed": "a"}, TypeError, "seed must be an integer"),
+        ({"rtol": -1.0}, ValueError, "tolerances are 0 or more"),
+        ({"atol": float("nan")}, ValueError, "tolerances are 0 or more"),
+        ({"check": "some"}, ValueError, "check is one of"),
+    ],
+)
+def test_arguments_that_no_model_could_make_right(
+    words: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    m = model([node("Relu", ["x"], ["y"])], [value("x", ["n", 4])], ["y"])
+    with pytest.raises(error, match=text):
+        models.run(m, **words)
+    with pytest.raises(TypeError, match=r"a model is an onnx\.ModelProto, a path, or bytes"):
+        models.build(None)
+
+
 def test_a_constant_that_would_not_fit_into_memory_is_refused() -> None:
     nodes = [
         node("ConstantOfShape", ["s"], ["big"]),
