@@ -114,11 +114,21 @@ def write_atomic(path: Path, data: str | bytes) -> None:
 
 
 @contextmanager
+def _in_use() -> Iterator[None]:
+    """What the file system refuses in the cache is a diagnostic: no room, no permission, a file for a folder."""
+    try:
+        yield
+    except OSError as e:
+        raise _unusable(root(), e.strerror or str(e)) from e
+
+
+@contextmanager
 def lock(key: str) -> Iterator[None]:
     """Hold the lock of a digest; waits for its holder.  The lock ends with the process."""
     folder = root() / "locks"
-    folder.mkdir(exist_ok=True)
-    fd = os.open(folder / f"{key[:2]}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with _in_use():
+        folder.mkdir(exist_ok=True)
+        fd = os.open(folder / f"{key[:2]}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield
@@ -133,9 +143,10 @@ def scratch() -> Iterator[Path]:
     Those of processes that were killed are removed when another one is made, an hour later.
     """
     parent = root() / "tmp"
-    parent.mkdir(exist_ok=True)
-    _remove_leftovers(root(), time.time())
-    path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=parent))
+    with _in_use():
+        parent.mkdir(exist_ok=True)
+        _remove_leftovers(root(), time.time())
+        path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=parent))
     try:
         yield path
     finally:
@@ -152,6 +163,9 @@ def entry(kind: str, key: str, done: str, make: Callable[[Path], None]) -> Path:
         done: a file that a complete entry holds; its digest is kept, and compared at every use.
         make: fills the folder it is given; what it raises is passed on, and no entry is made.  It
             must not ask for an entry itself: it is called with the lock of this one held.
+
+    Raises:
+        AutofuseError: AF5009, there is no room, or the folder cannot be written.
     """
     found = lookup(kind, key, done)
     if found is not None:
@@ -161,7 +175,7 @@ def entry(kind: str, key: str, done: str, make: Callable[[Path], None]) -> Path:
         found = lookup(kind, key, done)
         if found is not None:
             return found
-        with scratch() as fresh:
+        with _in_use(), scratch() as fresh:
             make(fresh)
             (fresh / _DIGEST).write_text(_digest(fresh / done), encoding="ascii")
             if path.exists():  # an entry that was damaged

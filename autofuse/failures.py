@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from autofuse import artifacts, knobs
-from autofuse.diagnostics import AutofuseError, Diagnostic
+from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.fusion import FusionGraph
 
-__all__ = ["internal_error", "reporting_bugs"]
+__all__ = ["internal_error", "no_room", "reporting_bugs"]
 
 
 @contextmanager
 def reporting_bugs(graph: object, options: Mapping[str, object]) -> Iterator[None]:
     """Turn an exception that is not a diagnostic into AF9001, with a reproducer on disk.
 
-    Too little memory is no bug: MemoryError passes.
+    Too little memory is no bug: MemoryError passes. Nor is a disk that is full.
     """
     try:
         yield
     except (AutofuseError, MemoryError):
         raise
+    except OSError as e:
+        raise (no_room(e) or internal_error(e, source=_source(graph), options=options)) from e
     except Exception as e:
         raise internal_error(e, source=_source(graph), options=options) from e
+
+
+def no_room(error: OSError) -> AutofuseError | None:
+    """AF5005 where a file cannot be written because the disk, or what a user may take of it, is full; else None."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
+        return None
+    path = str(error.filename or "")
+    text = f"a file cannot be written: {error.strerror}"
+    return AutofuseError.of("AF5005", text, where=Where(path=path))
 
 
 def _source(graph: object) -> str:

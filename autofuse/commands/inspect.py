@@ -126,6 +126,10 @@ def _attr_text(value: object) -> str:
 
 def show(graph: Path, output: Path | None) -> Outcome:
     """A summary of the graph, and its picture."""
+    if output is not None and output.suffix.lower() not in ("", ".svg"):
+        text = f"{output} would not be what its name says: a picture is SVG"
+        hint = f"for instance -o {output.with_suffix('.svg')}"
+        raise AutofuseError.of("AF5007", text, hint=hint)
     fusion = api.read(graph)
     found = {**_summary(fusion), "picture": None}
     if output is not None:

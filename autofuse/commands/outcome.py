@@ -60,12 +60,12 @@ def execute(verb: str, action: Callable[[], Outcome], *, as_json: bool) -> int:
             hint = "smaller sizes need less"
             return report_failure(verb, (Diagnostic("AF5003", text, hint=hint),), as_json=as_json)
         except Exception as e:
-            from autofuse.api import internal_error
+            from autofuse.failures import internal_error, no_room
 
-            options = {"command": ["autofuse", *sys.argv[1:]]}
-            return report_failure(
-                verb, internal_error(e, options=options).diagnostics, as_json=as_json
-            )
+            found = no_room(e) if isinstance(e, OSError) else None
+            if found is None:
+                found = internal_error(e, options={"command": ["autofuse", *sys.argv[1:]]})
+            return report_failure(verb, found.diagnostics, as_json=as_json)
     except KeyboardInterrupt as e:
         if as_json:
             _print_json(verb, False, (), None)

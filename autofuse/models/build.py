@@ -277,6 +277,9 @@ def _loaded(model: ModelLike) -> tuple[onnx.ModelProto, str, bytes]:
     if isinstance(model, bytes):
         return model_of(model, limit=MAX_MODEL_BYTES), "", model
     if not isinstance(model, str | Path):
+        if not hasattr(model, "SerializeToString"):
+            kind = type(model).__name__
+            raise TypeError(f"a model is an onnx.ModelProto, a path, or bytes, not {kind}")
         data = model.SerializeToString(deterministic=True)
         return model, "", data
     path = Path(model)

@@ -19,7 +19,7 @@ from autofuse.frontends.onnx.pieces import ModelPieces, Piece
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["MAX_BYTES", "Reference", "coarseness", "differences"]
+__all__ = ["MAX_BYTES", "Reference", "about", "coarseness", "differences", "identical"]
 
 #: Ops that took their operand as a matrix before version 13; ``onnx.reference`` knows the later meaning only.
 _AS_MATRIX = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
@@ -238,3 +238,20 @@ def _compared(
         if also is not None:
             same |= np.isinf(also)
     return ~np.where(finite, near, same), off, scale
+
+
+def about(x: Any) -> dict[str, Any]:
+    """Element type and shape, for a table."""
+    if isinstance(x, list | tuple) or x is None:
+        return {"dtype": "sequence" if x is not None else "nothing", "shape": [len(x or ())]}
+    array = np.asarray(x)
+    return {"dtype": array.dtype.name, "shape": list(array.shape)}
+
+
+def identical(a: Any, b: Any) -> bool:
+    """The same bits."""
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
+        return False
+    if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind in "OSU":
+        return False
+    return bool(np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes())

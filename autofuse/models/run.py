@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from autofuse import api
+from autofuse.arguments import integer
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.onnx.pieces import Piece
 from autofuse.frontends.onnx.regions import Regions, evaluated
@@ -23,8 +24,16 @@ from autofuse.implgraph.dtypes import numpy_dtype
 from autofuse.implgraph.expr import Expr
 from autofuse.models.build import ModelLike, ModelRegion, ModelResult, Progress, build
 from autofuse.models.manifest import public_names
-from autofuse.models.reference import MAX_BYTES, Reference, coarseness, differences
+from autofuse.models.reference import (
+    MAX_BYTES,
+    Reference,
+    about,
+    coarseness,
+    differences,
+    identical,
+)
 from autofuse.targets import TargetSpec
+from autofuse.twin.kernel import MAX_SEED
 from autofuse.twin.oracle import evaluate
 
 __all__ = ["ATOL", "RTOL", "Called", "KernelCall", "ModelRun", "run", "twin_calls"]
@@ -33,6 +42,7 @@ __all__ = ["ATOL", "RTOL", "Called", "KernelCall", "ModelRun", "run", "twin_call
 RTOL, ATOL = 1e-3, 1e-5
 #: A size that the caller does not give.
 _SIZE = 8
+_ANY_SIZE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +141,15 @@ def run(
     Raises:
         AutofuseError: as for ``build``; AF5007 the inputs do not fit the model; AF5003 ``onnx.reference`` cannot run a
             node; AF5001, AF5002 a kernel cannot be compiled.
+        TypeError: inputs or sizes are not by name, a size or the seed is no integer.
+        ValueError: the seed or a tolerance is negative, ``check`` is none of the two.
     """
+    for what, given in (("inputs", inputs), ("sizes", sizes)):
+        if not isinstance(given, Mapping | None):
+            raise TypeError(f"{what} are given by name, in a dict, not {type(given).__name__}")
+    seed = integer("seed", seed, 0, MAX_SEED)
+    if not (rtol >= 0 and atol >= 0):
+        raise ValueError(f"tolerances are 0 or more, not {rtol} and {atol}")
     built = model if isinstance(model, ModelResult) else build(model, target=target)
     calls = call if call is not None else twin_calls(built, check=check)
     return _Runner(built, calls, rtol, atol).run(inputs or {}, sizes or {}, seed, progress)
@@ -199,6 +217,7 @@ class _Runner:
         self.rows: list[dict[str, Any]] = []
         self.others: list[dict[str, Any]] = []
         self.diagnostics: list[Diagnostic] = []
+        self.made_up: list[str] = []
 
     def run(
         self,
@@ -230,8 +249,8 @@ class _Runner:
             outputs[o] = found.ours
             row = differences(found.ours, found.alone, **self.tolerance, coarse=found.coarse)
             doubtful = found.doubtful and not row["ok"]
-            about = {"output": o, **_about(found.ours), "ill_conditioned": doubtful}
-            compared.append({**about, **row})
+            row_of = {"output": o, **about(found.ours), "ill_conditioned": doubtful}
+            compared.append({**row_of, **row})
             self.note(row, f"output {o}", doubtful=doubtful)
         return ModelRun(
             outputs,
@@ -276,6 +295,7 @@ class _Runner:
             self.sizes.setdefault(s, min(max(_SIZE, limits.min), limits.max))
         for k, name in enumerate(self.pieces.inputs):
             if name not in inputs:
+                self.made_up.append(name)
                 array = self.random(name, np.random.default_rng([seed, k]))
                 self.hold(name, array, array)
 
@@ -284,6 +304,7 @@ class _Runner:
         by_name = {d: s for s, d in self.pieces.dims.items()}
         for name, size in sizes.items():
             ident = by_name.get(name, name)
+            size = integer(f"the size of {name}", size, -_ANY_SIZE, _ANY_SIZE)
             if ident not in self.pieces.symbols:
                 known = ", ".join(by_name) or "none"
                 text = f"{name} is not a symbol of {self.built.name}"
@@ -351,13 +372,16 @@ class _Runner:
             self.solve(name, v, ours)
             if isinstance(v, Traced):
                 dtype = numpy_dtype(v.tensor.dtype)
+                if name in self.pieces.inputs and not isinstance(ours, np.ndarray | np.generic):
+                    text = f"input {name} must be a NumPy array, not {type(ours).__name__}"
+                    raise AutofuseError.of("AF5007", text)
                 if name in self.pieces.inputs and ours.dtype != dtype:
                     text = f"input {name} is {ours.dtype}, the model takes {v.tensor.dtype}"
                     raise AutofuseError.of("AF5007", text)
                 same = ours is alone
                 ours = np.asarray(ours).astype(dtype, copy=False)
                 alone = ours if same else np.asarray(alone).astype(dtype, copy=False)
-        if ours is not alone and _identical(ours, alone):
+        if ours is not alone and identical(ours, alone):
             alone = ours
         if isinstance(v, Traced):
             coarse = max(coarse, coarseness(numpy_dtype(v.tensor.dtype)))
@@ -398,15 +422,30 @@ class _Runner:
             p = self.pieces.pieces[i]
             self.check_size(p)
             operands = {x: self.value(x) for x in p.inputs}
-            ours = self.reference.run(p, {x: b.ours for x, b in operands.items()})
+            ours = self.by_reference(p, {x: b.ours for x, b in operands.items()})
             alone = ours
             if any(b.ours is not b.alone for b in operands.values()):
-                alone = self.reference.run(p, {x: b.alone for x, b in operands.items()})
+                alone = self.by_reference(p, {x: b.alone for x, b in operands.items()})
             doubtful = any(b.doubtful for b in operands.values())
             coarse = max((b.coarse for b in operands.values()), default=0.0)
             for o in p.outputs:
                 if not isinstance(self.pieces.values[o], Known):
                     self.hold(o, ours[o], alone[o], doubtful, coarse)
+
+    def by_reference(self, p: Piece, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """Results of a node; where it fails, the message says which inputs nobody gave.
+
+        Raises:
+            AutofuseError: AF5003.
+        """
+        try:
+            return self.reference.run(p, operands)
+        except AutofuseError as e:
+            if not self.made_up:
+                raise
+            names = ", ".join(self.made_up)
+            hint = f"made at random: {names}; give elements that it takes with --input NAME=FILE"
+            raise AutofuseError(replace(d, hint=hint) for d in e.diagnostics) from e
 
     def check_size(self, p: Piece) -> None:
         """Refuse a node whose results would not fit, as far as that is known before.
@@ -463,7 +502,7 @@ class _Runner:
                 ours = made[key]
                 if want:
                     found = self.compared(r, key, ours, want[key], row)
-                    row["outputs"].append({"output": name, **_about(ours), **found})
+                    row["outputs"].append({"output": name, **about(ours), **found})
                     if not found["ok"]:
                         row["state"] = "differs"
                         self.note(found, f"output {name} of region {index} ({r.kernel})")
@@ -566,20 +605,3 @@ class _Runner:
         text = f"{row['wrong']} of {row['elements']} elements of {what} differ from onnx.reference"
         first = f"first at {row['first']}: {row['got']}, expected {row['want']}"
         self.diagnostics.append(Diagnostic("AF6001", text, notes=(first,)))
-
-
-def _about(x: Any) -> dict[str, Any]:
-    """Element type and shape, for a table."""
-    if isinstance(x, list | tuple) or x is None:
-        return {"dtype": "sequence" if x is not None else "nothing", "shape": [len(x or ())]}
-    array = np.asarray(x)
-    return {"dtype": array.dtype.name, "shape": list(array.shape)}
-
-
-def _identical(a: Any, b: Any) -> bool:
-    """The same bits."""
-    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
-        return False
-    if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind in "OSU":
-        return False
-    return bool(np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes())

@@ -115,3 +115,14 @@ def test_a_reader_that_goes_away_is_not_an_error(graph: Path) -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
     assert json.dumps(done.stdout) == '"g"'
+
+
+def test_a_picture_is_svg_and_is_called_so(autofuse: Callable, graph: Path, tmp_path: Path) -> None:
+    done = autofuse("show", graph, "-o", tmp_path / "g.png")
+    assert done.code == 1
+    assert "AF5007" in done.err
+    assert "g.svg" in done.err
+    assert not (tmp_path / "g.png").exists()
+    for name in ("g", "g.SVG"):
+        assert autofuse("show", graph, "-o", tmp_path / name).code == 0
+        assert (tmp_path / name).read_text().startswith("<svg")

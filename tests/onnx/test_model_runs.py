@@ -300,6 +300,32 @@ def test_inputs_that_do_not_fit(inputs: Any, sizes: Any, text: str) -> None:
         run(conv_bn_relu(), inputs, sizes=sizes)
 
 
+@pytest.mark.parametrize(
+    ("words", "error", "text"),
+    [
+        ({"inputs": [np.ones((4, 4), np.float32)]}, TypeError, "inputs are given by name"),
+        ({"inputs": {"x": [[1.0] * 4] * 4}}, AutofuseError, "x must be a NumPy array, not list"),
+        ({"inputs": {"x": None}}, AutofuseError, "AF5007"),
+        ({"sizes": [3]}, TypeError, "sizes are given by name"),
+        ({"sizes": {"n": "3"}}, TypeError, "the size of n must be an integer, not str"),
+        ({"sizes": {"n": 2.0}}, TypeError, "the size of n must be an integer, not float"),
+        ({"seed": -1}, ValueError, "seed is from 0"),
+        ({"seed": "a"}, TypeError, "seed must be an integer"),
+        ({"rtol": -1.0}, ValueError, "tolerances are 0 or more"),
+        ({"atol": float("nan")}, ValueError, "tolerances are 0 or more"),
+        ({"check": "some"}, ValueError, "check is one of"),
+    ],
+)
+def test_arguments_that_no_model_could_make_right(
+    words: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    m = model([node("Relu", ["x"], ["y"])], [value("x", ["n", 4])], ["y"])
+    with pytest.raises(error, match=text):
+        models.run(m, **words)
+    with pytest.raises(TypeError, match=r"a model is an onnx\.ModelProto, a path, or bytes"):
+        models.build(None)
+
+
 def test_a_constant_that_would_not_fit_into_memory_is_refused() -> None:
     nodes = [
         node("ConstantOfShape", ["s"], ["big"]),
@@ -330,6 +356,23 @@ def test_batch_normalization_before_version_14_with_one_result_is_no_training() 
     m = conv_bn_relu()
     m.opset_import[0].version = 9
     assert run(m, sizes={"batch": 2}).ok
+
+
+def test_a_node_that_does_not_take_random_inputs_says_which_they_are() -> None:
+    """A shape of zeros and ones is none for 24 elements."""
+    nodes = [node("Exp", ["x"], ["e"]), node("Reshape", ["e", "to"], ["y"])]
+    given = [value("x", [4, 6]), value("to", [2], TensorProto.INT64)]
+    built = models.build(model(nodes, given, ["y"]))
+    x = floats(4, 6)
+    with pytest.raises(AutofuseError, match="made at random: to; give elements") as e:
+        models.run(built, {"x": x}, call=by_numpy(built))
+    assert [d.code for d in e.value.diagnostics] == ["AF5003"]
+    done = models.run(built, {"x": x, "to": np.array([3, 8])}, call=by_numpy(built))
+    assert done.ok
+    assert done.outputs["y"].shape == (3, 8)
+    with pytest.raises(AutofuseError) as e:
+        models.run(built, {"x": x, "to": np.array([3, 9])}, call=by_numpy(built))
+    assert "random" not in str(e.value)
 
 
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])

@@ -2,6 +2,9 @@
 
 import hashlib
 import itertools
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
 from onnx_models import model, node, value  # noqa: E402
 
 from autofuse import models  # noqa: E402
@@ -178,6 +182,50 @@ def test_branches_tell_the_shape_of_their_result() -> None:
     pieces = read_pieces(model(nodes, given, ["y"]))
     assert kinds(pieces) == {"a": "kernel", "z": "fallback", "y": "kernel"}
     assert [str(e) for e in pieces.values["y"].shape] == ["n", "5"]
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "kept"),
+    [
+        ("Conv", {"pads": [1, 1, 1, 1]}, "hw"),
+        ("Conv", {"pads": [2, 1, 2, 1], "dilations": [2, 1]}, "hw"),
+        ("Conv", {"pads": [0, 1, 2, 1]}, "hw"),
+        ("Conv", {"auto_pad": "SAME_UPPER"}, "hw"),
+        ("Conv", {"pads": [1, 1, 1, 1], "strides": [2, 1]}, "w"),
+        ("Conv", {"pads": [1, 0, 1, 0]}, "h"),
+        ("Conv", {}, ""),
+        ("Conv", {"auto_pad": "VALID"}, ""),
+        ("MaxPool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}, "hw"),
+        ("AveragePool", {"kernel_shape": [2, 2]}, ""),
+    ],
+)
+def test_a_window_keeps_the_size_of_an_image(op: str, attrs: dict[str, Any], kept: str) -> None:
+    """What it says is what onnx.reference gives, and a size that it does not keep is a symbol of its own."""
+    nodes = [node(op, ["x", "w"][: 2 if op == "Conv" else 1], ["c"], **attrs)]
+    nodes.append(node("Relu", ["c"], ["y"]))
+    held = {"w": np.ones((3, 3, 3, 3), np.float32)}
+    m = model(nodes, [value("x", ["n", 3, "h", "w"])], ["y"], constants=held)
+    pieces = read_pieces(m)
+    shape = [str(e) for e in pieces.values["y"].shape]
+    assert shape[0] == "n"
+    assert "".join(name for name, s in zip("hw", shape[2:], strict=True) if s == name) == kept
+    x = np.ones((2, 3, 7, 9), np.float32)
+    want = ReferenceEvaluator(m).run(None, {"x": x})[0].shape
+    assert want[:2] == (2, 3)
+    for name, n, have in zip("hw", want[2:], x.shape[2:], strict=True):
+        assert (n == have) == (name in kept)
+
+
+def test_a_resized_image_is_a_multiple_of_what_it_was() -> None:
+    nodes = [
+        node("Resize", ["x", "", "scales"], ["r"], mode="nearest"),
+        node("Concat", ["r", "big"], ["c"], axis=1),
+        node("Relu", ["c"], ["y"]),
+    ]
+    held = {"scales": np.array([1, 1, 2, 1.5], np.float32)}
+    given = [value("x", ["n", 2, "h", 4]), value("big", ["n", 3, "h2", 6])]
+    pieces = read_pieces(model(nodes, given, ["y"], constants=held))
+    assert [str(e) for e in pieces.values["r"].shape] == ["n", "2", "(2 * h)", "6"]
 
 
 def test_scales_tell_the_shape_of_a_resized_image() -> None:
@@ -465,6 +513,31 @@ def test_an_operator_set_newer_than_the_package_is_refused() -> None:
         with pytest.raises(AutofuseError, match="the package onnx knows") as e:
             read(m)
         assert [d.code for d in e.value.diagnostics] == ["AF1104"]
+
+
+def test_a_build_does_not_depend_on_the_order_of_sets(tmp_path: Path) -> None:
+    """Texts have other hashes in every process, and sets of them another order."""
+    x = [value("x", ["n", "m", 4])]
+    nodes = [
+        node("HardSigmoid", ["x"], ["a"], alpha=0.3, beta=0.4),
+        node("MatMul", ["a", "w"], ["b"]),
+        node("Selu", ["b"], ["c"], alpha=1.5, gamma=1.1),
+        node("LayerNormalization", ["c", "s", "s"], ["d"], epsilon=1e-3),
+        node("Shrink", ["d"], ["y"], lambd=0.1, bias=0.2),
+    ]
+    held = {"w": np.eye(4, dtype=np.float32), "s": np.arange(4, dtype=np.float32)}
+    (tmp_path / "m.onnx").write_bytes(model(nodes, x, ["y"], constants=held).SerializeToString())
+    code = "import sys; from autofuse import models; print(dict(models.build(sys.argv[1]).files))"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code, tmp_path / "m.onnx"],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in (1, 2, 3, 4)
+    }
+    assert len(found) == 1
 
 
 def test_how_it_is_decided() -> None:

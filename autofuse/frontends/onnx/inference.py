@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from autofuse.frontends.onnx import bodies, tables
-from autofuse.frontends.onnx.values import Foreign, Known, Value
+from autofuse.frontends.onnx.values import Array, Foreign, Known, Value
 from autofuse.implgraph.expr import Expr
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ __all__ = ["read_by", "sizes_told", "subgraphs", "types_of_results"]
 
 #: Operands of at most so many elements are shown to the inference: shapes, axes, scales.
 _MAX_SHOWN = 64
+#: Ops that move a window over an image.
+_WINDOWS = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[Any]:
@@ -139,7 +141,8 @@ def _type_of(v: Value) -> Any:
 def sizes_told(node: onnx.NodeProto, values: Mapping[str, Value]) -> tuple[Expr | None, ...] | None:
     """Sizes of the first result that operands tell and ONNX, which looks at numbers only, does not infer.
 
-    The shape that Reshape gets, and the axes that Slice leaves alone.
+    The shape that Reshape gets, the axes that Slice leaves alone, images that a convolution or pooling leaves as large
+    as they are, and multiples to which they are resized.
 
     Returns:
         A size per axis, None for one that is not told; None if nothing is.
@@ -158,8 +161,53 @@ def sizes_told(node: onnx.NodeProto, values: Mapping[str, Value]) -> tuple[Expr 
             else:
                 told.append(None if n == -1 else n)
         return tuple(told)
+    if node.op_type in _WINDOWS and len(x.shape) > 2:
+        kernel = given[1].shape[2:] if node.op_type == "Conv" and given[1] is not None else None
+        return (x.shape[0], None, *_same_sizes(node, x.shape[2:], kernel))
+    scales = given[2] if len(given) > 2 else None
+    if node.op_type == "Resize" and isinstance(scales, Known):
+        return _multiples(node, x.shape, scales.array)
     axes = given[3] if len(given) > 3 else None
     if node.op_type == "Slice" and isinstance(axes, Known) and axes.array.dtype != object:
         taken = {int(a) % max(len(x.shape), 1) for a in axes.array.reshape(-1)}
         return tuple(None if axis in taken else size for axis, size in enumerate(x.shape))
     return None
+
+
+def _same_sizes(
+    node: onnx.NodeProto, sizes: Sequence[Expr], kernel: Sequence[Expr] | None
+) -> list[Expr | None]:
+    """Of the axes along which a window moves, those whose size it keeps: steps are 1, and pads make up for it."""
+    attrs = {a.name: a for a in node.attribute}
+
+    def numbers(name: str, default: int, count: int) -> list[int]:
+        found = list(attrs[name].ints) if name in attrs else []
+        return found if len(found) == count else [default] * count
+
+    rank = len(sizes)
+    window = numbers("kernel_shape", 0, rank)
+    if kernel is not None and len(kernel) == rank:
+        window = [k.as_int() or 0 for k in kernel]
+    pads = numbers("pads", 0, 2 * rank)
+    fill = attrs["auto_pad"].s.decode("ascii", "replace") if "auto_pad" in attrs else "NOTSET"
+    kept = []
+    for axis, (k, step, by) in enumerate(
+        zip(window, numbers("strides", 1, rank), numbers("dilations", 1, rank), strict=True)
+    ):
+        pad = 0 if fill == "VALID" else pads[axis] + pads[axis + rank]
+        same = fill.startswith("SAME") or pad == (k - 1) * by
+        kept.append(step == 1 and k > 0 and same)
+    return [size if keep else None for size, keep in zip(sizes, kept, strict=True)]
+
+
+def _multiples(
+    node: onnx.NodeProto, sizes: Sequence[Expr], scales: Array
+) -> tuple[Expr | None, ...] | None:
+    """Sizes of an image that is resized, along axes whose scale is a whole number."""
+    if scales.size != len(sizes) or any(a.name == "axes" for a in node.attribute):
+        return None
+    numbers = [float(v) for v in scales.reshape(-1)]
+    return tuple(
+        size * int(v) if v >= 1 and v.is_integer() else None
+        for size, v in zip(sizes, numbers, strict=True)
+    )

@@ -105,7 +105,7 @@ def convert(
     values = values or {}
     bound: set[str] = set()
     while True:
-        reader = Reader(model, path, shapes or {}, {n: values[n] for n in bound})
+        reader = Reader(model, path, shapes or {}, {n: values[n] for n in sorted(bound)})
         try:
             return reader.read()
         except NeededError as e:
@@ -372,7 +372,7 @@ class Reader:
         ours = tables.ATTR_NAMES.get(n.op_type, {})
         if {ours.get(a, a) for a in names} != row.attr_names():
             return None
-        attrs = {ours.get(a, a): n.attrs[a] for a in names if a in n.attrs}
+        attrs = {ours.get(a, a): n.attrs[a] for a in sorted(names) if a in n.attrs}
         return self.e.op(row.name, *n.all(), **attrs)
 
     def attributes(self, node: onnx.NodeProto) -> dict[str, Any]:

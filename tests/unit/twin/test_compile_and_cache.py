@@ -1,5 +1,6 @@
 """Compiling generated files, and the cache they go to."""
 
+import json
 import os
 import subprocess
 import sys
@@ -60,6 +61,36 @@ def test_what_the_compiler_keeps_between_two_passes_is_in_the_cache(
     told = (tmp_path / "told").read_text().splitlines()
     assert told[1:]
     assert all(t.startswith(str(cache_dir / "tmp")) for t in told[1:])
+
+
+@pytest.mark.parametrize("name", ["locks", "tmp", "kernels"])
+def test_a_file_where_a_folder_should_be(abs_files, cache_dir, name):
+    cache_dir.mkdir(exist_ok=True)
+    (cache_dir / name).write_text("")
+    with pytest.raises(AutofuseError, match=r"AF5009: .* cannot be used") as caught:
+        compile_kernel(abs_files(), "absk")
+    assert knobs.CACHE_DIR.name in caught.value.diagnostics[0].hint
+
+
+def test_a_disk_that_is_full(abs_files, cache_dir, tmp_path):
+    """Files may have 64 bytes here."""
+    (tmp_path / "files.json").write_text(json.dumps(abs_files()))
+    code = """
+import json, resource, sys
+from autofuse.diagnostics import AutofuseError
+from autofuse.twin.compile import compile_kernel
+files = json.load(open(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+try:
+    compile_kernel(files, "absk")
+except AutofuseError as e:
+    print(e.diagnostics[0].code, e.diagnostics[0].message)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "files.json"], capture_output=True, text=True
+    )
+    assert done.stdout.startswith("AF5009 "), done.stderr
+    assert "File too large" in done.stdout
 
 
 def test_errors_name_file_line_and_kept_sources(abs_files, cache_dir):
