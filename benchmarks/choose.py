@@ -32,7 +32,14 @@ from autofuse.implgraph.expr import ExprError
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.schedule.cost_form import TICK_BITS, CostForm, cost_form
 from autofuse.schedule.solver import comparable, solve
-from autofuse.schedule.tile_cost import BoundForm, ChipTable, Solution, bind, chip_table
+from autofuse.schedule.tile_cost import (
+    UNLIMITED,
+    BoundForm,
+    ChipTable,
+    Solution,
+    bind,
+    chip_table,
+)
 from autofuse.targets import TargetSpec, load_target
 
 __all__ = ["Kernel", "Point", "kernels", "points", "quantile"]
@@ -117,24 +124,28 @@ def _point(kernel: Kernel, sizes: dict[str, int], single_buffers: bool) -> Point
     bound = [b for b, _ in legal]
     if not bound:
         return None
-    chosen: list[Solution] = []
+    chosen: Solution | None = None
     best: list[tuple[int, Solution]] = []
-    for b, impl in legal:
-        found, least = solve(b, kernel.chip), best_of_all(b, kernel.chip)
+    # In the order of the generated code, which takes the first of equals.
+    for b, impl in reversed(legal):
+        again = cost_form(impl, kernel.target).reads_again
+        found = solve(b, kernel.chip, least=chosen.cost if chosen else UNLIMITED, again=again)
+        least = best_of_all(b, kernel.chip)
         if found is None or least is None:
             raise ValueError(f"{kernel.name} {sizes}: a legal template without a tiling")
-        chosen.append(_counted(found, impl, kernel.target))
-        best.append((least.cost, _counted(least, impl, kernel.target)))
+        found = _counted(found, impl, kernel.target)
+        chosen = found if chosen is None or found.cost <= chosen.cost else chosen
+        best.insert(0, (least.cost, _counted(least, impl, kernel.target)))
+    assert chosen is not None
     start = round(kernel.target.kernel_head_us * kernel.target.clock_mhz) << TICK_BITS
     single = None
     if single_buffers:
         single = min((c for b in bound if (c := _single(b, kernel.chip)) is not None), default=None)
-    # Of equals the first is taken, as in the generated code.
     return Point(
         kernel.name,
         kernel.target.name,
         sizes,
-        min(chosen, key=lambda s: s.cost),
+        chosen,
         min(best, key=lambda s: s[1].cost)[1],
         start,
         min(best, key=lambda s: s[1].cost)[0],

@@ -4,7 +4,7 @@
 // Everything that a template does is base + step * t, with t the length of a tile along the tiled axis:
 // - a loop body has Copies (loads and stores), Calls of the vector unit and heads of calls; Parts are their bytes and
 //   ticks for one t, with cache lines that rows touch and where loads come from;
-// - Cost takes the tiles of one core: with two buffers an iteration lasts as long as its busiest pipe, with what the
+// - Costs take the tiles of one core: with two buffers an iteration lasts as long as its busiest pipe, with what the
 //   first and the last one leave unhidden; all cores together take at least what GM takes.
 // schedule/tile_cost.py has the same formulas in the same order.
 #ifndef AUTOFUSE_TILE_COST_H
@@ -112,6 +112,14 @@ struct Calls {
 template <int kBodies, int kCopies, int kCalls>
 struct Form {
     static constexpr int kBodyLimit = kBodies;
+    static constexpr int kCopyLimit = kCopies;
+
+    // Of which there is at least one.
+    int64_t Bodies() const
+    {
+        return kBodies == 1 ? 1 : bodies;
+    }
+
     int64_t bodies;
     int64_t copies;
     int64_t calls;
@@ -191,17 +199,20 @@ template <int kBodies>
 struct Parts {
     int64_t tile;
     int64_t tiles;    // that the cores share
-    int64_t least;    // tiles of one core with all cores at work
     int64_t steps;    // of the reduce loop
     int64_t gm;       // ticks of GM for all cores, ...
     int64_t gm_core;  // ... and more for every core
+    int64_t rest;     // ticks that GM leaves to the pipes at least
+    int64_t free;     // so many cores do not disturb each other: their pipes take ...
+    int64_t once;     // ... so many ticks ...
+    int64_t period;   // ... and so many for each tile of a core
     BodyParts body[kBodies];
 };
 
 // Bytes that one row counts for.
 inline int64_t BilledRow(const Chip& chip, const Copies& copy, int64_t row, int64_t rows, uint64_t distances)
 {
-    int64_t billed = (row + kDmaBlock - 1) / kDmaBlock * kDmaBlock;
+    int64_t billed = (row + kDmaBlock - 1) & -kDmaBlock;
     if (row < kDmaBlock && rows > 1) {
         billed = chip.short_row;
     }
@@ -213,148 +224,257 @@ inline int64_t BilledRow(const Chip& chip, const Copies& copy, int64_t row, int6
     return billed;
 }
 
+// Costs of a template for given sizes: the parts of a length, and what tiles per core make of them.
 template <typename Form>
-void FillParts(const Form& form, const TileAxis& axis, const Chip& chip, int64_t t, Parts<Form::kBodyLimit>* parts)
-{
+class Costs {
+public:
+    using PartsType = Parts<Form::kBodyLimit>;
 
-    const int64_t pieces = Pieces(axis.extent, t);
-    const int64_t tiles = axis.looped ? axis.outer : SaturatingMul(axis.outer, pieces);
-    const int64_t steps = axis.looped ? SaturatingMul(pieces, axis.reduce_outer) : axis.reduce_outer;
-    const int64_t most = Max(Min(tiles, chip.cores), 1);
-    const int64_t length = Min(t, Max(axis.extent, 1));
-    const int64_t runs[3] = {0, tiles, SaturatingMul(tiles, steps)};
-    parts->tile = t;
-    parts->tiles = tiles;
-    parts->least = Max(Pieces(tiles, chip.cores), 1);
-    parts->steps = steps;
-    for (int64_t i = 0; i < form.bodies; ++i) {
-        parts->body[i] = {0, {0, 0, 0, 0}, form.body[i].heads, 0, 0};
-    }
-    int64_t read = 0;
-    int64_t again = 0;
-    int64_t same = 0;
-    int64_t shared = 0;
-    int64_t same_core = 0;
-    int64_t written = 0;
-    int64_t cached = 0;
-    int64_t streamed = 0;
-    for (int64_t i = 0; i < form.copies; ++i) {
-        const Copies& c = form.copy[i];
-        BodyParts& body = parts->body[c.body];
-        const Place place = form.body[c.body].place;
-        const int64_t commands = c.commands.At(length);
-        const int64_t rows = Max(c.rows.At(length), 1);
-        const uint64_t distances = pieces > 1 ? static_cast<uint64_t>(c.tiled) * static_cast<uint64_t>(t) : 0;
-        const int64_t billed = c.count * rows * BilledRow(chip, c, c.row_bytes.At(length), rows, distances);
-        const int64_t issue = chip.row * Max(rows - commands, 0);
-        const int64_t moved = c.count * Min(SaturatingAdd(c.whole, SaturatingMul(c.each, runs[place])), kUnlimited / 64);
-        const int64_t distinct = Min(c.count * c.distinct, moved);
-        cached = SaturatingAdd(cached, distinct);
-        if (c.route == kWrite) {
-            body.store += c.count * (issue + chip.store_issue * commands);
-            body.stored += billed;
-            written = SaturatingAdd(written, moved);
-            continue;
-        }
-        body.load += c.count * (issue + chip.load_issue * commands);
-        if (place == kOnce || (most > 1 && !c.varies && !(c.varies_by_tile && pieces > 1))) {
-            // All cores read one tensor: those that start at the same place do so in the same order.
-            const int64_t places = form.body[c.body].staggered ? Max(Min(steps, most), 1) : 1;
-            const int64_t part = places == 1 ? billed : billed / places;
-            same_core += place == kOnce ? c.count * c.each : 0;
-            same = SaturatingAdd(same, places == 1 ? moved : moved / places);
-            shared = SaturatingAdd(shared, places == 1 ? 0 : moved - moved / places);
-            body.bytes[2] += part;
-            body.bytes[3] += billed - part;
-        } else {
-            int64_t hit = moved - distinct;
-            int64_t route = 0;
-            if (hit > 0) {
-                int64_t held = distinct;
-                if (c.route == kAgain) {
-                    held = SaturatingMul(c.footprint.At(length) * most, Max(steps, 1));
-                }
-                if (held > chip.l2) {
-                    hit = Scale(hit, (chip.l2 << kShareBits) / held, kShareBits);
-                }
-                route = 2 * hit >= moved ? 1 : 0;
+    Costs(const Form& form, const TileAxis& axis, const Chip& chip) : form_(form), axis_(axis), chip_(chip)
+    {
+        free_[kMemory] = chip.load_rate / chip.read_share;
+        free_[kL2] = chip.hot_rate / chip.again_share;
+        free_[kTogether] = chip.load_rate / chip.same_share;
+        free_[kShared] = chip.load_rate / chip.shared_share;
+        free_[kStores] = chip.store_rate / chip.write_share;
+        for (int64_t i = 0; i < form.copies; ++i) {
+            const Copies& c = form.copy[i];
+            const Place place = form.body[c.body].place;
+            const bool by_tiles = c.each != 0 && place != kOnce && !(axis.looped && place == kTile);
+            constant_ = constant_ && !by_tiles && c.route != kAgain && !form.body[c.body].staggered;
+            int64_t g = 0;
+            while (g < flows_ && (form.body[c.body].staggered || !Alike(*flow_[g].shape, c))) {
+                ++g;
             }
-            read = SaturatingAdd(read, moved - hit);
-            again = SaturatingAdd(again, hit);
-            streamed = SaturatingAdd(streamed, c.route == kStream ? distinct : 0);
-            body.bytes[route] += billed;
+            if (g == flows_) {
+                flow_[flows_++].shape = &c;
+            }
+            flow_of_[i] = g;
         }
     }
-    for (int64_t i = 0; i < form.calls; ++i) {
-        const Calls& v = form.call[i];
-        const int64_t times = 1 + BitLength(Max(v.along.At(length) - 1, 0));
-        parts->body[v.body].vector += (v.cycles.At(length) * times) >> kTickShift;
-    }
-    int64_t gm = SaturatingAdd(Scale(read, chip.read_share, kTickShift), Scale(again, chip.again_share, kTickShift));
-    gm = SaturatingAdd(gm, SaturatingAdd(Scale(same, chip.same_share, kTickShift),
-                                         Scale(shared, chip.shared_share, kTickShift)));
-    gm = SaturatingAdd(gm, Scale(written, chip.write_share, kTickShift));
-    if (cached > chip.l2) {
-        cached -= streamed;
-    }
-    if (cached > chip.l2) {
-        const int64_t spilled = written - Scale(written, (chip.l2 << kShareBits) / cached, kShareBits);
-        gm = SaturatingAdd(gm, Scale(spilled, chip.writeback_share, kTickShift));
-    }
-    parts->gm = gm;
-    parts->gm_core = Scale(same_core, chip.same_share, kTickShift);
-}
 
-// The choice of a length and of tiles per core >= 1, with its cost.
-template <typename Form>
-Tile Cost(const Form& form, const Chip& chip, const Parts<Form::kBodyLimit>& parts, int64_t per_core)
-{
-    Tile tile;
-
-    tile.size = parts.tile;
-    tile.per_core = per_core;
-    const int64_t cores = Pieces(parts.tiles, per_core);
-    if (cores == 0) {
-        tile.cost = chip.core_start;
-        return tile;
-    }
-    const int64_t memory = Max(chip.load_rate, cores * chip.read_share);
-    const int64_t again = Max(chip.hot_rate, cores * chip.again_share);
-    const int64_t same = Max(chip.load_rate, cores * chip.same_share);
-    const int64_t shared = Max(chip.load_rate, cores * chip.shared_share);
-    const int64_t stored = Max(chip.store_rate, cores * chip.write_share);
-    int64_t before = 0;
-    int64_t steady = 0;
-    int64_t exposed = 0;
-    int64_t rest = 0;
-    for (int64_t i = 0; i < form.bodies; ++i) {
-        const Body& b = form.body[i];
-        const BodyParts& p = parts.body[i];
-        const int64_t loaded = p.bytes[0] * memory + p.bytes[1] * again + p.bytes[2] * same + p.bytes[3] * shared;
-        const int64_t mte2 = p.load + (loaded >> kTickShift);
-        const int64_t mte3 = p.store + ((p.stored * stored) >> kTickShift);
-        const int64_t latency = b.loads ? chip.latency : 0;
-        const int64_t all = latency + mte2 + p.vector + mte3;
-        const int64_t wait = b.chained ? all : Max(latency + mte2, mte3) + p.vector;
-        const int64_t busiest = Max(Max(mte2, p.vector), Max(mte3, b.scalar));
-        const int64_t period = Max(busiest, b.buffers == 2 ? wait / 2 : wait / b.buffers);
-        const int64_t alone = Max(all, b.scalar);
-        const int64_t times = b.place == kStep ? SaturatingMul(per_core, parts.steps) : per_core;
-        if (b.place == kOnce) {
-            before += alone;
-        } else if (times > 0) {
-            steady = SaturatingAdd(steady, SaturatingMul(times, period));
-            exposed = Max(exposed, alone - period);
-            rest = Max(rest, latency + p.vector);
+    // The parts of a length, which stay until the next call.
+    const PartsType& Fill(int64_t t)
+    {
+        const int64_t pieces = Pieces(axis_.extent, t);
+        const int64_t length = Min(t, Max(axis_.extent, 1));
+        parts_.tile = t;
+        parts_.tiles = axis_.looped ? axis_.outer : SaturatingMul(axis_.outer, pieces);
+        parts_.steps = axis_.looped ? SaturatingMul(pieces, axis_.reduce_outer) : axis_.reduce_outer;
+        // All lengths but that of the whole axis ask the same of GM, if what is moved does not depend on them.
+        if (!known_ || !constant_ || pieces <= 1) {
+            Move(pieces, length);
+            known_ = pieces > 1;
         }
+        for (int64_t i = 0; i < form_.Bodies(); ++i) {
+            parts_.body[i] = {0, {0, 0, 0, 0}, form_.body[i].heads, 0, 0};
+        }
+        const uint64_t several = pieces > 1 ? static_cast<uint64_t>(t) : 0;
+        for (int64_t g = 0; g < flows_; ++g) {
+            const Flow& flow = flow_[g];
+            const Copies& c = *flow.shape;
+            BodyParts& body = parts_.body[c.body];
+            const int64_t commands = c.commands.At(length);
+            const int64_t rows = Max(c.rows.At(length), 1);
+            const uint64_t distances = static_cast<uint64_t>(c.tiled) * several;
+            const int64_t billed = rows * BilledRow(chip_, c, c.row_bytes.At(length), rows, distances);
+            const int64_t issue = chip_.row * Max(rows - commands, 0);
+            body.load += flow.loads * (issue + chip_.load_issue * commands);
+            const int64_t together = flow.count[kTogether] * billed;
+            const int64_t in_order = flow.places == 1 ? together : together / flow.places;
+            body.bytes[kMemory] += flow.count[kMemory] * billed;
+            body.bytes[kL2] += flow.count[kL2] * billed;
+            body.bytes[kTogether] += in_order;
+            body.bytes[kShared] += together - in_order;
+            body.store += flow.count[kStores] * (issue + chip_.store_issue * commands);
+            body.stored += flow.count[kStores] * billed;
+        }
+        for (int64_t i = 0; i < form_.calls; ++i) {
+            const Calls& v = form_.call[i];
+            const int64_t times = 1 + BitLength(Max(v.along.At(length) - 1, 0));
+            parts_.body[v.body].vector += (v.cycles.At(length) * times) >> kTickShift;
+        }
+        const Pipes pipes = Pipeline(chip_.load_rate, chip_.hot_rate, chip_.load_rate, chip_.load_rate, chip_.store_rate);
+        parts_.once = pipes.once;
+        parts_.period = pipes.period;
+        parts_.rest = parts_.gm > 0 || parts_.gm_core > 0 ? pipes.rest : 0;
+        return parts_;
     }
-    const int64_t pipeline = SaturatingAdd(before + exposed, steady);
-    int64_t gm = SaturatingAdd(parts.gm, cores * parts.gm_core);
-    gm = gm > 0 ? SaturatingAdd(gm, rest) : 0;
-    tile.block_dim = cores;
-    tile.cost = SaturatingAdd(chip.core_start * cores + (Min(gm, pipeline) >> kHiddenBits), Max(gm, pipeline));
-    return tile;
-}
+
+    // What a choice of the length at hand costs at least, with `per_core` tiles on each of `cores` > 0 cores.
+    int64_t AtLeast(int64_t per_core, int64_t cores) const
+    {
+        return Total(cores, SaturatingAdd(parts_.once, SaturatingMul(per_core, parts_.period)));
+    }
+
+    // What it costs.
+    int64_t Cost(int64_t per_core, int64_t cores) const
+    {
+        if (cores <= parts_.free) {
+            return AtLeast(per_core, cores);
+        }
+        // Cores that share GM get less of it each.
+        const Pipes pipes = Pipeline(Max(chip_.load_rate, cores * chip_.read_share),
+                                     Max(chip_.hot_rate, cores * chip_.again_share),
+                                     Max(chip_.load_rate, cores * chip_.same_share),
+                                     Max(chip_.load_rate, cores * chip_.shared_share),
+                                     Max(chip_.store_rate, cores * chip_.write_share));
+        return Total(cores, SaturatingAdd(pipes.once, SaturatingMul(per_core, pipes.period)));
+    }
+
+private:
+    // Where bytes come from, as BodyParts::bytes, and where they go to.
+    enum : int64_t { kMemory = 0, kL2 = 1, kTogether = 2, kShared = 3, kStores = 4 };
+
+    // Ticks of the pipes of one core: `once`, and `period` for each of its tiles.
+    struct Pipes {
+        int64_t once = 0;
+        int64_t period = 0;
+        int64_t rest = 0;  // that are left once the last bytes have come
+    };
+
+    // Copies of a body with the same rows.
+    struct Flow {
+        const Copies* shape;
+        int64_t count[5];
+        int64_t loads;
+        int64_t places;  // at which cores that load it together start
+    };
+
+    static bool Alike(const Copies& a, const Copies& b)
+    {
+        return a.body == b.body && Same(a.commands, b.commands) && Same(a.rows, b.rows) &&
+               Same(a.row_bytes, b.row_bytes) && a.aligned == b.aligned && a.tiled == b.tiled;
+    }
+
+    static bool Same(const Line& a, const Line& b)
+    {
+        return a.base == b.base && a.step == b.step;
+    }
+
+    Pipes Pipeline(int64_t memory, int64_t again, int64_t same, int64_t shared, int64_t stored) const
+    {
+        Pipes pipes;
+        int64_t exposed = 0;
+        for (int64_t i = 0; i < form_.Bodies(); ++i) {
+            const Body& b = form_.body[i];
+            const BodyParts& p = parts_.body[i];
+            const int64_t loaded = p.bytes[kMemory] * memory + p.bytes[kL2] * again + p.bytes[kTogether] * same +
+                                   p.bytes[kShared] * shared;
+            const int64_t mte2 = p.load + (loaded >> kTickShift);
+            const int64_t mte3 = p.store + ((p.stored * stored) >> kTickShift);
+            const int64_t latency = b.loads ? chip_.latency : 0;
+            const int64_t all = latency + mte2 + p.vector + mte3;
+            const int64_t alone = Max(all, b.scalar);
+            if (b.place == kOnce) {
+                pipes.once += alone;
+                continue;
+            }
+            const int64_t times = b.place == kStep ? parts_.steps : 1;
+            if (times > 0) {
+                const int64_t wait = b.chained ? all : Max(latency + mte2, mte3) + p.vector;
+                const int64_t busiest = Max(Max(mte2, p.vector), Max(mte3, b.scalar));
+                const int64_t period = Max(busiest, b.buffers == 2 ? wait >> 1 : wait / b.buffers);
+                pipes.period = SaturatingAdd(pipes.period, SaturatingMul(times, period));
+                exposed = Max(exposed, alone - period);
+                pipes.rest = Max(pipes.rest, latency + p.vector);
+            }
+        }
+        pipes.once += exposed;
+        return pipes;
+    }
+
+    int64_t Total(int64_t cores, int64_t pipeline) const
+    {
+        const int64_t gm = SaturatingAdd(parts_.gm, cores * parts_.gm_core + parts_.rest);
+        const int64_t hidden = Min(gm, pipeline) >> kHiddenBits;
+        return SaturatingAdd(chip_.core_start * cores + hidden, Max(gm, pipeline));
+    }
+
+    // What all copies together ask of GM.
+    void Move(int64_t pieces, int64_t length)
+    {
+        const int64_t tiles = parts_.tiles;
+        const int64_t most = Max(Min(tiles, chip_.cores), 1);
+        const int64_t runs[3] = {0, tiles, SaturatingMul(tiles, parts_.steps)};
+        int64_t read = 0;
+        int64_t again = 0;
+        int64_t same = 0;
+        int64_t shared = 0;
+        int64_t same_core = 0;
+        int64_t written = 0;
+        int64_t cached = 0;
+        int64_t streamed = 0;
+        parts_.free = kUnlimited;
+        for (int64_t g = 0; g < flows_; ++g) {
+            flow_[g] = {flow_[g].shape, {0, 0, 0, 0, 0}, 0, 1};
+        }
+        for (int64_t i = 0; i < form_.copies; ++i) {
+            const Copies& c = form_.copy[i];
+            const Place place = form_.body[c.body].place;
+            const int64_t all = Min(SaturatingAdd(c.whole, SaturatingMul(c.each, runs[place])), kUnlimited / 64);
+            const int64_t moved = c.count * all;
+            const int64_t distinct = Min(c.count * c.distinct, moved);
+            cached = SaturatingAdd(cached, distinct);
+            Flow& flow = flow_[flow_of_[i]];
+            int64_t way = kStores;
+            if (c.route == kWrite) {
+                written = SaturatingAdd(written, moved);
+            } else if (place == kOnce || (most > 1 && !c.varies && !(c.varies_by_tile && pieces > 1))) {
+                // All cores read one tensor: those that start at the same place do so in the same order.
+                flow.places = form_.body[c.body].staggered ? Max(Min(parts_.steps, most), 1) : 1;
+                way = kTogether;
+                const int64_t in_order = flow.places == 1 ? moved : moved / flow.places;
+                same = SaturatingAdd(same, in_order);
+                shared = SaturatingAdd(shared, moved - in_order);
+                parts_.free = Min(parts_.free, flow.places == 1 ? kUnlimited : free_[kShared]);
+                same_core += place == kOnce ? c.count * c.each : 0;
+            } else {
+                int64_t hit = moved - distinct;
+                if (hit > 0) {
+                    int64_t held = distinct;
+                    if (c.route == kAgain) {
+                        held = SaturatingMul(c.footprint.At(length) * most, Max(parts_.steps, 1));
+                    }
+                    if (held > chip_.l2) {
+                        hit = Scale(hit, (chip_.l2 << kShareBits) / held, kShareBits);
+                    }
+                }
+                way = moved > distinct && 2 * hit >= moved ? kL2 : kMemory;
+                read = SaturatingAdd(read, moved - hit);
+                again = SaturatingAdd(again, hit);
+                streamed = SaturatingAdd(streamed, c.route == kStream ? distinct : 0);
+            }
+            flow.count[way] += c.count;
+            flow.loads += way == kStores ? 0 : c.count;
+            parts_.free = Min(parts_.free, free_[way]);
+        }
+        int64_t gm = SaturatingAdd(Scale(read, chip_.read_share, kTickShift), Scale(again, chip_.again_share, kTickShift));
+        gm = SaturatingAdd(gm, SaturatingAdd(Scale(same, chip_.same_share, kTickShift),
+                                             Scale(shared, chip_.shared_share, kTickShift)));
+        gm = SaturatingAdd(gm, Scale(written, chip_.write_share, kTickShift));
+        if (cached > chip_.l2) {
+            cached -= streamed;
+        }
+        if (cached > chip_.l2) {
+            const int64_t spilled = written - Scale(written, (chip_.l2 << kShareBits) / cached, kShareBits);
+            gm = SaturatingAdd(gm, Scale(spilled, chip_.writeback_share, kTickShift));
+        }
+        parts_.gm = gm;
+        parts_.gm_core = Scale(same_core, chip_.same_share, kTickShift);
+    }
+
+    const Form& form_;
+    const TileAxis& axis_;
+    const Chip& chip_;
+    PartsType parts_;
+    int64_t free_[5];         // cores that do not disturb each other, by where bytes come from and go to
+    bool constant_ = true;    // what is moved does not depend on the length, as long as there are several tiles
+    bool known_ = false;      // that is in `parts_`
+    int64_t flows_ = 0;
+    Flow flow_[Form::kCopyLimit];
+    int64_t flow_of_[Form::kCopyLimit];
+};
 
 }  // namespace autofuse
 

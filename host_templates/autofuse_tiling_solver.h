@@ -1,10 +1,11 @@
 // Chooses template, tile, tiles per core and cores for given sizes of a graph, by the costs of autofuse_tile_cost.h.  The
 // generated code holds the tables, the headers formulas and search.  No allocation, no exceptions, no state, no float.
 //
-// Per template the search looks at halves of the largest tile, each with the cores that a closed form gives, then at
-// neighbours of the best choice as long as that gets better.  A group takes the template of the smallest cost, the kernel
-// the result whose groups and barriers cost least in sum; of equals the first is taken.  schedule/solver.py does the same
-// in the same order.
+// Per template the search looks at halves of the largest tile first.  About the best choice so far it then looks at the
+// lengths next to it, at those with which a number of cores have so many tiles each, and at equal pieces of an axis; with
+// each length at all tiles per core that may be better.  A group takes the template of the smallest cost, the kernel the
+// result whose groups and barriers cost least in sum; of equals the first is taken.  schedule/solver.py does the same in the
+// same order.
 #ifndef AUTOFUSE_TILING_SOLVER_H
 #define AUTOFUSE_TILING_SOLVER_H
 
@@ -71,36 +72,77 @@ template <typename Form>
 class Search {
 public:
     Search(const Form& form, const TileAxis& axis, const Chip& chip, int64_t largest)
-        : form_(form), axis_(axis), chip_(chip), largest_(largest)
+        : axis_(axis), chip_(chip), largest_(largest), costs_(form, axis, chip)
     {
         uint64_t tiled = 0;
         for (int64_t i = 0; i < form.copies; ++i) {
             tiled |= static_cast<uint64_t>(form.copy[i].tiled);
         }
+        const uint64_t line = static_cast<uint64_t>(chip.line);
         const uint64_t distances = tiled * static_cast<uint64_t>(axis.granule);
-        const int64_t short_of = chip.line / LowBit(static_cast<uint64_t>(chip.line) | distances);
-        steps_[0] = axis.granule;
-        steps_[1] = axis.granule * short_of;
-        step_count_ = distances != 0 && short_of > 1 ? 2 : 1;
+        line_ = distances == 0 ? axis.granule : axis.granule * (chip.line / LowBit(line | distances));
     }
 
-    Tile Run()
+    // The best of a few lengths that are far apart, or of some if halves cost twice `least` and get no better.
+    const Tile& Spread(int64_t least)
     {
-        Start();
-        if (axis_.granule == 1 && !axis_.looped && largest_ > kFew) {
-            TryBalanced();
-        }
-        for (int round = 0; round < kRounds; ++round) {
+        const int64_t few = axis_.looped ? kFewLooped : kFew;
+        int64_t t = largest_;
+        bool worse = false;
+        for (int i = 0; i < kMost; ++i) {
             const int64_t before = best_.cost;
-            Neighbours();
-            if (best_.cost == before) {
+            TryLength(t, 0);
+            const bool again = best_.cost == before;
+            int64_t next = Round(t - axis_.granule, axis_.granule);
+            if (largest_ > few * axis_.granule) {
+                if (best_.cost / 2 > least && before - best_.cost < before / 4) {
+                    return best_;
+                }
+                if (again && (worse || axis_.granule >= kLong)) {
+                    break;
+                }
+                next = Round(t / 2, line_);
+                next = next > t - t / 4 ? Round(t / 2, axis_.granule) : next;
+            }
+            if (next >= t) {
                 break;
             }
+            worse = again;
+            t = next;
         }
-        if (axis_.looped || axis_.outer > 1 || axis_.granule == 1) {
-            const Tile at = best_;
-            for (int64_t k = Max(at.per_core - kFar, 1); k <= at.per_core + kFar; ++k) {
-                Try(at.size, k);
+        if (axis_.granule == 1) {
+            TryLength(1, 0);  // one row by itself may be cheaper than a few short ones
+        }
+        if (axis_.looped || axis_.outer > 1) {
+            const int64_t fewest = Max(Pieces(axis_.extent, largest_), 1);
+            for (int64_t pieces = fewest; pieces < fewest + kEven; ++pieces) {
+                TryLength(Round(Pieces(axis_.extent, pieces), axis_.granule), 0);
+            }
+        }
+        return best_;
+    }
+
+    // From there on to what is better nearby.
+    const Tile& Refine()
+    {
+        for (int round = 0; round < kRounds; ++round) {
+            const int64_t before = best_.cost;
+            const bool is_long = best_.size > (axis_.granule >= kLong ? kManyLong : kManyShort) * axis_.granule;
+            if (axis_.looped) {
+                NearPieces(kPiecesLooped);
+                NearLengths(kReachLooped);
+            } else {
+                NearLengths(best_.per_core == 1 ? kReachOne : kReach);
+                if (is_long) {
+                    NearRoot();
+                    NearShares();
+                }
+                if (axis_.outer > 1) {
+                    NearPieces(kPieces);
+                }
+            }
+            if (before - best_.cost <= before >> kLittle) {
+                break;
             }
         }
         return best_;
@@ -109,244 +151,198 @@ public:
 private:
     using PartsType = Parts<Form::kBodyLimit>;
 
-    static constexpr int64_t kFew = 16;     // where there are at most so many lengths, all are tried
-    static constexpr int kHalves = 8;       // else so many halves of the largest one
-    static constexpr int kWorse = 2;        // halves in a row that are no better, before no further ones are tried
-    static constexpr int64_t kLong = 64;    // granules from which on one more of them matters little
-    static constexpr int64_t kEven = 3;     // numbers of equal pieces of an axis that are tried
-    static constexpr int kRounds = 8;       // moves from the best choice so far
-    static constexpr int kReach = 2;        // steps in length to both sides
-    static constexpr int64_t kFar = 2;      // and in tiles per core at the end
-    static constexpr int64_t kNear = 8;     // rows more or less in a tile, among which work is made even
-    static constexpr int kMostTiles = 40;   // lengths that are looked at in all
-    static constexpr int kSlotBits = 6;     // of a table that finds them
-    static constexpr uint64_t kSlots = UINT64_C(1) << kSlotBits;
+    static constexpr int64_t kFew = 16;        // where there are at most so many lengths, all are tried, ...
+    static constexpr int64_t kFewLooped = 4;
+    static constexpr int kMost = 16;           // ... else halves of the largest one, but no more than this
+    static constexpr int64_t kLong = 64;       // granules from which on one more of them matters little
+    static constexpr int64_t kEven = 3;        // numbers of equal pieces of an axis that are tried, the fewest first
+    static constexpr int kRounds = 2;          // searches about the best choice so far, ...
+    static constexpr int kLittle = 12;         // the next one only if the last has gained more than 2^-12
+    static constexpr int kReach = 8;           // lengths to both sides ...
+    static constexpr int kReachOne = 4;        // with one tile per core
+    static constexpr int kReachLooped = 2;
+    static constexpr int kReachGranule = 2;    // ... and of those that do not start at lines
+    static constexpr int kWorseOne = 3;
+    static constexpr int kWorse = 6;           // in a row that are no better, before no further ones are tried
+    static constexpr int64_t kManyLong = 24;   // granules of a tile, short and long ones, from which on the lengths next to
+    static constexpr int64_t kManyShort = 8;   // it are too close to it
+    static constexpr int64_t kRootTiles = 4;   // tiles per core up to which a root tells the number of cores ...
+    static constexpr int64_t kRootCores = 4;   // ... but for so many
+    static constexpr int64_t kShareCores = 2;  // cores more and less, ...
+    static constexpr int64_t kShareTiles = 3;  // ... and tiles per core
+    static constexpr int64_t kPieces = 4;      // pieces more and less
+    static constexpr int64_t kPiecesLooped = 8;
+    static constexpr int64_t kAround = 20;     // tiles per core, or cores, more and less with one length
+    static constexpr int kSlotBits = 6;        // of a table that remembers lengths
 
-    void Start()
+    void NearLengths(int reach)
     {
-        if (largest_ <= kFew * axis_.granule) {
-            for (int64_t t = axis_.granule; t < largest_; t += axis_.granule) {
-                TryLength(t);
-            }
-            TryLength(largest_);
-        } else {
-            Halves();
-            // One row by itself may be cheaper than a few short ones.
-            if (axis_.granule == 1) {
-                TryLength(1);
-            } else if (axis_.outer > 1 && !axis_.looped) {
-                // The same axis again and again: lengths that divide it evenly.
-                const int64_t fewest = Max(Pieces(axis_.extent, largest_), 1);
-                for (int64_t pieces = fewest; pieces < fewest + kEven; ++pieces) {
-                    TryLength(Round(Pieces(axis_.extent, pieces), axis_.granule));
-                }
+        if (line_ > axis_.granule) {
+            const int64_t near = best_.size;
+            Walk(near, axis_.granule, kReachGranule);
+            Walk(near, -axis_.granule, kReachGranule);
+            for (int64_t part = 2 * axis_.granule; part < line_; part *= 2) {
+                TryLength(Round(near, part), best_.block_dim);
             }
         }
-        if (axis_.looped) {
-            const int64_t fewest = Max(Pieces(axis_.extent, largest_), 1);
-            for (int i = 0; i < 3; ++i) {
-                const int64_t steps = i < 2 ? fewest + i : 2 * fewest;
-                Try(Round(Pieces(axis_.extent, steps), axis_.granule), best_.per_core);
-            }
-        }
+        const int64_t near = best_.size;
+        Walk(near, line_, reach);
+        Walk(near, -line_, reach);
     }
 
-    void Halves()
+    void Walk(int64_t t, int64_t step, int reach)
     {
-        int64_t t = largest_;
-        int64_t least = kUnlimited;
+        const int most = reach == kReachOne ? kWorseOne : kWorse;
         int worse = 0;
-        for (int i = 0; i < kHalves; ++i) {
-            TryLength(t);
-            worse = best_.cost == least ? worse + 1 : 0;
-            least = best_.cost;
-            int64_t half = Round(t / 2, steps_[step_count_ - 1]);
-            half = half >= t ? Round(t / 2, axis_.granule) : half;
-            if (half >= t || worse == (axis_.granule >= kLong ? kWorse : kWorse + 1)) {
-                break;
-            }
-            t = half;
+        for (int i = 0; i < reach && worse < most && (step < 0 ? t > -step : t < largest_); ++i) {
+            const int64_t before = best_.cost;
+            t += step;
+            TryLength(Round(t, axis_.granule), best_.block_dim);
+            worse = best_.cost < before ? 0 : worse + 1;
         }
     }
 
-    // The lengths near the best one with which the core with the most to do has the fewest rows, on all cores.
-    void TryBalanced()
+    // With few tiles per core the pipes take `a + b t` ticks: with c cores the cost is least at the root of what follows.
+    void NearRoot()
     {
-        int64_t rows[2] = {kUnlimited, kUnlimited};
-        int64_t lengths[2] = {0, 0};
-        const int64_t last = Min(best_.size + kNear, largest_);
-        for (int64_t t = Max(2 * best_.size / 3, 1); t <= last; ++t) {
-            const int64_t tiles = SaturatingMul(axis_.outer, Pieces(axis_.extent, t));
-            const int64_t most = SaturatingMul(t, Pieces(tiles, chip_.cores));
-            if (most <= rows[0]) {  // of equals the longer one: fewer commands
-                rows[1] = rows[0];
-                lengths[1] = lengths[0];
-                rows[0] = most;
-                lengths[0] = t;
-            } else if (most <= rows[1]) {
-                rows[1] = most;
-                lengths[1] = t;
-            }
-        }
-        for (const int64_t t : lengths) {
-            if (t > 0) {
-                Try(t, 1);
-            }
-        }
-    }
-
-    void Neighbours()
-    {
-        const Tile at = best_;
-        const int64_t k = at.per_core;
-        if (axis_.looped) {
-            const int64_t steps = Max(Pieces(axis_.extent, at.size), 1);
-            TryPieces(steps + 1, k);
-            if (steps > 1) {
-                TryPieces(steps - 1, k);
-            }
-        } else {
-            TryShares(k, at.block_dim);
-            TryShares(k + 1, at.block_dim);
-            TryShares(k - 1, at.block_dim);
-            if (at.block_dim < chip_.cores) {
-                TryShares(k, chip_.cores);
-            }
-            TryShares(k, at.block_dim + 1);
-            TryShares(k, at.block_dim - 1);
-        }
         const Tile near = best_;
-        for (int s = 0; s < step_count_; ++s) {
-            if (steps_[s] == 2 * axis_.granule) {
-                continue;  // two granules are tried anyway
-            }
-            for (int d = 1; d <= kReach; ++d) {
-                const int64_t apart = d * steps_[s];
-                TryLike(near.size + apart, near);
-                if (near.size > apart) {
-                    TryLike(near.size - apart, near);
+        const int64_t other = 2 * near.size <= largest_ ? 2 * near.size : near.size / 2;
+        if (near.per_core > kRootTiles || other == 0) {
+            return;
+        }
+        const PartsType& parts = costs_.Fill(near.size);
+        const int64_t once = parts.once;
+        const int64_t period = parts.period;
+        costs_.Fill(other);
+        const int64_t all = SaturatingMul(axis_.extent, axis_.outer);
+        for (int64_t k = Max(near.per_core - 1, 1); k <= near.per_core + 1; ++k) {
+            const int64_t rise = FloorDiv(parts.once - once + k * (parts.period - period), other - near.size);
+            if (rise > 0) {
+                const int64_t cores = Root(SaturatingMul(rise, all) / (k * chip_.core_start), chip_.cores);
+                for (int64_t c = cores - kRootCores; c <= cores + kRootCores; ++c) {
+                    TryShare(c, k);
                 }
             }
         }
-        const Tile last = best_;
-        Try(last.size, last.per_core + 1);
-        Try(last.size, last.per_core - 1);
     }
 
-    // Another length, with as many tiles per core; of short granules also with as many cores.
-    void TryLike(int64_t t, const Tile& near)
+    void NearShares()
     {
-        const int64_t size = Round(t, axis_.granule);
-        Try(size, near.per_core);
-        if (axis_.granule < kLong) {
-            const PartsType* parts = Find(size);
-            if (parts != nullptr) {
-                Try(parts, Pieces(parts->tiles, near.block_dim));
-            }
+        const Tile near = best_;
+        for (int64_t c = near.block_dim - kShareCores; c <= near.block_dim + kShareCores; ++c) {
+            TryShares(c, near.per_core);
+        }
+        if (chip_.cores > near.block_dim + kShareCores) {
+            TryShares(chip_.cores, near.per_core);
+        }
+    }
+
+    void TryShares(int64_t cores, int64_t near)
+    {
+        for (int64_t k = near - kShareTiles; k <= near + kShareTiles; ++k) {
+            TryShare(cores, k);
         }
     }
 
     // The length for which every one of the cores gets so many tiles.
-    void TryShares(int64_t per_core, int64_t cores)
+    void TryShare(int64_t cores, int64_t per_core)
     {
         if (per_core < 1 || cores < 1 || cores > chip_.cores) {
             return;
         }
         const int64_t tiles = SaturatingMul(per_core, cores);
         const int64_t pieces = axis_.outer > 1 ? Max(tiles / axis_.outer, 1) : tiles;
-        Try(Round(Pieces(axis_.extent, pieces), axis_.granule), per_core);
+        TryLength(Round(Pieces(axis_.extent, pieces), axis_.granule), best_.block_dim);
     }
 
-    void TryPieces(int64_t pieces, int64_t per_core)
+    void NearPieces(int64_t reach)
     {
-        for (int s = 0; s < step_count_; ++s) {
-            Try(Round(Pieces(axis_.extent, pieces), steps_[s]), per_core);
+        const int64_t pieces = Max(Pieces(axis_.extent, best_.size), 1);
+        TryPieces(pieces);
+        for (int64_t d = 1; d <= reach; ++d) {
+            TryPieces(pieces + d);
+            if (pieces > d) {
+                TryPieces(pieces - d);
+            }
+        }
+        TryPieces(2 * pieces);
+    }
+
+    void TryPieces(int64_t pieces)
+    {
+        const int64_t t = Pieces(axis_.extent, pieces);
+        TryLength(Round(t, axis_.granule), best_.block_dim);
+        if (line_ > axis_.granule) {
+            TryLength(Round(t, line_), best_.block_dim);
         }
     }
 
-    // A length, with the cores of a closed form and some about them.
-    void TryLength(int64_t t)
+    // A length, with about so many cores, or if that is 0 with those of a closed form, and with others from there on in
+    // both directions as long as they may be better than the best so far.
+    void TryLength(int64_t t, int64_t about)
     {
-        const PartsType* parts = Find(t);
-        if (parts == nullptr) {
+        int64_t& seen = seen_[(static_cast<uint64_t>(t) * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - kSlotBits)];
+        if (seen == t) {
             return;
         }
-        const int64_t work = SaturatingMul(parts->tiles, Undisturbed(*parts));
-        int64_t cores = Root(work / Max(chip_.core_start, 1), chip_.cores);
-        if (parts->gm > 0) {
-            cores = Min(cores, SaturatingAdd(work / parts->gm, 1));
+        seen = t;
+        const PartsType& parts = costs_.Fill(t);
+        const int64_t tiles = parts.tiles;
+        if (tiles == 0) {
+            Keep({t, 1, 1, chip_.core_start});
+            return;
         }
-        const int64_t k = Pieces(parts->tiles, cores);
-        Try(parts, k);
-        Try(parts, k - 1);
-        Try(parts, 1);
-    }
-
-    // A length with so many tiles per core, or as few more as the cores take.
-    void Try(int64_t t, int64_t per_core)
-    {
-        const PartsType* parts = Find(t);
-        if (parts != nullptr) {
-            Try(parts, per_core);
+        const int64_t k = Pieces(tiles, about > 0 ? about : Closed(parts));
+        const int64_t cores = Pieces(tiles, k);
+        const int64_t fewest = Pieces(tiles, chip_.cores);
+        if (best_.block_dim == 0) {
+            best_ = {t, k, cores, kUnlimited};  // legal, whatever it costs
+            Try(parts, fewest, Pieces(tiles, fewest));
         }
-    }
-
-    void Try(const PartsType* parts, int64_t per_core)
-    {
-        const int64_t k = Max(per_core, parts->least);
-        const int64_t place = k - parts->least;
-        uint64_t& tried = tried_[parts - parts_];
-        if (place < 64) {
-            const uint64_t bit = UINT64_C(1) << place;
-            if ((tried & bit) != 0) {
-                return;
+        Try(parts, k, cores);
+        const int64_t least = SaturatingAdd(parts.once, SaturatingMul(fewest, parts.period));
+        const int64_t always = Max(SaturatingAdd(parts.gm, parts.rest), least);
+        for (int64_t d = 1; d <= kAround; ++d) {  // fewer cores, until the pipes take too long
+            const int64_t more = k <= cores ? k + d : cores > d ? Pieces(tiles, cores - d) : tiles + 1;
+            if (more > tiles || SaturatingAdd(parts.once, SaturatingMul(more, parts.period)) >= best_.cost) {
+                break;
             }
-            tried |= bit;
+            Try(parts, more, Pieces(tiles, more));
         }
-        const Tile found = Cost(form_, chip_, *parts, k);
-        if (!any_ || found.cost < best_.cost) {
+        for (int64_t d = 1; d <= kAround; ++d) {  // more cores, until they take too long to start
+            const int64_t fewer = k <= cores ? k - d : Pieces(tiles, cores + d);
+            const int64_t used = fewer > 0 ? Pieces(tiles, fewer) : kUnlimited;
+            if (used > chip_.cores || SaturatingAdd(always, chip_.core_start * used) >= best_.cost) {
+                break;
+            }
+            Try(parts, fewer, used);
+        }
+    }
+
+    // Cores: the root of work over the start of a core, or as few as GM keeps busy.
+    int64_t Closed(const PartsType& parts) const
+    {
+        const int64_t work = SaturatingMul(parts.tiles, parts.period);
+        const int64_t cores = Root(work / Max(chip_.core_start, 1), chip_.cores);
+        const int64_t hidden = SaturatingAdd(parts.gm, parts.rest) - parts.once;
+        if (hidden < parts.period || parts.period == 0) {
+            return cores;
+        }
+        return Min(cores, Pieces(parts.tiles, Min(hidden / parts.period, parts.tiles)));
+    }
+
+    void Try(const PartsType& parts, int64_t per_core, int64_t cores)
+    {
+        if (costs_.AtLeast(per_core, cores) < best_.cost) {
+            Keep({parts.tile, per_core, cores, costs_.Cost(per_core, cores)});
+        }
+    }
+
+    void Keep(const Tile& found)
+    {
+        if (found.cost < best_.cost) {
             best_ = found;
-            any_ = true;
         }
-    }
-
-    // Ticks between two tiles of a core that no other one disturbs.
-    int64_t Undisturbed(const Parts<Form::kBodyLimit>& parts) const
-    {
-        int64_t total = 0;
-        for (int64_t i = 0; i < form_.bodies; ++i) {
-            const BodyParts& p = parts.body[i];
-            if (form_.body[i].place == kOnce) {
-                continue;
-            }
-            const int64_t bytes = (p.bytes[0] + p.bytes[2]) * chip_.load_rate + p.bytes[1] * chip_.hot_rate;
-            const int64_t mte2 = p.load + (bytes >> kTickShift);
-            const int64_t mte3 = p.store + ((p.stored * chip_.store_rate) >> kTickShift);
-            const int64_t busiest = Max(Max(mte2, p.vector), mte3);
-            const int64_t steps = form_.body[i].place == kStep ? parts.steps : 1;
-            total = SaturatingAdd(total, SaturatingMul(busiest, steps));
-        }
-        return total;
-    }
-
-    // Null once as many lengths as are kept have been looked at.
-    const PartsType* Find(int64_t t)
-    {
-        uint64_t slot = (static_cast<uint64_t>(t) * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - kSlotBits);
-        while (slots_[slot] != 0 && lengths_[slots_[slot] - 1] != t) {
-            slot = (slot + 1) % kSlots;
-        }
-        if (slots_[slot] != 0) {
-            return &parts_[slots_[slot] - 1];
-        }
-        if (known_ == kMostTiles) {
-            return nullptr;
-        }
-        slots_[slot] = static_cast<uint8_t>(known_ + 1);
-        lengths_[known_] = t;
-        tried_[known_] = 0;
-        FillParts(form_, axis_, chip_, t, &parts_[known_]);
-        return &parts_[known_++];
     }
 
     // A legal length: the next multiple of a step, the whole axis, or the largest.
@@ -355,19 +351,13 @@ private:
         return Min((Max(t, 1) + step - 1) & -step, Min(axis_.longest, largest_));
     }
 
-    const Form& form_;
     const TileAxis& axis_;
     const Chip& chip_;
     const int64_t largest_;
-    int64_t steps_[2];
-    int step_count_;
-    int known_ = 0;
-    bool any_ = false;
-    Tile best_;
-    uint8_t slots_[kSlots] = {};  // by hash of a length: its place in `lengths_`, from 1
-    int64_t lengths_[kMostTiles];
-    uint64_t tried_[kMostTiles];  // bit i: a length with i tiles per core more than the least
-    PartsType parts_[kMostTiles];
+    Costs<Form> costs_;
+    int64_t line_;  // the shortest step of lengths with which tiles start at lines, as far as that depends on them
+    Tile best_ = {1, 1, 0, kUnlimited};
+    int64_t seen_[1 << kSlotBits] = {};
 };
 
 // One template: functions of the sizes, and the members that take the result.
@@ -412,6 +402,9 @@ struct Plan {
 // be better by this part of it than one that keeps them in UB.
 constexpr int64_t kLeeway = 4;
 
+// A template whose first choices are worse than the best of another one by more than this part is not looked at any further.
+constexpr int64_t kHopeless = 8;
+
 template <typename Form>
 int64_t Comparable(const Form& form, int64_t cost)
 {
@@ -423,8 +416,10 @@ int64_t Comparable(const Form& form, int64_t cost)
     return cost;
 }
 
+// The best tile of a template, with what its cost counts for beside `least`, that of another one; a tile is not looked for
+// to the end where that is hopeless.
 template <typename Data, typename PlanOf>
-int64_t SolveTemplate(const PlanOf& plan, const Chip& chip, const Data& sizes, int64_t index, Tile* tile,
+int64_t SolveTemplate(const PlanOf& plan, const Chip& chip, const Data& sizes, int64_t index, int64_t least, Tile* tile,
                       int64_t* comparable)
 {
     const auto& self = plan.templates[index];
@@ -443,16 +438,21 @@ int64_t SolveTemplate(const PlanOf& plan, const Chip& chip, const Data& sizes, i
     // A tile that is legal bounds what the form says of one.
     typename PlanOf::Form form;
     self.form(sizes, form);
-    *tile = Search<typename PlanOf::Form>(form, axis, chip, largest).Run();
+    Search<typename PlanOf::Form> search(form, axis, chip, largest);
+    *tile = search.Spread(least);
     *comparable = Comparable(form, tile->cost);
+    if (*comparable <= SaturatingAdd(least, least / kHopeless)) {
+        *tile = search.Refine();
+        *comparable = Comparable(form, tile->cost);
+    }
     return kOk;
 }
 
 // Solves every group of a result; `forced` is an offset into the keys of the result, or -1 to choose.
-// Writes tile sizes, block_dim and tiling_key.  Returns the code of what failed last.
+// Writes tile sizes, block_dim and tiling_key, unless the cost is at least `limit`.  Returns the code of what failed last.
 template <typename Data, typename PlanOf>
 int64_t SolveResult(const PlanOf& plan, const Chip& chip, const Data& sizes, const Result& result,
-                    int64_t forced, Data* data, int64_t* cost)
+                    int64_t forced, int64_t limit, Data* data, int64_t* cost)
 {
     int64_t digit = 1;  // keys per choice of the group at hand; the choice of the last group varies fastest
     int64_t key = result.key;
@@ -466,16 +466,17 @@ int64_t SolveResult(const PlanOf& plan, const Chip& chip, const Data& sizes, con
         int64_t chosen = -1;
         int64_t least = kUnlimited;
         Tile best;
-        for (int64_t i = 0; i < group.count; ++i) {
+        // The last ones keep most in UB and are mostly the best, so that the others are hopeless.
+        for (int64_t i = group.count - 1; i >= 0; --i) {
             if (only >= 0 && i != only) {
                 continue;
             }
             Tile tile;
             int64_t cost_beside = 0;
-            const int64_t why = SolveTemplate(plan, chip, sizes, group.first + i, &tile, &cost_beside);
+            const int64_t why = SolveTemplate(plan, chip, sizes, group.first + i, least, &tile, &cost_beside);
             if (why != kOk) {
                 rc = why;
-            } else if (chosen < 0 || cost_beside < least) {
+            } else if (chosen < 0 || cost_beside <= least) {
                 best = tile;
                 least = cost_beside;
                 chosen = i;
@@ -490,6 +491,9 @@ int64_t SolveResult(const PlanOf& plan, const Chip& chip, const Data& sizes, con
         taken = first_core + best.block_dim;
         block_dim = Max(block_dim, Min(taken, chip.cores));
         *cost = SaturatingAdd(*cost, best.cost);
+        if (*cost >= limit) {
+            return kOk;
+        }
         data->*(plan.templates[group.first + chosen].tile_size) = best.size;
         data->*(plan.templates[group.first + chosen].block_size) = best.per_core;
         if (group.first_core != nullptr) {
@@ -534,7 +538,7 @@ int64_t SolvePlan(const PlanOf& plan, const ResLimit* limit, int64_t key, Data* 
         const int64_t forced = key < 0 ? -1 : key - plan.results[r].key;
         Data trial = sizes;
         int64_t cost = 0;
-        const int64_t why = SolveResult(plan, chip, sizes, plan.results[r], forced, &trial, &cost);
+        const int64_t why = SolveResult(plan, chip, sizes, plan.results[r], forced, least, &trial, &cost);
         if (why != kOk) {
             rc = why;
         } else if (!any || cost < least) {

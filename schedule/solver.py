@@ -14,10 +14,9 @@ from typing import TypeVar
 from autofuse.implgraph.expr import ExprError
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.schedule.cost import evaluate
-from autofuse.schedule.cost_form import Place, cost_form, ticks
+from autofuse.schedule.cost_form import cost_form, ticks
 from autofuse.schedule.result import ScheduleResult
 from autofuse.schedule.tile_cost import (
-    TICK_SHIFT,
     UNLIMITED,
     BoundForm,
     ChipTable,
@@ -43,206 +42,258 @@ __all__ = [
 #: A template that loads data again has to be better than one that keeps them in UB by this part of its cost: the model
 #: takes for granted that L2 has them still, and no time was there to check that with.
 LEEWAY = 4
+#: A template whose first choices are worse than the best of another one by more than this part of it is not looked at
+#: any further.
+HOPELESS = 8
 
 _Cost = TypeVar("_Cost", int, float)
 
 
-def solve(form: BoundForm, chip: ChipTable) -> Solution | None:
+def solve(
+    form: BoundForm, chip: ChipTable, *, least: int = UNLIMITED, again: bool = False
+) -> Solution | None:
     """The tiling of the least cost that a short search finds; None where no tile is legal.
 
-    Lengths from the largest on, each half of the one before, and all where there are few, each with the number of
-    cores that a closed form gives; from the best of them on, neighbours in length, in tiles per core and in cores as
-    long as that gets better.
+    Lengths from the largest on, each half of the one before, and all where there are few.  About the best of them the
+    lengths next to it, those with which a number of cores have so many tiles each, and equal pieces of the axis; with
+    each length all tiles per core that may be better than the best so far.
+
+    Args:
+        form: a template for given sizes.
+        chip: figures.
+        least: what the best of other templates counts for; the search stops where it is hopeless beside that.
+        again: whether the template loads data again.
     """
     if form.largest == 0:
         return None
-    search = _Search(form, chip)
-    search.run()
-    return search.best
+    search = Search(form, chip)
+    found = search.spread(least)
+    return found if _counted(found.cost, again) > least + least // HOPELESS else search.refine()
 
 
-#: Where there are at most so many lengths, all are tried; else that many halves of the largest one.
-FEW, HALVES = 16, 8
+#: Where there are at most so many lengths, all are tried; else halves of the largest one, but no more than that.
+FEW, FEW_LOOPED, MOST = 16, 4, 16
 #: Numbers of equal pieces of an axis that are tried, from the smallest on.
 EVEN = 3
-#: Moves from the best choice so far, at most; lengths that are looked at in all.
-ROUNDS, MOST_TILES = 8, 40
-#: Halves in a row that are no better, before no further ones are tried.
-WORSE = 2
+#: Searches about the best choice so far; there is another one if the last has gained more than 2**-LITTLE.
+ROUNDS, LITTLE = 2, 12
 #: Granules from which on one more of them matters little.
 LONG = 64
-#: Steps to both sides in length, and in tiles per core at the end.
-REACH, FAR = 2, 2
-#: Rows more or less in a tile, among which the work of the cores is made even.
-NEAR = 8
+#: Lengths to both sides, also with one tile per core and where one core goes through all of an axis, ...
+REACH, REACH_ONE, REACH_LOOPED = 8, 4, 2
+#: ... and of those that do not start at lines.
+REACH_GRANULE = 2
+#: Lengths in a row that are no better, before no further ones are tried; with one tile per core.
+WORSE, WORSE_ONE = 6, 3
+#: Granules of a tile, short and long ones, from which on the lengths next to it are too close to it.
+MANY_SHORT, MANY_LONG = 8, 24
+#: Tiles per core up to which a root tells the number of cores, but for so many.
+ROOT_TILES, ROOT_CORES = 4, 4
+#: Cores, and tiles per core, more and less.
+SHARE_CORES, SHARE_TILES = 2, 3
+#: Pieces of an axis more and less, also where one core goes through all of it.
+PIECES, PIECES_LOOPED = 4, 8
+#: Tiles per core, or cores, more and less with one length.
+AROUND = 20
+#: Bits of the number of lengths that are remembered.
+SLOT_BITS = 6
 
 
-class _Search:
-    """The search of one template.  Attribute ``best``: the choice so far."""
+class Search:
+    """The search of one template.
+
+    Args:
+        form: a template for given sizes, with a legal tile.
+        chip: figures.
+    """
 
     def __init__(self, form: BoundForm, chip: ChipTable) -> None:
         self.form, self.chip = form, chip
-        self.parts: dict[int, TileParts] = {}
-        self.tried: set[tuple[int, int]] = set()
-        self.best: Solution | None = None
-        line = _line_step(form, chip)
-        self.steps = (form.granule, line) if line > form.granule else (form.granule,)
+        self._known: dict[int, TileParts] = {}
+        self._seen = [0] * (1 << SLOT_BITS)
+        self._best = Solution(1, 1, 0, UNLIMITED)
+        self._line = _line_step(form, chip)
 
-    def run(self) -> None:
+    def spread(self, least: int) -> Solution:
+        """The best of a few lengths that are far apart; of some where halves cost twice ``least`` and get no better."""
         form = self.form
-        self._start()
-        assert self.best is not None
-        if form.granule == 1 and not form.looped and form.largest > FEW:
-            self._try_balanced()
-        for _ in range(ROUNDS):
-            before = self.best.cost
-            self._neighbours()
-            if self.best.cost == before:
+        few = FEW_LOOPED if form.looped else FEW
+        tile, worse = form.largest, False
+        for _ in range(MOST):
+            before = self._best.cost
+            self._try_length(tile)
+            again = self._best.cost == before
+            following = self._round(tile - form.granule, form.granule)
+            if form.largest > few * form.granule:
+                if self._best.cost // 2 > least and before - self._best.cost < before // 4:
+                    return self._best
+                if again and (worse or form.granule >= LONG):
+                    break
+                following = self._round(tile // 2, self._line)
+                if following > tile - tile // 4:
+                    following = self._round(tile // 2, form.granule)
+            if following >= tile:
                 break
-        if form.looped or form.outer > 1 or form.granule == 1:
-            tile, per_core = self.best_choice()
-            for k in range(max(per_core - FAR, 1), per_core + FAR + 1):
-                self._try(tile, k)
-        assert self.best.tile <= form.largest
-
-    def _start(self) -> None:
-        form = self.form
-        if form.largest <= FEW * form.granule:
-            for tile in range(form.granule, form.largest, form.granule):
-                self._try_tile(tile)
-            self._try_tile(form.largest)
-        else:
-            self._halves()
-            # One row by itself may be cheaper than a few short ones.
-            if form.granule == 1:
-                self._try_tile(1)
-            elif form.outer > 1 and not form.looped:
-                # The same axis again and again: lengths that divide it evenly.
-                fewest = max(-(-form.extent // form.largest), 1)
-                for pieces in range(fewest, fewest + EVEN):
-                    self._try_tile(self._round(-(-form.extent // pieces), form.granule))
-        if form.looped:
-            assert self.best is not None
+            tile, worse = following, again
+        if form.granule == 1:
+            self._try_length(1)  # one row by itself may be cheaper than a few short ones
+        if form.looped or form.outer > 1:
             fewest = max(-(-form.extent // form.largest), 1)
-            for steps in (fewest, fewest + 1, 2 * fewest):
-                self._try(self._round(-(-form.extent // steps), form.granule), self.best.per_core)
+            for pieces in range(fewest, fewest + EVEN):
+                self._try_length(self._round(-(-form.extent // pieces), form.granule))
+        return self._best
 
-    def _halves(self) -> None:
-        tile, worse, least = self.form.largest, 0, UNLIMITED
-        for _ in range(HALVES):
-            self._try_tile(tile)
-            assert self.best is not None
-            worse = worse + 1 if self.best.cost == least else 0
-            least = self.best.cost
-            half = self._round(tile // 2, self.steps[-1])
-            if half >= tile:
-                half = self._round(tile // 2, self.form.granule)
-            if half >= tile or worse == (WORSE if self.form.granule >= LONG else WORSE + 1):
+    def refine(self) -> Solution:
+        """From there on to what is better nearby."""
+        form = self.form
+        for _ in range(ROUNDS):
+            before = self._best.cost
+            many = MANY_LONG if form.granule >= LONG else MANY_SHORT
+            is_long = self._best.tile > many * form.granule
+            if form.looped:
+                self._near_pieces(PIECES_LOOPED)
+                self._near_lengths(REACH_LOOPED)
+            else:
+                self._near_lengths(REACH_ONE if self._best.per_core == 1 else REACH)
+                if is_long:
+                    self._near_root()
+                    self._near_shares()
+                if form.outer > 1:
+                    self._near_pieces(PIECES)
+            if before - self._best.cost <= before >> LITTLE:
                 break
-            tile = half
+        return self._best
 
-    def _try_balanced(self) -> None:
-        """The lengths near the best one with which the core with the most to do has the fewest rows, on all cores."""
-        form, tile = self.form, self.best_choice()[0]
-        least = second = (UNLIMITED, 0)
-        for t in range(max(2 * tile // 3, 1), min(tile + NEAR, form.largest) + 1):
-            tiles = form.outer * -(-form.extent // t)
-            rows = (t * -(-tiles // self.chip.cores), t)
-            if rows[0] <= least[0]:  # of equals the longer one: fewer commands
-                least, second = rows, least
-            elif rows[0] <= second[0]:
-                second = rows
-        for _, t in (least, second):
-            if t > 0:
-                self._try(t, 1)
+    def _near_lengths(self, reach: int) -> None:
+        granule, line = self.form.granule, self._line
+        if line > granule:
+            near = self._best.tile
+            self._walk(near, granule, REACH_GRANULE)
+            self._walk(near, -granule, REACH_GRANULE)
+            part = 2 * granule
+            while part < line:
+                self._try_length(self._round(near, part), self._best.cores)
+                part *= 2
+        near = self._best.tile
+        self._walk(near, line, reach)
+        self._walk(near, -line, reach)
 
-    def _neighbours(self) -> None:
-        form, chip, best = self.form, self.chip, self.best
-        assert best is not None
-        tile, k, cores = best.tile, best.per_core, best.cores
-        if form.looped:
-            steps = max(-(-form.extent // tile), 1)
-            self._try_pieces(steps + 1, k)
-            if steps > 1:
-                self._try_pieces(steps - 1, k)
-        else:
-            self._try_shares(k, cores)
-            self._try_shares(k + 1, cores)
-            self._try_shares(k - 1, cores)
-            if cores < chip.cores:
-                self._try_shares(k, chip.cores)
-            self._try_shares(k, cores + 1)
-            self._try_shares(k, cores - 1)
-        near = self.best
-        assert near is not None
-        for step in self.steps:
-            if step == 2 * form.granule:
-                continue  # two granules are tried anyway
-            for d in range(1, REACH + 1):
-                self._try_like(near.tile + d * step, near)
-                if near.tile > d * step:
-                    self._try_like(near.tile - d * step, near)
-        tile, k = self.best_choice()
-        self._try(tile, k + 1)
-        self._try(tile, k - 1)
+    def _walk(self, tile: int, step: int, reach: int) -> None:
+        most = WORSE_ONE if reach == REACH_ONE else WORSE
+        worse = 0
+        for _ in range(reach):
+            if worse >= most or (tile <= -step if step < 0 else tile >= self.form.largest):
+                break
+            before = self._best.cost
+            tile += step
+            self._try_length(self._round(tile, self.form.granule), self._best.cores)
+            worse = 0 if self._best.cost < before else worse + 1
 
-    def best_choice(self) -> tuple[int, int]:
-        """Length and tiles per core of the best choice so far."""
-        assert self.best is not None
-        return self.best.tile, self.best.per_core
+    def _near_root(self) -> None:
+        """With few tiles per core the pipes take a + b t ticks: the number of cores with the least cost is a root."""
+        form, chip, near = self.form, self.chip, self._best
+        other = 2 * near.tile if 2 * near.tile <= form.largest else near.tile // 2
+        if near.per_core > ROOT_TILES or other == 0:
+            return
+        here, there = self._parts(near.tile).pipes, self._parts(other).pipes
+        everything = min(form.extent * form.outer, UNLIMITED)
+        for k in range(max(near.per_core - 1, 1), near.per_core + 2):
+            rise = there.once - here.once + k * (there.period - here.period)
+            rise //= other - near.tile
+            if rise > 0:
+                work = min(rise * everything, UNLIMITED)
+                cores = _root(work // (k * chip.core_start), chip.cores)
+                for c in range(cores - ROOT_CORES, cores + ROOT_CORES + 1):
+                    self._try_share(c, k)
 
-    def _try_like(self, tile: int, near: Solution) -> None:
-        """Another length, with as many tiles per core; of short granules also with as many cores."""
-        tile = self._round(tile, self.form.granule)
-        self._try(tile, near.per_core)
-        if self.form.granule < LONG:
-            parts = self._parts(tile)
-            if parts is not None:
-                self._try(tile, -(-parts.tiles // near.cores))
+    def _near_shares(self) -> None:
+        near = self._best
+        for cores in range(near.cores - SHARE_CORES, near.cores + SHARE_CORES + 1):
+            self._try_shares(cores, near.per_core)
+        if self.chip.cores > near.cores + SHARE_CORES:
+            self._try_shares(self.chip.cores, near.per_core)
 
-    def _try_shares(self, per_core: int, cores: int) -> None:
+    def _try_shares(self, cores: int, near: int) -> None:
+        for per_core in range(near - SHARE_TILES, near + SHARE_TILES + 1):
+            self._try_share(cores, per_core)
+
+    def _try_share(self, cores: int, per_core: int) -> None:
         """The length for which every one of the cores gets so many tiles."""
         if per_core < 1 or not 1 <= cores <= self.chip.cores:
             return
         pieces = max(per_core * cores // max(self.form.outer, 1), 1)
-        self._try(self._round(-(-self.form.extent // pieces), self.form.granule), per_core)
+        tile = self._round(-(-self.form.extent // pieces), self.form.granule)
+        self._try_length(tile, self._best.cores)
 
-    def _try_pieces(self, pieces: int, per_core: int) -> None:
-        for step in self.steps:
-            self._try(self._round(-(-self.form.extent // pieces), step), per_core)
+    def _near_pieces(self, reach: int) -> None:
+        pieces = max(-(-self.form.extent // self._best.tile), 1)
+        self._try_pieces(pieces)
+        for d in range(1, reach + 1):
+            self._try_pieces(pieces + d)
+            if pieces > d:
+                self._try_pieces(pieces - d)
+        self._try_pieces(2 * pieces)
 
-    def _try_tile(self, tile: int) -> None:
-        """A length, with the cores of the closed form and some about them."""
-        form, chip = self.form, self.chip
-        parts = self._parts(tile)
-        if parts is None:
+    def _try_pieces(self, pieces: int) -> None:
+        tile = -(-self.form.extent // pieces)
+        self._try_length(self._round(tile, self.form.granule), self._best.cores)
+        if self._line > self.form.granule:
+            self._try_length(self._round(tile, self._line), self._best.cores)
+
+    def _try_length(self, tile: int, about: int = 0) -> None:
+        """A length with about so many cores, those of a closed form if that is 0, and with others.
+
+        From there on in both directions, as long as they may be better than the best so far.
+        """
+        slot = (tile * 0x9E3779B97F4A7C15 & (1 << 64) - 1) >> 64 - SLOT_BITS
+        if self._seen[slot] == tile:
             return
-        work = min(parts.tiles * _alone_on_gm(form, chip, parts), UNLIMITED)
+        self._seen[slot] = tile
+        parts, chip = self._parts(tile), self.chip
+        pipes, tiles = parts.pipes, parts.tiles
+        if tiles == 0:
+            self._try(parts, 1)
+            return
+        k = -(-tiles // (about or self._closed(parts)))
+        cores = -(-tiles // k)
+        fewest = -(-tiles // chip.cores)
+        if self._best.cores == 0:
+            self._best = Solution(tile, k, cores, UNLIMITED)  # legal, whatever it costs
+            self._try(parts, fewest)
+        self._try(parts, k)
+        always = pipes.once + fewest * pipes.period
+        always = max(always, parts.gm + _rest(parts))
+        for d in range(1, AROUND + 1):  # fewer cores, until the pipes take too long
+            more = k + d if k <= cores else -(-tiles // (cores - d)) if cores > d else tiles + 1
+            if more > tiles or pipes.once + more * pipes.period >= self._best.cost:
+                break
+            self._try(parts, more)
+        for d in range(1, AROUND + 1):  # more cores, until they take too long to start
+            fewer = k - d if k <= cores else -(-tiles // (cores + d))
+            used = -(-tiles // fewer) if fewer > 0 else UNLIMITED
+            if used > chip.cores or always + chip.core_start * used >= self._best.cost:
+                break
+            self._try(parts, fewer)
+
+    def _closed(self, parts: TileParts) -> int:
+        """Cores: the root of work over the start of a core, or as few as GM keeps busy."""
+        chip, pipes = self.chip, parts.pipes
+        work = min(parts.tiles * pipes.period, UNLIMITED)
         cores = _root(work // max(chip.core_start, 1), chip.cores)
-        if parts.gm > 0:
-            cores = min(cores, work // parts.gm + 1)
-        k = -(-parts.tiles // max(cores, 1))
-        self._try(tile, k)
-        self._try(tile, k - 1)
-        self._try(tile, 1)
+        hidden = parts.gm + _rest(parts) - pipes.once
+        if hidden < pipes.period or pipes.period == 0:
+            return cores
+        return min(cores, -(-parts.tiles // min(hidden // pipes.period, parts.tiles)))
 
-    def _try(self, tile: int, per_core: int) -> None:
-        """A length with so many tiles per core, or as few more as the cores take."""
-        parts = self._parts(tile)
-        if parts is None:
-            return
-        k = max(per_core, -(-parts.tiles // self.chip.cores), 1)
-        if (tile, k) in self.tried:
-            return
-        self.tried.add((tile, k))
-        found = tile_cost(self.form, self.chip, parts, k)
-        if self.best is None or found.cost < self.best.cost:
-            self.best = found
+    def _try(self, parts: TileParts, per_core: int) -> None:
+        found = tile_cost(self.form, self.chip, parts, per_core)
+        if found.cost < self._best.cost:
+            self._best = found
 
-    def _parts(self, tile: int) -> TileParts | None:
-        found = self.parts.get(tile)
-        if found is None and len(self.parts) < MOST_TILES:
-            found = self.parts[tile] = tile_parts(self.form, self.chip, tile)
+    def _parts(self, tile: int) -> TileParts:
+        found = self._known.get(tile)
+        if found is None:
+            found = self._known[tile] = tile_parts(self.form, self.chip, tile)
         return found
 
     def _round(self, tile: int, step: int) -> int:
@@ -251,26 +302,20 @@ class _Search:
         return min(up, self.form.longest, self.form.largest)
 
 
+def _rest(parts: TileParts) -> int:
+    """Ticks that GM leaves to the pipes at least."""
+    return parts.pipes.rest if parts.gm > 0 or parts.gm_core > 0 else 0
+
+
 def _line_step(form: BoundForm, chip: ChipTable) -> int:
     """The shortest step of lengths with which tiles start at cache lines, as far as that depends on them."""
     tiled = 0
     for c in form.copies:
         tiled |= c.tiled
-    bits = tiled * form.granule
-    return form.granule * (chip.line // ((chip.line | bits) & -(chip.line | bits))) if bits else 0
-
-
-def _alone_on_gm(form: BoundForm, chip: ChipTable, parts: TileParts) -> int:
-    """Ticks between two tiles of a core that no other one disturbs."""
-    total = 0
-    for b, p in zip(form.bodies, parts.bodies, strict=True):
-        if b.place is Place.ONCE:
-            continue
-        mte2 = (p.memory + p.same) * chip.load_rate + p.again * chip.hot_rate
-        mte2 = p.load + (mte2 >> TICK_SHIFT)
-        mte3 = p.store + (p.stored * chip.store_rate >> TICK_SHIFT)
-        total += max(mte2, p.vector, mte3) * (parts.steps if b.place is Place.STEP else 1)
-    return min(total, UNLIMITED)
+    if not tiled:
+        return form.granule
+    bits = chip.line | tiled * form.granule
+    return form.granule * (chip.line // (bits & -bits))
 
 
 def _root(x: int, most: int) -> int:
@@ -288,6 +333,7 @@ def solve_template(
     sizes: Mapping[str, int],
     ub: int | None = None,
     cores: int | None = None,
+    least: int = UNLIMITED,
 ) -> Solution | None:
     """The tiling of a template; None where it is not legal for these sizes.
 
@@ -297,6 +343,7 @@ def solve_template(
         sizes: values of all symbols of the graph.
         ub: usable bytes of UB, if fewer than the target has.
         cores: cores, if fewer than the target has.
+        least: what the best of other templates counts for; one that cannot win is not looked at to the end.
     """
     try:
         if not all(c.holds(sizes) for c in impl.tiling.conditions):
@@ -308,7 +355,7 @@ def solve_template(
     chip = chip_table(target)
     if cores is not None:
         chip = replace(chip, cores=min(cores, chip.cores))
-    return _solved(bound, chip)
+    return _solved(bound, chip, least=least, again=form.reads_again)
 
 
 #: Without symbols, what ranks a template is what its tiling is folded from; and groups that do the same to other
@@ -318,7 +365,11 @@ _solved = lru_cache(maxsize=128)(solve)
 
 def comparable(cost: _Cost, impl: ImplGraph, target: TargetSpec) -> _Cost:
     """What a template's cost, in any unit, counts for beside those of other templates: see :data:`LEEWAY`."""
-    if not cost_form(impl, target).reads_again:
+    return _counted(cost, cost_form(impl, target).reads_again)
+
+
+def _counted(cost: _Cost, again: bool) -> _Cost:
+    if not again:
         return cost
     return cost + (cost // LEEWAY if isinstance(cost, int) else cost / LEEWAY)
 
@@ -401,13 +452,14 @@ def _choose_in(
     fields: dict[str, int] = {}
     for g in reversed(result.groups):
         best: Solution | None = None
-        chosen = least = 0
-        for i, impl in enumerate(g.impls):
-            found = solve_template(impl, target, sizes, ub, most)
+        chosen, least = 0, UNLIMITED
+        # The last ones keep most in UB and are mostly the best, so that the others are hopeless.
+        for i, impl in reversed(list(enumerate(g.impls))):
+            found = solve_template(impl, target, sizes, ub, most, least)
             if found is None:
                 continue
             cost = min(comparable(found.cost, impl, target), UNLIMITED)
-            if best is None or cost < least:
+            if best is None or cost <= least:
                 best, chosen, least = found, i, cost
         if best is None:
             return None

@@ -6,7 +6,7 @@ compares.  Costs are ticks of 2**-10 cycles; they leave out what no choice chang
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from autofuse.implgraph.frozen import frozen
@@ -32,6 +32,7 @@ __all__ = [
     "UNLIMITED",
     "BoundForm",
     "ChipTable",
+    "Pipes",
     "Solution",
     "TileParts",
     "bind",
@@ -275,6 +276,19 @@ class BodyParts:
 
 
 @frozen
+class Pipes:
+    """Ticks of the pipes of one core: ``once``, and ``period`` for each of its tiles.
+
+    Attributes:
+        rest: ticks that are left once the last bytes have come.
+    """
+
+    once: int
+    period: int
+    rest: int
+
+
+@frozen
 class TileParts:
     """What follows from the length of a tile alone.
 
@@ -282,6 +296,7 @@ class TileParts:
         tiles: that the cores share.
         steps: of the reduce loop.
         gm, gm_core: ticks of GM for all cores, and more of them for every core that takes part.
+        pipes: of a core that no other one disturbs.
     """
 
     tile: int
@@ -290,6 +305,7 @@ class TileParts:
     bodies: tuple[BodyParts, ...]
     gm: int
     gm_core: int
+    pipes: Pipes
 
 
 def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
@@ -338,9 +354,9 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
             places = max(min(steps, most), 1) if form.bodies[c.body].staggered else 1
             same += moved // places
             shared += moved - moved // places
-            same_core += c.count * c.each if once else 0
             moves[c.body][2] += billed // places
             moves[c.body][3] += billed - billed // places
+            same_core += c.count * c.each if once else 0
         else:
             hit, route = moved - distinct, 0
             if hit > 0:
@@ -370,7 +386,40 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
         BodyParts(load[i], memory, near, in_order, apart, vector[i], store[i], stored[i])
         for i, (memory, near, in_order, apart) in enumerate(moves)
     )
-    return TileParts(tile, tiles, steps, bodies, gm, same_core * chip.same_share >> TICK_SHIFT)
+    rates = (chip.load_rate, chip.hot_rate, chip.load_rate, chip.load_rate, chip.store_rate)
+    alone = _pipes(form, chip, bodies, steps, rates)
+    return TileParts(
+        tile, tiles, steps, bodies, gm, same_core * chip.same_share >> TICK_SHIFT, alone
+    )
+
+
+def _pipes(
+    form: BoundForm,
+    chip: ChipTable,
+    bodies: Sequence[BodyParts],
+    steps: int,
+    rates: tuple[int, int, int, int, int],
+) -> Pipes:
+    """The pipes with these rates: of loads in the order of :class:`BodyParts`, and of stores."""
+    memory, again, same, shared, stored = rates
+    once = period = exposed = rest = 0
+    for b, p in zip(form.bodies, bodies, strict=True):
+        loaded = p.memory * memory + p.again * again + p.same * same + p.shared * shared
+        mte2 = p.load + (loaded >> TICK_SHIFT)
+        mte3 = p.store + (p.stored * stored >> TICK_SHIFT)
+        latency = chip.latency if b.loads else 0
+        total = latency + mte2 + p.vector + mte3
+        alone = max(total, b.scalar)
+        times = steps if b.place is Place.STEP else 1
+        if b.place is Place.ONCE:
+            once += alone
+        elif times > 0:
+            wait = total if b.chained else max(latency + mte2, mte3) + p.vector
+            one = max(mte2, p.vector, mte3, b.scalar, wait // b.buffers)
+            period = min(period + times * one, UNLIMITED)
+            exposed = max(exposed, alone - one)
+            rest = max(rest, latency + p.vector)
+    return Pipes(once + exposed, period, rest)
 
 
 def tile_cost(form: BoundForm, chip: ChipTable, parts: TileParts, per_core: int) -> Solution:
@@ -385,30 +434,16 @@ def tile_cost(form: BoundForm, chip: ChipTable, parts: TileParts, per_core: int)
     cores = -(-parts.tiles // per_core)
     if cores == 0:
         return Solution(parts.tile, per_core, 1, chip.core_start)
-    memory = max(chip.load_rate, cores * chip.read_share)
-    again = max(chip.hot_rate, cores * chip.again_share)
-    same = max(chip.load_rate, cores * chip.same_share)
-    shared = max(chip.load_rate, cores * chip.shared_share)
-    stored = max(chip.store_rate, cores * chip.write_share)
-    before = steady = exposed = rest = 0
-    for b, p in zip(form.bodies, parts.bodies, strict=True):
-        loaded = p.memory * memory + p.again * again + p.same * same + p.shared * shared
-        mte2 = p.load + (loaded >> TICK_SHIFT)
-        mte3 = p.store + (p.stored * stored >> TICK_SHIFT)
-        latency = chip.latency if b.loads else 0
-        alone = latency + mte2 + p.vector + mte3
-        wait = alone if b.chained else max(latency + mte2, mte3) + p.vector
-        period = max(mte2, p.vector, mte3, b.scalar, wait // b.buffers)
-        alone = max(alone, b.scalar)
-        times = per_core * (parts.steps if b.place is Place.STEP else 1)
-        if b.place is Place.ONCE:
-            before += alone
-        elif times > 0:
-            steady = min(steady + times * period, UNLIMITED)
-            exposed = max(exposed, alone - period)
-            rest = max(rest, latency + p.vector)
-    pipeline = min(before + steady + exposed, UNLIMITED)
+    rates = (
+        max(chip.load_rate, cores * chip.read_share),
+        max(chip.hot_rate, cores * chip.again_share),
+        max(chip.load_rate, cores * chip.same_share),
+        max(chip.load_rate, cores * chip.shared_share),
+        max(chip.store_rate, cores * chip.write_share),
+    )
+    pipes = _pipes(form, chip, parts.bodies, parts.steps, rates)
+    pipeline = min(pipes.once + per_core * pipes.period, UNLIMITED)
     gm = parts.gm + cores * parts.gm_core
-    gm += rest if gm > 0 else 0
+    gm += pipes.rest if gm > 0 else 0
     cost = chip.core_start * cores + max(gm, pipeline) + (min(gm, pipeline) >> HIDDEN_BITS)
     return Solution(parts.tile, per_core, cores, min(cost, UNLIMITED))

@@ -80,8 +80,9 @@ void TakeForm(Reader& in, Form* form)
 }  // namespace
 
 // `numbers`: chip, axis (extent, longest, outer, reduce_outer, granule, looped), largest tile, form.
-// `tile`, `per_core`: what to give the cost of.  `out`: that cost, then tile, tiles per core, cores and cost of the choice.
-extern "C" void Solve(const int64_t* numbers, int64_t tile, int64_t per_core, int64_t* out)
+// `tile`, `per_core`: what to give the cost of, after that of length `before`.  `out`: that cost, then tile, tiles per core,
+// cores and cost of the choice, and what the first cost is at least.
+extern "C" void Solve(const int64_t* numbers, int64_t before, int64_t tile, int64_t per_core, int64_t* out)
 {
     Reader in(numbers);
     const autofuse::Chip chip = TakeChip(in);
@@ -95,10 +96,17 @@ extern "C" void Solve(const int64_t* numbers, int64_t tile, int64_t per_core, in
     const int64_t largest = in.Take();
     static Form form;
     TakeForm(in, &form);
-    autofuse::Parts<Form::kBodyLimit> parts;
-    autofuse::FillParts(form, axis, chip, tile, &parts);
-    out[0] = autofuse::Cost(form, chip, parts, per_core).cost;
-    const autofuse::Tile found = autofuse::Search<Form>(form, axis, chip, largest).Run();
+    autofuse::Costs<Form> costs(form, axis, chip);
+    // Of another length first: what both have in common is not computed again.
+    costs.Fill(largest);
+    costs.Fill(before);
+    const int64_t tiles = costs.Fill(tile).tiles;
+    const int64_t cores = autofuse::Pieces(tiles, per_core);
+    out[0] = tiles == 0 ? chip.core_start : costs.Cost(per_core, cores);
+    out[5] = tiles == 0 ? chip.core_start : costs.AtLeast(per_core, cores);
+    autofuse::Search<Form> search(form, axis, chip, largest);
+    search.Spread(autofuse::kUnlimited);
+    const autofuse::Tile found = search.Refine();
     out[1] = found.size;
     out[2] = found.per_core;
     out[3] = found.block_dim;

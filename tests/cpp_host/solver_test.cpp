@@ -82,7 +82,10 @@ void CheckProblem(const autofuse::TileAxis& a, const autofuse::Chip& chip, int64
     Check(asked <= 2 * largest + 2 * a.granule, "asked ub for an absurd size", a, tile);
 
     const Form form = RandomForm(a, bytes_per_step, g_random() % 2 == 0);
-    tile = autofuse::Search<Form>(form, a, chip, largest).Run();
+    autofuse::Search<Form> search(form, a, chip, largest);
+    const int64_t spread = search.Spread(autofuse::kUnlimited).cost;
+    tile = search.Refine();
+    Check(tile.cost <= spread, "worse than what it started from", a, tile);
     Check(tile.size >= 1 && tile.size <= largest, "tile of nothing, or too long", a, tile);
     Check(tile.size % a.granule == 0 || tile.size == a.longest, "not on the granule", a, tile);
     const int64_t tiles = a.looped ? a.outer : a.outer * autofuse::CeilDiv(a.extent, tile.size);
@@ -91,11 +94,15 @@ void CheckProblem(const autofuse::TileAxis& a, const autofuse::Chip& chip, int64
     Check(autofuse::SaturatingMul(tile.per_core, tile.block_dim) >= tiles, "tiles left over", a, tile);
     Check(tiles == 0 || (tile.block_dim - 1) * tile.per_core < tiles, "a core without work", a, tile);
     // Never worse than the largest tile on all cores, or on one.
-    autofuse::Parts<Form::kBodyLimit> parts;
-    autofuse::FillParts(form, a, chip, largest, &parts);
-    Check(tile.cost <= autofuse::Cost(form, chip, parts, parts.least).cost, "worse than the largest tile", a, tile);
-    autofuse::FillParts(form, a, chip, tile.size, &parts);
-    Check(tile.cost == autofuse::Cost(form, chip, parts, tile.per_core).cost, "not the cost of the choice", a, tile);
+    autofuse::Costs<Form> costs(form, a, chip);
+    const auto cost = [&](int64_t t, int64_t per_core) {
+        const int64_t shared = costs.Fill(t).tiles;
+        return shared == 0 ? chip.core_start : costs.Cost(per_core, autofuse::Pieces(shared, per_core));
+    };
+    const int64_t all = costs.Fill(largest).tiles;
+    const int64_t on_all = cost(largest, autofuse::Max(autofuse::Pieces(all, chip.cores), 1));
+    Check(tile.cost <= on_all, "worse than the largest tile", a, tile);
+    Check(tile.cost == cost(tile.size, tile.per_core), "not the cost of the choice", a, tile);
 }
 
 void CheckRoots()

@@ -75,7 +75,7 @@ def numbers(form: BoundForm, chip: ChipTable) -> list[int]:
 
 @pytest.fixture(scope="module")
 def in_cpp(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[int]]:
-    """The header: cost of a choice; then tile, tiles per core, cores and cost of what it chooses."""
+    """The header: cost of a choice; tile, tiles per core, cores, cost of what it chooses; a bound of the first."""
     if shutil.which("g++") is None:
         pytest.skip("needs g++")
     library = tmp_path_factory.mktemp("solver") / "solver.so"
@@ -87,11 +87,11 @@ def in_cpp(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[int]]
     function = ctypes.CDLL(str(library)).Solve
     function.restype = None
 
-    def run(form: BoundForm, chip: ChipTable, tile: int, per_core: int) -> list[int]:
+    def run(form: BoundForm, chip: ChipTable, before: int, tile: int, per_core: int) -> list[int]:
         given = numbers(form, chip)
-        out = (ctypes.c_int64 * 5)()
+        out = (ctypes.c_int64 * 6)()
         array = (ctypes.c_int64 * len(given))(*given)
-        function(array, ctypes.c_int64(tile), ctypes.c_int64(per_core), out)
+        function(array, *map(ctypes.c_int64, (before, tile, per_core)), out)
         return list(out)
 
     return run
@@ -107,13 +107,16 @@ def test_the_header_computes_the_same_numbers(kernels, in_cpp) -> None:
             chip = replace(kernel.chip, cores=cores)
             sizes = random_sizes(kernel.symbols, random_)
             for _, form in bounds_of(kernel, sizes):
-                tile = int(random_.choice(list(legal_tiles(form)[:500])))
+                lengths = list(legal_tiles(form)[-500:])
+                before, tile = (int(t) for t in random_.choices(lengths, k=2))
                 per_core = random_.randint(1, 9)
                 here = tile_cost(form, chip, tile_parts(form, chip, tile), per_core)
                 chosen = solve(form, chip)
                 assert chosen is not None
                 want = [here.cost, chosen.tile, chosen.per_core, chosen.cores, chosen.cost]
-                assert in_cpp(form, chip, tile, per_core) == want, (kernel.name, sizes, cores)
+                *got, at_least = in_cpp(form, chip, before, tile, per_core)
+                assert got == want, (kernel.name, sizes, cores)
+                assert at_least <= here.cost, (kernel.name, sizes, cores)
                 compared += 1
     assert compared > 100
 
@@ -195,7 +198,7 @@ def test_numpy_computes_the_same_numbers(kernels) -> None:
 def test_the_choice_is_near_the_best_of_all(kernels) -> None:
     """A bounded run of ``benchmarks/choose.py``: at most 3 % above the best, and nearly always the best.
 
-    About one of ten thousand points is beyond that, the worst that was drawn by 4.7 % (``abs_byte``, 11218360).
+    One of some thousand points is beyond that, the worst that was drawn by 3.1 % (``transposition``, 334 x 16304).
     """
     found = choosing.points(kernels, 300, random.randrange(1 << 30))
     ratios = sorted(p.ratio for p in found)

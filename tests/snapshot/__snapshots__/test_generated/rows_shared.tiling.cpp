@@ -112,7 +112,7 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
         // All sizes are known: this was chosen when the code was generated.
         data.tiling_key = 1;
         data.block_dim = 25;
-        data.z1t_size = 5456;
+        data.z1t_size = 5504;
         data.z0Tb_size = 2;
     } else if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
         return rc;
