@@ -19,6 +19,7 @@ import functools
 import itertools
 import json
 import os
+import re
 import sys
 import time
 import warnings
@@ -40,6 +41,8 @@ from autofuse.torch.report import report, reset
 
 #: Larger samples than this are left out: a sample is about values, not about speed.
 MAX_ELEMENTS = 1 << 16
+#: Each graph has numbers of its own here.
+_MOVED = re.compile(r"its kernel would move \d+ bytes, the ops by themselves \d+")
 #: Samples of one operator that one process runs in one go; an operator may have hundreds.
 PART = 48
 #: Relative and absolute error that a result may have beside eager's.
@@ -429,7 +432,9 @@ def page(found: list[Outcome], most: int | None) -> str:
     reasons = Counter[str]()
     for o in claimed:
         for k, n in o.left.items():
-            reasons[k] += n
+            reasons[
+                _MOVED.sub("its kernel would move more bytes than the ops by themselves", k)
+            ] += n
     lines += [f"- {k} ({n})" for k, n in sorted(reasons.items())] or ["None does."]
     skipped = Counter[str]()
     for o in found:
