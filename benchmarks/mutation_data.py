@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from autofuse.codegen.verification.model import legal_tiles
+from autofuse.codegen.verification.samples import legal_tiles, small_sizes
 from autofuse.implgraph.expr import Expr, Func
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import ImplGraph
@@ -77,7 +77,8 @@ def sizes_that_fill(
     """Sizes with which tensors fill buffers that they leave room in with ``sizes``, whatever the tile.
 
     Lengths of buffers are rounded up, so that an element more, or some bytes less, fit where there is room.  Rows of up
-    to 256 bytes need no scratch space: every symbol has a size of several times that as well, with work to do.
+    to 256 bytes need no scratch space: every symbol has a size of several times that as well, with work to do.  Every
+    template has sizes that it takes.
 
     Args:
         graph: whose symbols.
@@ -92,6 +93,11 @@ def sizes_that_fill(
     for name in (s.name for s in graph.symbols):
         if not any(s[name] >= _LONG_ROW and largest_tensor(graph, s) for s in (*sizes, *out)):
             out += [s for s in tried if s[name] >= _LONG_ROW and largest_tensor(graph, s)][:1]
+    # A template may be for many and long rows only.
+    for impl in impls:
+        if not any(_takes(impl, s) for s in (*sizes, *out)):
+            fit = [s for s in small_sizes(impl) if _takes(impl, s)]
+            out += sorted(fit, key=lambda s: largest_tensor(graph, s))[:2]
     for impl, nbytes in ((i, e) for i in impls for e in _rounded(i)):
         if any(_fills(impl, nbytes, s) for s in (*sizes, *out)):
             continue
@@ -109,6 +115,11 @@ def tiles_for(impl: ImplGraph, symbols: dict[str, int]) -> list[int]:
         if name in e.symbols()
     ]
     return list(dict.fromkeys((*legal_tiles(impl, symbols, most=8), *full)))
+
+
+def _takes(impl: ImplGraph, symbols: dict[str, int]) -> bool:
+    conditions = impl.tiling.conditions
+    return all(c.holds(symbols) for c in conditions) and bool(legal_tiles(impl, symbols))
 
 
 def _rounded(impl: ImplGraph) -> list[Expr]:

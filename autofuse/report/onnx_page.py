@@ -35,8 +35,9 @@ too. `build` and `run` also take [whole networks](#whole-models), of which they 
 - An op is taken over by a converter of its own, by the op of the same name, or by the function body that ONNX gives for
   it. Functions of the model are called likewise.
 - Refused with a diagnostic that names the op: `If`, `Loop`, `Scan`, sequences, optional values, strings, random
-  numbers, and whatever is no work of the vector unit. So are data in other files, sparse initialisers, and files over
-  64 MiB.
+  numbers, and whatever is no work of the vector unit. So are sparse initialisers, and files over 64 MiB.
+- Data in other files are read where the model is given as a path, from its own folder or one inside it. A file that is
+  elsewhere, or that a link leads to elsewhere, is refused, and no more is read than the tensors have elements.
 
 ## Whole models
 
@@ -53,8 +54,10 @@ and the options of `run` for one kernel are for one kernel. Of a folder of files
 `autofuse.models.build(model)` and `autofuse.models.run(model, inputs)`.
 
 - Every node is read by itself, by the rules above. What a fallback gives is an input of kernels, with the type and
-  shape that ONNX infers; a size that only the result tells is a symbol. Local functions are written out first. A
-  named dimension is a symbol from 0 on, or from 1 where some size would else be negative.
+  shape that ONNX infers, or that operands tell: named sizes that Reshape gets, images whose size a convolution keeps,
+  multiples to which they are resized. A size that only the result tells is a symbol. Local functions are written out
+  first. A named dimension is a symbol from 0 on, or from 1 where some size would else be negative. Where as many rows
+  of a table are taken as it is long, as of positions, the table limits it.
 - Nodes whose results are known when the model is read (`Shape`, constants, `ConstantOfShape`) are in no region, and
   neither are those that give an operand as it is (`Identity`, `Dropout`) or that no output needs.
 - A region grows along tensors, those with the most bytes first. It is convex: what lies between two of its nodes is
@@ -65,7 +68,8 @@ and the options of `run` for one kernel are for one kernel. Of a folder of files
   nodes would one by one, by the model of the kernel, where symbols have typical sizes (1024 inside their range).
 - Regions that are equal but for names are one kernel. Its name is made of the ops and a digest of what it computes;
   its parameters are `x0`, `x1`, ... and `y0`, `y1`, ....
-- Files up to 2 GiB are read, with 10,000 nodes at most. Nothing in a file is taken as a path or a command.
+- Files up to 2 GiB, with their data in other files, are read, with 10,000 nodes at most. Nothing in a file is taken as
+  a path, but of such data, or as a command.
 
 `out/kernels/NAME/` is what `build` writes of one kernel, and can be run and compiled alone. `out/NAME.model.json`,
 schema `autofuse.model/1`, says how they belong together:
@@ -93,11 +97,12 @@ Parameters are not copied: they are initialisers of the model, by name, maybe wi
 dimension is 8 unless `--shape` says otherwise. Every output of a region is compared with `onnx.reference` for the
 operands that the region got, and every output of the model with the model run by `onnx.reference` alone. The
 difference may be `--rtol` (0.001) times the element plus `--atol` (0.00001) times the largest element of the tensor;
-for float16 and bfloat16 at least 8 and 2 distances between neighbouring numbers; integers are equal. Where a region
-differs by more, a bound of what rounding does, computed from its ops, is added; where rounding decides about an
-output of the model, as in the softmax of large numbers, it is called ill-conditioned (AF6003) and no failure. A
-kernel that fails is replaced by the reference, so that the rest is run. Where `onnx.reference` is known not to follow
-the standard it is put right: Softmax, LogSoftmax and Hardmax before version 13, BatchNormalization from 7 to 13, LRN.
+for float16 and bfloat16, also on the way to an output of another type, at least 8 and 2 distances between neighbouring
+numbers; integers are equal. Where a region differs by more, a bound of what rounding does, computed from its ops, is
+added; where rounding decides about an output of the model, as in the softmax of large numbers, it is called
+ill-conditioned (AF6003) and no failure. A kernel that fails is replaced by the reference, so that the rest is run.
+Where `onnx.reference` is known not to follow the standard it is put right: Softmax, LogSoftmax and Hardmax before
+version 13, BatchNormalization from 7 to 13, DequantizeLinear before 19, LRN.
 
 The table has bytes that the twin counted beside those of the nodes one by one (model). Memory is what the tensors of
 the model take that are still needed, twice; a node with operands or results of more than 4 GiB is refused.

@@ -376,9 +376,9 @@ class Kernel:
                         continue
                     env = {**base, self.spec.block_size: per_core, K: k}
                     env |= {"%c": k // per_core, "%i": k % per_core}
+                    if self.spec.reduce_steps.evaluate(env) < 1:
+                        continue  # a dimension of 0, by which places in it would be divided
                     steps = self.steps_here.evaluate(self._at_step(env, 0, 1))
-                    if steps < 1:
-                        continue
                     for q in sorted({0, steps - 1}):
                         yield self._at_step(env, q, steps)
 

@@ -168,9 +168,9 @@ void RunAll(const Kernel& kernel)
     // Every template by its key, where its condition holds.
     uint32_t ran = 0;
     for (uint32_t key = 0; key < kernel.key_count(); ++key) {
-        ran += RunAndCompare(kernel, 64, 768, {nullptr, key}) != 0 ? 1 : 0;
+        ran += RunAndCompare(kernel, 64, 1024, {nullptr, key}) != 0 ? 1 : 0;
     }
-    Expect(ran == kernel.key_count(), "templates that take 64 x 768");
+    Expect(ran == kernel.key_count(), "templates that take 64 x 1024");
     std::printf("%u template(s): right\n", ran);
 
     // No more than two cores, and half of UB.

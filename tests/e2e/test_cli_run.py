@@ -33,7 +33,7 @@ def test_run_with_a_key(autofuse: Callable, graph: Path) -> None:
     assert found["key"] == keys - 1
     done = autofuse("run", graph, "--key", keys)
     assert done.code == 1
-    assert "error AF5003" in done.err
+    assert "error AF5007" in done.err
 
 
 def test_own_data_in_and_out(autofuse: Callable, graph: Path, tmp_path: Path) -> None:

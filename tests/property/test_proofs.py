@@ -18,6 +18,7 @@ from autofuse.codegen.device import parameter_names
 from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import CHECKS
+from autofuse.codegen.verification.facts import Q, R
 from autofuse.codegen.verification.model import Kernel
 from autofuse.codegen.verification.prover import Fact, Prover
 from autofuse.implgraph.expr import (
@@ -222,8 +223,8 @@ def meaning(kernel: Kernel, env: Mapping[str, int]) -> Iterable[Any]:
     core, step, tiles = z3.Int("%c"), z3.Int("%i"), term(kernel.tiles, env)
     yield from (core >= 0, step >= 0, step < term(kernel.loop_size, env))
     if kernel.reduce_loop is not None:
-        iteration = z3.Int("%q")
-        yield from (iteration >= 0, iteration < term(kernel.spec.reduce_steps, env))
+        for turn in (z3.Int(Q), *([z3.Int(R)] if kernel.spec.staggered else [])):
+            yield from (turn >= 0, turn < term(kernel.steps_here, env))
     for text, name in kernel.meaning.items():
         yield z3.Int(str(name)) == term(text, env)
     yield tiles >= 1
