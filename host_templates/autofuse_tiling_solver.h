@@ -210,13 +210,15 @@ private:
         if (near.per_core > kRootTiles || other == 0) {
             return;
         }
-        const PartsType& parts = costs_.Fill(near.size);
-        const int64_t once = parts.once;
-        const int64_t period = parts.period;
-        costs_.Fill(other);
+        const PartsType& here = costs_.Fill(near.size);
+        const int64_t once = here.once;
+        const int64_t period = here.period;
+        const PartsType& there = costs_.Fill(other);  // in the place of the former, as every length that is tried
+        const int64_t once_more = there.once - once;
+        const int64_t period_more = there.period - period;
         const int64_t all = SaturatingMul(axis_.extent, axis_.outer);
         for (int64_t k = Max(near.per_core - 1, 1); k <= near.per_core + 1; ++k) {
-            const int64_t rise = FloorDiv(parts.once - once + k * (parts.period - period), other - near.size);
+            const int64_t rise = FloorDiv(once_more + k * period_more, other - near.size);
             if (rise > 0) {
                 const int64_t cores = Root(SaturatingMul(rise, all) / (k * chip_.core_start), chip_.cores);
                 for (int64_t c = cores - kRootCores; c <= cores + kRootCores; ++c) {

@@ -126,6 +126,13 @@ def test_both_choose_the_same(hosts, name: str) -> None:
         assert agree(host, random_sizes(host.symbols, random_)) is not None
 
 
+def test_short_rows_in_many_lengths(hosts) -> None:
+    """The search about the best length goes on from figures of two lengths, whatever was tried in between."""
+    for n in (1, 2, 5, 64, 77):
+        for m in (512, 1221, 2048, 4096, 9999):
+            assert agree(hosts["sum_rows"], {"m": m, "n": n}) is not None
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_limits_are_honoured(hosts, name: str) -> None:
     """Fewer cores, less UB, both; what cannot be had is refused by both."""
