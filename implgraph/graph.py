@@ -418,6 +418,12 @@ class ImplGraph:
         """All nodes by name."""
         return {n.name: n for n in self.nodes}
 
+    def merged_from(self, axis: int) -> set[int]:
+        """An axis, and all those that it was merged from."""
+        found = self.axes[axis]
+        origin = found.origin if found.type is AxisType.MERGED else ()
+        return {axis}.union(*(self.merged_from(a) for a in origin))
+
     def tile(self, kind: AxisType) -> Axis:
         """The TILE_IN or TILE_OUT axis of the tiling's axis."""
         origin = (self.tiling.tile_axis,)

@@ -381,7 +381,7 @@ class _FormReader:
         if self.tile_in in y.vectorized_axis:
             runs = spec.outer * (spec.reduce_outer if place is Place.STEP else 1)
             whole = elements.step * spec.extent * runs
-        looped = set() if self.impl.r_axis is None else self._within(self.impl.r_axis)
+        looped = set() if self.impl.r_axis is None else self.impl.merged_from(self.impl.r_axis)
         moving = {
             a
             for a, s in zip(y.axis, y.strides, strict=True)
@@ -493,12 +493,6 @@ class _FormReader:
                 yield from self._parts(a)
         else:
             yield axis
-
-    def _within(self, axis: int) -> set[int]:
-        """An axis, and all those that it was merged from."""
-        found = self.impl.axes[axis]
-        merged = found.origin if found.type is AxisType.MERGED else ()
-        return {axis}.union(*(self._within(a) for a in merged))
 
     def _made_of_tiles(self, origin: Sequence[int]) -> bool:
         """Whether an axis is merged for the loop over blocks, not before the template was chosen."""

@@ -8,10 +8,8 @@ have an order where one takes over what an earlier one left: accumulators, runni
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import AxisType, ImplGraph, Node
+from autofuse.implgraph.graph import ImplGraph, Node
 from autofuse.schedule.scan import SCAN
 from autofuse.targets import TargetSpec
 
@@ -55,19 +53,10 @@ def in_any_order(impl: ImplGraph, nodes: tuple[Node, ...]) -> bool:
 def same_on_all_cores(impl: ImplGraph, n: Node) -> bool:
     """Whether a node in the reduce loop is a Load that does not change with the tiles of the cores."""
     assert impl.r_axis is not None
-    looped = set(_parts(impl, impl.r_axis))
+    looped = impl.merged_from(impl.r_axis)
     moving = {
         a
         for a, s in zip(n.y.axis, n.y.strides, strict=True)
         if s != 0 and a not in n.y.vectorized_axis
     }
     return n.op == "Load" and moving <= looped
-
-
-def _parts(impl: ImplGraph, axis: int) -> Iterator[int]:
-    """An axis, and those that it was merged from."""
-    yield axis
-    found = impl.axes[axis]
-    if found.type is AxisType.MERGED:
-        for a in found.origin:
-            yield from _parts(impl, a)

@@ -7,7 +7,7 @@ the time of a core, and with its own bytes in the traffic of all cores.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from autofuse.implgraph.expr import ONE, ZERO
 from autofuse.implgraph.frozen import frozen
@@ -335,7 +335,8 @@ class _Reader:
     def _same_for_all(self, n: Node) -> bool:
         """Whether all cores load the same data at the same time."""
         y = n.y
-        looped = set() if self.impl.r_axis is None else set(self._parts(self.impl.r_axis))
+        r_axis = self.impl.r_axis
+        looped = set() if r_axis is None else self.impl.merged_from(r_axis)
         varying = {
             a
             for a, s in zip(y.axis, y.strides, strict=True)
@@ -349,14 +350,6 @@ class _Reader:
         if not inside or n.loop_pass not in self.impl.tiling.staggered:
             return 1
         return max(min(self.steps, self.cores), 1)
-
-    def _parts(self, axis: int) -> Iterator[int]:
-        """An axis, and those that it was merged from."""
-        yield axis
-        found = self.impl.axes[axis]
-        if found.type is AxisType.MERGED:
-            for a in found.origin:
-                yield from self._parts(a)
 
 
 @frozen
