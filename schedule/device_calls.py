@@ -33,6 +33,7 @@ from autofuse.implgraph.frozen import frozen, replace
 from autofuse.implgraph.graph import ImplGraph, Node, TilingSpec
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.implgraph.scratch import SCANNED_TOGETHER
 from autofuse.schedule.banks import HALF_BYTES, PERIOD
 from autofuse.schedule.cost import Call, Conflict
 from autofuse.schedule.layout import BLOCK
@@ -432,11 +433,11 @@ class _Chip:
                 None if t is None else rows.substitute({tile.name: const(t)}).as_int()
                 for t in (tile.least, tile.most)
             )
-            if least is not None and least >= _ROWS:
+            if least is not None and least >= SCANNED_TOGETHER:
                 return ONE
-            if most is not None and most < _ROWS:
+            if most is not None and most < SCANNED_TOGETHER:
                 return ZERO
-        return _reaches(self._typical(rows, beside), const(_ROWS))
+        return _reaches(self._typical(rows, beside), const(SCANNED_TOGETHER))
 
     def _carried(self, rows: Expr, unit: Expr) -> Issued:
         """A carry added to rows; with one instruction for all rows, the piece of it is too short to collide."""
