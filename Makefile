@@ -7,7 +7,8 @@ EXTRAS ?= dev,fuzz
 DEMO   ?= verify examples/demo.json
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/installed
+COMMA  := ,
+STAMP  := $(VENV)/installed-$(subst $(COMMA),-,$(EXTRAS))
 
 # cmake and ninja come from the environment, as wheels.
 export PATH := $(CURDIR)/$(BIN):$(PATH)

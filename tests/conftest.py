@@ -1,11 +1,19 @@
 """Fixtures that every folder of tests may use."""
 
+import importlib.util
 import os
 from pathlib import Path
 
 import pytest
 
 REPO = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure() -> None:
+    """Here, since the folder of the tests of PyTorch is read too late to stop a run of all."""
+    required = os.environ.get("AUTOFUSE_REQUIRE_TORCH") == "1"
+    if required and importlib.util.find_spec("torch") is None:
+        raise pytest.UsageError("AUTOFUSE_REQUIRE_TORCH=1, but PyTorch is not installed")
 
 
 @pytest.fixture(scope="session")
