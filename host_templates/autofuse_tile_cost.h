@@ -188,10 +188,12 @@ inline int64_t Root(int64_t x, int64_t most)
 // One run of a loop body: ticks, and bytes by where they come from and go to.
 struct BodyParts {
     int64_t load;    // ticks of commands and rows
-    int64_t bytes[4];  // from memory, from L2, by all cores at the same time, by all of them from different places
+    int64_t loaded;  // bytes times rate of a core that no other one disturbs
     int64_t vector;
     int64_t store;
-    int64_t stored;
+    int64_t stored;  // bytes
+    int64_t bytes[4];  // that are loaded from memory, from L2, by all cores at the same time, by all of them from
+                       // different places; only once a choice is to be priced whose cores disturb each other
 };
 
 // What follows from t alone.
@@ -210,14 +212,13 @@ struct Parts {
 };
 
 // Bytes that one row counts for.
-inline int64_t BilledRow(const Chip& chip, const Copies& copy, int64_t row, int64_t rows, uint64_t distances)
+inline int64_t BilledRow(const Chip& chip, int64_t row, int64_t rows, uint64_t distances)
 {
     int64_t billed = (row + kDmaBlock - 1) & -kDmaBlock;
     if (row < kDmaBlock && rows > 1) {
         billed = chip.short_row;
     }
-    const uint64_t line = static_cast<uint64_t>(chip.line);
-    const int64_t off = chip.line - LowBit(line | static_cast<uint64_t>(copy.aligned) | distances);
+    const int64_t off = chip.line - LowBit(static_cast<uint64_t>(chip.line) | distances);
     if (off > 0 && row + off > chip.line) {
         billed = row % kDmaBlock == 0 && row >= chip.line ? row + off : billed * (row + off) / Max(row, chip.line);
     }
@@ -247,7 +248,10 @@ public:
                 ++g;
             }
             if (g == flows_) {
-                flow_[flows_++].shape = &c;
+                ++flows_;
+                flow_[g].shape = &c;
+                flow_[g].even = c.commands.step == 0 && c.rows.step == 0;
+                SetRows(&flow_[g], 0);
             }
             flow_of_[i] = g;
         }
@@ -267,34 +271,37 @@ public:
             known_ = pieces > 1;
         }
         for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            parts_.body[i] = {0, {0, 0, 0, 0}, form_.body[i].heads, 0, 0};
+            BodyParts& body = parts_.body[i];
+            body.load = body.loaded = body.store = body.stored = 0;
+            body.vector = form_.body[i].heads;
         }
+        divided_ = false;
         const uint64_t several = pieces > 1 ? static_cast<uint64_t>(t) : 0;
         for (int64_t g = 0; g < flows_; ++g) {
-            const Flow& flow = flow_[g];
+            Flow& flow = flow_[g];
             const Copies& c = *flow.shape;
             BodyParts& body = parts_.body[c.body];
-            const int64_t commands = c.commands.At(length);
-            const int64_t rows = Max(c.rows.At(length), 1);
-            const uint64_t distances = static_cast<uint64_t>(c.tiled) * several;
-            const int64_t billed = rows * BilledRow(chip_, c, c.row_bytes.At(length), rows, distances);
-            const int64_t issue = chip_.row * Max(rows - commands, 0);
-            body.load += flow.loads * (issue + chip_.load_issue * commands);
-            const int64_t together = flow.count[kTogether] * billed;
-            const int64_t in_order = flow.places == 1 ? together : together / flow.places;
-            body.bytes[kMemory] += flow.count[kMemory] * billed;
-            body.bytes[kL2] += flow.count[kL2] * billed;
-            body.bytes[kTogether] += in_order;
-            body.bytes[kShared] += together - in_order;
-            body.store += flow.count[kStores] * (issue + chip_.store_issue * commands);
-            body.stored += flow.count[kStores] * billed;
+            if (!flow.even) {
+                SetRows(&flow, length);
+            }
+            const uint64_t distances = static_cast<uint64_t>(c.aligned) | static_cast<uint64_t>(c.tiled) * several;
+            flow.billed = flow.rows * BilledRow(chip_, c.row_bytes.At(length), flow.rows, distances);
+            body.load += flow.loads * flow.load_issue;
+            body.loaded += flow.rate * flow.billed;
+            body.store += flow.count[kStores] * flow.store_issue;
+            body.stored += flow.count[kStores] * flow.billed;
         }
         for (int64_t i = 0; i < form_.calls; ++i) {
             const Calls& v = form_.call[i];
             const int64_t times = 1 + BitLength(Max(v.along.At(length) - 1, 0));
             parts_.body[v.body].vector += (v.cycles.At(length) * times) >> kTickShift;
         }
-        const Pipes pipes = Pipeline(chip_.load_rate, chip_.hot_rate, chip_.load_rate, chip_.load_rate, chip_.store_rate);
+        Pipes pipes;
+        for (int64_t i = 0; i < form_.Bodies(); ++i) {
+            const BodyParts& p = parts_.body[i];
+            Pass(i, p.loaded, p.stored * chip_.store_rate, &pipes);
+        }
+        pipes.once += pipes.exposed;
         parts_.once = pipes.once;
         parts_.period = pipes.period;
         parts_.rest = parts_.gm > 0 || parts_.gm_core > 0 ? pipes.rest : 0;
@@ -308,17 +315,26 @@ public:
     }
 
     // What it costs.
-    int64_t Cost(int64_t per_core, int64_t cores) const
+    int64_t Cost(int64_t per_core, int64_t cores)
     {
         if (cores <= parts_.free) {
             return AtLeast(per_core, cores);
         }
+        Divide();
         // Cores that share GM get less of it each.
-        const Pipes pipes = Pipeline(Max(chip_.load_rate, cores * chip_.read_share),
-                                     Max(chip_.hot_rate, cores * chip_.again_share),
-                                     Max(chip_.load_rate, cores * chip_.same_share),
-                                     Max(chip_.load_rate, cores * chip_.shared_share),
-                                     Max(chip_.store_rate, cores * chip_.write_share));
+        const int64_t memory = Max(chip_.load_rate, cores * chip_.read_share);
+        const int64_t again = Max(chip_.hot_rate, cores * chip_.again_share);
+        const int64_t same = Max(chip_.load_rate, cores * chip_.same_share);
+        const int64_t shared = Max(chip_.load_rate, cores * chip_.shared_share);
+        const int64_t stored = Max(chip_.store_rate, cores * chip_.write_share);
+        Pipes pipes;
+        for (int64_t i = 0; i < form_.Bodies(); ++i) {
+            const BodyParts& p = parts_.body[i];
+            const int64_t loaded = p.bytes[kMemory] * memory + p.bytes[kL2] * again + p.bytes[kTogether] * same +
+                                   p.bytes[kShared] * shared;
+            Pass(i, loaded, p.stored * stored, &pipes);
+        }
+        pipes.once += pipes.exposed;
         return Total(cores, SaturatingAdd(pipes.once, SaturatingMul(per_core, pipes.period)));
     }
 
@@ -331,6 +347,7 @@ private:
         int64_t once = 0;
         int64_t period = 0;
         int64_t rest = 0;  // that are left once the last bytes have come
+        int64_t exposed = 0;  // more of `once`: what the first and the last tile leave unhidden
     };
 
     // Copies of a body with the same rows.
@@ -338,8 +355,46 @@ private:
         const Copies* shape;
         int64_t count[5];
         int64_t loads;
+        int64_t rate;    // of all loads on a core that no other one disturbs
         int64_t places;  // at which cores that load it together start
+        bool even;       // rows and commands are those of every length
+        int64_t rows;
+        int64_t load_issue;  // ticks of commands and rows
+        int64_t store_issue;
+        int64_t billed;  // bytes of one copy
     };
+
+    void SetRows(Flow* flow, int64_t length) const
+    {
+        const int64_t commands = flow->shape->commands.At(length);
+        flow->rows = Max(flow->shape->rows.At(length), 1);
+        const int64_t further = chip_.row * Max(flow->rows - commands, 0);
+        flow->load_issue = further + chip_.load_issue * commands;
+        flow->store_issue = further + chip_.store_issue * commands;
+    }
+
+    // Bytes by where they come from.
+    void Divide()
+    {
+        if (divided_) {
+            return;
+        }
+        divided_ = true;
+        for (int64_t i = 0; i < form_.Bodies(); ++i) {
+            int64_t(&bytes)[4] = parts_.body[i].bytes;
+            bytes[kMemory] = bytes[kL2] = bytes[kTogether] = bytes[kShared] = 0;
+        }
+        for (int64_t g = 0; g < flows_; ++g) {
+            const Flow& flow = flow_[g];
+            int64_t(&bytes)[4] = parts_.body[flow.shape->body].bytes;
+            const int64_t together = flow.count[kTogether] * flow.billed;
+            const int64_t in_order = flow.places == 1 ? together : together / flow.places;
+            bytes[kMemory] += flow.count[kMemory] * flow.billed;
+            bytes[kL2] += flow.count[kL2] * flow.billed;
+            bytes[kTogether] += in_order;
+            bytes[kShared] += together - in_order;
+        }
+    }
 
     static bool Alike(const Copies& a, const Copies& b)
     {
@@ -352,36 +407,29 @@ private:
         return a.base == b.base && a.step == b.step;
     }
 
-    Pipes Pipeline(int64_t memory, int64_t again, int64_t same, int64_t shared, int64_t stored) const
+    // Adds a body to the pipes, with what its bytes take at some rates.
+    void Pass(int64_t index, int64_t loaded, int64_t stored, Pipes* pipes) const
     {
-        Pipes pipes;
-        int64_t exposed = 0;
-        for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            const Body& b = form_.body[i];
-            const BodyParts& p = parts_.body[i];
-            const int64_t loaded = p.bytes[kMemory] * memory + p.bytes[kL2] * again + p.bytes[kTogether] * same +
-                                   p.bytes[kShared] * shared;
-            const int64_t mte2 = p.load + (loaded >> kTickShift);
-            const int64_t mte3 = p.store + ((p.stored * stored) >> kTickShift);
-            const int64_t latency = b.loads ? chip_.latency : 0;
-            const int64_t all = latency + mte2 + p.vector + mte3;
-            const int64_t alone = Max(all, b.scalar);
-            if (b.place == kOnce) {
-                pipes.once += alone;
-                continue;
-            }
-            const int64_t times = b.place == kStep ? parts_.steps : 1;
-            if (times > 0) {
-                const int64_t wait = b.chained ? all : Max(latency + mte2, mte3) + p.vector;
-                const int64_t busiest = Max(Max(mte2, p.vector), Max(mte3, b.scalar));
-                const int64_t period = Max(busiest, b.buffers == 2 ? wait >> 1 : wait / b.buffers);
-                pipes.period = SaturatingAdd(pipes.period, SaturatingMul(times, period));
-                exposed = Max(exposed, alone - period);
-                pipes.rest = Max(pipes.rest, latency + p.vector);
-            }
+        const Body& b = form_.body[index];
+        const BodyParts& p = parts_.body[index];
+        const int64_t mte2 = p.load + (loaded >> kTickShift);
+        const int64_t mte3 = p.store + (stored >> kTickShift);
+        const int64_t latency = b.loads ? chip_.latency : 0;
+        const int64_t all = latency + mte2 + p.vector + mte3;
+        const int64_t alone = Max(all, b.scalar);
+        if (b.place == kOnce) {
+            pipes->once += alone;
+            return;
         }
-        pipes.once += exposed;
-        return pipes;
+        const int64_t times = b.place == kStep ? parts_.steps : 1;
+        if (times > 0) {
+            const int64_t wait = b.chained ? all : Max(latency + mte2, mte3) + p.vector;
+            const int64_t busiest = Max(Max(mte2, p.vector), Max(mte3, b.scalar));
+            const int64_t period = Max(busiest, b.buffers == 2 ? wait >> 1 : wait / b.buffers);
+            pipes->period = SaturatingAdd(pipes->period, SaturatingMul(times, period));
+            pipes->exposed = Max(pipes->exposed, alone - period);
+            pipes->rest = Max(pipes->rest, latency + p.vector);
+        }
     }
 
     int64_t Total(int64_t cores, int64_t pipeline) const
@@ -407,7 +455,10 @@ private:
         int64_t streamed = 0;
         parts_.free = kUnlimited;
         for (int64_t g = 0; g < flows_; ++g) {
-            flow_[g] = {flow_[g].shape, {0, 0, 0, 0, 0}, 0, 1};
+            for (int64_t& count : flow_[g].count) {
+                count = 0;
+            }
+            flow_[g].places = 1;
         }
         for (int64_t i = 0; i < form_.copies; ++i) {
             const Copies& c = form_.copy[i];
@@ -446,8 +497,13 @@ private:
                 streamed = SaturatingAdd(streamed, c.route == kStream ? distinct : 0);
             }
             flow.count[way] += c.count;
-            flow.loads += way == kStores ? 0 : c.count;
             parts_.free = Min(parts_.free, free_[way]);
+        }
+        for (int64_t g = 0; g < flows_; ++g) {
+            Flow& flow = flow_[g];
+            const int64_t cold = flow.count[kMemory] + flow.count[kTogether];
+            flow.loads = cold + flow.count[kL2];
+            flow.rate = cold * chip_.load_rate + flow.count[kL2] * chip_.hot_rate;
         }
         int64_t gm = SaturatingAdd(Scale(read, chip_.read_share, kTickShift), Scale(again, chip_.again_share, kTickShift));
         gm = SaturatingAdd(gm, SaturatingAdd(Scale(same, chip_.same_share, kTickShift),
@@ -471,6 +527,7 @@ private:
     int64_t free_[5];         // cores that do not disturb each other, by where bytes come from and go to
     bool constant_ = true;    // what is moved does not depend on the length, as long as there are several tiles
     bool known_ = false;      // that is in `parts_`
+    bool divided_ = false;    // the bytes of the length at hand by where they come from are known
     int64_t flows_ = 0;
     Flow flow_[Form::kCopyLimit];
     int64_t flow_of_[Form::kCopyLimit];
