@@ -113,6 +113,7 @@ template <int kBodies, int kCopies, int kCalls>
 struct Form {
     static constexpr int kBodyLimit = kBodies;
     static constexpr int kCopyLimit = kCopies;
+    static constexpr int kCallLimit = Max(kCalls, 1);
 
     // Of which there is at least one.
     int64_t Bodies() const
@@ -188,7 +189,6 @@ inline int64_t Root(int64_t x, int64_t most)
 // One run of a loop body: ticks, and bytes by where they come from and go to.
 struct BodyParts {
     int64_t load;    // ticks of commands and rows
-    int64_t loaded;  // bytes times rate of a core that no other one disturbs
     int64_t vector;
     int64_t store;
     int64_t stored;  // bytes
@@ -211,14 +211,13 @@ struct Parts {
     BodyParts body[kBodies];
 };
 
-// Bytes that one row counts for.
-inline int64_t BilledRow(const Chip& chip, int64_t row, int64_t rows, uint64_t distances)
+// Bytes that one row counts for, if rows may start so many bytes behind the start of a line.
+inline int64_t BilledRow(const Chip& chip, int64_t row, int64_t rows, int64_t off)
 {
     int64_t billed = (row + kDmaBlock - 1) & -kDmaBlock;
     if (row < kDmaBlock && rows > 1) {
         billed = chip.short_row;
     }
-    const int64_t off = chip.line - LowBit(static_cast<uint64_t>(chip.line) | distances);
     if (off > 0 && row + off > chip.line) {
         billed = row % kDmaBlock == 0 && row >= chip.line ? row + off : billed * (row + off) / Max(row, chip.line);
     }
@@ -233,27 +232,39 @@ public:
 
     Costs(const Form& form, const TileAxis& axis, const Chip& chip) : form_(form), axis_(axis), chip_(chip)
     {
-        free_[kMemory] = chip.load_rate / chip.read_share;
-        free_[kL2] = chip.hot_rate / chip.again_share;
-        free_[kTogether] = chip.load_rate / chip.same_share;
-        free_[kShared] = chip.load_rate / chip.shared_share;
-        free_[kStores] = chip.store_rate / chip.write_share;
-        for (int64_t i = 0; i < form.copies; ++i) {
-            const Copies& c = form.copy[i];
-            const Place place = form.body[c.body].place;
-            const bool by_tiles = c.each != 0 && place != kOnce && !(axis.looped && place == kTile);
-            constant_ = constant_ && !by_tiles && c.route != kAgain && !form.body[c.body].staggered;
-            int64_t g = 0;
-            while (g < flows_ && (form.body[c.body].staggered || !Alike(*flow_[g].shape, c))) {
-                ++g;
+        int64_t next = 0;
+        for (int64_t i = 0; i < form.Bodies(); ++i) {
+            const Body& body = form.body[i];
+            const int64_t first = flows_;
+            for (; next < form.copies && form.copy[next].body == i; ++next) {
+                const Copies& c = form.copy[next];
+                const bool by_tiles = c.each != 0 && body.place != kOnce && !(axis.looped && body.place == kTile);
+                constant_ = constant_ && !by_tiles && c.route != kAgain && !body.staggered;
+                int64_t g = body.staggered ? flows_ : first;
+                while (g < flows_ && !Alike(*flow_[g].shape, c)) {
+                    ++g;
+                }
+                if (g == flows_) {
+                    ++flows_;
+                    flow_[g].shape = &c;
+                    flow_[g].even = c.commands.step == 0 && c.rows.step == 0;
+                    flow_[g].row = -1;
+                    SetRows(&flow_[g], 0);
+                }
+                flow_of_[next] = g;
             }
-            if (g == flows_) {
-                ++flows_;
-                flow_[g].shape = &c;
-                flow_[g].even = c.commands.step == 0 && c.rows.step == 0;
-                SetRows(&flow_[g], 0);
+            flows_end_[i] = flows_;
+            vector_[i] = {0, 0};
+        }
+        for (int64_t i = 0; i < form.calls; ++i) {
+            const Calls& v = form.call[i];
+            if (v.along.step != 0) {
+                varying_[varyings_++] = &v;
+                continue;
             }
-            flow_of_[i] = g;
+            const int64_t times = Times(v.along.base);
+            vector_[v.body].base += v.cycles.base * times;
+            vector_[v.body].step += v.cycles.step * times;
         }
     }
 
@@ -270,39 +281,36 @@ public:
             Move(pieces, length);
             known_ = pieces > 1;
         }
-        for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            BodyParts& body = parts_.body[i];
-            body.load = body.loaded = body.store = body.stored = 0;
-            body.vector = form_.body[i].heads;
-        }
         divided_ = false;
         const uint64_t several = pieces > 1 ? static_cast<uint64_t>(t) : 0;
-        for (int64_t g = 0; g < flows_; ++g) {
-            Flow& flow = flow_[g];
-            const Copies& c = *flow.shape;
-            BodyParts& body = parts_.body[c.body];
-            if (!flow.even) {
-                SetRows(&flow, length);
-            }
-            const uint64_t distances = static_cast<uint64_t>(c.aligned) | static_cast<uint64_t>(c.tiled) * several;
-            flow.billed = flow.rows * BilledRow(chip_, c.row_bytes.At(length), flow.rows, distances);
-            body.load += flow.loads * flow.load_issue;
-            body.loaded += flow.rate * flow.billed;
-            body.store += flow.count[kStores] * flow.store_issue;
-            body.stored += flow.count[kStores] * flow.billed;
-        }
-        for (int64_t i = 0; i < form_.calls; ++i) {
-            const Calls& v = form_.call[i];
-            const int64_t times = 1 + BitLength(Max(v.along.At(length) - 1, 0));
-            parts_.body[v.body].vector += (v.cycles.At(length) * times) >> kTickShift;
-        }
         Pipes pipes;
+        int64_t g = 0;
+        int64_t call = 0;
         for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            const BodyParts& p = parts_.body[i];
-            Pass(i, p.loaded, p.stored * chip_.store_rate, &pipes);
+            BodyParts body = {0, 0, 0, 0, {}};
+            int64_t loaded = 0;  // bytes times rate
+            for (; g < flows_end_[i]; ++g) {
+                Flow& flow = flow_[g];
+                const Copies& c = *flow.shape;
+                if (!flow.even) {
+                    SetRows(&flow, length);
+                }
+                SetBilled(&flow, c.row_bytes.At(length),
+                          static_cast<uint64_t>(c.aligned) | static_cast<uint64_t>(c.tiled) * several);
+                body.load += flow.loads * flow.load_issue;
+                loaded += flow.rate * flow.billed;
+                body.store += flow.count[kStores] * flow.store_issue;
+                body.stored += flow.count[kStores] * flow.billed;
+            }
+            int64_t cycles = vector_[i].At(length);
+            for (; call < varyings_ && varying_[call]->body == i; ++call) {
+                cycles += varying_[call]->cycles.At(length) * Times(varying_[call]->along.At(length));
+            }
+            body.vector = form_.body[i].heads + (cycles >> kTickShift);
+            parts_.body[i] = body;
+            Pass(form_.body[i], body, loaded, body.stored * chip_.store_rate, &pipes);
         }
-        pipes.once += pipes.exposed;
-        parts_.once = pipes.once;
+        parts_.once = pipes.once + pipes.exposed;
         parts_.period = pipes.period;
         parts_.rest = parts_.gm > 0 || parts_.gm_core > 0 ? pipes.rest : 0;
         return parts_;
@@ -332,22 +340,21 @@ public:
             const BodyParts& p = parts_.body[i];
             const int64_t loaded = p.bytes[kMemory] * memory + p.bytes[kL2] * again + p.bytes[kTogether] * same +
                                    p.bytes[kShared] * shared;
-            Pass(i, loaded, p.stored * stored, &pipes);
+            Pass(form_.body[i], p, loaded, p.stored * stored, &pipes);
         }
-        pipes.once += pipes.exposed;
-        return Total(cores, SaturatingAdd(pipes.once, SaturatingMul(per_core, pipes.period)));
+        return Total(cores, SaturatingAdd(pipes.once + pipes.exposed, SaturatingMul(per_core, pipes.period)));
     }
 
 private:
     // Where bytes come from, as BodyParts::bytes, and where they go to.
     enum : int64_t { kMemory = 0, kL2 = 1, kTogether = 2, kShared = 3, kStores = 4 };
 
-    // Ticks of the pipes of one core: `once`, and `period` for each of its tiles.
+    // Ticks of the pipes of one core: `once` and `exposed`, and `period` for each of its tiles.
     struct Pipes {
         int64_t once = 0;
+        int64_t exposed = 0;  // what the first and the last tile leave unhidden
         int64_t period = 0;
-        int64_t rest = 0;  // that are left once the last bytes have come
-        int64_t exposed = 0;  // more of `once`: what the first and the last tile leave unhidden
+        int64_t rest = 0;     // that are left once the last bytes have come
     };
 
     // Copies of a body with the same rows.
@@ -355,14 +362,34 @@ private:
         const Copies* shape;
         int64_t count[5];
         int64_t loads;
-        int64_t rate;    // of all loads on a core that no other one disturbs
-        int64_t places;  // at which cores that load it together start
-        bool even;       // rows and commands are those of every length
+        int64_t rate;         // of all loads together, of a core that no other one disturbs
+        int64_t places;       // at which cores that load it together start
+        bool even;            // rows and commands are those of every length
         int64_t rows;
-        int64_t load_issue;  // ticks of commands and rows
+        int64_t load_issue;   // ticks of commands and rows
         int64_t store_issue;
-        int64_t billed;  // bytes of one copy
+        int64_t row;          // bytes of a row, bytes between lines and its starts, and what it is billed for then
+        int64_t off;
+        int64_t billed_row;
+        int64_t billed;       // bytes of one copy
     };
+
+    static bool Alike(const Copies& a, const Copies& b)
+    {
+        return Same(a.commands, b.commands) && Same(a.rows, b.rows) && Same(a.row_bytes, b.row_bytes) &&
+               a.aligned == b.aligned && a.tiled == b.tiled;
+    }
+
+    static bool Same(const Line& a, const Line& b)
+    {
+        return a.base == b.base && a.step == b.step;
+    }
+
+    // Times that a running sum goes over its elements.
+    static int64_t Times(int64_t along)
+    {
+        return 1 + BitLength(Max(along - 1, 0));
+    }
 
     void SetRows(Flow* flow, int64_t length) const
     {
@@ -373,6 +400,18 @@ private:
         flow->store_issue = further + chip_.store_issue * commands;
     }
 
+    // The bytes that rows of a flow count for; mostly one counts for what that of the last length did.
+    void SetBilled(Flow* flow, int64_t row, uint64_t distances) const
+    {
+        const int64_t off = chip_.line - LowBit(static_cast<uint64_t>(chip_.line) | distances);
+        if (row < kDmaBlock || row != flow->row || off != flow->off) {
+            flow->row = row;
+            flow->off = off;
+            flow->billed_row = BilledRow(chip_, row, flow->rows, off);
+        }
+        flow->billed = flow->rows * flow->billed_row;
+    }
+
     // Bytes by where they come from.
     void Divide()
     {
@@ -380,38 +419,27 @@ private:
             return;
         }
         divided_ = true;
+        int64_t g = 0;
         for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            int64_t(&bytes)[4] = parts_.body[i].bytes;
-            bytes[kMemory] = bytes[kL2] = bytes[kTogether] = bytes[kShared] = 0;
+            int64_t bytes[4] = {};
+            for (; g < flows_end_[i]; ++g) {
+                const Flow& flow = flow_[g];
+                const int64_t together = flow.count[kTogether] * flow.billed;
+                const int64_t in_order = flow.places == 1 ? together : together / flow.places;
+                bytes[kMemory] += flow.count[kMemory] * flow.billed;
+                bytes[kL2] += flow.count[kL2] * flow.billed;
+                bytes[kTogether] += in_order;
+                bytes[kShared] += together - in_order;
+            }
+            for (int64_t way = 0; way < 4; ++way) {
+                parts_.body[i].bytes[way] = bytes[way];
+            }
         }
-        for (int64_t g = 0; g < flows_; ++g) {
-            const Flow& flow = flow_[g];
-            int64_t(&bytes)[4] = parts_.body[flow.shape->body].bytes;
-            const int64_t together = flow.count[kTogether] * flow.billed;
-            const int64_t in_order = flow.places == 1 ? together : together / flow.places;
-            bytes[kMemory] += flow.count[kMemory] * flow.billed;
-            bytes[kL2] += flow.count[kL2] * flow.billed;
-            bytes[kTogether] += in_order;
-            bytes[kShared] += together - in_order;
-        }
-    }
-
-    static bool Alike(const Copies& a, const Copies& b)
-    {
-        return a.body == b.body && Same(a.commands, b.commands) && Same(a.rows, b.rows) &&
-               Same(a.row_bytes, b.row_bytes) && a.aligned == b.aligned && a.tiled == b.tiled;
-    }
-
-    static bool Same(const Line& a, const Line& b)
-    {
-        return a.base == b.base && a.step == b.step;
     }
 
     // Adds a body to the pipes, with what its bytes take at some rates.
-    void Pass(int64_t index, int64_t loaded, int64_t stored, Pipes* pipes) const
+    void Pass(const Body& b, const BodyParts& p, int64_t loaded, int64_t stored, Pipes* pipes) const
     {
-        const Body& b = form_.body[index];
-        const BodyParts& p = parts_.body[index];
         const int64_t mte2 = p.load + (loaded >> kTickShift);
         const int64_t mte3 = p.store + (stored >> kTickShift);
         const int64_t latency = b.loads ? chip_.latency : 0;
@@ -426,7 +454,7 @@ private:
             const int64_t wait = b.chained ? all : Max(latency + mte2, mte3) + p.vector;
             const int64_t busiest = Max(Max(mte2, p.vector), Max(mte3, b.scalar));
             const int64_t period = Max(busiest, b.buffers == 2 ? wait >> 1 : wait / b.buffers);
-            pipes->period = SaturatingAdd(pipes->period, SaturatingMul(times, period));
+            pipes->period = SaturatingAdd(pipes->period, times == 1 ? period : SaturatingMul(times, period));
             pipes->exposed = Max(pipes->exposed, alone - period);
             pipes->rest = Max(pipes->rest, latency + p.vector);
         }
@@ -453,7 +481,7 @@ private:
         int64_t written = 0;
         int64_t cached = 0;
         int64_t streamed = 0;
-        parts_.free = kUnlimited;
+        uint32_t ways = 0;
         for (int64_t g = 0; g < flows_; ++g) {
             for (int64_t& count : flow_[g].count) {
                 count = 0;
@@ -478,7 +506,7 @@ private:
                 const int64_t in_order = flow.places == 1 ? moved : moved / flow.places;
                 same = SaturatingAdd(same, in_order);
                 shared = SaturatingAdd(shared, moved - in_order);
-                parts_.free = Min(parts_.free, flow.places == 1 ? kUnlimited : free_[kShared]);
+                ways |= flow.places == 1 ? 0 : 1 << kShared;
                 same_core += place == kOnce ? c.count * c.each : 0;
             } else {
                 int64_t hit = moved - distinct;
@@ -497,7 +525,7 @@ private:
                 streamed = SaturatingAdd(streamed, c.route == kStream ? distinct : 0);
             }
             flow.count[way] += c.count;
-            parts_.free = Min(parts_.free, free_[way]);
+            ways |= 1 << way;
         }
         for (int64_t g = 0; g < flows_; ++g) {
             Flow& flow = flow_[g];
@@ -505,6 +533,13 @@ private:
             flow.loads = cold + flow.count[kL2];
             flow.rate = cold * chip_.load_rate + flow.count[kL2] * chip_.hot_rate;
         }
+        // Cores that do not disturb each other.
+        parts_.free = kUnlimited;
+        LimitFree(ways, kMemory, chip_.load_rate, chip_.read_share);
+        LimitFree(ways, kL2, chip_.hot_rate, chip_.again_share);
+        LimitFree(ways, kTogether, chip_.load_rate, chip_.same_share);
+        LimitFree(ways, kShared, chip_.load_rate, chip_.shared_share);
+        LimitFree(ways, kStores, chip_.store_rate, chip_.write_share);
         int64_t gm = SaturatingAdd(Scale(read, chip_.read_share, kTickShift), Scale(again, chip_.again_share, kTickShift));
         gm = SaturatingAdd(gm, SaturatingAdd(Scale(same, chip_.same_share, kTickShift),
                                              Scale(shared, chip_.shared_share, kTickShift)));
@@ -520,17 +555,27 @@ private:
         parts_.gm_core = Scale(same_core, chip_.same_share, kTickShift);
     }
 
+    void LimitFree(uint32_t ways, int64_t way, int64_t rate, int64_t share)
+    {
+        if ((ways >> way & 1) != 0) {
+            parts_.free = Min(parts_.free, rate / share);
+        }
+    }
+
     const Form& form_;
     const TileAxis& axis_;
     const Chip& chip_;
     PartsType parts_;
-    int64_t free_[5];         // cores that do not disturb each other, by where bytes come from and go to
     bool constant_ = true;    // what is moved does not depend on the length, as long as there are several tiles
     bool known_ = false;      // that is in `parts_`
     bool divided_ = false;    // the bytes of the length at hand by where they come from are known
     int64_t flows_ = 0;
-    Flow flow_[Form::kCopyLimit];
+    int64_t varyings_ = 0;
+    Flow flow_[Form::kCopyLimit];               // in the order of the bodies
     int64_t flow_of_[Form::kCopyLimit];
+    int64_t flows_end_[Form::kBodyLimit];       // behind the last one of a body
+    Line vector_[Form::kBodyLimit];             // cycles of all calls but those that ...
+    const Calls* varying_[Form::kCallLimit];    // ... go over their elements more often in longer tiles
 };
 
 }  // namespace autofuse

@@ -93,7 +93,7 @@ public:
             const int64_t before = best_.cost;
             TryLength(t, 0);
             const bool again = best_.cost == before;
-            int64_t next = Round(t - axis_.granule, axis_.granule);
+            int64_t next = Shorter(t, axis_.granule);
             if (largest_ > few * axis_.granule) {
                 if (best_.cost / 2 > least && before - best_.cost < before / 4) {
                     return best_;
@@ -196,10 +196,24 @@ private:
         int worse = 0;
         for (int i = 0; i < reach && worse < most && (step < 0 ? t > -step : t < largest_); ++i) {
             const int64_t before = best_.cost;
-            t += step;
-            TryLength(Round(t, axis_.granule), best_.block_dim);
+            t = step < 0 ? Shorter(t, -step) : Longer(t, step);
+            TryLength(t, best_.block_dim);
             worse = best_.cost < before ? 0 : worse + 1;
         }
+    }
+
+    // The next length by at least a step that makes other pieces of the axis, the shortest that makes as many: a longer one
+    // takes longer for each of them.
+    int64_t Shorter(int64_t t, int64_t step) const
+    {
+        const int64_t pieces = Pieces(axis_.extent, Max(t - step, 1));
+        return pieces == 0 ? 1 : Round(Pieces(axis_.extent, pieces), step);
+    }
+
+    int64_t Longer(int64_t t, int64_t step) const
+    {
+        const int64_t pieces = Min(Pieces(axis_.extent, t + step), Pieces(axis_.extent, t) - 1);
+        return pieces < 1 ? largest_ : Round(Pieces(axis_.extent, pieces), step);
     }
 
     // With few tiles per core the pipes take `a + b t` ticks: with c cores the cost is least at the root of what follows.

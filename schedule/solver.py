@@ -123,7 +123,7 @@ class Search:
             before = self._best.cost
             self._try_length(tile)
             again = self._best.cost == before
-            following = self._round(tile - form.granule, form.granule)
+            following = self._shorter(tile, form.granule)
             if form.largest > few * form.granule:
                 if self._best.cost // 2 > least and before - self._best.cost < before // 4:
                     return self._best
@@ -185,9 +185,23 @@ class Search:
             if worse >= most or (tile <= -step if step < 0 else tile >= self.form.largest):
                 break
             before = self._best.cost
-            tile += step
-            self._try_length(self._round(tile, self.form.granule), self._best.cores)
+            tile = self._shorter(tile, -step) if step < 0 else self._longer(tile, step)
+            self._try_length(tile, self._best.cores)
             worse = 0 if self._best.cost < before else worse + 1
+
+    def _shorter(self, tile: int, step: int) -> int:
+        """The next length by at least a step that makes other pieces of the axis, the shortest that makes as many.
+
+        A longer one takes longer for each of them.
+        """
+        extent = self.form.extent
+        pieces = -(-extent // max(tile - step, 1))
+        return self._round(-(-extent // pieces), step) if pieces else 1
+
+    def _longer(self, tile: int, step: int) -> int:
+        extent = self.form.extent
+        pieces = min(-(-extent // (tile + step)), -(-extent // tile) - 1)
+        return self._round(-(-extent // pieces), step) if pieces > 0 else self.form.largest
 
     def _near_root(self) -> None:
         """With few tiles per core the pipes take a + b t ticks: the number of cores with the least cost is a root."""
