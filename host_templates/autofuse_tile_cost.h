@@ -17,6 +17,8 @@
 namespace autofuse {
 
 constexpr int64_t kUnlimited = INT64_MAX;
+constexpr int64_t kMostTicks = kUnlimited / 4;  // that the parts of a cost are limited to, so that their sum is no overflow
+constexpr int kCoreBits = 16;                   // of a number of cores
 constexpr int64_t kDmaBlock = 32;
 constexpr int kTickShift = 14;   // from rates to ticks
 constexpr int kShareBits = 20;   // of the share of bytes that L2 holds
@@ -77,7 +79,7 @@ struct Body {
     Place place;
     int64_t heads;
     int64_t scalar;
-    int64_t buffers;
+    int64_t buffers;  // 1 or 2
     bool chained;  // stored from the buffer that was loaded
     bool loads;
     bool staggered;  // every core starts at another step
@@ -247,6 +249,9 @@ public:
                 if (g == flows_) {
                     ++flows_;
                     flow_[g].shape = &c;
+                    flow_[g].row_bytes = c.row_bytes;
+                    flow_[g].aligned = static_cast<uint64_t>(c.aligned | chip.line);
+                    flow_[g].tiled = static_cast<uint64_t>(c.tiled);
                     flow_[g].even = c.commands.step == 0 && c.rows.step == 0;
                     flow_[g].row = -1;
                     SetRows(&flow_[g], 0);
@@ -274,62 +279,68 @@ public:
         const int64_t pieces = Pieces(axis_.extent, t);
         const int64_t length = Min(t, Max(axis_.extent, 1));
         parts_.tile = t;
-        parts_.tiles = axis_.looped ? axis_.outer : SaturatingMul(axis_.outer, pieces);
-        parts_.steps = axis_.looped ? SaturatingMul(pieces, axis_.reduce_outer) : axis_.reduce_outer;
+        parts_.tiles = axis_.outer;
+        parts_.steps = axis_.reduce_outer;
+        int64_t& several = axis_.looped ? parts_.steps : parts_.tiles;
+        several = SaturatingMul(several, pieces);
         // All lengths but that of the whole axis ask the same of GM, if what is moved does not depend on them.
         if (!known_ || !constant_ || pieces <= 1) {
             Move(pieces, length);
             known_ = pieces > 1;
         }
         divided_ = false;
-        const uint64_t several = pieces > 1 ? static_cast<uint64_t>(t) : 0;
+        const uint64_t apart = pieces > 1 ? static_cast<uint64_t>(t) : 0;
         Pipes pipes;
         int64_t g = 0;
         int64_t call = 0;
         for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            BodyParts body = {0, 0, 0, 0, {}};
+            BodyParts& body = parts_.body[i];
+            int64_t load = 0;
             int64_t loaded = 0;  // bytes times rate
+            int64_t store = 0;
+            int64_t stored = 0;
             for (; g < flows_end_[i]; ++g) {
                 Flow& flow = flow_[g];
-                const Copies& c = *flow.shape;
                 if (!flow.even) {
                     SetRows(&flow, length);
+                    SetIssue(&flow);
                 }
-                SetBilled(&flow, c.row_bytes.At(length),
-                          static_cast<uint64_t>(c.aligned) | static_cast<uint64_t>(c.tiled) * several);
-                body.load += flow.loads * flow.load_issue;
+                SetBilled(&flow, flow.row_bytes.At(length), flow.aligned | flow.tiled * apart);
+                load += flow.load;
                 loaded += flow.rate * flow.billed;
-                body.store += flow.count[kStores] * flow.store_issue;
-                body.stored += flow.count[kStores] * flow.billed;
+                store += flow.store;
+                stored += flow.count[kStores] * flow.billed;
             }
             int64_t cycles = vector_[i].At(length);
             for (; call < varyings_ && varying_[call]->body == i; ++call) {
                 cycles += varying_[call]->cycles.At(length) * Times(varying_[call]->along.At(length));
             }
+            body.load = load;
             body.vector = form_.body[i].heads + (cycles >> kTickShift);
-            parts_.body[i] = body;
-            Pass(form_.body[i], body, loaded, body.stored * chip_.store_rate, &pipes);
+            body.store = store;
+            body.stored = stored;
+            Pass(form_.body[i], body, loaded, stored * chip_.store_rate, &pipes);
         }
-        parts_.once = pipes.once + pipes.exposed;
+        parts_.once = Min(pipes.once + pipes.exposed, kMostTicks);
         parts_.period = pipes.period;
-        parts_.rest = parts_.gm > 0 || parts_.gm_core > 0 ? pipes.rest : 0;
+        if (SaturatingMul(parts_.tiles, pipes.period) > kMostTicks) {
+            parts_.period = kMostTicks / parts_.tiles;
+        }
+        parts_.rest = parts_.gm > 0 || parts_.gm_core > 0 ? Min(pipes.rest, kMostTicks) : 0;
         return parts_;
     }
 
-    // What a choice of the length at hand costs at least, with `per_core` tiles on each of `cores` > 0 cores.
+    // What a choice of the length at hand costs, with `per_core` tiles on each of `cores` > 0 cores; less where these disturb
+    // each other.
     int64_t AtLeast(int64_t per_core, int64_t cores) const
     {
-        return Total(cores, SaturatingAdd(parts_.once, SaturatingMul(per_core, parts_.period)));
+        return Total(cores, parts_.once + per_core * parts_.period);
     }
 
-    // What it costs.
-    int64_t Cost(int64_t per_core, int64_t cores)
+    // What it costs where more cores than `free` share GM, so that each gets less of it.
+    int64_t Crowded(int64_t per_core, int64_t cores)
     {
-        if (cores <= parts_.free) {
-            return AtLeast(per_core, cores);
-        }
         Divide();
-        // Cores that share GM get less of it each.
         const int64_t memory = Max(chip_.load_rate, cores * chip_.read_share);
         const int64_t again = Max(chip_.hot_rate, cores * chip_.again_share);
         const int64_t same = Max(chip_.load_rate, cores * chip_.same_share);
@@ -342,7 +353,8 @@ public:
                                    p.bytes[kShared] * shared;
             Pass(form_.body[i], p, loaded, p.stored * stored, &pipes);
         }
-        return Total(cores, SaturatingAdd(pipes.once + pipes.exposed, SaturatingMul(per_core, pipes.period)));
+        const int64_t pipeline = SaturatingAdd(pipes.once + pipes.exposed, SaturatingMul(per_core, pipes.period));
+        return Total(cores, Min(pipeline, kMostTicks));
     }
 
 private:
@@ -360,14 +372,18 @@ private:
     // Copies of a body with the same rows.
     struct Flow {
         const Copies* shape;
+        Line row_bytes;
+        uint64_t aligned;
+        uint64_t tiled;
         int64_t count[5];
-        int64_t loads;
         int64_t rate;         // of all loads together, of a core that no other one disturbs
         int64_t places;       // at which cores that load it together start
         bool even;            // rows and commands are those of every length
         int64_t rows;
-        int64_t load_issue;   // ticks of commands and rows
+        int64_t load_issue;   // ticks of commands and rows: of one copy ...
         int64_t store_issue;
+        int64_t load;         // ... and of all
+        int64_t store;
         int64_t row;          // bytes of a row, bytes between lines and its starts, and what it is billed for then
         int64_t off;
         int64_t billed_row;
@@ -400,10 +416,16 @@ private:
         flow->store_issue = further + chip_.store_issue * commands;
     }
 
+    static void SetIssue(Flow* flow)
+    {
+        flow->load = (flow->count[kMemory] + flow->count[kL2] + flow->count[kTogether]) * flow->load_issue;
+        flow->store = flow->count[kStores] * flow->store_issue;
+    }
+
     // The bytes that rows of a flow count for; mostly one counts for what that of the last length did.
     void SetBilled(Flow* flow, int64_t row, uint64_t distances) const
     {
-        const int64_t off = chip_.line - LowBit(static_cast<uint64_t>(chip_.line) | distances);
+        const int64_t off = chip_.line - LowBit(distances);
         if (row < kDmaBlock || row != flow->row || off != flow->off) {
             flow->row = row;
             flow->off = off;
@@ -453,7 +475,7 @@ private:
         if (times > 0) {
             const int64_t wait = b.chained ? all : Max(latency + mte2, mte3) + p.vector;
             const int64_t busiest = Max(Max(mte2, p.vector), Max(mte3, b.scalar));
-            const int64_t period = Max(busiest, b.buffers == 2 ? wait >> 1 : wait / b.buffers);
+            const int64_t period = Max(busiest, wait >> (b.buffers - 1));
             pipes->period = SaturatingAdd(pipes->period, times == 1 ? period : SaturatingMul(times, period));
             pipes->exposed = Max(pipes->exposed, alone - period);
             pipes->rest = Max(pipes->rest, latency + p.vector);
@@ -462,9 +484,8 @@ private:
 
     int64_t Total(int64_t cores, int64_t pipeline) const
     {
-        const int64_t gm = SaturatingAdd(parts_.gm, cores * parts_.gm_core + parts_.rest);
-        const int64_t hidden = Min(gm, pipeline) >> kHiddenBits;
-        return SaturatingAdd(chip_.core_start * cores + hidden, Max(gm, pipeline));
+        const int64_t gm = parts_.gm + cores * parts_.gm_core + parts_.rest;
+        return chip_.core_start * cores + (Min(gm, pipeline) >> kHiddenBits) + Max(gm, pipeline);
     }
 
     // What all copies together ask of GM.
@@ -530,7 +551,7 @@ private:
         for (int64_t g = 0; g < flows_; ++g) {
             Flow& flow = flow_[g];
             const int64_t cold = flow.count[kMemory] + flow.count[kTogether];
-            flow.loads = cold + flow.count[kL2];
+            SetIssue(&flow);
             flow.rate = cold * chip_.load_rate + flow.count[kL2] * chip_.hot_rate;
         }
         // Cores that do not disturb each other.
@@ -551,8 +572,8 @@ private:
             const int64_t spilled = written - Scale(written, (chip_.l2 << kShareBits) / cached, kShareBits);
             gm = SaturatingAdd(gm, Scale(spilled, chip_.writeback_share, kTickShift));
         }
-        parts_.gm = gm;
-        parts_.gm_core = Scale(same_core, chip_.same_share, kTickShift);
+        parts_.gm = Min(gm, kMostTicks);
+        parts_.gm_core = Min(Scale(same_core, chip_.same_share, kTickShift), kMostTicks >> kCoreBits);
     }
 
     void LimitFree(uint32_t ways, int64_t way, int64_t rate, int64_t share)

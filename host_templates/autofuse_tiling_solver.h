@@ -308,27 +308,30 @@ private:
             Keep({t, 1, 1, chip_.core_start});
             return;
         }
-        const int64_t k = Pieces(tiles, about > 0 ? about : Closed(parts));
-        const int64_t cores = Pieces(tiles, k);
-        const int64_t fewest = Pieces(tiles, chip_.cores);
+        const int64_t most = about > 0 ? about : Closed(parts);
+        const int64_t k = tiles <= most ? 1 : Pieces(tiles, most);
+        const int64_t cores = k == 1 ? tiles : Pieces(tiles, k);
+        const int64_t fewest = tiles <= chip_.cores ? 1 : Pieces(tiles, chip_.cores);
         if (best_.block_dim == 0) {
             best_ = {t, k, cores, kUnlimited};  // legal, whatever it costs
             Try(parts, fewest, Pieces(tiles, fewest));
         }
         Try(parts, k, cores);
-        const int64_t least = SaturatingAdd(parts.once, SaturatingMul(fewest, parts.period));
-        const int64_t always = Max(SaturatingAdd(parts.gm, parts.rest), least);
         for (int64_t d = 1; d <= kAround; ++d) {  // fewer cores, until the pipes take too long
             const int64_t more = k <= cores ? k + d : cores > d ? Pieces(tiles, cores - d) : tiles + 1;
-            if (more > tiles || SaturatingAdd(parts.once, SaturatingMul(more, parts.period)) >= best_.cost) {
+            if (more > tiles || parts.once + more * parts.period >= best_.cost) {
                 break;
             }
             Try(parts, more, Pieces(tiles, more));
         }
+        const int64_t always = Max(parts.gm + parts.rest, parts.once + fewest * parts.period);
         for (int64_t d = 1; d <= kAround; ++d) {  // more cores, until they take too long to start
             const int64_t fewer = k <= cores ? k - d : Pieces(tiles, cores + d);
-            const int64_t used = fewer > 0 ? Pieces(tiles, fewer) : kUnlimited;
-            if (used > chip_.cores || SaturatingAdd(always, chip_.core_start * used) >= best_.cost) {
+            if (fewer < 1) {
+                break;
+            }
+            const int64_t used = Pieces(tiles, fewer);
+            if (used > chip_.cores || always + chip_.core_start * used >= best_.cost) {
                 break;
             }
             Try(parts, fewer, used);
@@ -338,9 +341,9 @@ private:
     // Cores: the root of work over the start of a core, or as few as GM keeps busy.
     int64_t Closed(const PartsType& parts) const
     {
-        const int64_t work = SaturatingMul(parts.tiles, parts.period);
+        const int64_t work = parts.tiles * parts.period;
         const int64_t cores = Root(work / Max(chip_.core_start, 1), chip_.cores);
-        const int64_t hidden = SaturatingAdd(parts.gm, parts.rest) - parts.once;
+        const int64_t hidden = parts.gm + parts.rest - parts.once;
         if (hidden < parts.period || parts.period == 0) {
             return cores;
         }
@@ -349,8 +352,12 @@ private:
 
     void Try(const PartsType& parts, int64_t per_core, int64_t cores)
     {
-        if (costs_.AtLeast(per_core, cores) < best_.cost) {
-            Keep({parts.tile, per_core, cores, costs_.Cost(per_core, cores)});
+        int64_t cost = costs_.AtLeast(per_core, cores);
+        if (cost < best_.cost && cores > parts.free) {
+            cost = costs_.Crowded(per_core, cores);
+        }
+        if (cost < best_.cost) {
+            best_ = {parts.tile, per_core, cores, cost};
         }
     }
 
