@@ -88,17 +88,17 @@ public:
     {
         const int64_t few = axis_.looped ? kFewLooped : kFew;
         int64_t t = largest_;
-        bool worse = false;
+        int worse = 0;
         for (int i = 0; i < kMost; ++i) {
             const int64_t before = best_.cost;
             TryLength(t, 0);
-            const bool again = best_.cost == before;
+            worse = best_.cost == before ? worse + 1 : 0;
             int64_t next = Shorter(t, axis_.granule);
             if (largest_ > few * axis_.granule) {
                 if (best_.cost / 2 > least && before - best_.cost < before / 4) {
                     return best_;
                 }
-                if (again && (worse || axis_.granule >= kLong)) {
+                if (worse > (axis_.granule >= kLong ? 0 : kWorseHalves)) {
                     break;
                 }
                 next = Round(t / 2, line_);
@@ -107,7 +107,6 @@ public:
             if (next >= t) {
                 break;
             }
-            worse = again;
             t = next;
         }
         if (axis_.granule == 1) {
@@ -155,14 +154,16 @@ private:
     static constexpr int64_t kFewLooped = 4;
     static constexpr int kMost = 16;           // ... else halves of the largest one, but no more than this
     static constexpr int64_t kLong = 64;       // granules from which on one more of them matters little
+    static constexpr int kWorseHalves = 2;     // halves in a row that are no better, before no further ones are tried
     static constexpr int64_t kEven = 3;        // numbers of equal pieces of an axis that are tried, the fewest first
     static constexpr int kRounds = 2;          // searches about the best choice so far, ...
-    static constexpr int kLittle = 12;         // the next one only if the last has gained more than 2^-12
+    static constexpr int kLittle = 10;         // the next one only if the last has gained more than 2^-10
     static constexpr int kReach = 8;           // lengths to both sides ...
-    static constexpr int kReachOne = 4;        // with one tile per core
+    static constexpr int kReachOne = 2;        // with one tile per core
     static constexpr int kReachLooped = 2;
-    static constexpr int kReachGranule = 2;    // ... and of those that do not start at lines
-    static constexpr int kWorseOne = 3;
+    static constexpr int kReachShort = 4;      // ... and of those that do not start at lines, for short and long granules
+    static constexpr int kReachLong = 2;
+    static constexpr int kWorseOne = 2;
     static constexpr int kWorse = 6;           // in a row that are no better, before no further ones are tried
     static constexpr int64_t kManyLong = 24;   // granules of a tile, short and long ones, from which on the lengths next to
     static constexpr int64_t kManyShort = 8;   // it are too close to it
@@ -172,15 +173,16 @@ private:
     static constexpr int64_t kShareTiles = 3;  // ... and tiles per core
     static constexpr int64_t kPieces = 4;      // pieces more and less
     static constexpr int64_t kPiecesLooped = 8;
-    static constexpr int64_t kAround = 20;     // tiles per core, or cores, more and less with one length
+    static constexpr int64_t kAround = 40;     // tiles per core, or cores, more and less with one length
     static constexpr int kSlotBits = 6;        // of a table that remembers lengths
 
     void NearLengths(int reach)
     {
         if (line_ > axis_.granule) {
             const int64_t near = best_.size;
-            Walk(near, axis_.granule, kReachGranule);
-            Walk(near, -axis_.granule, kReachGranule);
+            const int few = axis_.granule >= kLong ? kReachLong : kReachShort;
+            Walk(near, axis_.granule, few);
+            Walk(near, -axis_.granule, few);
             for (int64_t part = 2 * axis_.granule; part < line_; part *= 2) {
                 TryLength(Round(near, part), best_.block_dim);
             }

@@ -75,16 +75,18 @@ def solve(
 FEW, FEW_LOOPED, MOST = 16, 4, 16
 #: Numbers of equal pieces of an axis that are tried, from the smallest on.
 EVEN = 3
+#: Halves in a row that are no better, before no further ones are tried.
+WORSE_HALVES = 2
 #: Searches about the best choice so far; there is another one if the last has gained more than 2**-LITTLE.
-ROUNDS, LITTLE = 2, 12
+ROUNDS, LITTLE = 2, 10
 #: Granules from which on one more of them matters little.
 LONG = 64
 #: Lengths to both sides, also with one tile per core and where one core goes through all of an axis, ...
-REACH, REACH_ONE, REACH_LOOPED = 8, 4, 2
-#: ... and of those that do not start at lines.
-REACH_GRANULE = 2
+REACH, REACH_ONE, REACH_LOOPED = 8, 2, 2
+#: ... and of those that do not start at lines, for short and long granules.
+REACH_SHORT, REACH_LONG = 4, 2
 #: Lengths in a row that are no better, before no further ones are tried; with one tile per core.
-WORSE, WORSE_ONE = 6, 3
+WORSE, WORSE_ONE = 6, 2
 #: Granules of a tile, short and long ones, from which on the lengths next to it are too close to it.
 MANY_SHORT, MANY_LONG = 8, 24
 #: Tiles per core up to which a root tells the number of cores, but for so many.
@@ -94,7 +96,7 @@ SHARE_CORES, SHARE_TILES = 2, 3
 #: Pieces of an axis more and less, also where one core goes through all of it.
 PIECES, PIECES_LOOPED = 4, 8
 #: Tiles per core, or cores, more and less with one length.
-AROUND = 20
+AROUND = 40
 #: Bits of the number of lengths that are remembered.
 SLOT_BITS = 6
 
@@ -118,23 +120,23 @@ class Search:
         """The best of a few lengths that are far apart; of some where halves cost twice ``least`` and get no better."""
         form = self.form
         few = FEW_LOOPED if form.looped else FEW
-        tile, worse = form.largest, False
+        tile, worse = form.largest, 0
         for _ in range(MOST):
             before = self._best.cost
             self._try_length(tile)
-            again = self._best.cost == before
+            worse = worse + 1 if self._best.cost == before else 0
             following = self._shorter(tile, form.granule)
             if form.largest > few * form.granule:
                 if self._best.cost // 2 > least and before - self._best.cost < before // 4:
                     return self._best
-                if again and (worse or form.granule >= LONG):
+                if worse > (0 if form.granule >= LONG else WORSE_HALVES):
                     break
                 following = self._round(tile // 2, self._line)
                 if following > tile - tile // 4:
                     following = self._round(tile // 2, form.granule)
             if following >= tile:
                 break
-            tile, worse = following, again
+            tile = following
         if form.granule == 1:
             self._try_length(1)  # one row by itself may be cheaper than a few short ones
         if form.looped or form.outer > 1:
@@ -168,8 +170,9 @@ class Search:
         granule, line = self.form.granule, self._line
         if line > granule:
             near = self._best.tile
-            self._walk(near, granule, REACH_GRANULE)
-            self._walk(near, -granule, REACH_GRANULE)
+            few = REACH_LONG if granule >= LONG else REACH_SHORT
+            self._walk(near, granule, few)
+            self._walk(near, -granule, few)
             part = 2 * granule
             while part < line:
                 self._try_length(self._round(near, part), self._best.cores)
