@@ -79,7 +79,7 @@ def costs(form: BoundForm, chip: ChipTable, tile: Array, per_core: Array) -> tup
     bodies = range(len(form.bodies))
     load, store, stored = [zero for _ in bodies], [zero for _ in bodies], [zero for _ in bodies]
     moves = [[zero, zero, zero, zero] for _ in bodies]
-    vector = [zero + b.heads for b in form.bodies]
+    cycles = [zero for _ in form.bodies]
     read, again, same, same_core, written, cached = zero, zero, zero, zero, zero, zero
     streamed = shared = zero
     for c in form.copies:
@@ -136,7 +136,8 @@ def costs(form: BoundForm, chip: ChipTable, tile: Array, per_core: Array) -> tup
     for v in form.calls:
         along = np.maximum(at(v.along, length) - 1, 0)
         times = 1 + np.ceil(np.log2(along + 1)).astype(np.int64)
-        vector[v.body] = vector[v.body] + (at(v.cycles, length) * times >> TICK_SHIFT)
+        cycles[v.body] = cycles[v.body] + at(v.cycles, length) * times
+    vector = [b.heads + (c >> TICK_SHIFT) for b, c in zip(form.bodies, cycles, strict=True)]
     gm = (read * chip.read_share >> TICK_SHIFT) + (again * chip.again_share >> TICK_SHIFT)
     gm = gm + (same * chip.same_share >> TICK_SHIFT) + (shared * chip.shared_share >> TICK_SHIFT)
     gm = gm + (written * chip.write_share >> TICK_SHIFT)

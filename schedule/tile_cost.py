@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.graph import TilingSpec
@@ -43,6 +44,8 @@ __all__ = [
 
 #: Costs above this stay there; the same number as in the header.
 UNLIMITED = (1 << 63) - 1
+#: What the parts of a cost are limited to, so that their sum is no overflow in 64 bits; bits of a number of cores.
+MOST_TICKS, CORE_BITS = UNLIMITED // 4, 16
 #: What is hidden, GM or the pipes, counts for a 256th: of tilings that GM makes equal, the one with the least work is
 #: taken.
 HIDDEN_BITS = 8
@@ -324,7 +327,7 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
     load, store = [0] * len(form.bodies), [0] * len(form.bodies)
     stored = [0] * len(form.bodies)
     moves = [[0, 0, 0, 0] for _ in form.bodies]
-    vector = [b.heads for b in form.bodies]
+    cycles = [0] * len(form.bodies)
     runs = (0, tiles, tiles * steps)
     read = again = same = shared = same_core = written = cached = streamed = 0
     for c in form.copies:
@@ -373,7 +376,7 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
         cached += distinct
     for v in form.calls:
         times = 1 + max(v.along.at(length) - 1, 0).bit_length()
-        vector[v.body] += v.cycles.at(length) * times >> TICK_SHIFT
+        cycles[v.body] += v.cycles.at(length) * times
     gm = (read * chip.read_share >> TICK_SHIFT) + (again * chip.again_share >> TICK_SHIFT)
     gm += (same * chip.same_share >> TICK_SHIFT) + (shared * chip.shared_share >> TICK_SHIFT)
     gm += written * chip.write_share >> TICK_SHIFT
@@ -383,13 +386,44 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
         spilled = written - (written * ((chip.l2 << SHARE_BITS) // cached) >> SHARE_BITS)
         gm += spilled * chip.writeback_share >> TICK_SHIFT
     bodies = tuple(
-        BodyParts(load[i], memory, near, in_order, apart, vector[i], store[i], stored[i])
+        BodyParts(
+            load[i],
+            memory,
+            near,
+            in_order,
+            apart,
+            form.bodies[i].heads + (cycles[i] >> TICK_SHIFT),
+            store[i],
+            stored[i],
+        )
         for i, (memory, near, in_order, apart) in enumerate(moves)
     )
-    rates = (chip.load_rate, chip.hot_rate, chip.load_rate, chip.load_rate, chip.store_rate)
-    alone = _pipes(form, chip, bodies, steps, rates)
+    alone = _pipes(form, chip, bodies, steps, _rates(chip, 0))
+    period = alone.period
+    if tiles * period > MOST_TICKS:
+        period = MOST_TICKS // tiles
     return TileParts(
-        tile, tiles, steps, bodies, gm, same_core * chip.same_share >> TICK_SHIFT, alone
+        tile,
+        tiles,
+        steps,
+        bodies,
+        min(gm, MOST_TICKS),
+        min(same_core * chip.same_share >> TICK_SHIFT, MOST_TICKS >> CORE_BITS),
+        Pipes(min(alone.once, MOST_TICKS), period, min(alone.rest, MOST_TICKS)),
+    )
+
+
+_Rates: TypeAlias = tuple[int, int, int, int, int]
+
+
+def _rates(chip: ChipTable, cores: int) -> _Rates:
+    """Rates of one of so many cores, 0 for one by itself: of loads as in :class:`BodyParts`, and of stores."""
+    return (
+        max(chip.load_rate, cores * chip.read_share),
+        max(chip.hot_rate, cores * chip.again_share),
+        max(chip.load_rate, cores * chip.same_share),
+        max(chip.load_rate, cores * chip.shared_share),
+        max(chip.store_rate, cores * chip.write_share),
     )
 
 
@@ -398,9 +432,9 @@ def _pipes(
     chip: ChipTable,
     bodies: Sequence[BodyParts],
     steps: int,
-    rates: tuple[int, int, int, int, int],
+    rates: _Rates,
 ) -> Pipes:
-    """The pipes with these rates: of loads in the order of :class:`BodyParts`, and of stores."""
+    """The pipes with these rates."""
     memory, again, same, shared, stored = rates
     once = period = exposed = rest = 0
     for b, p in zip(form.bodies, bodies, strict=True):
@@ -434,16 +468,12 @@ def tile_cost(form: BoundForm, chip: ChipTable, parts: TileParts, per_core: int)
     cores = -(-parts.tiles // per_core)
     if cores == 0:
         return Solution(parts.tile, per_core, 1, chip.core_start)
-    rates = (
-        max(chip.load_rate, cores * chip.read_share),
-        max(chip.hot_rate, cores * chip.again_share),
-        max(chip.load_rate, cores * chip.same_share),
-        max(chip.load_rate, cores * chip.shared_share),
-        max(chip.store_rate, cores * chip.write_share),
-    )
-    pipes = _pipes(form, chip, parts.bodies, parts.steps, rates)
-    pipeline = min(pipes.once + per_core * pipes.period, UNLIMITED)
+    pipes = parts.pipes
+    rates = _rates(chip, cores)
+    if rates != _rates(chip, 0):
+        pipes = _pipes(form, chip, parts.bodies, parts.steps, rates)
+    pipeline = min(pipes.once + per_core * pipes.period, MOST_TICKS)
     gm = parts.gm + cores * parts.gm_core
-    gm += pipes.rest if gm > 0 else 0
+    gm += parts.pipes.rest if gm > 0 else 0
     cost = chip.core_start * cores + max(gm, pipeline) + (min(gm, pipeline) >> HIDDEN_BITS)
     return Solution(parts.tile, per_core, cores, min(cost, UNLIMITED))
