@@ -188,29 +188,15 @@ inline int64_t Root(int64_t x, int64_t most)
     return Max(static_cast<int64_t>(root), 1);
 }
 
-// One run of a loop body: ticks, and bytes by where they come from and go to.
-struct BodyParts {
-    int64_t load;    // ticks of commands and rows
-    int64_t vector;
-    int64_t store;
-    int64_t stored;  // bytes
-    int64_t bytes[4];  // that are loaded from memory, from L2, by all cores at the same time, by all of them from
-                       // different places; only once a choice is to be priced whose cores disturb each other
-};
-
-// What follows from t alone.
-template <int kBodies>
-struct Parts {
+// What follows from the length of a tile alone.
+struct Length {
     int64_t tile;
     int64_t tiles;    // that the cores share
-    int64_t steps;    // of the reduce loop
-    int64_t gm;       // ticks of GM for all cores, ...
+    int64_t gm;       // ticks of GM for all cores, with those that it leaves to the pipes at least, ...
     int64_t gm_core;  // ... and more for every core
-    int64_t rest;     // ticks that GM leaves to the pipes at least
     int64_t free;     // so many cores do not disturb each other: their pipes take ...
     int64_t once;     // ... so many ticks ...
     int64_t period;   // ... and so many for each tile of a core
-    BodyParts body[kBodies];
 };
 
 // Bytes that one row counts for, if rows may start so many bytes behind the start of a line.
@@ -226,12 +212,10 @@ inline int64_t BilledRow(const Chip& chip, int64_t row, int64_t rows, int64_t of
     return billed;
 }
 
-// Costs of a template for given sizes: the parts of a length, and what tiles per core make of them.
+// Costs of a template for given sizes: what follows from a length, and what tiles per core make of it.
 template <typename Form>
 class Costs {
 public:
-    using PartsType = Parts<Form::kBodyLimit>;
-
     Costs(const Form& form, const TileAxis& axis, const Chip& chip) : form_(form), axis_(axis), chip_(chip)
     {
         int64_t next = 0;
@@ -242,19 +226,14 @@ public:
                 const Copies& c = form.copy[next];
                 const bool by_tiles = c.each != 0 && body.place != kOnce && !(axis.looped && body.place == kTile);
                 constant_ = constant_ && !by_tiles && c.route != kAgain && !body.staggered;
+                whole_alike_ = whole_alike_ && (c.route == kWrite || body.place == kOnce || c.varies ||
+                                                (axis.outer <= 1 && (axis.looped || c.varies_by_tile)));
                 int64_t g = body.staggered ? flows_ : first;
                 while (g < flows_ && !Alike(*flow_[g].shape, c)) {
                     ++g;
                 }
                 if (g == flows_) {
-                    ++flows_;
-                    flow_[g].shape = &c;
-                    flow_[g].row_bytes = c.row_bytes;
-                    flow_[g].aligned = static_cast<uint64_t>(c.aligned | chip.line);
-                    flow_[g].tiled = static_cast<uint64_t>(c.tiled);
-                    flow_[g].even = c.commands.step == 0 && c.rows.step == 0;
-                    flow_[g].row = -1;
-                    SetRows(&flow_[g], 0);
+                    Set(&flow_[flows_++], c);
                 }
                 flow_of_[next] = g;
             }
@@ -273,93 +252,90 @@ public:
         }
     }
 
-    // The parts of a length, which stay until the next call.
-    const PartsType& Fill(int64_t t)
+    // What follows from a length, which is the one at hand until the next call.
+    Length Fill(int64_t t)
     {
         const int64_t pieces = Pieces(axis_.extent, t);
-        const int64_t length = Min(t, Max(axis_.extent, 1));
-        parts_.tile = t;
-        parts_.tiles = axis_.outer;
-        parts_.steps = axis_.reduce_outer;
-        int64_t& several = axis_.looped ? parts_.steps : parts_.tiles;
-        several = SaturatingMul(several, pieces);
-        // All lengths but that of the whole axis ask the same of GM, if what is moved does not depend on them.
-        if (!known_ || !constant_ || pieces <= 1) {
-            Move(pieces, length);
-            known_ = pieces > 1;
-        }
+        const At at = {Min(t, Max(axis_.extent, 1)), pieces > 1 ? static_cast<uint64_t>(t) : 0,
+                       axis_.looped ? SaturatingMul(axis_.reduce_outer, pieces) : axis_.reduce_outer};
+        const int64_t tiles = axis_.looped ? axis_.outer : SaturatingMul(axis_.outer, pieces);
+        at_ = at;
         divided_ = false;
-        const uint64_t apart = pieces > 1 ? static_cast<uint64_t>(t) : 0;
+        // Most lengths ask the same of GM, if what is moved does not depend on them.
+        if (!known_ || !constant_ || (!whole_alike_ && (pieces > 1) != several_)) {
+            Move(tiles, pieces > 1);
+        }
         Pipes pipes;
         int64_t g = 0;
         int64_t call = 0;
         for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            BodyParts& body = parts_.body[i];
-            int64_t load = 0;
+            BodyTicks ticks = {0, Vector(i, at, &call), 0};
             int64_t loaded = 0;  // bytes times rate
-            int64_t store = 0;
             int64_t stored = 0;
             for (; g < flows_end_[i]; ++g) {
-                Flow& flow = flow_[g];
-                if (!flow.even) {
-                    SetRows(&flow, length);
-                    SetIssue(&flow);
-                }
-                SetBilled(&flow, flow.row_bytes.At(length), flow.aligned | flow.tiled * apart);
-                load += flow.load;
-                loaded += flow.rate * flow.billed;
-                store += flow.store;
-                stored += flow.count[kStores] * flow.billed;
+                const Flow& flow = flow_[g];
+                const Rows rows = flow.even ? flow.rows : RowsAt(flow, at.length);
+                const int64_t billed = Billed(flow, rows.count, at);
+                ticks.load += flow.loads * rows.load;
+                ticks.store += flow.count[kStores] * rows.store;
+                loaded += flow.rate * billed;
+                stored += flow.count[kStores] * billed;
             }
-            int64_t cycles = vector_[i].At(length);
-            for (; call < varyings_ && varying_[call]->body == i; ++call) {
-                cycles += varying_[call]->cycles.At(length) * Times(varying_[call]->along.At(length));
-            }
-            body.load = load;
-            body.vector = form_.body[i].heads + (cycles >> kTickShift);
-            body.store = store;
-            body.stored = stored;
-            Pass(form_.body[i], body, loaded, stored * chip_.store_rate, &pipes);
+            ticks.load += loaded >> kTickShift;
+            ticks.store += stored * chip_.store_rate >> kTickShift;
+            Pass(form_.body[i], ticks, at.steps, &pipes);
         }
-        parts_.once = Min(pipes.once + pipes.exposed, kMostTicks);
-        parts_.period = pipes.period;
-        if (SaturatingMul(parts_.tiles, pipes.period) > kMostTicks) {
-            parts_.period = kMostTicks / parts_.tiles;
-        }
-        parts_.rest = parts_.gm > 0 || parts_.gm_core > 0 ? Min(pipes.rest, kMostTicks) : 0;
-        return parts_;
+        const int64_t rest = gm_ > 0 || gm_core_ > 0 ? Min(pipes.rest, kMostTicks) : 0;
+        const bool many = SaturatingMul(tiles, pipes.period) > kMostTicks;
+        return {t,       tiles, gm_ + rest, gm_core_, free_, Min(pipes.once + pipes.exposed, kMostTicks),
+                many ? kMostTicks / tiles : pipes.period};
     }
 
-    // What a choice of the length at hand costs, with `per_core` tiles on each of `cores` > 0 cores; less where these disturb
-    // each other.
-    int64_t AtLeast(int64_t per_core, int64_t cores) const
+    // What a choice costs, with `per_core` tiles on each of `cores` > 0 cores; less where these disturb each other.
+    int64_t AtLeast(const Length& at, int64_t per_core, int64_t cores) const
     {
-        return Total(cores, parts_.once + per_core * parts_.period);
+        return Total(at, cores, at.once + per_core * at.period);
     }
 
-    // What it costs where more cores than `free` share GM, so that each gets less of it.
-    int64_t Crowded(int64_t per_core, int64_t cores)
+    // What it costs with the length at hand where more cores than are free share GM, so that each gets less of it.
+    int64_t Crowded(const Length& at, int64_t per_core, int64_t cores)
     {
         Divide();
         const int64_t memory = Max(chip_.load_rate, cores * chip_.read_share);
         const int64_t again = Max(chip_.hot_rate, cores * chip_.again_share);
         const int64_t same = Max(chip_.load_rate, cores * chip_.same_share);
         const int64_t shared = Max(chip_.load_rate, cores * chip_.shared_share);
-        const int64_t stored = Max(chip_.store_rate, cores * chip_.write_share);
+        const int64_t store = Max(chip_.store_rate, cores * chip_.write_share);
         Pipes pipes;
         for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            const BodyParts& p = parts_.body[i];
-            const int64_t loaded = p.bytes[kMemory] * memory + p.bytes[kL2] * again + p.bytes[kTogether] * same +
-                                   p.bytes[kShared] * shared;
-            Pass(form_.body[i], p, loaded, p.stored * stored, &pipes);
+            const int64_t(&bytes)[5] = bytes_[i];
+            BodyTicks ticks = ticks_[i];
+            ticks.load += (bytes[kMemory] * memory + bytes[kL2] * again + bytes[kTogether] * same +
+                           bytes[kShared] * shared) >> kTickShift;
+            ticks.store += bytes[kStores] * store >> kTickShift;
+            Pass(form_.body[i], ticks, at_.steps, &pipes);
         }
         const int64_t pipeline = SaturatingAdd(pipes.once + pipes.exposed, SaturatingMul(per_core, pipes.period));
-        return Total(cores, Min(pipeline, kMostTicks));
+        return Total(at, cores, Min(pipeline, kMostTicks));
     }
 
 private:
-    // Where bytes come from, as BodyParts::bytes, and where they go to.
+    // Where bytes come from: memory, L2, of all cores at the same time, of all of them from different places; and stores.
     enum : int64_t { kMemory = 0, kL2 = 1, kTogether = 2, kShared = 3, kStores = 4 };
+
+    // A length: of the tile but at most the axis, of the tile or 0 where there is one, steps of the reduce loop.
+    struct At {
+        int64_t length;
+        uint64_t apart;
+        int64_t steps;
+    };
+
+    // Ticks of the pipes of one run of a body.
+    struct BodyTicks {
+        int64_t load;
+        int64_t vector;
+        int64_t store;
+    };
 
     // Ticks of the pipes of one core: `once` and `exposed`, and `period` for each of its tiles.
     struct Pipes {
@@ -369,25 +345,26 @@ private:
         int64_t rest = 0;     // that are left once the last bytes have come
     };
 
+    // Rows of a copy, ticks of its commands and rows.
+    struct Rows {
+        int64_t count;
+        int64_t load;
+        int64_t store;
+    };
+
     // Copies of a body with the same rows.
     struct Flow {
         const Copies* shape;
         Line row_bytes;
         uint64_t aligned;
         uint64_t tiled;
+        bool even;           // rows are those of every length
+        Rows rows;
+        int64_t billed_row;  // what each row of every length counts for, or 0 if that depends on it
         int64_t count[5];
-        int64_t rate;         // of all loads together, of a core that no other one disturbs
-        int64_t places;       // at which cores that load it together start
-        bool even;            // rows and commands are those of every length
-        int64_t rows;
-        int64_t load_issue;   // ticks of commands and rows: of one copy ...
-        int64_t store_issue;
-        int64_t load;         // ... and of all
-        int64_t store;
-        int64_t row;          // bytes of a row, bytes between lines and its starts, and what it is billed for then
-        int64_t off;
-        int64_t billed_row;
-        int64_t billed;       // bytes of one copy
+        int64_t loads;
+        int64_t rate;        // of all loads together, of a core that no other one disturbs
+        int64_t places;      // at which cores that load it together start
     };
 
     static bool Alike(const Copies& a, const Copies& b)
@@ -407,34 +384,50 @@ private:
         return 1 + BitLength(Max(along - 1, 0));
     }
 
-    void SetRows(Flow* flow, int64_t length) const
+    void Set(Flow* flow, const Copies& copy) const
     {
-        const int64_t commands = flow->shape->commands.At(length);
-        flow->rows = Max(flow->shape->rows.At(length), 1);
-        const int64_t further = chip_.row * Max(flow->rows - commands, 0);
-        flow->load_issue = further + chip_.load_issue * commands;
-        flow->store_issue = further + chip_.store_issue * commands;
+        flow->shape = &copy;
+        flow->row_bytes = copy.row_bytes;
+        flow->aligned = static_cast<uint64_t>(copy.aligned | chip_.line);
+        flow->tiled = static_cast<uint64_t>(copy.tiled);
+        flow->even = copy.commands.step == 0 && copy.rows.step == 0;
+        flow->rows = RowsAt(*flow, 0);
+        const int64_t row = copy.row_bytes.base;
+        const uint64_t unit = static_cast<uint64_t>(LowBit(flow->aligned));
+        const bool steady = copy.row_bytes.step == 0 && row >= kDmaBlock && (flow->tiled & (unit - 1)) == 0;
+        flow->billed_row = steady ? BilledRow(chip_, row, 1, chip_.line - static_cast<int64_t>(unit)) : 0;
     }
 
-    static void SetIssue(Flow* flow)
+    Rows RowsAt(const Flow& flow, int64_t length) const
     {
-        flow->load = (flow->count[kMemory] + flow->count[kL2] + flow->count[kTogether]) * flow->load_issue;
-        flow->store = flow->count[kStores] * flow->store_issue;
+        const int64_t commands = flow.shape->commands.At(length);
+        const int64_t rows = Max(flow.shape->rows.At(length), 1);
+        const int64_t further = chip_.row * Max(rows - commands, 0);
+        return {rows, further + chip_.load_issue * commands, further + chip_.store_issue * commands};
     }
 
-    // The bytes that rows of a flow count for; mostly one counts for what that of the last length did.
-    void SetBilled(Flow* flow, int64_t row, uint64_t distances) const
+    // Bytes that a copy counts for.
+    int64_t Billed(const Flow& flow, int64_t rows, const At& at) const
     {
-        const int64_t off = chip_.line - LowBit(distances);
-        if (row < kDmaBlock || row != flow->row || off != flow->off) {
-            flow->row = row;
-            flow->off = off;
-            flow->billed_row = BilledRow(chip_, row, flow->rows, off);
+        if (flow.billed_row != 0) {
+            return rows * flow.billed_row;
         }
-        flow->billed = flow->rows * flow->billed_row;
+        const int64_t off = chip_.line - LowBit(flow.aligned | flow.tiled * at.apart);
+        return rows * BilledRow(chip_, flow.row_bytes.At(at.length), rows, off);
     }
 
-    // Bytes by where they come from.
+    // Ticks of the vector calls of a body; `call` is the first of those that vary and are not of a body before.
+    int64_t Vector(int64_t body, const At& at, int64_t* call) const
+    {
+        int64_t cycles = vector_[body].At(at.length);
+        for (; *call < varyings_ && varying_[*call]->body == body; ++*call) {
+            const Calls& v = *varying_[*call];
+            cycles += v.cycles.At(at.length) * Times(v.along.At(at.length));
+        }
+        return form_.body[body].heads + (cycles >> kTickShift);
+    }
+
+    // The bytes of the length at hand by where they come from, and ticks without those of bytes.
     void Divide()
     {
         if (divided_) {
@@ -442,58 +435,63 @@ private:
         }
         divided_ = true;
         int64_t g = 0;
+        int64_t call = 0;
         for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            int64_t bytes[4] = {};
+            BodyTicks ticks = {0, Vector(i, at_, &call), 0};
+            int64_t(&bytes)[5] = bytes_[i];
+            bytes[kMemory] = bytes[kL2] = bytes[kTogether] = bytes[kShared] = bytes[kStores] = 0;
             for (; g < flows_end_[i]; ++g) {
                 const Flow& flow = flow_[g];
-                const int64_t together = flow.count[kTogether] * flow.billed;
+                const Rows rows = flow.even ? flow.rows : RowsAt(flow, at_.length);
+                const int64_t billed = Billed(flow, rows.count, at_);
+                ticks.load += flow.loads * rows.load;
+                ticks.store += flow.count[kStores] * rows.store;
+                const int64_t together = flow.count[kTogether] * billed;
                 const int64_t in_order = flow.places == 1 ? together : together / flow.places;
-                bytes[kMemory] += flow.count[kMemory] * flow.billed;
-                bytes[kL2] += flow.count[kL2] * flow.billed;
+                bytes[kMemory] += flow.count[kMemory] * billed;
+                bytes[kL2] += flow.count[kL2] * billed;
                 bytes[kTogether] += in_order;
                 bytes[kShared] += together - in_order;
+                bytes[kStores] += flow.count[kStores] * billed;
             }
-            for (int64_t way = 0; way < 4; ++way) {
-                parts_.body[i].bytes[way] = bytes[way];
-            }
+            ticks_[i] = ticks;
         }
     }
 
-    // Adds a body to the pipes, with what its bytes take at some rates.
-    void Pass(const Body& b, const BodyParts& p, int64_t loaded, int64_t stored, Pipes* pipes) const
+    // Adds a body to the pipes.
+    void Pass(const Body& b, const BodyTicks& ticks, int64_t steps, Pipes* pipes) const
     {
-        const int64_t mte2 = p.load + (loaded >> kTickShift);
-        const int64_t mte3 = p.store + (stored >> kTickShift);
-        const int64_t latency = b.loads ? chip_.latency : 0;
-        const int64_t all = latency + mte2 + p.vector + mte3;
+        const int64_t loaded = (b.loads ? chip_.latency : 0) + ticks.load;
+        const int64_t all = loaded + ticks.vector + ticks.store;
         const int64_t alone = Max(all, b.scalar);
         if (b.place == kOnce) {
             pipes->once += alone;
             return;
         }
-        const int64_t times = b.place == kStep ? parts_.steps : 1;
+        const int64_t times = b.place == kStep ? steps : 1;
         if (times > 0) {
-            const int64_t wait = b.chained ? all : Max(latency + mte2, mte3) + p.vector;
-            const int64_t busiest = Max(Max(mte2, p.vector), Max(mte3, b.scalar));
+            const int64_t wait = b.chained ? all : Max(loaded, ticks.store) + ticks.vector;
+            const int64_t busiest = Max(Max(ticks.load, ticks.vector), Max(ticks.store, b.scalar));
             const int64_t period = Max(busiest, wait >> (b.buffers - 1));
             pipes->period = SaturatingAdd(pipes->period, times == 1 ? period : SaturatingMul(times, period));
             pipes->exposed = Max(pipes->exposed, alone - period);
-            pipes->rest = Max(pipes->rest, latency + p.vector);
+            pipes->rest = Max(pipes->rest, loaded - ticks.load + ticks.vector);
         }
     }
 
-    int64_t Total(int64_t cores, int64_t pipeline) const
+    int64_t Total(const Length& at, int64_t cores, int64_t pipeline) const
     {
-        const int64_t gm = parts_.gm + cores * parts_.gm_core + parts_.rest;
+        const int64_t gm = at.gm + cores * at.gm_core;
         return chip_.core_start * cores + (Min(gm, pipeline) >> kHiddenBits) + Max(gm, pipeline);
     }
 
     // What all copies together ask of GM.
-    void Move(int64_t pieces, int64_t length)
+    void Move(int64_t tiles, bool several)
     {
-        const int64_t tiles = parts_.tiles;
+        known_ = true;
+        several_ = several;
         const int64_t most = Max(Min(tiles, chip_.cores), 1);
-        const int64_t runs[3] = {0, tiles, SaturatingMul(tiles, parts_.steps)};
+        const int64_t runs[3] = {0, tiles, SaturatingMul(tiles, at_.steps)};
         int64_t read = 0;
         int64_t again = 0;
         int64_t same = 0;
@@ -520,9 +518,9 @@ private:
             int64_t way = kStores;
             if (c.route == kWrite) {
                 written = SaturatingAdd(written, moved);
-            } else if (place == kOnce || (most > 1 && !c.varies && !(c.varies_by_tile && pieces > 1))) {
+            } else if (place == kOnce || (most > 1 && !c.varies && !(c.varies_by_tile && several))) {
                 // All cores read one tensor: those that start at the same place do so in the same order.
-                flow.places = form_.body[c.body].staggered ? Max(Min(parts_.steps, most), 1) : 1;
+                flow.places = form_.body[c.body].staggered ? Max(Min(at_.steps, most), 1) : 1;
                 way = kTogether;
                 const int64_t in_order = flow.places == 1 ? moved : moved / flow.places;
                 same = SaturatingAdd(same, in_order);
@@ -534,7 +532,7 @@ private:
                 if (hit > 0) {
                     int64_t held = distinct;
                     if (c.route == kAgain) {
-                        held = SaturatingMul(c.footprint.At(length) * most, Max(parts_.steps, 1));
+                        held = SaturatingMul(c.footprint.At(at_.length) * most, Max(at_.steps, 1));
                     }
                     if (held > chip_.l2) {
                         hit = Scale(hit, (chip_.l2 << kShareBits) / held, kShareBits);
@@ -551,45 +549,56 @@ private:
         for (int64_t g = 0; g < flows_; ++g) {
             Flow& flow = flow_[g];
             const int64_t cold = flow.count[kMemory] + flow.count[kTogether];
-            SetIssue(&flow);
+            flow.loads = cold + flow.count[kL2];
             flow.rate = cold * chip_.load_rate + flow.count[kL2] * chip_.hot_rate;
         }
         // Cores that do not disturb each other.
-        parts_.free = kUnlimited;
+        free_ = kUnlimited;
         LimitFree(ways, kMemory, chip_.load_rate, chip_.read_share);
         LimitFree(ways, kL2, chip_.hot_rate, chip_.again_share);
         LimitFree(ways, kTogether, chip_.load_rate, chip_.same_share);
         LimitFree(ways, kShared, chip_.load_rate, chip_.shared_share);
         LimitFree(ways, kStores, chip_.store_rate, chip_.write_share);
-        int64_t gm = SaturatingAdd(Scale(read, chip_.read_share, kTickShift), Scale(again, chip_.again_share, kTickShift));
-        gm = SaturatingAdd(gm, SaturatingAdd(Scale(same, chip_.same_share, kTickShift),
-                                             Scale(shared, chip_.shared_share, kTickShift)));
-        gm = SaturatingAdd(gm, Scale(written, chip_.write_share, kTickShift));
+        int64_t gm = SaturatingAdd(Ticks(read, chip_.read_share), Ticks(again, chip_.again_share));
+        gm = SaturatingAdd(gm, SaturatingAdd(Ticks(same, chip_.same_share), Ticks(shared, chip_.shared_share)));
+        gm = SaturatingAdd(gm, Ticks(written, chip_.write_share));
         if (cached > chip_.l2) {
             cached -= streamed;
         }
         if (cached > chip_.l2) {
             const int64_t spilled = written - Scale(written, (chip_.l2 << kShareBits) / cached, kShareBits);
-            gm = SaturatingAdd(gm, Scale(spilled, chip_.writeback_share, kTickShift));
+            gm = SaturatingAdd(gm, Ticks(spilled, chip_.writeback_share));
         }
-        parts_.gm = Min(gm, kMostTicks);
-        parts_.gm_core = Min(Scale(same_core, chip_.same_share, kTickShift), kMostTicks >> kCoreBits);
+        gm_ = Min(gm, kMostTicks);
+        gm_core_ = Min(Ticks(same_core, chip_.same_share), kMostTicks >> kCoreBits);
+    }
+
+    static int64_t Ticks(int64_t bytes, int64_t share)
+    {
+        return bytes == 0 ? 0 : Scale(bytes, share, kTickShift);
     }
 
     void LimitFree(uint32_t ways, int64_t way, int64_t rate, int64_t share)
     {
         if ((ways >> way & 1) != 0) {
-            parts_.free = Min(parts_.free, rate / share);
+            free_ = Min(free_, rate / share);
         }
     }
 
     const Form& form_;
     const TileAxis& axis_;
     const Chip& chip_;
-    PartsType parts_;
-    bool constant_ = true;    // what is moved does not depend on the length, as long as there are several tiles
-    bool known_ = false;      // that is in `parts_`
-    bool divided_ = false;    // the bytes of the length at hand by where they come from are known
+    At at_ = {};                 // the length at hand
+    bool constant_ = true;       // what is moved does not depend on the length, as long as there are several tiles, ...
+    bool whole_alike_ = true;    // ... or at all
+    bool known_ = false;         // ticks of GM are known, ...
+    bool several_ = false;       // ... with several tiles
+    bool divided_ = false;       // bytes of the length at hand are
+    int64_t gm_ = 0;             // as of Length, but for the rest
+    int64_t gm_core_ = 0;
+    int64_t free_ = 0;
+    BodyTicks ticks_[Form::kBodyLimit];
+    int64_t bytes_[Form::kBodyLimit][5];
     int64_t flows_ = 0;
     int64_t varyings_ = 0;
     Flow flow_[Form::kCopyLimit];               // in the order of the bodies

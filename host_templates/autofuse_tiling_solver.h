@@ -148,8 +148,6 @@ public:
     }
 
 private:
-    using PartsType = Parts<Form::kBodyLimit>;
-
     static constexpr int64_t kFew = 16;        // where there are at most so many lengths, all are tried, ...
     static constexpr int64_t kFewLooped = 4;
     static constexpr int kMost = 16;           // ... else halves of the largest one, but no more than this
@@ -161,9 +159,8 @@ private:
     static constexpr int kReach = 8;           // lengths to both sides ...
     static constexpr int kReachOne = 2;        // with one tile per core
     static constexpr int kReachLooped = 2;
-    static constexpr int kReachShort = 4;      // ... and of those that do not start at lines, for short and long granules
-    static constexpr int kReachLong = 2;
-    static constexpr int kWorseOne = 2;
+    static constexpr int kReachGranule = 4;    // ... and of those that do not start at lines, where granules are short
+    static constexpr int kWorseOne = 1;
     static constexpr int kWorse = 6;           // in a row that are no better, before no further ones are tried
     static constexpr int64_t kManyLong = 24;   // granules of a tile, short and long ones, from which on the lengths next to
     static constexpr int64_t kManyShort = 8;   // it are too close to it
@@ -180,9 +177,10 @@ private:
     {
         if (line_ > axis_.granule) {
             const int64_t near = best_.size;
-            const int few = axis_.granule >= kLong ? kReachLong : kReachShort;
-            Walk(near, axis_.granule, few);
-            Walk(near, -axis_.granule, few);
+            if (axis_.granule < kLong) {
+                Walk(near, axis_.granule, kReachGranule);
+                Walk(near, -axis_.granule, kReachGranule);
+            }
             for (int64_t part = 2 * axis_.granule; part < line_; part *= 2) {
                 TryLength(Round(near, part), best_.block_dim);
             }
@@ -194,7 +192,7 @@ private:
 
     void Walk(int64_t t, int64_t step, int reach)
     {
-        const int most = reach == kReachOne ? kWorseOne : kWorse;
+        const int most = reach == kReachOne && axis_.granule >= kLong ? kWorseOne : kWorse;
         int worse = 0;
         for (int i = 0; i < reach && worse < most && (step < 0 ? t > -step : t < largest_); ++i) {
             const int64_t before = best_.cost;
@@ -226,12 +224,10 @@ private:
         if (near.per_core > kRootTiles || other == 0) {
             return;
         }
-        const PartsType& here = costs_.Fill(near.size);
-        const int64_t once = here.once;
-        const int64_t period = here.period;
-        const PartsType& there = costs_.Fill(other);  // in the place of the former, as every length that is tried
-        const int64_t once_more = there.once - once;
-        const int64_t period_more = there.period - period;
+        const Length here = costs_.Fill(near.size);
+        const Length there = costs_.Fill(other);
+        const int64_t once_more = there.once - here.once;
+        const int64_t period_more = there.period - here.period;
         const int64_t all = SaturatingMul(axis_.extent, axis_.outer);
         for (int64_t k = Max(near.per_core - 1, 1); k <= near.per_core + 1; ++k) {
             const int64_t rise = FloorDiv(once_more + k * period_more, other - near.size);
@@ -304,29 +300,29 @@ private:
             return;
         }
         seen = t;
-        const PartsType& parts = costs_.Fill(t);
-        const int64_t tiles = parts.tiles;
+        const Length at = costs_.Fill(t);
+        const int64_t tiles = at.tiles;
         if (tiles == 0) {
             Keep({t, 1, 1, chip_.core_start});
             return;
         }
-        const int64_t most = about > 0 ? about : Closed(parts);
+        const int64_t most = about > 0 ? about : Closed(at);
         const int64_t k = tiles <= most ? 1 : Pieces(tiles, most);
         const int64_t cores = k == 1 ? tiles : Pieces(tiles, k);
         const int64_t fewest = tiles <= chip_.cores ? 1 : Pieces(tiles, chip_.cores);
         if (best_.block_dim == 0) {
             best_ = {t, k, cores, kUnlimited};  // legal, whatever it costs
-            Try(parts, fewest, Pieces(tiles, fewest));
+            Try(at, fewest, Pieces(tiles, fewest));
         }
-        Try(parts, k, cores);
+        Try(at, k, cores);
         for (int64_t d = 1; d <= kAround; ++d) {  // fewer cores, until the pipes take too long
             const int64_t more = k <= cores ? k + d : cores > d ? Pieces(tiles, cores - d) : tiles + 1;
-            if (more > tiles || parts.once + more * parts.period >= best_.cost) {
+            if (more > tiles || at.once + more * at.period >= best_.cost) {
                 break;
             }
-            Try(parts, more, Pieces(tiles, more));
+            Try(at, more, Pieces(tiles, more));
         }
-        const int64_t always = Max(parts.gm + parts.rest, parts.once + fewest * parts.period);
+        const int64_t always = Max(at.gm, at.once + fewest * at.period);
         for (int64_t d = 1; d <= kAround; ++d) {  // more cores, until they take too long to start
             const int64_t fewer = k <= cores ? k - d : Pieces(tiles, cores + d);
             if (fewer < 1) {
@@ -336,30 +332,30 @@ private:
             if (used > chip_.cores || always + chip_.core_start * used >= best_.cost) {
                 break;
             }
-            Try(parts, fewer, used);
+            Try(at, fewer, used);
         }
     }
 
     // Cores: the root of work over the start of a core, or as few as GM keeps busy.
-    int64_t Closed(const PartsType& parts) const
+    int64_t Closed(const Length& at) const
     {
-        const int64_t work = parts.tiles * parts.period;
+        const int64_t work = at.tiles * at.period;
         const int64_t cores = Root(work / Max(chip_.core_start, 1), chip_.cores);
-        const int64_t hidden = parts.gm + parts.rest - parts.once;
-        if (hidden < parts.period || parts.period == 0) {
+        const int64_t hidden = at.gm - at.once;
+        if (hidden < at.period || at.period == 0) {
             return cores;
         }
-        return Min(cores, Pieces(parts.tiles, Min(hidden / parts.period, parts.tiles)));
+        return Min(cores, Pieces(at.tiles, Min(hidden / at.period, at.tiles)));
     }
 
-    void Try(const PartsType& parts, int64_t per_core, int64_t cores)
+    void Try(const Length& at, int64_t per_core, int64_t cores)
     {
-        int64_t cost = costs_.AtLeast(per_core, cores);
-        if (cost < best_.cost && cores > parts.free) {
-            cost = costs_.Crowded(per_core, cores);
+        int64_t cost = costs_.AtLeast(at, per_core, cores);
+        if (cost < best_.cost && cores > at.free) {
+            cost = costs_.Crowded(at, per_core, cores);
         }
         if (cost < best_.cost) {
-            best_ = {parts.tile, per_core, cores, cost};
+            best_ = {at.tile, per_core, cores, cost};
         }
     }
 

@@ -83,10 +83,10 @@ ROUNDS, LITTLE = 2, 10
 LONG = 64
 #: Lengths to both sides, also with one tile per core and where one core goes through all of an axis, ...
 REACH, REACH_ONE, REACH_LOOPED = 8, 2, 2
-#: ... and of those that do not start at lines, for short and long granules.
-REACH_SHORT, REACH_LONG = 4, 2
-#: Lengths in a row that are no better, before no further ones are tried; with one tile per core.
-WORSE, WORSE_ONE = 6, 2
+#: ... and of those that do not start at lines, where granules are short.
+REACH_GRANULE = 4
+#: Lengths in a row that are no better, before no further ones are tried; with one tile per core of long granules.
+WORSE, WORSE_ONE = 6, 1
 #: Granules of a tile, short and long ones, from which on the lengths next to it are too close to it.
 MANY_SHORT, MANY_LONG = 8, 24
 #: Tiles per core up to which a root tells the number of cores, but for so many.
@@ -170,9 +170,9 @@ class Search:
         granule, line = self.form.granule, self._line
         if line > granule:
             near = self._best.tile
-            few = REACH_LONG if granule >= LONG else REACH_SHORT
-            self._walk(near, granule, few)
-            self._walk(near, -granule, few)
+            if granule < LONG:
+                self._walk(near, granule, REACH_GRANULE)
+                self._walk(near, -granule, REACH_GRANULE)
             part = 2 * granule
             while part < line:
                 self._try_length(self._round(near, part), self._best.cores)
@@ -182,7 +182,7 @@ class Search:
         self._walk(near, -line, reach)
 
     def _walk(self, tile: int, step: int, reach: int) -> None:
-        most = WORSE_ONE if reach == REACH_ONE else WORSE
+        most = WORSE_ONE if reach == REACH_ONE and self.form.granule >= LONG else WORSE
         worse = 0
         for _ in range(reach):
             if worse >= most or (tile <= -step if step < 0 else tile >= self.form.largest):

@@ -100,10 +100,10 @@ extern "C" void Solve(const int64_t* numbers, int64_t before, int64_t tile, int6
     // Of another length first: what both have in common is not computed again.
     costs.Fill(largest);
     costs.Fill(before);
-    const auto& parts = costs.Fill(tile);
-    const int64_t cores = autofuse::Pieces(parts.tiles, per_core);
-    out[5] = parts.tiles == 0 ? chip.core_start : costs.AtLeast(per_core, cores);
-    out[0] = cores > parts.free ? costs.Crowded(per_core, cores) : out[5];
+    const autofuse::Length at = costs.Fill(tile);
+    const int64_t cores = autofuse::Pieces(at.tiles, per_core);
+    out[5] = at.tiles == 0 ? chip.core_start : costs.AtLeast(at, per_core, cores);
+    out[0] = cores > at.free ? costs.Crowded(at, per_core, cores) : out[5];
     autofuse::Search<Form> search(form, axis, chip, largest);
     search.Spread(autofuse::kUnlimited);
     const autofuse::Tile found = search.Refine();

@@ -96,8 +96,11 @@ void CheckProblem(const autofuse::TileAxis& a, const autofuse::Chip& chip, int64
     // Never worse than the largest tile on all cores, or on one.
     autofuse::Costs<Form> costs(form, a, chip);
     const auto cost = [&](int64_t t, int64_t per_core) {
-        const int64_t shared = costs.Fill(t).tiles;
-        return shared == 0 ? chip.core_start : costs.Cost(per_core, autofuse::Pieces(shared, per_core));
+        const autofuse::Length at = costs.Fill(t);
+        const int64_t cores = autofuse::Pieces(at.tiles, per_core);
+        return at.tiles == 0 ? chip.core_start
+               : cores > at.free ? costs.Crowded(at, per_core, cores)
+                                 : costs.AtLeast(at, per_core, cores);
     };
     const int64_t all = costs.Fill(largest).tiles;
     const int64_t on_all = cost(largest, autofuse::Max(autofuse::Pieces(all, chip.cores), 1));
