@@ -86,15 +86,17 @@ public:
     // The best of a few lengths that are far apart, or of some if halves cost twice `least` and get no better.
     const Tile& Spread(int64_t least)
     {
-        const int64_t few = axis_.looped ? kFewLooped : kFew;
+        const bool few = largest_ <= (axis_.looped ? kFewLooped : kFew) * axis_.granule;
         int64_t t = largest_;
         int worse = 0;
         for (int i = 0; i < kMost; ++i) {
             const int64_t before = best_.cost;
             TryLength(t, 0);
-            worse = best_.cost == before ? worse + 1 : 0;
-            int64_t next = Shorter(t, axis_.granule);
-            if (largest_ > few * axis_.granule) {
+            int64_t next = 0;
+            if (few) {
+                next = Shorter(t, axis_.granule);
+            } else {
+                worse = best_.cost == before ? worse + 1 : 0;
                 if (best_.cost / 2 > least && before - best_.cost < before / 4) {
                     return best_;
                 }
@@ -537,13 +539,14 @@ inline bool Limits(const ResLimit* limit, const Chip& chip)
 template <typename Data, typename PlanOf>
 int64_t SolvePlan(const PlanOf& plan, const ResLimit* limit, int64_t key, Data* data)
 {
-    Chip chip = plan.chip;
-    if (limit != nullptr && limit->aiv_num != 0) {
-        chip.cores = Min(limit->aiv_num, chip.cores);
+    Chip granted;
+    const bool limited = Limits(limit, plan.chip);
+    if (limited) {
+        granted = plan.chip;
+        granted.cores = limit->aiv_num != 0 ? Min(limit->aiv_num, granted.cores) : granted.cores;
+        granted.ub = limit->ub_size != 0 ? Min(limit->ub_size, granted.ub) : granted.ub;
     }
-    if (limit != nullptr && limit->ub_size != 0) {
-        chip.ub = Min(limit->ub_size, chip.ub);
-    }
+    const Chip& chip = limited ? granted : plan.chip;
     if (key >= plan.key_count) {
         return kUnknownKey;
     }

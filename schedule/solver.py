@@ -119,14 +119,15 @@ class Search:
     def spread(self, least: int) -> Solution:
         """The best of a few lengths that are far apart; of some where halves cost twice ``least`` and get no better."""
         form = self.form
-        few = FEW_LOOPED if form.looped else FEW
+        few = form.largest <= (FEW_LOOPED if form.looped else FEW) * form.granule
         tile, worse = form.largest, 0
         for _ in range(MOST):
             before = self._best.cost
             self._try_length(tile)
-            worse = worse + 1 if self._best.cost == before else 0
-            following = self._shorter(tile, form.granule)
-            if form.largest > few * form.granule:
+            if few:
+                following = self._shorter(tile, form.granule)
+            else:
+                worse = worse + 1 if self._best.cost == before else 0
                 if self._best.cost // 2 > least and before - self._best.cost < before // 4:
                     return self._best
                 if worse > (0 if form.granule >= LONG else WORSE_HALVES):
