@@ -88,6 +88,9 @@ public:
     {
         const bool few = largest_ <= (axis_.looped ? kFewLooped : kFew) * axis_.granule;
         int64_t t = largest_;
+        if (!few && !axis_.looped && axis_.outer <= 1 && largest_ == axis_.longest) {
+            t = Round(t / kOneTile, line_);  // all of the axis would leave it to one core
+        }
         int worse = 0;
         for (int i = 0; i < kMost; ++i) {
             const int64_t before = best_.cost;
@@ -155,6 +158,7 @@ private:
     static constexpr int kMost = 16;           // ... else halves of the largest one, but no more than this
     static constexpr int64_t kLong = 64;       // granules from which on one more of them matters little
     static constexpr int kWorseHalves = 2;     // halves in a row that are no better, before no further ones are tried
+    static constexpr int64_t kOneTile = 4;     // part of a whole axis that they start at, where it is one tile
     static constexpr int64_t kEven = 3;        // numbers of equal pieces of an axis that are tried, the fewest first
     static constexpr int kRounds = 2;          // searches about the best choice so far, ...
     static constexpr int kLittle = 10;         // the next one only if the last has gained more than 2^-10
@@ -167,9 +171,9 @@ private:
     static constexpr int64_t kManyLong = 24;   // granules of a tile, short and long ones, from which on the lengths next to
     static constexpr int64_t kManyShort = 8;   // it are too close to it
     static constexpr int64_t kRootTiles = 4;   // tiles per core up to which a root tells the number of cores ...
-    static constexpr int64_t kRootCores = 4;   // ... but for so many
+    static constexpr int64_t kRootCores = 3;   // ... but for so many
     static constexpr int64_t kShareCores = 2;  // cores more and less, ...
-    static constexpr int64_t kShareTiles = 3;  // ... and tiles per core
+    static constexpr int64_t kShareTiles = 2;  // ... and tiles per core
     static constexpr int64_t kPieces = 4;      // pieces more and less
     static constexpr int64_t kPiecesLooped = 8;
     static constexpr int64_t kAround = 40;     // tiles per core, or cores, more and less with one length

@@ -77,6 +77,8 @@ FEW, FEW_LOOPED, MOST = 16, 4, 16
 EVEN = 3
 #: Halves in a row that are no better, before no further ones are tried.
 WORSE_HALVES = 2
+#: Part of a whole axis that they start at, where it is one tile.
+ONE_TILE = 4
 #: Searches about the best choice so far; there is another one if the last has gained more than 2**-LITTLE.
 ROUNDS, LITTLE = 2, 10
 #: Granules from which on one more of them matters little.
@@ -90,9 +92,9 @@ WORSE, WORSE_ONE = 6, 1
 #: Granules of a tile, short and long ones, from which on the lengths next to it are too close to it.
 MANY_SHORT, MANY_LONG = 8, 24
 #: Tiles per core up to which a root tells the number of cores, but for so many.
-ROOT_TILES, ROOT_CORES = 4, 4
+ROOT_TILES, ROOT_CORES = 4, 3
 #: Cores, and tiles per core, more and less.
-SHARE_CORES, SHARE_TILES = 2, 3
+SHARE_CORES, SHARE_TILES = 2, 2
 #: Pieces of an axis more and less, also where one core goes through all of it.
 PIECES, PIECES_LOOPED = 4, 8
 #: Tiles per core, or cores, more and less with one length.
@@ -121,6 +123,8 @@ class Search:
         form = self.form
         few = form.largest <= (FEW_LOOPED if form.looped else FEW) * form.granule
         tile, worse = form.largest, 0
+        if not few and not form.looped and form.outer <= 1 and form.largest == form.longest:
+            tile = self._round(tile // ONE_TILE, self._line)  # all of the axis would leave it to one core
         for _ in range(MOST):
             before = self._best.cost
             self._try_length(tile)
