@@ -141,6 +141,7 @@ public:
                     NearRoot();
                     NearShares();
                 }
+                FewerTiles();
                 if (axis_.outer > 1) {
                     NearPieces(kPieces);
                 }
@@ -154,7 +155,7 @@ public:
 
 private:
     static constexpr int64_t kFew = 16;        // where there are at most so many lengths, all are tried, ...
-    static constexpr int64_t kFewLooped = 4;
+    static constexpr int64_t kFewLooped = 10;
     static constexpr int kMost = 16;           // ... else halves of the largest one, but no more than this
     static constexpr int64_t kLong = 64;       // granules from which on one more of them matters little
     static constexpr int kWorseHalves = 2;     // halves in a row that are no better, before no further ones are tried
@@ -254,6 +255,16 @@ private:
         }
         if (chip_.cores > near.block_dim + kShareCores) {
             TryShares(chip_.cores, near.per_core);
+        }
+    }
+
+    // The same cores with one tile each, and with half as many.
+    void FewerTiles()
+    {
+        const Tile near = best_;
+        if (near.per_core > 1) {
+            TryShare(near.block_dim, 1);
+            TryShare(near.block_dim, near.per_core / 2);
         }
     }
 

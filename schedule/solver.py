@@ -72,7 +72,7 @@ def solve(
 
 
 #: Where there are at most so many lengths, all are tried; else halves of the largest one, but no more than that.
-FEW, FEW_LOOPED, MOST = 16, 4, 16
+FEW, FEW_LOOPED, MOST = 16, 10, 16
 #: Numbers of equal pieces of an axis that are tried, from the smallest on.
 EVEN = 3
 #: Halves in a row that are no better, before no further ones are tried.
@@ -165,6 +165,7 @@ class Search:
                 if is_long:
                     self._near_root()
                     self._near_shares()
+                self._fewer_tiles()
                 if form.outer > 1:
                     self._near_pieces(PIECES)
             if before - self._best.cost <= before >> LITTLE:
@@ -234,6 +235,13 @@ class Search:
             self._try_shares(cores, near.per_core)
         if self.chip.cores > near.cores + SHARE_CORES:
             self._try_shares(self.chip.cores, near.per_core)
+
+    def _fewer_tiles(self) -> None:
+        """The same cores with one tile each, and with half as many."""
+        near = self._best
+        if near.per_core > 1:
+            self._try_share(near.cores, 1)
+            self._try_share(near.cores, near.per_core // 2)
 
     def _try_shares(self, cores: int, near: int) -> None:
         for per_core in range(near - SHARE_TILES, near + SHARE_TILES + 1):
