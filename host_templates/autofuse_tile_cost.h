@@ -225,7 +225,10 @@ public:
             for (; next < form.copies && form.copy[next].body == i; ++next) {
                 const Copies& c = form.copy[next];
                 const bool by_tiles = c.each != 0 && body.place != kOnce && !(axis.looped && body.place == kTile);
-                constant_ = constant_ && !by_tiles && c.route != kAgain && !body.staggered;
+                constant_ = constant_ && !by_tiles && !body.staggered;
+                if (c.route == kAgain) {
+                    again_[agains_++] = &c;
+                }
                 whole_alike_ = whole_alike_ && (c.route == kWrite || body.place == kOnce || c.varies ||
                                                 (axis.outer <= 1 && (axis.looped || c.varies_by_tile)));
                 int64_t g = body.staggered ? flows_ : first;
@@ -262,8 +265,10 @@ public:
         at_ = at;
         divided_ = false;
         // Most lengths ask the same of GM, if what is moved does not depend on them.
-        if (!known_ || !constant_ || (!whole_alike_ && (pieces > 1) != several_)) {
+        const bool held = agains_ == 0 || Held(tiles);
+        if (!known_ || !constant_ || !held || !held_ || (!whole_alike_ && (pieces > 1) != several_)) {
             Move(tiles, pieces > 1);
+            held_ = held;
         }
         Pipes pipes;
         int64_t g = 0;
@@ -273,14 +278,16 @@ public:
             int64_t loaded = 0;  // bytes times rate
             int64_t stored = 0;
             for (; g < flows_end_[i]; ++g) {
-                const Flow& flow = flow_[g];
+                Flow& flow = flow_[g];
                 const Rows rows = flow.even ? flow.rows : RowsAt(flow, at.length);
                 const int64_t billed = Billed(flow, rows.count, at);
+                flow.billed = billed;
                 ticks.load += flow.loads * rows.load;
                 ticks.store += flow.count[kStores] * rows.store;
                 loaded += flow.rate * billed;
                 stored += flow.count[kStores] * billed;
             }
+            ticks_[i] = ticks;
             ticks.load += loaded >> kTickShift;
             ticks.store += stored * chip_.store_rate >> kTickShift;
             Pass(form_.body[i], ticks, at.steps, &pipes);
@@ -365,6 +372,7 @@ private:
         int64_t loads;
         int64_t rate;        // of all loads together, of a core that no other one disturbs
         int64_t places;      // at which cores that load it together start
+        int64_t billed;      // bytes that one copy counts for with the length at hand
     };
 
     static bool Alike(const Copies& a, const Copies& b)
@@ -427,7 +435,7 @@ private:
         return form_.body[body].heads + (cycles >> kTickShift);
     }
 
-    // The bytes of the length at hand by where they come from, and ticks without those of bytes.
+    // The bytes of the length at hand by where they come from.
     void Divide()
     {
         if (divided_) {
@@ -435,26 +443,21 @@ private:
         }
         divided_ = true;
         int64_t g = 0;
-        int64_t call = 0;
         for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            BodyTicks ticks = {0, Vector(i, at_, &call), 0};
-            int64_t(&bytes)[5] = bytes_[i];
-            bytes[kMemory] = bytes[kL2] = bytes[kTogether] = bytes[kShared] = bytes[kStores] = 0;
+            int64_t bytes[5] = {};
             for (; g < flows_end_[i]; ++g) {
                 const Flow& flow = flow_[g];
-                const Rows rows = flow.even ? flow.rows : RowsAt(flow, at_.length);
-                const int64_t billed = Billed(flow, rows.count, at_);
-                ticks.load += flow.loads * rows.load;
-                ticks.store += flow.count[kStores] * rows.store;
-                const int64_t together = flow.count[kTogether] * billed;
+                const int64_t together = flow.count[kTogether] * flow.billed;
                 const int64_t in_order = flow.places == 1 ? together : together / flow.places;
-                bytes[kMemory] += flow.count[kMemory] * billed;
-                bytes[kL2] += flow.count[kL2] * billed;
+                bytes[kMemory] += flow.count[kMemory] * flow.billed;
+                bytes[kL2] += flow.count[kL2] * flow.billed;
                 bytes[kTogether] += in_order;
                 bytes[kShared] += together - in_order;
-                bytes[kStores] += flow.count[kStores] * billed;
+                bytes[kStores] += flow.count[kStores] * flow.billed;
             }
-            ticks_[i] = ticks;
+            for (int64_t way = 0; way < 5; ++way) {
+                bytes_[i][way] = bytes[way];
+            }
         }
     }
 
@@ -483,6 +486,23 @@ private:
     {
         const int64_t gm = at.gm + cores * at.gm_core;
         return chip_.core_start * cores + (Min(gm, pipeline) >> kHiddenBits) + Max(gm, pipeline);
+    }
+
+    // Bytes of one run of what is read again, for all cores.
+    int64_t Footprint(const Copies& copy, int64_t tiles) const
+    {
+        const int64_t most = Max(Min(tiles, chip_.cores), 1);
+        return SaturatingMul(copy.footprint.At(at_.length) * most, Max(at_.steps, 1));
+    }
+
+    // Whether L2 still has all that is read again.
+    bool Held(int64_t tiles) const
+    {
+        bool held = true;
+        for (int64_t i = 0; i < agains_; ++i) {
+            held = held && Footprint(*again_[i], tiles) <= chip_.l2;
+        }
+        return held;
     }
 
     // What all copies together ask of GM.
@@ -530,10 +550,7 @@ private:
             } else {
                 int64_t hit = moved - distinct;
                 if (hit > 0) {
-                    int64_t held = distinct;
-                    if (c.route == kAgain) {
-                        held = SaturatingMul(c.footprint.At(at_.length) * most, Max(at_.steps, 1));
-                    }
+                    const int64_t held = c.route == kAgain ? Footprint(c, tiles) : distinct;
                     if (held > chip_.l2) {
                         hit = Scale(hit, (chip_.l2 << kShareBits) / held, kShareBits);
                     }
@@ -592,19 +609,22 @@ private:
     bool constant_ = true;       // what is moved does not depend on the length, as long as there are several tiles, ...
     bool whole_alike_ = true;    // ... or at all
     bool known_ = false;         // ticks of GM are known, ...
+    bool held_ = false;          // ... with L2 that has what is read again, ...
     bool several_ = false;       // ... with several tiles
     bool divided_ = false;       // bytes of the length at hand are
     int64_t gm_ = 0;             // as of Length, but for the rest
     int64_t gm_core_ = 0;
     int64_t free_ = 0;
-    BodyTicks ticks_[Form::kBodyLimit];
+    BodyTicks ticks_[Form::kBodyLimit];  // of the length at hand, without those of bytes
     int64_t bytes_[Form::kBodyLimit][5];
     int64_t flows_ = 0;
+    int64_t agains_ = 0;
     int64_t varyings_ = 0;
     Flow flow_[Form::kCopyLimit];               // in the order of the bodies
     int64_t flow_of_[Form::kCopyLimit];
     int64_t flows_end_[Form::kBodyLimit];       // behind the last one of a body
     Line vector_[Form::kBodyLimit];             // cycles of all calls but those that ...
+    const Copies* again_[Form::kCopyLimit];     // of what was read before
     const Calls* varying_[Form::kCallLimit];    // ... go over their elements more often in longer tiles
 };
 
