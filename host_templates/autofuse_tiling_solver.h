@@ -178,6 +178,7 @@ private:
     static constexpr int64_t kPieces = 4;      // pieces more and less
     static constexpr int64_t kPiecesLooped = 8;
     static constexpr int64_t kAround = 40;     // tiles per core, or cores, more and less with one length
+    static constexpr int64_t kVain = 7;        // numbers of fewer cores in a row that are no better, before no further ones
     static constexpr int kSlotBits = 6;        // of a table that remembers lengths
 
     void NearLengths(int reach)
@@ -332,12 +333,15 @@ private:
             Try(at, fewest, Pieces(tiles, fewest));
         }
         Try(at, k, cores);
+        int64_t vain = 0;
         for (int64_t d = 1; d <= kAround; ++d) {  // fewer cores, until the pipes take too long
             const int64_t more = k <= cores ? k + d : cores > d ? Pieces(tiles, cores - d) : tiles + 1;
-            if (more > tiles || at.once + more * at.period >= best_.cost) {
+            if (more > tiles || at.once + more * at.period >= best_.cost || vain == kVain) {
                 break;
             }
+            const int64_t before = best_.cost;
             Try(at, more, Pieces(tiles, more));
+            vain = best_.cost == before ? vain + 1 : 0;
         }
         const int64_t always = Max(at.gm, at.once + fewest * at.period);
         for (int64_t d = 1; d <= kAround; ++d) {  // more cores, until they take too long to start

@@ -99,6 +99,8 @@ SHARE_CORES, SHARE_TILES = 2, 2
 PIECES, PIECES_LOOPED = 4, 8
 #: Tiles per core, or cores, more and less with one length.
 AROUND = 40
+#: Numbers of fewer cores in a row that are no better, before no further ones are tried.
+VAIN = 7
 #: Bits of the number of lengths that are remembered.
 SLOT_BITS = 6
 
@@ -293,11 +295,14 @@ class Search:
         self._try(parts, k)
         always = pipes.once + fewest * pipes.period
         always = max(always, parts.gm + _rest(parts))
+        vain = 0
         for d in range(1, AROUND + 1):  # fewer cores, until the pipes take too long
             more = k + d if k <= cores else -(-tiles // (cores - d)) if cores > d else tiles + 1
-            if more > tiles or pipes.once + more * pipes.period >= self._best.cost:
+            if more > tiles or pipes.once + more * pipes.period >= self._best.cost or vain == VAIN:
                 break
+            before = self._best.cost
             self._try(parts, more)
+            vain = vain + 1 if self._best.cost == before else 0
         for d in range(1, AROUND + 1):  # more cores, until they take too long to start
             fewer = k - d if k <= cores else -(-tiles // (cores + d))
             used = -(-tiles // fewer) if fewer > 0 else UNLIMITED
