@@ -166,7 +166,8 @@ private:
     static constexpr int kReach = 8;           // lengths to both sides ...
     static constexpr int kReachOne = 2;        // with one tile per core
     static constexpr int kReachLooped = 2;
-    static constexpr int kReachGranule = 4;    // ... and of those that do not start at lines, where granules are short
+    static constexpr int kReachShort = 4;      // ... and of those that do not start at lines, for short granules, ...
+    static constexpr int kReachLong = 1;       // ... and for long ones with several tiles per core
     static constexpr int kWorseOne = 1;
     static constexpr int kWorse = 6;           // in a row that are no better, before no further ones are tried
     static constexpr int64_t kManyLong = 24;   // granules of a tile, short and long ones, from which on the lengths next to
@@ -185,9 +186,10 @@ private:
     {
         if (line_ > axis_.granule) {
             const int64_t near = best_.size;
-            if (axis_.granule < kLong) {
-                Walk(near, axis_.granule, kReachGranule);
-                Walk(near, -axis_.granule, kReachGranule);
+            if (axis_.granule < kLong || best_.per_core > 1) {
+                const int few = axis_.granule < kLong ? kReachShort : kReachLong;
+                Walk(near, axis_.granule, few);
+                Walk(near, -axis_.granule, few);
             }
             for (int64_t part = 2 * axis_.granule; part < line_; part *= 2) {
                 TryLength(Round(near, part), best_.block_dim);

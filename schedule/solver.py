@@ -85,8 +85,8 @@ ROUNDS, LITTLE = 2, 10
 LONG = 64
 #: Lengths to both sides, also with one tile per core and where one core goes through all of an axis, ...
 REACH, REACH_ONE, REACH_LOOPED = 8, 2, 2
-#: ... and of those that do not start at lines, where granules are short.
-REACH_GRANULE = 4
+#: ... and of those that do not start at lines, for short granules, and for long ones with several tiles per core.
+REACH_SHORT, REACH_LONG = 4, 1
 #: Lengths in a row that are no better, before no further ones are tried; with one tile per core of long granules.
 WORSE, WORSE_ONE = 6, 1
 #: Granules of a tile, short and long ones, from which on the lengths next to it are too close to it.
@@ -178,9 +178,10 @@ class Search:
         granule, line = self.form.granule, self._line
         if line > granule:
             near = self._best.tile
-            if granule < LONG:
-                self._walk(near, granule, REACH_GRANULE)
-                self._walk(near, -granule, REACH_GRANULE)
+            if granule < LONG or self._best.per_core > 1:
+                few = REACH_SHORT if granule < LONG else REACH_LONG
+                self._walk(near, granule, few)
+                self._walk(near, -granule, few)
             part = 2 * granule
             while part < line:
                 self._try_length(self._round(near, part), self._best.cores)

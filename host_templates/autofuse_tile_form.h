@@ -1,0 +1,134 @@
+// The numbers that costs are computed from: of a chip, of the tiled axis of a template, and of what the template does.  No
+// float.
+//
+// Ticks are 2^-10 cycles, rates 2^-24 cycles per byte or element.  Everything that a template does is base + step * t, with t
+// the length of a tile along the tiled axis: a loop body has Copies (loads and stores), Calls of the vector unit and heads
+// of calls.
+#ifndef AUTOFUSE_TILE_FORM_H
+#define AUTOFUSE_TILE_FORM_H
+
+#include <stdint.h>
+
+#include "autofuse_math.h"
+
+namespace autofuse {
+
+constexpr int64_t kUnlimited = INT64_MAX;
+
+// The figures of a chip.
+struct Chip {
+    int64_t cores;
+    int64_t ub;    // usable bytes
+    int64_t line;  // bytes of a cache line
+    int64_t l2;    // bytes
+    int64_t load_issue;   // ticks of a command
+    int64_t store_issue;
+    int64_t row;          // ticks of a further row
+    int64_t latency;      // ticks to the first byte of a load
+    int64_t short_row;    // bytes that a row of less than a block counts for
+    int64_t core_start;   // ticks that every core adds to the start
+    int64_t load_rate;    // of one core: from memory, from L2, stores
+    int64_t hot_rate;
+    int64_t store_rate;
+    int64_t read_share;   // of all cores: from memory, from L2, the same data for all, the same from different places,
+    int64_t again_share;  // stores, from L2 on to memory
+    int64_t same_share;
+    int64_t shared_share;
+    int64_t write_share;
+    int64_t writeback_share;
+};
+
+// The tiled axis of a template, for given sizes.
+struct TileAxis {
+    int64_t extent;        // length
+    int64_t longest;       // tile that holds the whole axis
+    int64_t outer;         // iterations of the loops around it
+    int64_t reduce_outer;  // iterations of the reduce loop per tile, or around the tiles
+    int64_t granule;       // tiles are multiples of this, unless the tile is the whole axis
+    int64_t tile_max;      // limit other than UB
+    int64_t ub_limit;      // bytes
+    bool looped;           // one core goes through all tiles of the axis
+    bool conditions;       // the conditions of the template hold
+};
+
+enum Place : int64_t { kOnce = 0, kTile = 1, kStep = 2 };      // a body runs once per core, per tile, per step
+// Again: read or written before, from L2. Stream: bypasses L2 where that cannot hold everything.
+enum Route : int64_t { kRead = 0, kAgain = 1, kWrite = 2, kStream = 3 };
+
+struct Line {
+    int64_t base;
+    int64_t step;
+
+    constexpr int64_t At(int64_t t) const
+    {
+        return base + step * t;
+    }
+};
+
+// One loop body: ticks of heads of calls and of the scalar unit, buffers of each queue.
+struct Body {
+    Place place;
+    int64_t heads;
+    int64_t scalar;
+    int64_t buffers;  // 1 or 2
+    bool chained;  // stored from the buffer that was loaded
+    bool loads;
+    bool staggered;  // every core starts at another step
+};
+
+// `count` equal loads or stores of a body.
+struct Copies {
+    int64_t body;
+    Route route;
+    int64_t count;
+    Line commands;      // of a tile
+    Line rows;
+    Line row_bytes;
+    int64_t aligned;    // distances in GM in bytes, or-ed
+    int64_t tiled;      // distances of tiles per element of t, or-ed
+    int64_t whole;      // bytes of all cores, if they vary along the tiled axis
+    int64_t each;       // bytes of one run, if not
+    int64_t distinct;   // bytes that differ
+    Line footprint;     // bytes of one run that is read again
+    bool varies;        // along a loop other than that over tiles
+    bool varies_by_tile;
+};
+
+// Vector calls of a body: cycles in units of rates; a running sum goes over them once per bit of `along`.
+struct Calls {
+    int64_t body;
+    Line cycles;
+    Line along;
+};
+
+// A template for given sizes.
+template <int kBodies, int kCopies, int kCalls>
+struct Form {
+    static constexpr int kBodyLimit = kBodies;
+    static constexpr int kCopyLimit = kCopies;
+    static constexpr int kCallLimit = Max(kCalls, 1);
+
+    // Of which there is at least one.
+    int64_t Bodies() const
+    {
+        return kBodies == 1 ? 1 : bodies;
+    }
+
+    int64_t bodies;
+    int64_t copies;
+    int64_t calls;
+    Body body[kBodies];
+    Copies copy[kCopies];
+    Calls call[kCalls];
+};
+
+struct Tile {
+    int64_t size = 1;        // t
+    int64_t per_core = 1;    // tiles of one core
+    int64_t block_dim = 1;   // cores
+    int64_t cost = kUnlimited;
+};
+
+}  // namespace autofuse
+
+#endif
