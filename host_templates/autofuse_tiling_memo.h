@@ -70,7 +70,10 @@ public:
                 return;
             }
         }
-        set[next_.fetch_add(1, std::memory_order_relaxed) % kWays].Write(key, data);
+        // Two threads may take the same one; then one of them does not keep its choice.
+        const uint64_t next = next_.load(std::memory_order_relaxed);
+        next_.store(next + 1, std::memory_order_relaxed);
+        set[next % kWays].Write(key, data);
     }
 
 private:
