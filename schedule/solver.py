@@ -126,7 +126,9 @@ class Search:
         few = form.largest <= (FEW_LOOPED if form.looped else FEW) * form.granule
         tile, worse = form.largest, 0
         if not few and not form.looped and form.outer <= 1 and form.largest == form.longest:
-            tile = self._round(tile // ONE_TILE, self._line)  # all of the axis would leave it to one core
+            tile = self._round(
+                tile // ONE_TILE, self._line
+            )  # all of the axis would leave it to one core
         for _ in range(MOST):
             before = self._best.cost
             self._try_length(tile)
