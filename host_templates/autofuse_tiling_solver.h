@@ -508,6 +508,9 @@ int64_t SolveResult(const PlanOf& plan, const Chip& chip, const Data& sizes, con
         const int64_t only = forced < 0 ? -1 : forced / digit % group.count;
         int64_t rc = kNoTemplate;
         int64_t chosen = -1;
+        // A group that costs more than is left to the limit cannot win either, however its template is counted.
+        const int64_t left = Max(limit - *cost, 0);
+        const int64_t bound = SaturatingAdd(left, left / kLeeway);
         int64_t least = kUnlimited;
         Tile best;
         // The last ones keep most in UB and are mostly the best, so that the others are hopeless.
@@ -517,7 +520,8 @@ int64_t SolveResult(const PlanOf& plan, const Chip& chip, const Data& sizes, con
             }
             Tile tile;
             int64_t cost_beside = 0;
-            const int64_t why = SolveTemplate(plan, chip, sizes, group.first + i, least, &tile, &cost_beside);
+            const int64_t why = SolveTemplate(plan, chip, sizes, group.first + i, Min(least, bound), &tile,
+                                              &cost_beside);
             if (why != kOk) {
                 rc = why;
             } else if (chosen < 0 || cost_beside <= least) {

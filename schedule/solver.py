@@ -460,11 +460,11 @@ def choose(
     first_key = 0
     for r in results:
         barriers = sum(g.sync_before for g in r.groups)
-        found = _choose_in(r, target, first_key, sizes or {}, ub, cores)
+        head = barriers * ticks(target.sync_all)
+        limit = UNLIMITED if best is None else best[0]
+        found = _choose_in(r, target, first_key, sizes or {}, ub, cores, head, limit)
         if found is not None:
-            cost = found[0] + barriers * ticks(target.sync_all)
-            if best is None or cost < best[0]:
-                best = (cost, found[1])
+            best = found
         first_key += _keys(r)
     return None if best is None else best[1]
 
@@ -483,17 +483,22 @@ def _choose_in(
     sizes: Mapping[str, int],
     ub: int | None,
     granted: int | None,
+    head: int,
+    limit: int,
 ) -> tuple[int, Choice] | None:
-    """Cost of the groups of a result, and the choice."""
+    """Cost of a result with ``head`` for its barriers, and the choice; None where it is not less than ``limit``."""
     most = target.aiv_cores if granted is None else min(granted, target.aiv_cores)
-    key, digit, cores, taken, total = first_key, 1, 1, 0, 0
+    key, digit, cores, taken, total = first_key, 1, 1, 0, head
     fields: dict[str, int] = {}
     for g in reversed(result.groups):
         best: Solution | None = None
+        # A group that costs more than is left to the limit cannot win either, however its template is counted.
+        left = max(limit - total, 0)
+        bound = left + left // LEEWAY
         chosen, least = 0, UNLIMITED
         # The last ones keep most in UB and are mostly the best, so that the others are hopeless.
         for i, impl in reversed(list(enumerate(g.impls))):
-            found = solve_template(impl, target, sizes, ub, most, least)
+            found = solve_template(impl, target, sizes, ub, most, min(least, bound))
             if found is None:
                 continue
             cost = min(comparable(found.cost, impl, target), UNLIMITED)
@@ -508,6 +513,8 @@ def _choose_in(
         taken = first_core + best.cores
         cores = max(cores, min(taken, most))
         total += best.cost
+        if total >= limit:
+            return None
         fields |= {spec.tile_size: best.tile, spec.block_size: best.per_core}
         if spec.first_core is not None:
             fields[spec.first_core] = first_core
