@@ -56,6 +56,8 @@ _OPT = re.compile(r"-O[0-3sg]|-Ofast")
 _SHOWN_ERRORS = 5
 #: Lines of a kernel file from which on g++ does not inline, nor do what follows only from that.
 _LONG_KERNEL = 1_500
+#: A call that fails leaves a kernel for good: nothing in it catches or has to be cleaned up, but frames must be found.
+_ONLY_PASSES = ("-fno-exceptions", "-fasynchronous-unwind-tables")
 _ONLY_CALLS = ("-fno-inline", "-fno-gcse", "-fno-schedule-insns2", "-fno-tree-slp-vectorize")
 _GPP_HINT = "install a C++ compiler, such as g++ (apt-get install g++, dnf install gcc-c++)"
 
@@ -293,16 +295,21 @@ def level(default: str = DEFAULT) -> str:
 def _in_time(cmd: list[str], texts: Mapping[str, str], opt: str, cxx: Toolchain) -> list[str]:
     """The compiler call without what takes g++ long and gains nothing.
 
+    A call that fails leaves a kernel by an exception that only the twin's library catches, and the library forgets what
+    the kernel's objects were; without code that destroys them a call does not end a block of the program any more.
+
     A kernel is scalars and calls into the twin's library, which points-to analysis does not make faster.  It and what
     follows inlining take more than linear time in the length of a function, of which a long kernel has one; there the
     calls stay calls, which costs nanoseconds each.  Between calls that g++ cannot see into there is little to schedule,
     to vectorise or to compute once for the whole function either.
     """
-    if opt == QUICK or knobs.DEBUG.get() or not cxx.is_gcc:
+    if knobs.DEBUG.get() or not cxx.is_gcc:
         return cmd
+    if opt == QUICK:
+        return [cmd[0], *_ONLY_PASSES, *cmd[1:]]
     lines = sum(t.count("\n") for p, t in texts.items() if p.startswith("device/"))
     calls = _ONLY_CALLS if lines > _LONG_KERNEL else ()
-    return [cmd[0], "-fno-tree-pta", *calls, *cmd[1:]]
+    return [cmd[0], *_ONLY_PASSES, "-fno-tree-pta", *calls, *cmd[1:]]
 
 
 def _with_prelude(

@@ -223,6 +223,42 @@ void Flags() {
     });
 }
 
+// operator[]: at 0 the tensor itself, which a copy of it does not follow; elsewhere a tensor with what is left.
+void Elements() {
+    EXPECT_CLEAN(1, [] {
+        Fixture<2> f;
+        const LocalTensor<float> t = f.que.AllocTensor<float>();
+        LocalTensor<float> other = f.que.AllocTensor<float>();
+        for (uint32_t i = 0; i < 64; ++i) {
+            t.SetValue(i, static_cast<float>(i));
+        }
+        const uint32_t none = 0;
+        CHECK(t[0].GetPhyAddr() == t.GetPhyAddr() && t[0].GetSize() == 64);
+        CHECK(t[none].GetPhyAddr() == t.GetPhyAddr() && t[none].GetSize() == 64);
+        CHECK(t[8].GetPhyAddr() == t.GetPhyAddr() + 8 && t[8].GetSize() == 56 && t[64].GetSize() == 0);
+        CHECK(t[8][0].GetValue(0) == 8.0f && t[int64_t{9}].GetValue(1) == 10.0f && t[0][3].GetValue(0) == 3.0f);
+        const auto& kept = LocalTensor<float>(t)[0];  // of a temporary: lives as long as its name
+        auto copied = other[0];
+        other = t;
+        CHECK(kept.GetPhyAddr() == t.GetPhyAddr() && copied.GetPhyAddr() != t.GetPhyAddr());
+        copied.SetSize(8);
+        CHECK(copied.GetSize() == 8 && copied[0].GetSize() == 8 && copied[7].GetSize() == 1);
+        f.que.FreeTensor(copied);
+        f.que.FreeTensor(other);
+    });
+    std::vector<float> x{1.0f, 2.0f, 3.0f};
+    EXPECT_CLEAN(1, [&] {
+        GlobalTensor<float> gm;
+        gm.SetGlobalBuffer(x.data());
+        const uint64_t none = 0;
+        CHECK(gm[0].GetPhyAddr() == x.data() && gm[none].GetPhyAddr() == x.data() && gm[2].GetPhyAddr() == &x[2]);
+        CHECK(GlobalTensor<float>(gm)[0][1].GetValue(0) == 2.0f);
+        gm[0].SetValue(2, 4.0f);
+        gm[1].SetValue(0, 5.0f);
+    });
+    CHECK(x[1] == 5.0f && x[2] == 4.0f);
+}
+
 }  // namespace
 
 int main() {
@@ -230,5 +266,6 @@ int main() {
     ProtocolErrors();
     Limits();
     Flags();
+    Elements();
     return check::Failures() != 0;
 }

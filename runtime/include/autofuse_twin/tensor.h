@@ -5,6 +5,17 @@
 
 #include "abi.h"
 
+namespace autofuse_twin {
+
+// How many elements operator[] moves on. The literal 0 does not become one but prefers decltype(nullptr), a conversion of
+// the language; it is the most frequent offset of all, and most of what kernels pass to calls would be copies.
+template <typename N> struct Offset {
+    constexpr Offset(N n) : count(n) {}
+    N count;
+};
+
+}  // namespace autofuse_twin
+
 namespace AscendC {
 
 template <typename T>
@@ -15,12 +26,15 @@ public:
     LocalTensor() = default;
     explicit LocalTensor(const ::autofuse_twin::UbView& view) : view_(view) {}
 
-    LocalTensor operator[](const uint32_t offset) const {
+    LocalTensor operator[](const ::autofuse_twin::Offset<uint32_t> offset) const {
         LocalTensor out(*this);
-        out.view_.addr += static_cast<uint64_t>(offset) * sizeof(T);
-        out.view_.size = offset < view_.size ? view_.size - offset : 0;
+        out.view_.addr += static_cast<uint64_t>(offset.count) * sizeof(T);
+        out.view_.size = offset.count < view_.size ? view_.size - offset.count : 0;
         return out;
     }
+    // At 0: the tensor itself. A reference to an element of a temporary would not outlive it.
+    [[gnu::always_inline]] const LocalTensor& operator[](decltype(nullptr)) const& { return *this; }
+    LocalTensor operator[](decltype(nullptr)) const&& { return *this; }
     T& operator()(const uint32_t offset) const { return *At(offset, true); }
     T GetValue(const uint32_t index AUTOFUSE_TWIN_HERE) const { return *At(index, false); }
     template <typename V> void SetValue(const uint32_t index, const V value AUTOFUSE_TWIN_HERE) const {
@@ -76,14 +90,16 @@ public:
     }
     void SetGlobalBuffer(__gm__ T* buffer AUTOFUSE_TWIN_HERE) { SetGlobalBuffer(buffer, 0); }
 
-    GlobalTensor operator[](const uint64_t offset) const {
+    GlobalTensor operator[](const ::autofuse_twin::Offset<uint64_t> offset) const {
         GlobalTensor out(*this);
-        out.view_.addr += offset * sizeof(T);
+        out.view_.addr += offset.count * sizeof(T);
         return out;
     }
+    [[gnu::always_inline]] const GlobalTensor& operator[](decltype(nullptr)) const& { return *this; }
+    GlobalTensor operator[](decltype(nullptr)) const&& { return *this; }
     __gm__ T& operator()(const uint64_t offset) const { return *At(offset, true); }
     T GetValue(const uint64_t offset AUTOFUSE_TWIN_HERE) const { return *At(offset, false); }
-    void SetValue(const uint64_t offset, T value AUTOFUSE_TWIN_HERE) { *At(offset, true) = value; }
+    void SetValue(const uint64_t offset, T value AUTOFUSE_TWIN_HERE) const { *At(offset, true) = value; }
     template <typename U> GlobalTensor<U> ReinterpretCast() const {
         GlobalTensor<U> out;
         out.Assign(view_, view_.size * sizeof(T) / sizeof(U));
