@@ -58,7 +58,15 @@ _SHOWN_ERRORS = 5
 _LONG_KERNEL = 1_500
 #: A call that fails leaves a kernel for good: nothing in it catches or has to be cleaned up, but frames must be found.
 _ONLY_PASSES = ("-fno-exceptions", "-fasynchronous-unwind-tables")
-_ONLY_CALLS = ("-fno-inline", "-fno-gcse", "-fno-schedule-insns2", "-fno-tree-slp-vectorize")
+_ONLY_CALLS = (
+    "-fno-inline",
+    "-fno-gcse",
+    "-fno-tree-pre",
+    "-fno-code-hoisting",
+    "-fno-expensive-optimizations",
+    "-fno-schedule-insns2",
+    "-fno-tree-slp-vectorize",
+)
 _GPP_HINT = "install a C++ compiler, such as g++ (apt-get install g++, dnf install gcc-c++)"
 
 
