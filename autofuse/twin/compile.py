@@ -54,10 +54,11 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,240}")
 _OPT = re.compile(r"-O[0-3sg]|-Ofast")
 _SHOWN_ERRORS = 5
-#: Lines of a kernel file from which on g++ does not inline, nor do what follows only from that.
+#: Lines of a kernel file from which on g++ does not inline, nor do what looks across calls.
 _LONG_KERNEL = 1_500
 #: A call that fails leaves a kernel for good: nothing in it catches or has to be cleaned up, but frames must be found.
 _ONLY_PASSES = ("-fno-exceptions", "-fasynchronous-unwind-tables")
+#: What takes long in a function of thousands of calls and finds nothing between them.
 _ONLY_CALLS = (
     "-fno-inline",
     "-fno-gcse",
