@@ -97,7 +97,11 @@ def _init(cls: type) -> Callable[..., None]:
 
 
 def _prepare(cls: type) -> Callable[[Any, Mapping[str, Any]], Any]:
-    """Compile the copy of one class: a line per field, then the changes."""
+    """Compile the copy of one class: a line per field, then the changes.
+
+    A copy is filled as an object of a subclass whose slots anybody may set, which the interpreter does without a call;
+    then it becomes one of the frozen class.
+    """
     slots = _slots(cls)
 
     def refuse(changes: Mapping[str, Any]) -> None:
@@ -105,12 +109,13 @@ def _prepare(cls: type) -> Callable[[Any, Mapping[str, Any]], Any]:
             f"{cls.__name__} has no field {', '.join(sorted(set(changes) - set(slots)))}"
         )
 
-    scope: dict[str, Any] = {"cls": cls, "slots": slots, "new": object.__new__, "refuse": refuse}
-    scope |= {f"set_{name}": fill for name, fill in slots.items()}
-    lines = ["def copy(value, changes):", " made = new(cls)"]
-    lines += [f" set_{name}(made, value.{name})" for name in slots]
-    lines += [" try:", "  for name, changed in changes.items(): slots[name](made, changed)"]
-    lines += [" except KeyError: refuse(changes)", " return made"]
+    open_to_all = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
+    filled = type(cls.__name__, (cls,), {"__slots__": (), **open_to_all})
+    scope: dict[str, Any] = {"cls": cls, "filled": filled, "new": object.__new__, "refuse": refuse}
+    lines = ["def copy(value, changes):", " made = new(filled)"]
+    lines += [f" made.{name} = value.{name}" for name in slots]
+    lines += [" try:", "  for name, changed in changes.items(): setattr(made, name, changed)"]
+    lines += [" except AttributeError: refuse(changes)", " made.__class__ = cls", " return made"]
     copy: Callable[[Any, Mapping[str, Any]], Any] = _compiled(lines, scope)
     _COPIES[cls] = copy
     return copy
