@@ -176,18 +176,13 @@ class Expr:
         self.terms = terms
         self._text: str | None = None
         self._symbols: frozenset[str] | None = None
-        if len(terms) == 1 and not terms[0][0]:
-            self._value = terms[0][1]
-        elif terms:
-            self._value = 0
-            self.is_const = False
-            self._hash = hash(terms)
-            return
+        self._hash: int | None = None
+        if not terms:
+            self._value, self.is_const = 0, True
+        elif len(terms) == 1 and not terms[0][0]:
+            self._value, self.is_const = terms[0][1], True
         else:
-            self._value = 0
-        self.is_const = True
-        # A constant hashes like the int it is equal to.
-        self._hash = hash(self._value)
+            self._value, self.is_const = 0, False
 
     # construction -----------------------------------------------------------------------------
     @staticmethod
@@ -200,10 +195,12 @@ class Expr:
     @staticmethod
     def _from_dict(d: dict[Monomial, int]) -> Expr:
         items = [(m, c) for m, c in d.items() if c != 0]
-        if len(items) > MAX_TERMS:
-            raise ExprError(f"expression grows to more than {MAX_TERMS} terms")
         if len(items) > 1:
+            if len(items) > MAX_TERMS:
+                raise ExprError(f"expression grows to more than {MAX_TERMS} terms")
             items.sort(key=lambda mc: _monomial_key(mc[0]))
+        elif not items or not items[0][0]:
+            return const(items[0][1]) if items else ZERO
         return Expr(tuple(items))
 
     # inspection -------------------------------------------------------------------------------
@@ -262,7 +259,10 @@ class Expr:
         return Expr(tuple((m, -c) for m, c in self.terms))
 
     def __sub__(self, other: IntLike) -> Expr:
-        return self + (-Expr.of(other))
+        o = other if isinstance(other, Expr) else const(other)
+        if o.is_const:
+            return self + -o._value if o._value else self
+        return self + (-o)
 
     def __rsub__(self, other: int) -> Expr:
         return Expr.of(other) - self
@@ -275,6 +275,9 @@ class Expr:
             return self._times(o._value)
         if self.is_const:
             return o._times(self._value)
+        if len(self.terms) == 1 and len(o.terms) == 1:
+            ((m1, c1),), ((m2, c2),) = self.terms, o.terms
+            return Expr(((_mul_monomials(m1, m2), c1 * c2),))
         d: dict[Monomial, int] = {}
         for m1, c1 in self.terms:
             for m2, c2 in o.terms:
@@ -290,7 +293,12 @@ class Expr:
             return const(self._value * factor)
         if factor == 1:
             return self
-        return Expr(tuple([(m, c * factor) for m, c in self.terms])) if factor else ZERO
+        if not factor:
+            return ZERO
+        if len(self.terms) == 1:
+            ((monomial, c),) = self.terms
+            return Expr(((monomial, c * factor),))
+        return Expr(tuple([(m, c * factor) for m, c in self.terms]))
 
     def __rmul__(self, other: int) -> Expr:
         return self * other
@@ -303,10 +311,13 @@ class Expr:
         if self is other:
             return True
         if isinstance(other, Expr):
-            return self._hash == other._hash and self.terms == other.terms
+            return self.terms == other.terms
         return isinstance(other, int) and self.is_const and self._value == other
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            # A constant hashes like the int it is equal to.
+            self._hash = hash(self._value if self.is_const else self.terms)
         return self._hash
 
     def __bool__(self) -> bool:
@@ -321,11 +332,13 @@ class Expr:
         """
         if self.is_const:
             return self._value
+        env = env or {}
         value = 0
-        for m, c in self.terms:
-            v = c
+        for m, v in self.terms:
             for a, p in m:
-                x = _eval_atom(a, env or {})
+                x = env.get(a.name) if isinstance(a, Sym) else None
+                if x is None:
+                    x = _eval_atom(a, env)
                 v *= x if p == 1 else x**p
             value += v
         return value
@@ -543,7 +556,10 @@ def _func(name: str, args: tuple[Expr, ...]) -> Expr:
 
 def CeilDiv(a: IntLike, b: IntLike) -> Expr:  # noqa: N802 - the field's name for it
     """Smallest integer >= a / b."""
-    return _ceil_div(Expr.of(a), Expr.of(b))
+    x, y = Expr.of(a), Expr.of(b)
+    if x.is_const and y.is_const and y._value:
+        return const(-(-x._value // y._value))
+    return _ceil_div(x, y)
 
 
 @lru_cache(maxsize=16384)
@@ -576,16 +592,18 @@ def Ratio(a: IntLike, b: IntLike) -> Expr:  # noqa: N802
 
 
 def _min_max(name: str, values: tuple[IntLike, ...], pick: Callable[[list[int]], int]) -> Expr:
-    flat: list[Expr] = []
+    numbers: list[int] = []
+    rest: list[Expr] = []
     for v in values:
         e = Expr.of(v)
         atom = e.terms[0][0][0][0] if is_single_atom(e) else None
-        if isinstance(atom, Func) and atom.name == name:
-            flat.extend(atom.args)
-        else:
-            flat.append(e)
-    numbers = [e.value for e in flat if e.is_const]
-    rest = sorted({e for e in flat if not e.is_const}, key=str)
+        for x in atom.args if isinstance(atom, Func) and atom.name == name else (e,):
+            if x.is_const:
+                numbers.append(x._value)
+            else:
+                rest.append(x)
+    if len(rest) > 1:
+        rest = sorted(set(rest), key=str)
     if not rest:
         if not numbers:
             raise ExprError(f"{name} of nothing")
@@ -631,6 +649,8 @@ _REBUILD: dict[str, Callable[..., Expr]] = {
 
 def bounds(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
     """A closed interval that contains every value of ``e`` for symbols inside ``ranges``."""
+    if e.is_const:
+        return e._value, e._value
     lo = hi = 0
     for m, c in e.terms:
         tlo = thi = 1
