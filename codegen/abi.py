@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
+from json.encoder import encode_basestring_ascii as quoted
 
 from autofuse.codegen.expr_cpp import check_identifier, int_literal, to_cpp
 from autofuse.diagnostics import AutofuseError
@@ -158,8 +158,8 @@ def c_string(text: str) -> str:
     printable = text.isascii() and text.isprintable()
     plain = text if printable else "".join(c if " " <= c <= "~" else "?" for c in text)
     # Two question marks in a row could be taken for a trigraph.
-    quoted = json.dumps(plain)
-    return re.sub(r"\?(?=\?)", r"?\\", quoted) if "??" in quoted else quoted
+    text = quoted(plain)
+    return re.sub(r"\?(?=\?)", r"?\\", text) if "??" in text else text
 
 
 def overflow_guards(

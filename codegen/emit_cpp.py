@@ -63,10 +63,22 @@ def emit_function(fn: KernelFn) -> str:
     lines += wrap_call(f"inline __aicore__ void {fn.name}", params, " {")
     used = any(isinstance(s, GlobalDecl) and s.param == "workspace" for s in fn.body)
     lines += [f"{INDENT}(void){name};" for name in (*fn.unused, *(() if used else ("workspace",)))]
-    for s in fn.body:
-        lines += [INDENT + line for line in emit_stmt(s)]
-    lines.append("}")
-    return "\n".join(lines) + "\n"
+    lines += emit_block(fn.body, INDENT)
+    lines += ["}", ""]
+    return "\n".join(lines)
+
+
+def emit_block(body: Sequence[Stmt], indent: str = "") -> list[str]:
+    """Lines of the statements of a block, behind ``indent``."""
+    lines: list[str] = []
+    for s in body:
+        if isinstance(s, For):
+            lines.append(indent + _for_head(s))
+            lines += emit_block(s.body, indent + INDENT)
+            lines.append(indent + "}")
+        else:
+            lines += [indent + line for line in _EMIT[type(s)](s)]
+    return lines
 
 
 def wrap_call(head: str, arguments: Sequence[str], tail: str) -> list[str]:
@@ -76,11 +88,6 @@ def wrap_call(head: str, arguments: Sequence[str], tail: str) -> list[str]:
         return [line]
     middle = [f"{INDENT * 2}{a}," for a in arguments[:-1]]
     return [f"{head}(", *middle, f"{INDENT * 2}{arguments[-1]}){tail}"]
-
-
-def emit_stmt(s: Stmt) -> list[str]:
-    """Lines of one statement, without indentation."""
-    return _EMIT[type(s)](s)
 
 
 def scalar_text(value: float | int, dtype: DType) -> str:
@@ -195,10 +202,8 @@ def _index_read(s: IndexRead) -> list[str]:
     return wrap_call(f"const int64_t {s.name} = autofuse::IndexIn", [value, to_cpp(s.extent)], ";")
 
 
-def _for(s: For) -> list[str]:
-    head = f"for (int64_t {s.var} = 0; {s.var} < {to_cpp(s.extent)}; {s.var}++) {{"
-    body = [INDENT + line for inner in s.body for line in emit_stmt(inner)]
-    return [head, *body, "}"]
+def _for_head(s: For) -> str:
+    return f"for (int64_t {s.var} = 0; {s.var} < {to_cpp(s.extent)}; {s.var}++) {{"
 
 
 def _address(s: GlobalDecl) -> str:
@@ -251,6 +256,7 @@ def _core(s: BlockIndex) -> str:
 
 _Emitter: TypeAlias = Callable[[Any], list[str]]
 
+#: Every statement but a loop.
 _EMIT: dict[type, _Emitter] = {
     Comment: lambda s: [f"// {s.text}"],
     Let: lambda s: [f"const int64_t {s.name} = {to_cpp(s.value)};"],
@@ -281,5 +287,4 @@ _EMIT: dict[type, _Emitter] = {
     IndexRead: _index_read,
     Sync: _sync,
     Barrier: lambda s: [f"PipeBarrier<{s.pipe}>();"],
-    For: _for,
 }

@@ -42,6 +42,9 @@ def to_cpp(expr: IntLike, names: Mapping[str, str] | None = None, *, atomic: boo
         ExprError: a ``Ratio``, a number that int64 does not hold, or a name that is not legal.
     """
     e = Expr.of(expr)
+    number = e.as_int()
+    if number is not None and 0 <= number < 1 << 31:
+        return str(number)
     return _sum(e, names, atomic) if names else _unnamed(e, atomic)
 
 
@@ -74,8 +77,9 @@ def check_identifier(name: str) -> str:
 
 
 def _sum(e: Expr, names: Mapping[str, str], atomic: bool) -> str:
-    if e.is_const and e.value >= 0:
-        return int_literal(e.value)
+    number = e.as_int()
+    if number is not None and number >= 0:
+        return int_literal(number)
     # The first term is positive where there is one: `n - 1`, not `-1 + n`.
     first = next((i for i, (_, c) in enumerate(e.terms) if c > 0), 0)
     terms = [e.terms[first], *e.terms[:first], *e.terms[first + 1 :]]

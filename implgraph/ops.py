@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from autofuse.implgraph.dtypes import DType
@@ -229,6 +229,7 @@ def find(name: str) -> OpDef | None:
     return known.rows.get(name) or known.rows.get(known.aliases.get(name, ""))
 
 
+@lru_cache(maxsize=1024)
 def lookup(name: str) -> OpDef:
     """The row called ``name``; KeyError if there is none."""
     row = _registry().rows.get(name) or find(name)

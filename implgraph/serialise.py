@@ -14,7 +14,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
@@ -57,8 +57,9 @@ def json_text(value: object, indent: int) -> str:
 
 def _indented(value: object, line: str, step: str) -> str:
     """The text of a value; ``line`` begins a new line at its level."""
-    if isinstance(value, str):
-        return quoted(value)
+    kind = type(value)
+    if kind in _SCALARS:
+        return _SCALARS[kind](value)
     if isinstance(value, dict) and value:
         inside = line + step
         items = [f"{quoted(k)}: {_indented(v, inside, step)}" for k, v in value.items()]
@@ -67,9 +68,15 @@ def _indented(value: object, line: str, step: str) -> str:
         inside = line + step
         items = [_indented(v, inside, step) for v in value]
         return f"[{inside}{(',' + inside).join(items)}{line}]"
-    if type(value) is int:
-        return str(value)
-    return "null" if value is None else json.dumps(value)
+    return json.dumps(value)
+
+
+_SCALARS: dict[type, Callable[[Any], str]] = {
+    str: quoted,
+    int: int.__repr__,
+    bool: {False: "false", True: "true"}.__getitem__,
+    type(None): lambda _: "null",
+}
 
 
 def _fields(value: Any) -> dict[str, object]:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
-from functools import lru_cache
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, get_args
 
-from autofuse.codegen.kernel_ir import For, KernelFn, Let, ReturnIfEmpty, Stmt
-from autofuse.implgraph.dtypes import DType
+from autofuse.codegen.kernel_ir import Arg, DmaBlock, For, KernelFn, Let, ReturnIfEmpty, Stmt
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Position
 
 __all__ = ["RemoveUnused"]
 
 
-#: Types of members that hold no expressions, and how fields of statements are declared that have no others.
-_LEAVES = frozenset({str, int, bool, float, DType, Position, type(None)})
-_PLAIN = frozenset({"str", "int", "bool", "DType", "Position", "tuple[str, ...]"})
+#: How fields are declared that hold no expressions.
+_PLAIN = frozenset(
+    {"str", "int", "bool", "float | int", "DType", "DType | None", "Position", "tuple[str, ...]"}
+)
+#: The other fields of a statement, or of a part of one.
+_MEMBERS: dict[type, tuple[str, ...]] = {
+    kind: tuple(f.name for f in fields(kind) if f.type not in _PLAIN)
+    for kind in (*get_args(Stmt), *get_args(Arg), DmaBlock)
+}
 
 
 @dataclass(frozen=True)
@@ -43,24 +46,22 @@ def _sweep(body: tuple[Stmt, ...], used: set[str]) -> tuple[Stmt, ...]:
         elif isinstance(s, ReturnIfEmpty):
             used.add(s.value)
         else:
-            _use(s, used)
+            for member in _MEMBERS[type(s)]:
+                _use(getattr(s, member), used)
         out.append(s)
     return tuple(reversed(out))
 
 
 def _use(value: Any, used: set[str]) -> None:
-    """Adds the symbols of all expressions in a statement or in a part of one."""
-    kind: Any = type(value)
+    """Adds the symbols of all expressions in a member of a statement."""
+    if value is None:
+        return
+    kind = type(value)
     if kind is Expr:
         used |= value.symbols()
-        return
-    members = value if kind is tuple else [getattr(value, name) for name in _members(kind)]
-    for member in members:
-        if type(member) not in _LEAVES:
-            _use(member, used)
-
-
-@lru_cache(maxsize=256)
-def _members(kind: type) -> tuple[str, ...]:
-    """The fields of a statement or of a part of one that may hold expressions; nothing for what is neither."""
-    return tuple(f.name for f in fields(kind) if f.type not in _PLAIN) if is_dataclass(kind) else ()
+    elif kind is tuple:
+        for part in value:
+            _use(part, used)
+    else:
+        for member in _MEMBERS[kind]:
+            _use(getattr(value, member), used)

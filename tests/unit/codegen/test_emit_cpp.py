@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from autofuse.codegen.emit_cpp import _EMIT, emit_function, emit_stmt, scalar_text
+from autofuse.codegen.emit_cpp import _EMIT, emit_block, emit_function, scalar_text
 from autofuse.codegen.kernel_ir import (
     Alloc,
     Barrier,
@@ -104,23 +104,23 @@ I32, I64, BOOL = BY_NAME["int32"], BY_NAME["int64"], BY_NAME["bool"]
     ],
 )
 def test_statement(stmt: Stmt, lines: list[str]) -> None:
-    assert emit_stmt(stmt) == lines
+    assert emit_block([stmt]) == lines
 
 
 def test_dma_parameters_are_in_the_order_of_source_then_destination():
     block = DmaBlock(const(3), const(12), const(7), const(1))
     load = CopyIn("x", ZERO, "gm", sym("at"), F32, block)
     store = CopyOut("x", ZERO, "gm", sym("at"), F32, block)
-    assert "DataCopyPad(x[0], gm[at]" in emit_stmt(load)[0]
-    assert "{3, 12, 7, 1, 0}" in emit_stmt(load)[0]
-    assert "DataCopyPad(gm[at], x[0]" in emit_stmt(store)[0]
-    assert "{3, 12, 1, 7, 0}" in emit_stmt(store)[0]
+    assert "DataCopyPad(x[0], gm[at]" in emit_block([load])[0]
+    assert "{3, 12, 7, 1, 0}" in emit_block([load])[0]
+    assert "DataCopyPad(gm[at], x[0]" in emit_block([store])[0]
+    assert "{3, 12, 1, 7, 0}" in emit_block([store])[0]
 
 
 def test_dma_without_padding_counts_in_32_byte_units():
     block = DmaBlock(const(3), const(64), const(96), const(1))
     load = CopyIn("x", ZERO, "gm", ZERO, F32, block, pad=False)
-    (line,) = emit_stmt(load)
+    (line,) = emit_block([load])
     assert line.startswith("DataCopy(x[0], gm[0], DataCopyParams{")
     assert [c for c in line.split("DataCopyParams")[1] if c.isdigit() and c not in "16_"] == list(
         "323"
@@ -128,7 +128,7 @@ def test_dma_without_padding_counts_in_32_byte_units():
 
 
 def test_sync_sets_and_awaits_the_same_event():
-    text = "\n".join(emit_stmt(Sync("MTE2_V")))
+    text = "\n".join(emit_block([Sync("MTE2_V")]))
     assert text.count("HardEvent::MTE2_V") >= 3
     assert text.index("SetFlag") < text.index("WaitFlag")
 
@@ -136,7 +136,7 @@ def test_sync_sets_and_awaits_the_same_event():
 def test_every_statement_of_the_grammar_has_an_emitter():
     import typing
 
-    assert set(typing.get_args(Stmt)) == set(_EMIT)
+    assert set(typing.get_args(Stmt)) == {*_EMIT, For}
 
 
 def test_function_marks_unused_parameters():
