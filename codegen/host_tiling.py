@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import lru_cache
 
 from autofuse.codegen.abi import (
     SymbolRow,
@@ -161,7 +162,7 @@ def render_tiling(
         results=tuple(rows),
         result_count=len(rows),
         key_count=key,
-        chip=", ".join(int_literal(v) for v in astuple(chip_table(target))),
+        chip=_chip_row(target),
         form=", ".join(str(n) for n in most),
         folded=() if graph.symbols else _folded(results, target),
         errors=tuple(_errors(graph, results, templates)),
@@ -169,6 +170,12 @@ def render_tiling(
         is_static="false" if graph.symbols else "true",
     )
     return render("tiling.cpp.jinja", view)
+
+
+@lru_cache(maxsize=16)
+def _chip_row(target: TargetSpec) -> str:
+    """The members of ``autofuse::Chip``."""
+    return ", ".join(int_literal(v) for v in astuple(chip_table(target)))
 
 
 def workspace_text(graph: FusionGraph, results: Iterable[ScheduleResult]) -> str:
@@ -192,8 +199,8 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
     checked += [spec.reduce_outer, spec.ub, *(c.value for c in spec.conditions)]
     checked += [spec.tile_max] if spec.tile_max is not None else []
     checked += form.sizes()
-    for e in dict.fromkeys((*checked, *form.exprs())):
-        if not e.symbols() <= names.keys():
+    for e in (*checked, *form.exprs()):
+        if not (e.is_const or e.symbols() <= names.keys()):
             odd = ", ".join(sorted(e.symbols() - names.keys()))
             raise AutofuseError.of("AF9001", f"the tiling of {impl.name} depends on {odd}")
     # Sizes are asked for with the smallest tile first, so that is where an overflow would be.

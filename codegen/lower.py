@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from autofuse.codegen.dma import Dim, dma_block, join_dims, run_dims
 from autofuse.codegen.extents import Extents, actual_size, size_of
@@ -497,16 +498,25 @@ class _Lowering:
 
         Else every row is a command.  ``apart``: rows may overlap, unless their lengths say that they do not.
         """
-        ranges = {s.name: (s.min, s.max) for s in self.impl.symbols}
         extent = self.impl.tiling.extent.as_int() if apart else None
-        ranges[self.extents.actual_name()] = (1, 1 << 62 if extent is None else extent)
-        ranges[self.impl.tiling.tile_size] = (1, 1 << 62)
-        ranges |= {
-            actual_size(self.extents.axes[a]): (1, self.extents.axes[a].size.value)
-            for a in self.extents.tails
-        }
+        ranges = self.ranges
+        if extent is not None:
+            ranges = {**ranges, self.extents.actual_name(): (1, extent)}
         forward = bounds(rows.gm - row.size if apart else rows.gm, ranges)[0] >= 0
         return forward and bounds((rows.gm - row.size) * size, ranges)[1] < 1 << 32
+
+    @cached_property
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """The range of every size that copies depend on: of symbols, of the tile, of tails."""
+        lengths = (self.extents.actual_name(), self.impl.tiling.tile_size)
+        return {
+            **{s.name: (s.min, s.max) for s in self.impl.symbols},
+            **dict.fromkeys(lengths, (1, 1 << 62)),
+            **{
+                actual_size(self.extents.axes[a]): (1, self.extents.axes[a].size.value)
+                for a in self.extents.tails
+            },
+        }
 
     def _dma(self, n: Node, local: str, gm: Expr, ub: Expr, dims: Sequence[Dim]) -> Stmt:
         block = dma_block(dims, n.y.dtype.itemsize)

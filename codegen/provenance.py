@@ -9,11 +9,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from json.encoder import encode_basestring_ascii as quoted
+from typing import Any
 
 from autofuse import __version__
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.serialise import field_names
+from autofuse.implgraph.serialise import SCALAR_TEXTS, field_names
 
 __all__ = ["banner", "banner_lines", "graph_digest"]
 
@@ -43,8 +45,7 @@ class _Same:
 
 @lru_cache(maxsize=1)
 def _digest_of(key: _Same) -> str:
-    text = json.dumps(_plain(key.graph), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(_canonical(key.graph).encode()).hexdigest()[:16]
 
 
 def banner_lines(graph: FusionGraph, target: str) -> tuple[str, ...]:
@@ -60,21 +61,25 @@ def banner(graph: FusionGraph, target: str, comment: str = "//") -> str:
     return "\n".join(f"{comment} {line}" for line in banner_lines(graph, target))
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, str):
-        return value
-    kind = type(value)
+def _canonical(value: object) -> str:
+    """JSON without blanks, with keys in order; expressions and fractions are texts."""
+    kind: Any = type(value)
+    if kind in SCALAR_TEXTS:
+        return SCALAR_TEXTS[kind](value)
     if kind is Expr:
-        return str(value)
-    if kind is tuple:
-        return [_plain(v) for v in value]  # type: ignore[attr-defined]
-    names = field_names(kind)
-    if names:
-        return {n: _plain(getattr(value, n)) for n in names if n not in _SKIPPED}
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return quoted(str(value))
     if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
-    if isinstance(value, float):
-        return repr(value)
-    return value
+        return f"[{','.join([_canonical(v) for v in value])}]"
+    if isinstance(value, Mapping):
+        members = [f"{quoted(k)}:{_canonical(value[k])}" for k in sorted(value)]
+    elif names := _with_meaning(kind):
+        members = [f'"{n}":{_canonical(getattr(value, n))}' for n in names]
+    else:
+        return quoted(repr(value)) if isinstance(value, float) else json.dumps(value)
+    return f"{{{','.join(members)}}}"
+
+
+@lru_cache(maxsize=64)
+def _with_meaning(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass that the digest is made of, in order; nothing for another type."""
+    return tuple(sorted(set(field_names(kind)) - _SKIPPED))

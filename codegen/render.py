@@ -6,8 +6,8 @@ hole is text or plain values that Python made.
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
-from functools import cache
+from dataclasses import fields
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
@@ -28,7 +28,6 @@ __all__ = [
 FOLDERS = ("host_templates", "device_templates")
 SUFFIX = ".jinja"
 UNDEFINED = jinja2.UndefinedError
-_CHECKED: set[tuple[str, type[Any]]] = set()
 
 
 def render(template: str, view: object) -> str:
@@ -37,14 +36,24 @@ def render(template: str, view: object) -> str:
     Raises:
         TypeError: ``view`` is not a frozen dataclass, or its fields are not the variables.
     """
-    kind: type[Any] = type(view)
-    if not is_dataclass(view) or not kind.__dataclass_params__.frozen:
+    kind: Any = type(view)
+    names = _checked_names(template, kind)
+    return _template(template)[0].render({n: getattr(view, n) for n in names})
+
+
+@lru_cache(maxsize=64)
+def _checked_names(template: str, kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a view, which are the variables of the template.
+
+    Raises:
+        TypeError: as :func:`render`.
+    """
+    declared = getattr(kind, "__dataclass_params__", None)
+    if declared is None or not declared.frozen:
         raise TypeError(f"{kind.__name__} must be a frozen dataclass")
     names = tuple(f.name for f in fields(kind))
-    if (template, kind) not in _CHECKED:
-        _check(template, kind, names)
-        _CHECKED.add((template, kind))
-    return _template(template)[0].render({n: getattr(view, n) for n in names})
+    _check(template, kind, names)
+    return names
 
 
 def template_names() -> tuple[str, ...]:

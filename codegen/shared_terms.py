@@ -47,7 +47,7 @@ class SharedTerms:
 
     def within(self, e: Expr) -> Expr:
         """``e`` by the names."""
-        if not any(isinstance(a, Func) for a in e.atoms()):
+        if not self.name or not any(isinstance(a, Func) for a in e.atoms()):
             return e
         return total(
             product([c, *(self._atom(a) for a, power in monomial for _ in range(power))])

@@ -27,7 +27,15 @@ from autofuse.implgraph.expr_parser import ir_reader
 from autofuse.implgraph.fusion import Constant, FusionGraph
 from autofuse.implgraph.graph import HintGraph, ImplGraph
 
-__all__ = ["SCHEMAS", "field_names", "from_json", "from_json_as", "json_text", "to_json"]
+__all__ = [
+    "SCALAR_TEXTS",
+    "SCHEMAS",
+    "field_names",
+    "from_json",
+    "from_json_as",
+    "json_text",
+    "to_json",
+]
 
 #: The value of the key ``schema``, by type of graph.
 SCHEMAS: dict[str, type[FusionGraph] | type[HintGraph] | type[ImplGraph]] = {
@@ -58,8 +66,8 @@ def json_text(value: object, indent: int) -> str:
 def _indented(value: object, line: str, step: str) -> str:
     """The text of a value; ``line`` begins a new line at its level."""
     kind = type(value)
-    if kind in _SCALARS:
-        return _SCALARS[kind](value)
+    if kind in SCALAR_TEXTS:
+        return SCALAR_TEXTS[kind](value)
     if isinstance(value, dict) and value:
         inside = line + step
         items = [f"{quoted(k)}: {_indented(v, inside, step)}" for k, v in value.items()]
@@ -71,7 +79,8 @@ def _indented(value: object, line: str, step: str) -> str:
     return json.dumps(value)
 
 
-_SCALARS: dict[type, Callable[[Any], str]] = {
+#: The JSON of texts, numbers without fractions, booleans and None, by type.
+SCALAR_TEXTS: dict[type, Callable[[Any], str]] = {
     str: quoted,
     int: int.__repr__,
     bool: {False: "false", True: "true"}.__getitem__,

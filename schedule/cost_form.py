@@ -213,7 +213,8 @@ def _costs_the_same(impl: ImplGraph, other: ImplGraph) -> bool:
         return True
     parts = (impl.nodes, impl.axes, impl.buffers, impl.symbols)
     same = all(map(is_, parts, (other.nodes, other.axes, other.buffers, other.symbols)))
-    return same and _plain(impl.tiling) == _plain(other.tiling)
+    own, its = impl.tiling, other.tiling
+    return same and (own is its or _plain(own) == _plain(its))
 
 
 def _plain(spec: TilingSpec) -> TilingSpec:
@@ -249,6 +250,9 @@ class _FormReader:
         self.carried = {name for b in impl.buffers if b.copy for name in b.tensors}
         self.seen: set[tuple[object, ...]] = set()
         self.known: dict[tuple[int, ...], Affine] = {}
+        self.parts: dict[int, frozenset[int]] = {}
+        #: What the reduce loop goes through.
+        self.looped = set() if impl.r_axis is None else impl.merged_from(impl.r_axis)
         self.bodies: list[BodyForm] = []
         self.copies: list[CopyForm] = []
         self.calls: list[CallForm] = []
@@ -274,10 +278,13 @@ class _FormReader:
         self.copies += self._copies(nodes, index, place, routes)
         heads: list[float] = []
         cycles: dict[Affine, Affine] = {}
+        plain: dict[tuple[int, ...], int] = {}
         for n in nodes:
             if n.api is not None and n.api.unit == "Vector" and n.op not in OFFSETS:
-                head = self._calls(n, cycles)
+                head = self._calls(n, cycles, plain)
                 heads += [head] if head is not None else []
+        for axes, rate in plain.items():
+            self._add(cycles, SINGLE, self._elements(axes).times(rate))
         head = max(heads, default=0.0) if m.vector_fused else sum(heads)
         self.calls += [CallForm(index, c, along) for along, c in cycles.items()]
         loads = [n for n in nodes if n.op == "Load"]
@@ -295,8 +302,16 @@ class _FormReader:
             )
         )
 
-    def _calls(self, n: Node, cycles: dict[Affine, Affine]) -> float | None:
-        """Adds the cycles of a vector node; the head of its call, 0 for one of many calls, None where it is free."""
+    def _calls(
+        self, n: Node, cycles: dict[Affine, Affine], plain: dict[tuple[int, ...], int]
+    ) -> float | None:
+        """Adds the cycles of a vector node; the head of its call, 0 for one of many calls, None where it is free.
+
+        Args:
+            n: the node.
+            cycles: of instructions, by how often they are issued.
+            plain: of element-wise calls, per element by the axes of the tensor, in units of 2**-24.
+        """
         operands = self._tensors(n)
         bits = max(y.dtype.bits for y in (n.y, *(x.y for x in operands)))
         found = issued(n, self.impl, self.named, lambda a: self.size[a], self.open)
@@ -308,7 +323,9 @@ class _FormReader:
         if not row.rate32:
             return None
         per_element = self._per_element(row, bits, self.collide.get(n.name, Conflict.NONE))
-        self._add(cycles, SINGLE, self._elements(n.y).times(_rate(per_element)))
+        cycles.setdefault(SINGLE, NOTHING)  # it keeps its place among the others
+        axes = n.y.vectorized_axis
+        plain[axes] = plain.get(axes, 0) + _rate(per_element)
         return row.head + self.target.model.vector_gap
 
     def _per_element(self, row: VectorCost, bits: int, conflict: Conflict) -> float:
@@ -372,7 +389,7 @@ class _FormReader:
         item = y.dtype.itemsize
         rows, commands, row = self._rows(n)
         aligned, tiled = self._distances(n)
-        elements = self._elements(y).times(item)
+        elements = self._elements(y.vectorized_axis).times(item)
         step = 1
         if is_run(n):  # with what lies between the elements, but not behind the last one of a row
             step = abs(dict(zip(y.axis, y.strides, strict=True))[y.vectorized_axis[-1]].value)
@@ -381,13 +398,12 @@ class _FormReader:
         if self.tile_in in y.vectorized_axis:
             runs = spec.outer * (spec.reduce_outer if place is Place.STEP else 1)
             whole = elements.step * spec.extent * runs
-        looped = set() if self.impl.r_axis is None else self.impl.merged_from(self.impl.r_axis)
-        moving = {
+        moving = [
             a
             for a, s in zip(y.axis, y.strides, strict=True)
-            if s != 0 and a not in y.vectorized_axis and not {a, *self._parts(a)} & looped
-        }
-        own = {p for a in moving for p in self._parts_of(a) if p not in (self.tile_out,)}
+            if s != 0 and a not in y.vectorized_axis and self._parts_of(a).isdisjoint(self.looped)
+        ]
+        own = {p for a in moving for p in self._parts_of(a) if p != self.tile_out}
         return CopyForm(
             body,
             route,
@@ -480,9 +496,12 @@ class _FormReader:
                 roots[key] = self.impl.tiling.extent if tile else self.size[root]
         return product(roots.values())
 
-    def _parts_of(self, axis: int) -> set[int]:
+    def _parts_of(self, axis: int) -> frozenset[int]:
         """The axes that an axis of loops goes through: blocks and merged axes resolved."""
-        return set(self._parts(axis))
+        found = self.parts.get(axis)
+        if found is None:
+            found = self.parts[axis] = frozenset(self._parts(axis))
+        return found
 
     def _parts(self, axis: int) -> Iterable[int]:
         found = self.impl.axes[axis]
@@ -499,11 +518,11 @@ class _FormReader:
         return any(self.impl.axes[a].type is not AxisType.ORIGINAL for a in origin)
 
     # functions of the tile --------------------------------------------------------------------
-    def _elements(self, y: TensorView) -> Affine:
-        found = self.known.get(y.vectorized_axis)
+    def _elements(self, axes: tuple[int, ...]) -> Affine:
+        """Elements of a tensor with these axes in a tile."""
+        found = self.known.get(axes)
         if found is None:
-            found = self._product(self.size[a] for a in y.vectorized_axis)
-            self.known[y.vectorized_axis] = found
+            found = self.known[axes] = self._product(self.size[a] for a in axes)
         return found
 
     def _product(self, sizes: Iterable[Expr]) -> Affine:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from functools import lru_cache
 from itertools import pairwise
 
 from autofuse.implgraph.dtypes import DType
@@ -28,7 +29,15 @@ from autofuse.schedule.transposition import (
     transposed_store,
 )
 
-__all__ = ["MAX_RESIDENT", "Placed", "alignment", "buffer_bytes", "check_blocks", "place"]
+__all__ = [
+    "MAX_RESIDENT",
+    "Placed",
+    "alignment",
+    "api_of",
+    "buffer_bytes",
+    "check_blocks",
+    "place",
+]
 
 GRANULE = 256
 MAX_RESIDENT = 16
@@ -129,7 +138,7 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
             y=layout.place(n.y),
             axis=(split.block_out, split.block_in, *split.vector),
             loop_axis=None if still else split.block_in,
-            api=_api(n),
+            api=api_of(n.op),
         )
         made = [node]
         if n.op == "Load":
@@ -191,9 +200,11 @@ def check_blocks(n: Node, layout: Layout) -> None:
             )
 
 
-def _api(n: Node) -> Api:
-    unit = {"Load": "MTE2", "Store": "MTE3"}.get(n.op, "Vector")
-    return Api("Compute", lookup(n.op).compute_type, unit)
+@lru_cache(maxsize=1024)
+def api_of(op: str) -> Api:
+    """How nodes of an op are realised."""
+    unit = {"Load": "MTE2", "Store": "MTE3"}.get(op, "Vector")
+    return Api("Compute", lookup(op).compute_type, unit)
 
 
 def _sink_fills(

@@ -21,7 +21,6 @@ from autofuse.implgraph.expr import Expr, align_up, product
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Api, Attr, AxisType, Node, TensorView
 from autofuse.implgraph.online import LOWEST, Centre, Online, online_reductions
-from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import JOIN, REDUCES, neutral
 from autofuse.schedule.broadcast import broadcast_runs, broadcast_steps
 from autofuse.schedule.casts import rounding
@@ -32,6 +31,7 @@ from autofuse.schedule.placement import (
     STRUCTURAL,
     Placed,
     alignment,
+    api_of,
     check_blocks,
 )
 from autofuse.schedule.reduce_steps import reduce_runs, reduce_steps
@@ -340,15 +340,13 @@ class _Placer:
         split = self.split
         loops = {ONCE: None, TILE: split.block_in, LOOP: split.reduce_loop}
         inner = () if split.reduce_loop is None or level != LOOP else (split.reduce_loop,)
-        row = lookup(n.op)
-        unit = {"Load": "MTE2", "Store": "MTE3"}.get(n.op, "Vector")
         return replace(
             n,
             y=self.layout.place(n.y),
             axis=(split.block_out, split.block_in, *inner, *split.vector),
             loop_axis=loops[level],
             loop_pass=number if level == LOOP else 0,
-            api=Api("Compute", row.compute_type, unit),
+            api=api_of(n.op),
         )
 
     def _fresh(self, name: str, number: int) -> str:

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, const, product
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Api, Axis, ImplGraph, Node, TensorView
-from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
 from autofuse.schedule.broadcast import broadcast_runs, broadcast_steps
 from autofuse.schedule.ends import is_sink, is_source
 from autofuse.schedule.layout import Layout
-from autofuse.schedule.placement import STRUCTURAL, Placed, alignment, check_blocks
+from autofuse.schedule.placement import STRUCTURAL, Placed, alignment, api_of, check_blocks
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.tiling_axes import Choice, GroupInput, Split, split_axes
 from autofuse.schedule.transposition import transposed_load, transposed_store
@@ -154,13 +153,12 @@ class _Placer:
         split = self.split
         loops = {ONCE: None, TILE: split.block_in, LOOP: split.reduce_loop}
         inner = () if split.reduce_loop is None or level != LOOP else (split.reduce_loop,)
-        unit = {"Load": "MTE2", "Store": "MTE3"}.get(n.op, "Vector")
         return replace(
             n,
             y=self.layout.place(n.y),
             axis=(split.block_out, split.block_in, *inner, *split.vector),
             loop_axis=loops[level],
-            api=Api("Compute", lookup(n.op).compute_type, unit),
+            api=api_of(n.op),
         )
 
     def _source(self, name: str) -> Node:

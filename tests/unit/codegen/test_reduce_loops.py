@@ -12,7 +12,7 @@ from twin_graphs import graph
 
 from autofuse import api
 from autofuse.codegen.device import parameter_names
-from autofuse.codegen.emit_cpp import emit_stmt
+from autofuse.codegen.emit_cpp import emit_block
 from autofuse.codegen.kernel_ir import (
     Alloc,
     Call,
@@ -182,8 +182,8 @@ def test_text_of_what_is_known_at_run_time():
         ("i",),
         (),
     )
-    assert emit_stmt(line) == [
+    assert emit_block([line]) == [
         "Arange(i[0], static_cast<half>(static_cast<float>(8 * a)), static_cast<float>(1), n);"
     ]
     part = GlobalDecl("g", single, "workspace", sym("s0") * 4)
-    assert emit_stmt(part)[1] == "g.SetGlobalBuffer((__gm__ float*)(workspace + (4 * s0)));"
+    assert emit_block([part])[1] == "g.SetGlobalBuffer((__gm__ float*)(workspace + (4 * s0)));"
