@@ -65,6 +65,7 @@ def int_literal(value: int) -> str:
     return f"INT64_C({value})"
 
 
+@lru_cache(maxsize=4096)
 def check_identifier(name: str) -> str:
     """``name``, if it is an identifier in C++.
 

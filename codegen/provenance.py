@@ -70,10 +70,10 @@ def _canonical(value: object) -> str:
         return quoted(str(value))
     if isinstance(value, tuple | list):
         return f"[{','.join([_canonical(v) for v in value])}]"
-    if isinstance(value, Mapping):
-        members = [f"{quoted(k)}:{_canonical(value[k])}" for k in sorted(value)]
-    elif names := _with_meaning(kind):
+    if names := _with_meaning(kind):
         members = [f'"{n}":{_canonical(getattr(value, n))}' for n in names]
+    elif isinstance(value, Mapping):
+        members = [f"{quoted(k)}:{_canonical(value[k])}" for k in sorted(value)]
     else:
         return quoted(repr(value)) if isinstance(value, float) else json.dumps(value)
     return f"{{{','.join(members)}}}"

@@ -38,7 +38,10 @@ def render(template: str, view: object) -> str:
     """
     kind: Any = type(view)
     names = _checked_names(template, kind)
-    return _template(template)[0].render({n: getattr(view, n) for n in names})
+    found = _template(template)[0]
+    # As Template.render does it, but for the variables that jinja2 has for all templates, which these do not use.
+    context = found.new_context({n: getattr(view, n) for n in names}, shared=True)
+    return "".join(found.root_render_func(context))
 
 
 @lru_cache(maxsize=64)

@@ -143,7 +143,8 @@ class TensorView:
 
     def varies(self) -> tuple[int, ...]:
         """Ids of the axes along which the elements differ."""
-        return tuple([a for a, r in zip(self.axis, self.repeats, strict=True) if r.as_int() != 1])
+        pairs = zip(self.axis, self.repeats, strict=True)
+        return tuple([a for a, r in pairs if r is not ONE and r.as_int() != 1])
 
 
 @frozen

@@ -26,9 +26,14 @@ def execution_order(
     """
     need = [0] * len(operands)
     for n in _post_order(operands, roots):
-        ranked = sorted((need[i] for i in dict.fromkeys(operands[n])), reverse=True)
-        most = max((v + k for k, v in enumerate(ranked)), default=0)
-        need[n] = 0 if free[n] else max(most, 1)
+        if free[n]:
+            continue
+        used = operands[n]
+        if len(used) < 2:
+            need[n] = max(need[used[0]], 1) if used else 1
+            continue
+        ranked = sorted([need[i] for i in dict.fromkeys(used)], reverse=True)
+        need[n] = max(1, *[v + k for k, v in enumerate(ranked)])
     ordered = [
         ops if len(ops) < 2 else sorted(dict.fromkeys(ops), key=lambda i: -need[i])
         for ops in operands

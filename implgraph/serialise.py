@@ -112,14 +112,14 @@ def _encode(value: Any) -> object:
         return str(value)
     if kind is tuple:
         return [_encode(v) for v in value]
-    if isinstance(value, Enum):
-        return value.value
     if kind is DType:
         return value.name
     if kind is Constant:
         return _constant(value)
     if field_names(kind):
         return _fields(value)
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, Mapping):
         # Attributes of nodes, or the tensors of a FusionGraph.
         return {k: _encode(v) if field_names(type(v)) else _attr(v) for k, v in value.items()}

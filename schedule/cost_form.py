@@ -84,6 +84,13 @@ class Affine:
 NOTHING, SINGLE = Affine(ZERO, ZERO), Affine(ONE, ZERO)
 
 
+def _sum(parts: Sequence[Affine]) -> Affine:
+    """The sum of one or more."""
+    if len(parts) == 1:
+        return parts[0]
+    return Affine(total(p.base for p in parts), total(p.step for p in parts))
+
+
 @frozen
 class CopyForm:
     """``count`` Loads or Stores of one body that do the same.
@@ -277,16 +284,15 @@ class _FormReader:
         m, index = self.target.model, len(self.bodies)
         self.copies += self._copies(nodes, index, place, routes)
         heads: list[float] = []
-        cycles: dict[Affine, Affine] = {}
+        cycles: dict[Affine, list[Affine]] = {}
         plain: dict[tuple[int, ...], int] = {}
         for n in nodes:
             if n.api is not None and n.api.unit == "Vector" and n.op not in OFFSETS:
                 head = self._calls(n, cycles, plain)
                 heads += [head] if head is not None else []
-        for axes, rate in plain.items():
-            self._add(cycles, SINGLE, self._elements(axes).times(rate))
+        cycles.get(SINGLE, []).extend(self._elements(a).times(rate) for a, rate in plain.items())
         head = max(heads, default=0.0) if m.vector_fused else sum(heads)
-        self.calls += [CallForm(index, c, along) for along, c in cycles.items()]
+        self.calls += [CallForm(index, _sum(c), along) for along, c in cycles.items()]
         loads = [n for n in nodes if n.op == "Load"]
         straight = any(n.name in self.carried for n in loads)
         reads = sum(not n.y.vectorized_axis for n in loads)
@@ -303,7 +309,7 @@ class _FormReader:
         )
 
     def _calls(
-        self, n: Node, cycles: dict[Affine, Affine], plain: dict[tuple[int, ...], int]
+        self, n: Node, cycles: dict[Affine, list[Affine]], plain: dict[tuple[int, ...], int]
     ) -> float | None:
         """Adds the cycles of a vector node; the head of its call, 0 for one of many calls, None where it is free.
 
@@ -323,8 +329,9 @@ class _FormReader:
         if not row.rate32:
             return None
         per_element = self._per_element(row, bits, self.collide.get(n.name, Conflict.NONE))
-        cycles.setdefault(SINGLE, NOTHING)  # it keeps its place among the others
         axes = n.y.vectorized_axis
+        if not plain:
+            cycles.setdefault(SINGLE, [])  # its place among the others is that of the first call
         plain[axes] = plain.get(axes, 0) + _rate(per_element)
         return row.head + self.target.model.vector_gap
 
@@ -338,7 +345,7 @@ class _FormReader:
         }[conflict]
         return factor / ((row.rate16 if bits <= 16 else row.rate32) * m.vector_issue)
 
-    def _issue(self, x: Issued, bits: int, cycles: dict[Affine, Affine]) -> None:
+    def _issue(self, x: Issued, bits: int, cycles: dict[Affine, list[Affine]]) -> None:
         """Adds the cycles of instructions; on registers, where calls have one head in all, without heads."""
         m, row = self.target.model, self.target.vector[x.kind]
         if not row.rate32:
@@ -346,19 +353,16 @@ class _FormReader:
         amount = x.elements.times(ONE, self._per_element(row, bits, x.conflict))
         if not m.vector_fused:
             amount += x.calls.times(ONE, row.head) + Amount.of(ONE, m.vector_gap * x.waits)
-        along = Affine(x.along, ZERO)
-        for weight, e in amount.times(x.times).parts:
-            self._add(cycles, along, self._affine(e).times(_rate(weight)))
+        parts = amount.parts if x.times is ONE else amount.times(x.times).parts
+        found = [self._affine(e).times(_rate(weight)) for weight, e in parts]
+        if found:
+            cycles.setdefault(Affine(x.along, ZERO), []).extend(found)
 
     def _longest(self, found: Iterable[Issued]) -> float:
         """The head of the longest call, where all have one in common."""
         m = self.target.model
         heads = (self.target.vector[x.kind].head for x in found)
         return max(heads, default=0.0) + m.vector_gap if m.vector_fused else 0.0
-
-    @staticmethod
-    def _add(cycles: dict[Affine, Affine], along: Affine, more: Affine) -> None:
-        cycles[along] = cycles.get(along, NOTHING) + more
 
     def _tensors(self, n: Node) -> list[Node]:
         return [self.named[i] for i in n.inputs if i in self.named and self._in_ub(i)]
@@ -378,11 +382,11 @@ class _FormReader:
                 where = (y.dtype.itemsize, y.axis, y.strides, y.offset)
                 key = (routes[n.name], run, *where, y.vectorized_axis, y.vectorized_strides)
                 alike.setdefault(key, []).append(n)
-        count: dict[CopyForm, int] = {}
+        same: dict[CopyForm, list[Node]] = {}
         for members in alike.values():
             form = self._copy(members[0], body, place, routes[members[0].name])
-            count[form] = count.get(form, 0) + len(members)
-        return (replace(form, count=number) for form, number in count.items())
+            same.setdefault(form, []).extend(members)
+        return (replace(form, count=len(members)) for form, members in same.items())
 
     def _copy(self, n: Node, body: int, place: Place, route: Route) -> CopyForm:
         y, spec = n.y, self.impl.tiling

@@ -29,7 +29,8 @@ from autofuse.implgraph.frozen import replace
 __all__ = ["InsertBarriers"]
 
 
-_BARRIERS = (Barrier("PIPE_V"), Barrier("PIPE_ALL"))
+_BARRIER = Barrier("PIPE_V")
+_BARRIERS = (_BARRIER, Barrier("PIPE_ALL"))
 #: What the vector pipe has to do with, and loops.
 _CONCERNED = frozenset({Alloc, Barrier, Call, For, Sync})
 
@@ -104,7 +105,7 @@ class InsertBarriers:
                 pass
             elif isinstance(s, Call):
                 if self._call(s, pending, bufs):
-                    out.append(Barrier("PIPE_V"))
+                    out.append(_BARRIER)
             elif isinstance(s, Alloc):
                 # A fresh buffer: the queue's own event has seen off whatever used it before.
                 pending.reads.discard(s.local)
@@ -119,7 +120,7 @@ class InsertBarriers:
                 alone = self._loop(s.body, fresh, bufs) if pending.any() else inside
                 if _count(inside) > _count(alone):
                     # Before the loop, where it runs once.
-                    out.append(Barrier("PIPE_V"))
+                    out.append(_BARRIER)
                     inside, left = alone, fresh
                 pending.reads, pending.writes = left.reads, left.writes
                 s = replace(s, body=inside)

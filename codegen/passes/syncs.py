@@ -148,6 +148,8 @@ class InsertSyncs:
 
 def _before_loop(loop: For, pending: _Pending) -> Iterator[str]:
     """Syncs that a statement of the loop needs for what was loaded or computed before the loop."""
+    if not (pending.vector or pending.scalar or pending.made):
+        return
     inside = [s for s in _statements(loop.body) if type(s) in _CONCERNED]
     own = {x for s in inside for x in pending.places(*_written(s))}
     outside = pending.without(own)
