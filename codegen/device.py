@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from autofuse.codegen.emit_cpp import emit_function, wrap_call
 from autofuse.codegen.lower import lower_kernel
@@ -11,6 +10,7 @@ from autofuse.codegen.passes import run_passes
 from autofuse.codegen.provenance import banner
 from autofuse.codegen.render import render
 from autofuse.implgraph.bit_rows import WORDS
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.implgraph.reduce_rows import REDUCES
@@ -27,7 +27,7 @@ _TILING_PARAMETER = {"launch": "AutofuseTilingData t", "op-package": "GM_ADDR ti
 ENTRIES = tuple(_TILING_PARAMETER)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _KernelView:
     banner: str
     functions: tuple[str, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from autofuse.codegen.abi import (
     Field,
@@ -22,6 +21,7 @@ from autofuse.codegen.provenance import banner
 from autofuse.codegen.render import render
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.expr import Expr, Sym
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.schedule.result import ScheduleResult
 from autofuse.targets import TargetSpec
@@ -31,20 +31,20 @@ __all__ = ["host_files", "infer_shape_file"]
 MAX_RANK = 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _DataView:
     banner: str
     fields: tuple[Field, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Shape:
     index: int
     name: str
     dims: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Solution:
     """``inputs[input].dims[dim] == factor * symbol + plus``."""
 
@@ -55,7 +55,7 @@ class _Solution:
     plus: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _InferView:
     banner: str
     graph: str
@@ -72,13 +72,13 @@ class _InferView:
     unsolved: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _KernelView:
     banner: str
     graph: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _LaunchView:
     banner: str
     graph: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from functools import lru_cache
 
 from autofuse.codegen.abi import (
@@ -22,6 +22,7 @@ from autofuse.codegen.render import render
 from autofuse.codegen.shared_terms import SharedTerms, shared_terms
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr import Expr, Max, const
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import Condition, ImplGraph
 from autofuse.implgraph.infer import nonempty_sizes
@@ -44,7 +45,7 @@ from autofuse.targets import TargetSpec
 __all__ = ["condition_text", "render_tiling"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Term:
     """What several numbers of a template have in common."""
 
@@ -52,7 +53,7 @@ class _Term:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Template:
     index: int
     function: str
@@ -76,14 +77,14 @@ class _Template:
     block_size: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Group:
     first: int
     count: int
     first_core: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Result:
     first: int
     count: int
@@ -91,7 +92,7 @@ class _Result:
     head: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Size:
     """A size that must not be 0."""
 
@@ -99,14 +100,14 @@ class _Size:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Error:
     kind: str
     index: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _TilingView:
     banner: str
     graph: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from autofuse.codegen.expr_cpp import check_identifier
 from autofuse.codegen.provenance import banner
 from autofuse.codegen.render import header_names, read_text, render
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.serialise import json_text
 from autofuse.targets import TargetSpec
@@ -18,7 +18,7 @@ __all__ = ["preset_names", "presets_text", "project_files", "shared_headers"]
 _FAMILIES = {"2201": "ascend910b", "2002": "ascend310p"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _CMakeView:
     banner: str
     graph: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from autofuse.implgraph.expr import (
     CeilDiv,
@@ -20,6 +19,7 @@ from autofuse.implgraph.expr import (
     sym,
     total,
 )
+from autofuse.implgraph.frozen import frozen
 
 __all__ = ["SharedTerms", "shared_terms"]
 
@@ -33,7 +33,7 @@ _MADE: Mapping[str, Callable[..., Expr]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SharedTerms:
     """Named terms.
 

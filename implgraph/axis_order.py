@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.fusion import Symbol
 from autofuse.implgraph.iteration_space import Axes
 
@@ -18,7 +18,7 @@ TYPICAL = 64
 SCATTERED = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Traffic:
     """A tensor that is copied from or to GM: its stride, in elements, along every axis on which it varies."""
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.expr import ONE, Expr, product
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Tensor
 from autofuse.implgraph.infer import operand_dtypes
 from autofuse.implgraph.iteration_space import Runs, broadcast_runs
@@ -49,7 +50,7 @@ _KINDS = {
 Shape: TypeAlias = tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Use:
     """An operand of a step: a tensor (index) or a constant; ``runs`` None for equal sizes.
 

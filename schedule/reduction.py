@@ -336,12 +336,23 @@ class _Placer:
                 out += self._plain(n, level, number)
         return out
 
-    def _place(self, n: Node, level: int, number: int) -> Node:
+    def _place(
+        self,
+        n: Node,
+        level: int,
+        number: int,
+        *,
+        name: str | None = None,
+        inputs: tuple[str, ...] | None = None,
+    ) -> Node:
+        """A node on the split axes, with another name and other inputs where these are given."""
         split = self.split
         loops = {ONCE: None, TILE: split.block_in, LOOP: split.reduce_loop}
         inner = () if split.reduce_loop is None or level != LOOP else (split.reduce_loop,)
         return replace(
             n,
+            name=n.name if name is None else name,
+            inputs=n.inputs if inputs is None else inputs,
             y=self.layout.place(n.y),
             axis=(split.block_out, split.block_in, *inner, *split.vector),
             loop_axis=loops[level],
@@ -360,9 +371,9 @@ class _Placer:
 
     def _plain(self, n: Node, level: int, number: int) -> list[Node]:
         sources = [self._source(i) for i in n.inputs]
-        node = self._place(replace(n, inputs=tuple(s.name for s in sources)), level, number)
-        if level == LOOP and n.op != "Store":
-            node = replace(node, name=self._fresh(n.name, number))
+        fresh = level == LOOP and n.op != "Store"
+        name = self._fresh(n.name, number) if fresh else n.name
+        node = self._place(n, level, number, name=name, inputs=tuple(s.name for s in sources))
         made = [node]
         if n.op == "Load":
             made = transposed_load(node, self.layout)
@@ -425,7 +436,7 @@ class _Placer:
     def _join(self, n: Node, number: int) -> list[Node]:
         """The partial result of an iteration, and the call that joins it with the accumulator."""
         source = self._source(n.inputs[0])
-        part = self._place(replace(n, name=f"{n.name}_part", inputs=(source.name,)), LOOP, number)
+        part = self._place(n, LOOP, number, name=f"{n.name}_part", inputs=(source.name,))
         steps = reduce_steps(part, source, self.layout, self._gone(), self.dense)
         init = self.made[f"{n.name}_acc"]
         last = steps[-1] if steps else source

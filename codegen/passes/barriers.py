@@ -24,7 +24,7 @@ from autofuse.codegen.kernel_ir import (
     Sync,
 )
 from autofuse.implgraph.expr import Expr, Func
-from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.frozen import frozen, replace
 
 __all__ = ["InsertBarriers"]
 
@@ -57,7 +57,7 @@ class _Pending:
         self.writes.clear()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Places:
     """What the pass knows of a function.
 
