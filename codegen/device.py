@@ -64,16 +64,17 @@ def kernel_file(
     parameters = [f"GM_ADDR {t}" for t in tensors]
     parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
     head = wrap_call(f'extern "C" __global__ __aicore__ void {graph.name}', parameters, " {")
+    ops = {n.op for i in impls.values() for n in i.nodes}
     synced = frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
     view = _KernelView(
         banner(graph, target.name),
         functions,
         tuple(head),
         _dispatch(tiling_keys(results), tensors, synced, entry),
-        any(n.op in REDUCES or n.op == "UbTranspose" for i in impls.values() for n in i.nodes),
-        any(n.op == SCAN for i in impls.values() for n in i.nodes),
-        any(n.op in PICKS for i in impls.values() for n in i.nodes),
-        any(n.op in WORDS for i in impls.values() for n in i.nodes),
+        not ops.isdisjoint({*REDUCES, "UbTranspose"}),
+        SCAN in ops,
+        not ops.isdisjoint(PICKS),
+        not ops.isdisjoint(WORDS),
     )
     return render("kernel.cpp.jinja", view)
 

@@ -41,10 +41,9 @@ def to_cpp(expr: IntLike, names: Mapping[str, str] | None = None, *, atomic: boo
     Raises:
         ExprError: a ``Ratio``, a number that int64 does not hold, or a name that is not legal.
     """
-    e = Expr.of(expr)
-    number = e.as_int()
-    if number is not None and 0 <= number < 1 << 31:
-        return str(number)
+    e = expr if isinstance(expr, Expr) else Expr.of(expr)
+    if e.number is not None and 0 <= e.number < 1 << 31:
+        return str(e.number)
     return _sum(e, names, atomic) if names else _unnamed(e, atomic)
 
 
@@ -78,9 +77,8 @@ def check_identifier(name: str) -> str:
 
 
 def _sum(e: Expr, names: Mapping[str, str], atomic: bool) -> str:
-    number = e.as_int()
-    if number is not None and number >= 0:
-        return int_literal(number)
+    if e.number is not None and e.number >= 0:
+        return int_literal(e.number)
     # The first term is positive where there is one: `n - 1`, not `-1 + n`.
     first = next((i for i, (_, c) in enumerate(e.terms) if c > 0), 0)
     terms = [e.terms[first], *e.terms[:first], *e.terms[first + 1 :]]

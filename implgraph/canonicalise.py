@@ -62,13 +62,14 @@ def _with_nodes(ir: HintGraph, nodes: Iterable[Node]) -> HintGraph:
 
 def _rename(n: Node, names: Mapping[str, str]) -> Node:
     """The node with its inputs replaced."""
-    if not any(i in names for i in n.inputs):
+    if names.keys().isdisjoint(n.inputs):
         return n
     return replace(n, inputs=tuple(names.get(i, i) for i in n.inputs))
 
 
 def _varies(y: TensorView) -> Varies:
-    return tuple(s != ZERO or r != ONE for s, r in zip(y.strides, y.repeats, strict=True))
+    pairs = zip(y.strides, y.repeats, strict=True)
+    return tuple([s.number != 0 or r.number != 1 for s, r in pairs])
 
 
 def _is_elementwise(n: Node) -> bool:

@@ -165,12 +165,14 @@ class Expr:
 
     Attributes:
         is_const: true if the value does not depend on any symbol.
+        number: that value; None where it does.
     """
 
-    __slots__ = ("_hash", "_symbols", "_text", "_value", "is_const", "terms")
+    __slots__ = ("_hash", "_symbols", "_text", "_value", "is_const", "number", "terms")
 
     terms: tuple[tuple[Monomial, int], ...]
     is_const: bool
+    number: int | None
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
@@ -178,11 +180,13 @@ class Expr:
         self._symbols: frozenset[str] | None = None
         self._hash: int | None = None
         if not terms:
-            self._value, self.is_const = 0, True
+            self._value = self.number = 0
+            self.is_const = True
         elif len(terms) == 1 and not terms[0][0]:
-            self._value, self.is_const = terms[0][1], True
+            self._value = self.number = terms[0][1]
+            self.is_const = True
         else:
-            self._value, self.is_const = 0, False
+            self._value, self.number, self.is_const = 0, None, False
 
     # construction -----------------------------------------------------------------------------
     @staticmethod
@@ -213,7 +217,7 @@ class Expr:
 
     def as_int(self) -> int | None:
         """The constant value, or None."""
-        return self._value if self.is_const else None
+        return self.number
 
     def symbols(self) -> frozenset[str]:
         """Names of all symbols, also inside functions."""
@@ -443,7 +447,7 @@ def _eval_atom(a: Atom, env: Mapping[str, int]) -> int:
             return env[a.name]
         except KeyError:
             raise ExprError(f"symbol {a.name!r} has no value") from None
-    args = [x.evaluate(env) for x in a.args]
+    args = [x._value if x.is_const else x.evaluate(env) for x in a.args]
     if a.name == "Min":
         return min(args)
     if a.name == "Max":

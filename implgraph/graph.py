@@ -144,7 +144,7 @@ class TensorView:
     def varies(self) -> tuple[int, ...]:
         """Ids of the axes along which the elements differ."""
         pairs = zip(self.axis, self.repeats, strict=True)
-        return tuple([a for a, r in pairs if r is not ONE and r.as_int() != 1])
+        return tuple([a for a, r in pairs if r.number != 1])
 
 
 @frozen
@@ -409,11 +409,10 @@ class ImplGraph:
     @property
     def name(self) -> str:
         """Name of the template function, ``<graph>_<result>_<template>_<group>_<X>_<Y>_<R>[_<suffix>]``."""
-        places = "_".join(
-            "nil" if a is None else str(a) for a in (self.x_axis, self.y_axis, self.r_axis)
-        )
+        x, r = ("nil" if a is None else a for a in (self.x_axis, self.r_axis))
         tail = f"_{self.suffix}" if self.suffix else ""
-        return f"{self.graph}_{self.result}_{self.template}_{self.group}_{places}{tail}"
+        head = f"{self.graph}_{self.result}_{self.template}_{self.group}"
+        return f"{head}_{x}_{self.y_axis}_{r}{tail}"
 
     def by_name(self) -> dict[str, Node]:
         """All nodes by name."""

@@ -65,16 +65,18 @@ def json_text(value: object, indent: int) -> str:
 
 def _indented(value: object, line: str, step: str) -> str:
     """The text of a value; ``line`` begins a new line at its level."""
-    kind = type(value)
-    if kind in SCALAR_TEXTS:
-        return SCALAR_TEXTS[kind](value)
     if isinstance(value, dict) and value:
-        inside = line + step
-        items = [f"{quoted(k)}: {_indented(v, inside, step)}" for k, v in value.items()]
+        inside, text = line + step, SCALAR_TEXTS.get
+        items = [
+            f"{quoted(k)}: {simple(v) if (simple := text(type(v))) else _indented(v, inside, step)}"
+            for k, v in value.items()
+        ]
         return f"{{{inside}{(',' + inside).join(items)}{line}}}"
     if isinstance(value, list) and value:
-        inside = line + step
-        items = [_indented(v, inside, step) for v in value]
+        inside, text = line + step, SCALAR_TEXTS.get
+        items = [
+            simple(v) if (simple := text(type(v))) else _indented(v, inside, step) for v in value
+        ]
         return f"[{inside}{(',' + inside).join(items)}{line}]"
     return json.dumps(value)
 

@@ -8,7 +8,7 @@ evaluates them in integers.  ``schedule.workload`` reads the same things off at 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from operator import is_
 
@@ -373,7 +373,7 @@ class _FormReader:
     # copies -----------------------------------------------------------------------------------
     def _copies(
         self, nodes: Sequence[Node], body: int, place: Place, routes: Mapping[str, Route]
-    ) -> Iterator[CopyForm]:
+    ) -> list[CopyForm]:
         """The Loads and Stores of a body, those that do the same as one."""
         alike: dict[tuple[object, ...], list[Node]] = {}
         for n in nodes:
@@ -382,11 +382,15 @@ class _FormReader:
                 where = (y.dtype.itemsize, y.axis, y.strides, y.offset)
                 key = (routes[n.name], run, *where, y.vectorized_axis, y.vectorized_strides)
                 alike.setdefault(key, []).append(n)
+        if len(alike) == 1:
+            ((alone, *others),) = alike.values()
+            form = self._copy(alone, body, place, routes[alone.name])
+            return [replace(form, count=1 + len(others))]
         same: dict[CopyForm, list[Node]] = {}
         for members in alike.values():
             form = self._copy(members[0], body, place, routes[members[0].name])
             same.setdefault(form, []).extend(members)
-        return (replace(form, count=len(members)) for form, members in same.items())
+        return [replace(form, count=len(members)) for form, members in same.items()]
 
     def _copy(self, n: Node, body: int, place: Place, route: Route) -> CopyForm:
         y, spec = n.y, self.impl.tiling
@@ -405,7 +409,9 @@ class _FormReader:
         moving = [
             a
             for a, s in zip(y.axis, y.strides, strict=True)
-            if s != 0 and a not in y.vectorized_axis and self._parts_of(a).isdisjoint(self.looped)
+            if s.number != 0
+            and a not in y.vectorized_axis
+            and self._parts_of(a).isdisjoint(self.looped)
         ]
         own = {p for a in moving for p in self._parts_of(a) if p != self.tile_out}
         return CopyForm(
@@ -431,9 +437,9 @@ class _FormReader:
             return Route.READ
         y = n.y
         key = (n.inputs[0], y.offset, y.strides)
-        again = key in self.seen or self.named[n.inputs[0]].op == "Workspace"
+        before = len(self.seen)
         self.seen.add(key)
-        if again:
+        if len(self.seen) == before or self.named[n.inputs[0]].op == "Workspace":
             return Route.AGAIN
         return Route.READ if bypass_bytes(n) is None else Route.STREAM
 
@@ -476,7 +482,7 @@ class _FormReader:
             aligned.append((None, y.offset * item))
         for a, stride in zip(y.axis, y.strides, strict=True):
             axis = self.impl.axes[a]
-            if stride in (ZERO, ONE) or a in inside or axis.type is AxisType.BLOCK_OUT:
+            if stride.number in (0, 1) or a in inside or axis.type is AxisType.BLOCK_OUT:
                 continue  # blocks are as far apart as a number of the tiles in them
             distance = self._affine(stride).times(item)
             root = axis.origin[0] if axis.type is AxisType.BLOCK_IN else a
@@ -492,7 +498,7 @@ class _FormReader:
         """Elements of GM that a copy touches."""
         roots: dict[int, Expr] = {}
         for a, stride in zip(y.axis, y.strides, strict=True):
-            if stride == 0:
+            if stride.number == 0:
                 continue
             for root in self._parts_of(a):
                 tile = root in (self.tile_in, self.tile_out)

@@ -44,7 +44,7 @@ class Layout:
     def present(self, y: TensorView) -> tuple[int, ...]:
         """Vectorised axes along which the tensor varies."""
         repeat = dict(zip(y.axis, y.repeats, strict=True))
-        return tuple(a for a in self.split.vector if repeat[a] != 1)
+        return tuple([a for a in self.split.vector if repeat[a].number != 1])
 
     def place(self, y: TensorView) -> TensorView:
         """``y`` on the split axes, with its vectorised axes and their UB strides."""

@@ -221,7 +221,7 @@ class _Rewriter:
         return self.memo[key]
 
     def _is_one(self, name: str) -> bool:
-        return all(r == 1 for r in self.nodes[name].y.repeats)
+        return all([r.number == 1 for r in self.nodes[name].y.repeats])
 
     def _strip(self, name: str) -> str:
         """A broadcast of one element is that element: calls take it as a scalar, or it is filled again."""

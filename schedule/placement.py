@@ -130,7 +130,7 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
             continue
         varies = set(n.y.varies()) & moving
         still = hoist and not uniform_group and n.op != "Store" and n.name not in stored
-        still = still and all(i in fixed for i in inputs)
+        still = still and fixed.issuperset(inputs)
         still = still and not (varies and n.op in ("Load", "Iota"))
         node = replace(
             n,

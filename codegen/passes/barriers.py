@@ -118,7 +118,7 @@ class InsertBarriers:
                 left, fresh = pending.copy(), _Pending()
                 inside = self._loop(s.body, left, bufs)
                 alone = self._loop(s.body, fresh, bufs) if pending.any() else inside
-                if _count(inside) > _count(alone):
+                if inside is not alone and _count(inside) > _count(alone):
                     # Before the loop, where it runs once.
                     out.append(_BARRIER)
                     inside, left = alone, fresh

@@ -58,7 +58,8 @@ def _use(value: Any, used: set[str]) -> None:
         return
     kind = type(value)
     if kind is Expr:
-        used |= value.symbols()
+        if not value.is_const:
+            used |= value.symbols()
     elif kind is tuple:
         for part in value:
             _use(part, used)
