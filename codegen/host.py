@@ -170,6 +170,8 @@ def _shapes(
 
 def _comment(name: str) -> str:
     """A name inside a ``//`` comment: one line that does not end in a backslash."""
+    if name.isascii() and name.isprintable() and "\\" not in name:
+        return name
     return "".join(c if " " <= c <= "~" and c != "\\" else "?" for c in name)
 
 

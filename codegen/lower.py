@@ -90,6 +90,11 @@ class _Lowering:
         self.reduce_loop = None if impl.r_axis is None else self.extents.axes[impl.r_axis]
         #: Loads whose memory results take over.
         self.hosts = {str(n.attrs["over"]) for n in impl.nodes if n.attrs.get("over")}
+        #: What is stored -> the first of the Stores that do it.
+        self.first_store: dict[str, str] = {}
+        for n in impl.nodes:
+            if n.op == "Store":
+                self.first_store.setdefault(n.inputs[0], n.name)
         self.scalars: dict[str, ScalarVar] = {}
         self.last: dict[str, int] = {}
         for i, n in enumerate(impl.nodes):
@@ -380,8 +385,7 @@ class _Lowering:
     def _store(self, n: Node) -> list[Stmt]:
         source = self.nodes[n.inputs[0]]
         out: list[Stmt] = []
-        first = next(m for m in self.impl.nodes if m.op == "Store" and m.inputs[0] == source.name)
-        if source.op != "Load" and first.name == n.name:
+        if source.op != "Load" and self.first_store[source.name] == n.name:
             queue, link = f"que{_queue(source)}", "out" if source.attrs.get("over") else ""
             out += [
                 EnQue(self.calls.local(source), queue, source.y.dtype, link),
@@ -394,7 +398,10 @@ class _Lowering:
 
     def _overwritten_by(self, store: Node) -> list[str]:
         """Loads in the loop that read the memory which this store writes."""
-        data = f"Data_{self.sinks[store.name].attrs.get('inout', -1)}"
+        over = self.sinks[store.name].attrs.get("inout", -1)
+        if over == -1:
+            return []
+        data = f"Data_{over}"
         return [n.name for n in self.impl.nodes if n.op == "Load" and n.inputs[0] == data]
 
     def _needed_by(self, n: Node) -> set[str]:
@@ -426,7 +433,7 @@ class _Lowering:
         """Whether nothing takes over the buffer of a queue from ``n``: the last of them is the one that is stored."""
         if not n.attrs.get("over"):
             return n.name not in self.hosts
-        return any(m.op == "Store" and n.name in m.inputs for m in self.impl.nodes)
+        return n.name in self.first_store
 
     # copies -----------------------------------------------------------------------------------
     def _copies(self, n: Node, local: str, whole: bool) -> list[Stmt]:

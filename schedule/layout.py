@@ -28,8 +28,12 @@ class Layout:
     split: Split
     pitches: Mapping[int, Expr] = field(default_factory=dict)
     longest: int | None = None
-    #: The views on the split axes that were asked for: most tensors of a group have the same few.
-    _placed: dict[tuple[tuple[object, ...], ...], TensorView] = field(
+    #: The views on the split axes that were asked for, by the shape of a tensor: most of a group have the same few.
+    _shapes: dict[tuple[tuple[object, ...], ...], TensorView] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    #: The same by the id of a view, which many nodes have in common, beside that view.
+    _placed: dict[int, tuple[TensorView, TensorView]] = field(
         default_factory=dict, compare=False, repr=False
     )
 
@@ -48,11 +52,14 @@ class Layout:
 
     def place(self, y: TensorView) -> TensorView:
         """``y`` on the split axes, with its vectorised axes and their UB strides."""
+        known = self._placed.get(id(y))
+        if known is not None:
+            return known[1]
         key = (y.axis, y.repeats, y.strides)
-        found = self._placed.get(key)
+        found = self._shapes.get(key)
         if found is None:
-            found = self._placed[key] = self.vectorize(self.split.view(y))
-        return replace(
+            found = self._shapes[key] = self.vectorize(self.split.view(y))
+        placed = replace(
             y,
             axis=found.axis,
             repeats=found.repeats,
@@ -60,6 +67,8 @@ class Layout:
             vectorized_axis=found.vectorized_axis,
             vectorized_strides=found.vectorized_strides,
         )
+        self._placed[id(y)] = (y, placed)
+        return placed
 
     def vectorize(self, y: TensorView) -> TensorView:
         """``y`` with its vectorised axes and their UB strides: dense, innermost axis at the pitch."""

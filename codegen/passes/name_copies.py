@@ -44,18 +44,20 @@ class _Names:
     def offset(self, e: Expr) -> Expr:
         if len(e.terms) == 0 or (len(e.terms) == 1 and len(e.terms[0][0]) <= 1):
             return e
-        if e not in self.offsets:
-            self.offsets[e] = self.fresh("offset")
-            self.made.append(Let(self.offsets[e], e))
-        return sym(self.offsets[e])
+        name = self.offsets.get(e)
+        if name is None:
+            name = self.offsets[e] = self.fresh("offset")
+            self.made.append(Let(name, e))
+        return sym(name)
 
     def block(self, b: DmaBlock, load: bool) -> str:
         # Without gaps the descriptors of loads and stores are the same.
         key = (load and not (b.gm_gap == ZERO and b.ub_gap == ZERO), b)
-        if key not in self.blocks:
-            self.blocks[key] = self.fresh("block")
-            self.made.append(DmaLet(self.blocks[key], b, load))
-        return self.blocks[key]
+        name = self.blocks.get(key)
+        if name is None:
+            name = self.blocks[key] = self.fresh("block")
+            self.made.append(DmaLet(name, b, load))
+        return name
 
 
 @dataclass(frozen=True)
@@ -73,14 +75,15 @@ class NameCopies:
         for s in _named(fn.body, _Names(count=counters)):
             if isinstance(s, For):
                 inside = _named(s.body, _Names(count=counters))
-                s = replace(s, body=tuple(_in_reduce_loop(x, counters) for x in inside))
+                looped = (_in_reduce_loop(x, counters) if isinstance(x, For) else x for x in inside)
+                s = replace(s, body=tuple(looped))
             body.append(s)
         return replace(fn, body=tuple(body))
 
 
-def _in_reduce_loop(s: Stmt, counters: dict[str, int]) -> Stmt:
+def _in_reduce_loop(s: For, counters: dict[str, int]) -> For:
     """The same for a loop inside that over the tiles, if it goes through tiles itself."""
-    if isinstance(s, For) and any(isinstance(x, Alloc) for x in s.body):
+    if any(isinstance(x, Alloc) for x in s.body):
         return replace(s, body=_named(s.body, _Names(count=counters)))
     return s
 
