@@ -276,9 +276,9 @@ class Expr:
             return self._times(other)
         o = other
         if o.is_const:
-            return self._times(o._value)
+            return self if o._value == 1 else self._times(o._value)
         if self.is_const:
-            return o._times(self._value)
+            return o if self._value == 1 else o._times(self._value)
         if len(self.terms) == 1 and len(o.terms) == 1:
             ((m1, c1),), ((m2, c2),) = self.terms, o.terms
             return Expr(((_mul_monomials(m1, m2), c1 * c2),))

@@ -11,6 +11,8 @@ every size of the tile, and one pad of 256 bytes is all that the second half cos
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import combinations
 
 from autofuse.implgraph.expr import CeilDiv, Expr, Func, Max, align_up, const
 from autofuse.implgraph.frozen import replace
@@ -66,7 +68,8 @@ def bank_conflict(places: Sequence[int], result: int | None) -> Conflict:
         result: UB address of the result, or None where it is no tensor.
     """
     groups = [p // BLOCK % GROUPS for p in places]
-    if any((a - b) % GROUPS != HALF for i, a in enumerate(groups) for b in groups[:i]):
+    pairs = combinations(groups, 2) if len(groups) > 1 else ()
+    if any([(a - b) % GROUPS != HALF for a, b in pairs]):
         return Conflict.SOURCES
     if result is not None:
         for place, group in zip(places, groups, strict=True):
@@ -117,6 +120,7 @@ class Halves:
         return (root, apart) if root in self._split else None
 
 
+@lru_cache(maxsize=4096)
 def round_up(nbytes: Expr, step: int) -> Expr:
     """The smallest multiple of ``step`` that is not less than ``nbytes``, as short as can be."""
     if len(nbytes.terms) == 1:

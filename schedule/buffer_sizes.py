@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from autofuse.implgraph.expr import Expr, Max, align_up
 from autofuse.implgraph.graph import Node
@@ -57,6 +58,7 @@ def _spread_bytes(n: Node, source: Node, layout: Layout) -> Expr | None:
     return align_up(layout.elements(source.y), 8) * BLOCK
 
 
+@lru_cache(maxsize=4096)
 def weight(nbytes: Expr) -> int:
     """Bytes at a sample point, to compare sizes that are symbolic."""
     return nbytes.evaluate({s: _SAMPLE for s in nbytes.symbols()})
@@ -64,7 +66,7 @@ def weight(nbytes: Expr) -> int:
 
 def larger(a: Expr, b: Expr) -> Expr:
     """The larger of two sizes, without a Max where one is seen to be the larger."""
-    if a == b:
+    if a is b or a == b:
         return a
     d = a - b
     if all(c >= 0 for _, c in d.terms):

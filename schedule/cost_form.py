@@ -74,7 +74,8 @@ class Affine:
 
     def times(self, factor: Expr | int) -> Affine:
         """Both parts times ``factor``."""
-        return Affine(self.base * factor, self.step * factor)
+        step = self.step if self.step is ZERO else self.step * factor
+        return Affine(self.base * factor, step)
 
     def exprs(self) -> tuple[Expr, Expr]:
         """Both parts."""
@@ -260,6 +261,8 @@ class _FormReader:
         self.parts: dict[int, frozenset[int]] = {}
         #: What the reduce loop goes through.
         self.looped = set() if impl.r_axis is None else impl.merged_from(impl.r_axis)
+        #: Copies by how they lie in GM and in UB, in a step or not, and whether their bytes were read before.
+        self.copied: dict[tuple[tuple[object, ...], bool, bool], CopyForm] = {}
         self.bodies: list[BodyForm] = []
         self.copies: list[CopyForm] = []
         self.calls: list[CallForm] = []
@@ -375,21 +378,22 @@ class _FormReader:
         self, nodes: Sequence[Node], body: int, place: Place, routes: Mapping[str, Route]
     ) -> list[CopyForm]:
         """The Loads and Stores of a body, those that do the same as one."""
-        alike: dict[tuple[object, ...], list[Node]] = {}
+        alike: dict[tuple[Route, tuple[object, ...]], list[Node]] = {}
         for n in nodes:
             if _copies(n):
                 y, run = n.y, (is_run(n), beyond(n))
                 where = (y.dtype.itemsize, y.axis, y.strides, y.offset)
-                key = (routes[n.name], run, *where, y.vectorized_axis, y.vectorized_strides)
-                alike.setdefault(key, []).append(n)
-        if len(alike) == 1:
-            ((alone, *others),) = alike.values()
-            form = self._copy(alone, body, place, routes[alone.name])
-            return [replace(form, count=1 + len(others))]
+                lies = (run, *where, y.vectorized_axis, y.vectorized_strides)
+                alike.setdefault((routes[n.name], lies), []).append(n)
         same: dict[CopyForm, list[Node]] = {}
-        for members in alike.values():
-            form = self._copy(members[0], body, place, routes[members[0].name])
-            same.setdefault(form, []).extend(members)
+        for (route, layout), members in alike.items():
+            key = (layout, place is Place.STEP, route is Route.AGAIN)
+            form = self.copied.get(key)
+            if form is None:
+                form = self.copied[key] = self._copy(members[0], body, place, route)
+            if len(alike) == 1:
+                return [replace(form, body=body, route=route, count=len(members))]
+            same.setdefault(replace(form, body=body, route=route), []).extend(members)
         return [replace(form, count=len(members)) for form, members in same.items()]
 
     def _copy(self, n: Node, body: int, place: Place, route: Route) -> CopyForm:

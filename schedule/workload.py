@@ -153,7 +153,7 @@ def _places(impl: ImplGraph, buffers: Iterable[UbBuffer]) -> dict[str, tuple[int
     for n in impl.nodes:
         found = at.get(("queue", n.y.que.id) if n.y.que is not None else ("buf", n.y.buf or 0))
         if found is not None and (n.y.que is not None or n.y.buf is not None):
-            out[n.name] = tuple(found.offset + k * found.nbytes for k in range(found.count))
+            out[n.name] = tuple([found.offset + k * found.nbytes for k in range(found.count)])
     return out
 
 
@@ -161,7 +161,8 @@ def _conflict(n: Node, read: Sequence[Node], places: Mapping[str, tuple[int, ...
     """The worst that a call's tensors do to each other; queues go through their buffers in step."""
     found = Conflict.NONE
     # A result of another width falls behind the operands, or ahead of them.
-    alike = n.name in places and all(x.y.dtype.bits == n.y.dtype.bits for x in read)
+    bits = n.y.dtype.bits
+    alike = n.name in places and all([x.y.dtype.bits == bits for x in read])
     turns = [places[x.name] for x in read] + ([places[n.name]] if alike else [])
     for turn in range(max((len(t) for t in turns), default=0)):
         at = [t[turn % len(t)] for t in turns]
