@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
 from autofuse import __version__
+from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.serialise import SCALAR_TEXTS, field_names
@@ -70,13 +71,23 @@ def _canonical(value: object) -> str:
         return quoted(str(value))
     if isinstance(value, tuple | list):
         return f"[{','.join([_canonical(v) for v in value])}]"
+    if isinstance(value, DType):
+        return _of_dtype(value)
     if names := _with_meaning(kind):
-        members = [f'"{n}":{_canonical(getattr(value, n))}' for n in names]
-    elif isinstance(value, Mapping):
-        members = [f"{quoted(k)}:{_canonical(value[k])}" for k in sorted(value)]
-    else:
-        return quoted(repr(value)) if isinstance(value, float) else json.dumps(value)
-    return f"{{{','.join(members)}}}"
+        return _object([(n, getattr(value, n)) for n in names])
+    if isinstance(value, Mapping):
+        return _object([(k, value[k]) for k in sorted(value)])
+    return quoted(repr(value)) if isinstance(value, float) else json.dumps(value)
+
+
+def _object(members: Sequence[tuple[str, object]]) -> str:
+    texts = [f"{quoted(name)}:{_canonical(value)}" for name, value in members]
+    return f"{{{','.join(texts)}}}"
+
+
+@lru_cache(maxsize=64)
+def _of_dtype(dtype: DType) -> str:
+    return _object([(n, getattr(dtype, n)) for n in _with_meaning(DType)])
 
 
 @lru_cache(maxsize=64)

@@ -118,8 +118,10 @@ def _named(body: tuple[Stmt, ...], names: _Names) -> tuple[Stmt, ...]:
     if first is None:
         return body
     # A loop body begins with the indices that offsets are made of; a function begins with much else.
-    lead = next((i for i, s in enumerate(out) if not isinstance(s, Let)), len(out))
-    at = max(lead, 0) if not any(isinstance(s, For) for s in out) else _statement_start(out, first)
+    if any(isinstance(s, For) for s in out):
+        at = _statement_start(out, first)
+    else:
+        at = next((i for i, s in enumerate(out) if not isinstance(s, Let)), len(out))
     return (*out[:at], *names.made, *out[at:])
 
 

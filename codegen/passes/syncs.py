@@ -41,9 +41,11 @@ class _Pending:
         vector: loaded; the vector pipe has not waited for the copy.
         scalar: loaded; the scalar unit has not.
         made: computed; the scalar unit has not waited for the vector pipe.
+        read: whether the scalar unit reads any tensor; else it waits for none, and the last two stay empty.
     """
 
     bufs: Mapping[str, str]
+    read: bool
     vector: set[str] = field(default_factory=set)
     scalar: set[str] = field(default_factory=set)
     made: set[str] = field(default_factory=set)
@@ -54,6 +56,7 @@ class _Pending:
     def without(self, places: Iterable[str]) -> _Pending:
         return _Pending(
             self.bufs,
+            self.read,
             self.vector.difference(places),
             self.scalar.difference(places),
             self.made.difference(places),
@@ -91,14 +94,16 @@ class _Pending:
     def step(self, s: Stmt) -> None:
         """After a statement."""
         if isinstance(s, Call):
-            places = self.places(*s.writes)
-            self.made |= places
-            self.scalar -= places
+            if self.read:
+                places = self.places(*s.writes)
+                self.made |= places
+                self.scalar -= places
         elif isinstance(s, CopyIn):
             places = self.places(s.local)
             self.vector |= places
-            self.scalar |= places
-            self.made -= places
+            if self.read:
+                self.scalar |= places
+                self.made -= places
         elif isinstance(s, DeQue):
             self.vector -= self.places(s.local)
         elif isinstance(s, Sync):
@@ -114,7 +119,8 @@ class InsertSyncs:
     def __call__(self, fn: KernelFn) -> KernelFn:
         """The function with syncs."""
         bufs = {s.local: s.buf for s in fn.body if isinstance(s, GetBuf)}
-        return replace(fn, body=self._block(fn.body, _Pending(bufs)))
+        read = any(isinstance(s, ScalarRead | IndexRead) for s in _statements(fn.body))
+        return replace(fn, body=self._block(fn.body, _Pending(bufs, read)))
 
     def _block(self, body: tuple[Stmt, ...], pending: _Pending) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
