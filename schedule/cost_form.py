@@ -203,11 +203,16 @@ def cost_form(impl: ImplGraph, target: TargetSpec) -> CostForm:
     typical sizes.
     """
     found = _KNOWN.get(id(impl.nodes))
-    if found is None or found[1] is not target or not _costs_the_same(impl, found[0]):
+    if found is not None and found[0] is impl and found[1] is target:
+        return found[2]
+    if found is not None and found[1] is target and _costs_the_same(impl, found[0]):
+        form = found[2]
+    else:
+        form = _FormReader(impl, target).form()
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
-        found = _KNOWN[id(impl.nodes)] = (impl, target, _FormReader(impl, target).form())
-    return found[2]
+    _KNOWN[id(impl.nodes)] = (impl, target, form)
+    return form
 
 
 #: The last templates that were asked for, by their nodes: they are ranked, and some of them printed.
@@ -217,8 +222,6 @@ _MOST_KNOWN = 128
 
 def _costs_the_same(impl: ImplGraph, other: ImplGraph) -> bool:
     """Whether two templates are one, but for their names, conditions and first core."""
-    if impl is other:
-        return True
     parts = (impl.nodes, impl.axes, impl.buffers, impl.symbols)
     same = all(map(is_, parts, (other.nodes, other.axes, other.buffers, other.symbols)))
     own, its = impl.tiling, other.tiling

@@ -62,17 +62,17 @@ def contiguous_axis(y: TensorView, axes: Iterable[int]) -> int | None:
 def is_relaid(n: Node, vector: Sequence[int]) -> bool:
     """Whether a Load or Store has another layout in UB than the vector calls of its group."""
     y = n.y
-    here = tuple(a for a in vector if a in y.vectorized_axis)
+    here = tuple([a for a in vector if a in y.vectorized_axis])
     return bool(here) and (y.vectorized_axis != here or y.vectorized_strides[-1] != 1)
 
 
 def copied_by_elements(n: Node, users: Sequence[Node], layout: Layout) -> bool:
     """Whether a 64-bit tensor, which no call transposes, is moved element by element from a Load to its Stores."""
+    if n.op != "Load" or n.y.dtype.bits != 64 or any(m.op != "Store" for m in users):
+        return False
     placed = replace(n, y=layout.place(n.y))
     picked = run_step(placed, layout) is not None
     views = [m.y for m in (*([] if picked else [n]), *users)]
-    if n.op != "Load" or n.y.dtype.bits != 64 or any(m.op != "Store" for m in users):
-        return False
     present = layout.present(layout.split.view(n.y))
     return bool(present) and any(
         contiguous_axis(layout.split.view(y), present[-1:]) is None for y in views
