@@ -5,11 +5,15 @@
     python benchmarks/generate.py --compile --json    also the time of g++ for the CPU twin, at --opt
     python benchmarks/generate.py examples --cold 9   also `autofuse build` of one graph, in new processes
     python benchmarks/generate.py --jobs 2            also `autofuse build DIR`, once
+    python benchmarks/generate.py --collect-rarely    with garbage collected as the commands of autofuse do
 
 Each graph is read once and built a few times, in whole passes over all graphs, so that no build finds
 what it has just made; the median of a graph is what counts. Times are processor time, which leaves out
 when other processes had the core; those of the stages are by the wall clock. A graph whose operators
 autofuse does not know is counted, not measured.
+
+Builds run as in a program that imports autofuse: Python collects garbage as it does by default, among the graphs that
+this script holds as well.  Commands of autofuse do so more rarely; ``--collect-rarely`` measures that.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from autofuse.api import DEFAULT_TARGET, build, read
+from autofuse.collecting import collect_rarely
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.fusion import FusionGraph
 
@@ -40,6 +45,8 @@ CORPUS = REPO.parent / "shared" / "corpus" / "akg"
 def main() -> int:
     """Measure what the command line asks for and print it."""
     args = _arguments()
+    if args.collect_rarely:
+        collect_rarely()
     folders = args.folders or [f for f in (EXAMPLES, CORPUS) if f.is_dir()]
     reports = [measure(f, args) for f in folders]
     if args.json:
@@ -60,6 +67,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--opt", default="-O2", help="its level of optimisation (default -O2)")
     parser.add_argument("--cold", type=int, default=0, help="builds of one graph by new processes")
     parser.add_argument("--jobs", type=int, default=0, help="build the folder with so many workers")
+    parser.add_argument(
+        "--collect-rarely", action="store_true", help="collect garbage as `autofuse build` does"
+    )
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
@@ -95,6 +105,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
         "left_out": dict(sorted(left_out.items())),
         "repeat": args.repeat,
         "target": args.target,
+        "collect_rarely": args.collect_rarely,
         "total_ms": _spread(totals),
         "ms_per_op": _spread([r["total_ms"] / max(1, r["ops"]) for r in rows]),
         "stages_ms": {s: _spread([r["stages_ms"][s] for r in rows]) for s in _stages(rows)},
@@ -192,7 +203,10 @@ def _spread(values: Sequence[float]) -> dict[str, float] | None:
 def show(report: dict[str, Any]) -> None:
     """One report as text."""
     left_out = ", ".join(f"{n} with {code}" for code, n in report["left_out"].items())
-    print(f"{report['folder']}: {report['measured']} graphs, {report['repeat']} builds each")
+    rarely = ", garbage collected as rarely as by the commands" if report["collect_rarely"] else ""
+    print(
+        f"{report['folder']}: {report['measured']} graphs, {report['repeat']} builds each{rarely}"
+    )
     if left_out:
         print(f"  not measured: {left_out}")
     print(f"  {'':<22}{'median':>10}{'p95':>10}{'max':>10}")

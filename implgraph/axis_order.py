@@ -46,8 +46,12 @@ def axis_order(
         for t in traffic
     ]
     steps = [s for s in steps if s]
+    others = dict.fromkeys(_sorted(axes, s) for s in steps)
+    others.pop(axes, None)
+    if not others:
+        return axes
     best, least = axes, _cost(axes, number, steps)
-    for order in dict.fromkeys(_sorted(axes, s) for s in steps):
+    for order in others:
         cost = _cost(order, number, steps)
         if cost < least:
             best, least = order, cost
