@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from autofuse.implgraph.expr import ExprError
 from autofuse.implgraph.graph import ImplGraph
@@ -47,6 +47,7 @@ LEEWAY = 4
 HOPELESS = 8
 
 _Cost = TypeVar("_Cost", int, float)
+_Halves: TypeAlias = tuple[tuple[int, Solution], ...]
 
 
 def solve(
@@ -66,9 +67,23 @@ def solve(
     """
     if form.largest == 0:
         return None
+    halves, spread, refined = _searched(form, chip)
+    for before, best in halves:
+        if best.cost // 2 > least and before - best.cost < before // 4:
+            return best
+    return spread if _counted(spread.cost, again) > least + least // HOPELESS else refined
+
+
+@lru_cache(maxsize=128)
+def _searched(form: BoundForm, chip: ChipTable) -> tuple[_Halves, Solution, Solution]:
+    """The costs before each half and the best after it, the best of all that are far apart, and the best nearby.
+
+    They answer for every ``least``.  Without symbols, what ranks a template is what its tiling is folded from, and
+    groups that do the same to other tensors have the same costs.
+    """
     search = Search(form, chip)
-    found = search.spread(least)
-    return found if _counted(found.cost, again) > least + least // HOPELESS else search.refine()
+    spread = search.spread()
+    return tuple(search.halves), spread, search.refine()
 
 
 #: Where there are at most so many lengths, all are tried; else halves of the largest one, but no more than that.
@@ -111,6 +126,9 @@ class Search:
     Args:
         form: a template for given sizes, with a legal tile.
         chip: figures.
+
+    Attributes:
+        halves: the cost before each half of the largest tile, and the best choice after it.
     """
 
     def __init__(self, form: BoundForm, chip: ChipTable) -> None:
@@ -119,16 +137,19 @@ class Search:
         self._seen = [0] * (1 << SLOT_BITS)
         self._best = Solution(1, 1, 0, UNLIMITED)
         self._line = _line_step(form, chip)
+        self.halves: list[tuple[int, Solution]] = []
 
-    def spread(self, least: int) -> Solution:
-        """The best of a few lengths that are far apart; of some where halves cost twice ``least`` and get no better."""
+    def spread(self) -> Solution:
+        """The best of a few lengths that are far apart.
+
+        The search for the host stops where halves cost twice what another template does and get no better.
+        """
         form = self.form
         few = form.largest <= (FEW_LOOPED if form.looped else FEW) * form.granule
         tile, worse = form.largest, 0
         if not few and not form.looped and form.outer <= 1 and form.largest == form.longest:
-            tile = self._round(
-                tile // ONE_TILE, self._line
-            )  # all of the axis would leave it to one core
+            # All of the axis would leave it to one core.
+            tile = self._round(tile // ONE_TILE, self._line)
         for _ in range(MOST):
             before = self._best.cost
             self._try_length(tile)
@@ -136,8 +157,7 @@ class Search:
                 following = self._shorter(tile, form.granule)
             else:
                 worse = worse + 1 if self._best.cost == before else 0
-                if self._best.cost // 2 > least and before - self._best.cost < before // 4:
-                    return self._best
+                self.halves.append((before, self._best))
                 if worse > (0 if form.granule >= LONG else WORSE_HALVES):
                     break
                 following = self._round(tile // 2, self._line)
@@ -393,12 +413,7 @@ def solve_template(
     chip = chip_table(target)
     if cores is not None:
         chip = replace(chip, cores=min(cores, chip.cores))
-    return _solved(bound, chip, least=least, again=form.reads_again)
-
-
-#: Without symbols, what ranks a template is what its tiling is folded from; and groups that do the same to other
-#: tensors have the same costs.
-_solved = lru_cache(maxsize=128)(solve)
+    return solve(bound, chip, least=least, again=form.reads_again)
 
 
 def comparable(cost: _Cost, impl: ImplGraph, target: TargetSpec) -> _Cost:
