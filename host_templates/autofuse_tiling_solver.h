@@ -134,9 +134,13 @@ public:
             const bool is_long = best_.size > (axis_.granule >= kLong ? kManyLong : kManyShort) * axis_.granule;
             if (axis_.looped) {
                 NearPieces(kPiecesLooped);
-                NearLengths(kReachLooped);
+                NearLengths(kReachLooped, kWorse);
             } else {
-                NearLengths(best_.per_core == 1 ? kReachOne : kReach);
+                if (best_.per_core == 1) {
+                    NearLengths(kReachOne, axis_.granule >= kLong ? kWorseOne : kWorse);
+                } else {
+                    NearLengths(kReach, kWorse);
+                }
                 if (is_long) {
                     NearRoot();
                     NearShares();
@@ -168,8 +172,8 @@ private:
     static constexpr int kReachLooped = 2;
     static constexpr int kReachShort = 4;      // ... and of those that do not start at lines, for short granules, ...
     static constexpr int kReachLong = 1;       // ... and for long ones with several tiles per core
-    static constexpr int kWorseOne = 1;
-    static constexpr int kWorse = 6;           // in a row that are no better, before no further ones are tried
+    static constexpr int kWorse = 6;           // in a row that are no better, before no further ones are tried, ...
+    static constexpr int kWorseOne = 1;        // ... with one tile per core and long granules
     static constexpr int64_t kManyLong = 24;   // granules of a tile, short and long ones, from which on the lengths next to
     static constexpr int64_t kManyShort = 8;   // it are too close to it
     static constexpr int64_t kRootTiles = 4;   // tiles per core up to which a root tells the number of cores ...
@@ -182,27 +186,27 @@ private:
     static constexpr int64_t kVain = 7;        // numbers of fewer cores in a row that are no better, before no further ones
     static constexpr int kSlotBits = 6;        // of a table that remembers lengths
 
-    void NearLengths(int reach)
+    void NearLengths(int reach, int most)
     {
         if (line_ > axis_.granule) {
             const int64_t near = best_.size;
             if (axis_.granule < kLong || best_.per_core > 1) {
                 const int few = axis_.granule < kLong ? kReachShort : kReachLong;
-                Walk(near, axis_.granule, few);
-                Walk(near, -axis_.granule, few);
+                Walk(near, axis_.granule, few, kWorse);
+                Walk(near, -axis_.granule, few, kWorse);
             }
             for (int64_t part = 2 * axis_.granule; part < line_; part *= 2) {
                 TryLength(Round(near, part), best_.block_dim);
             }
         }
         const int64_t near = best_.size;
-        Walk(near, line_, reach);
-        Walk(near, -line_, reach);
+        Walk(near, line_, reach, most);
+        Walk(near, -line_, reach, most);
     }
 
-    void Walk(int64_t t, int64_t step, int reach)
+    // So many lengths in one direction, until the most in a row are no better.
+    void Walk(int64_t t, int64_t step, int reach, int most)
     {
-        const int most = reach == kReachOne && axis_.granule >= kLong ? kWorseOne : kWorse;
         int worse = 0;
         for (int i = 0; i < reach && worse < most && (step < 0 ? t > -step : t < largest_); ++i) {
             const int64_t before = best_.cost;

@@ -102,7 +102,7 @@ LONG = 64
 REACH, REACH_ONE, REACH_LOOPED = 8, 2, 2
 #: ... and of those that do not start at lines, for short granules, and for long ones with several tiles per core.
 REACH_SHORT, REACH_LONG = 4, 1
-#: Lengths in a row that are no better, before no further ones are tried; with one tile per core of long granules.
+#: Lengths in a row that are no better, before no further ones are tried; with one tile per core and long granules.
 WORSE, WORSE_ONE = 6, 1
 #: Granules of a tile, short and long ones, from which on the lengths next to it are too close to it.
 MANY_SHORT, MANY_LONG = 8, 24
@@ -183,9 +183,12 @@ class Search:
             is_long = self._best.tile > many * form.granule
             if form.looped:
                 self._near_pieces(PIECES_LOOPED)
-                self._near_lengths(REACH_LOOPED)
+                self._near_lengths(REACH_LOOPED, WORSE)
             else:
-                self._near_lengths(REACH_ONE if self._best.per_core == 1 else REACH)
+                if self._best.per_core == 1:
+                    self._near_lengths(REACH_ONE, WORSE_ONE if form.granule >= LONG else WORSE)
+                else:
+                    self._near_lengths(REACH, WORSE)
                 if is_long:
                     self._near_root()
                     self._near_shares()
@@ -196,24 +199,24 @@ class Search:
                 break
         return self._best
 
-    def _near_lengths(self, reach: int) -> None:
+    def _near_lengths(self, reach: int, most: int) -> None:
         granule, line = self.form.granule, self._line
         if line > granule:
             near = self._best.tile
             if granule < LONG or self._best.per_core > 1:
                 few = REACH_SHORT if granule < LONG else REACH_LONG
-                self._walk(near, granule, few)
-                self._walk(near, -granule, few)
+                self._walk(near, granule, few, WORSE)
+                self._walk(near, -granule, few, WORSE)
             part = 2 * granule
             while part < line:
                 self._try_length(self._round(near, part), self._best.cores)
                 part *= 2
         near = self._best.tile
-        self._walk(near, line, reach)
-        self._walk(near, -line, reach)
+        self._walk(near, line, reach, most)
+        self._walk(near, -line, reach, most)
 
-    def _walk(self, tile: int, step: int, reach: int) -> None:
-        most = WORSE_ONE if reach == REACH_ONE and self.form.granule >= LONG else WORSE
+    def _walk(self, tile: int, step: int, reach: int, most: int) -> None:
+        """So many lengths in one direction, until the most in a row are no better."""
         worse = 0
         for _ in range(reach):
             if worse >= most or (tile <= -step if step < 0 else tile >= self.form.largest):
