@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
-from json.encoder import encode_basestring_ascii as quoted
-from typing import Any
 
 from autofuse import __version__
-from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.serialise import SCALAR_TEXTS, field_names
+from autofuse.implgraph.serialise import field_names
 
 __all__ = ["banner", "banner_lines", "graph_digest"]
 
@@ -46,7 +43,8 @@ class _Same:
 
 @lru_cache(maxsize=1)
 def _digest_of(key: _Same) -> str:
-    return hashlib.sha256(_canonical(key.graph).encode()).hexdigest()[:16]
+    text = json.dumps(_plain(key.graph), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def banner_lines(graph: FusionGraph, target: str) -> tuple[str, ...]:
@@ -62,35 +60,21 @@ def banner(graph: FusionGraph, target: str, comment: str = "//") -> str:
     return "\n".join(f"{comment} {line}" for line in banner_lines(graph, target))
 
 
-def _canonical(value: object) -> str:
-    """JSON without blanks, with keys in order; expressions and fractions are texts."""
-    kind: Any = type(value)
-    if kind in SCALAR_TEXTS:
-        return SCALAR_TEXTS[kind](value)
+def _plain(value: object) -> object:
+    if isinstance(value, str):
+        return value
+    kind = type(value)
     if kind is Expr:
-        return quoted(str(value))
-    if isinstance(value, tuple | list):
-        return f"[{','.join([_canonical(v) for v in value])}]"
-    if isinstance(value, DType):
-        return _of_dtype(value)
-    if names := _with_meaning(kind):
-        return _object([(n, getattr(value, n)) for n in names])
+        return str(value)
+    if kind is tuple:
+        return [_plain(v) for v in value]  # type: ignore[attr-defined]
+    names = field_names(kind)
+    if names:
+        return {n: _plain(getattr(value, n)) for n in names if n not in _SKIPPED}
     if isinstance(value, Mapping):
-        return _object([(k, value[k]) for k in sorted(value)])
-    return quoted(repr(value)) if isinstance(value, float) else json.dumps(value)
-
-
-def _object(members: Sequence[tuple[str, object]]) -> str:
-    texts = [f"{quoted(name)}:{_canonical(value)}" for name, value in members]
-    return f"{{{','.join(texts)}}}"
-
-
-@lru_cache(maxsize=64)
-def _of_dtype(dtype: DType) -> str:
-    return _object([(n, getattr(dtype, n)) for n in _with_meaning(DType)])
-
-
-@lru_cache(maxsize=64)
-def _with_meaning(kind: type) -> tuple[str, ...]:
-    """The fields of a dataclass that the digest is made of, in order; nothing for another type."""
-    return tuple(sorted(set(field_names(kind)) - _SKIPPED))
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    if isinstance(value, float):
+        return repr(value)
+    return value

@@ -38,10 +38,7 @@ def render(template: str, view: object) -> str:
     """
     kind: Any = type(view)
     names = _checked_names(template, kind)
-    found = _template(template)[0]
-    # As Template.render does it, but for the variables that jinja2 has for all templates, which these do not use.
-    context = found.new_context({n: getattr(view, n) for n in names}, shared=True)
-    return "".join(found.root_render_func(context))
+    return _template(template)[0].render({n: getattr(view, n) for n in names})
 
 
 @lru_cache(maxsize=64)

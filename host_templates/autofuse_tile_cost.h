@@ -148,7 +148,7 @@ public:
         at_ = at;
         divided_ = false;
         // Most lengths ask the same of GM, if what is moved does not depend on them.
-        const bool held = agains_ == 0 || Held(tiles);
+        const bool held = Held(tiles);
         if (!known_ || !constant_ || !held || !held_ || (!whole_alike_ && (pieces > 1) != several_)) {
             Move(tiles, pieces > 1);
             held_ = held;
@@ -245,9 +245,7 @@ private:
     // Copies of a body with the same rows.
     struct Flow {
         const Copies* shape;
-        Line row_bytes;
-        uint64_t aligned;
-        uint64_t tiled;
+        uint64_t aligned;    // distances in GM and the length of a line, or-ed
         bool even;           // rows are those of every length
         Rows rows;
         int64_t billed_row;  // what each row of every length counts for, or 0 if that depends on it
@@ -278,14 +276,12 @@ private:
     void Set(Flow* flow, const Copies& copy) const
     {
         flow->shape = &copy;
-        flow->row_bytes = copy.row_bytes;
         flow->aligned = static_cast<uint64_t>(copy.aligned | chip_.line);
-        flow->tiled = static_cast<uint64_t>(copy.tiled);
         flow->even = copy.commands.step == 0 && copy.rows.step == 0;
         flow->rows = RowsAt(*flow, 0);
         const int64_t row = copy.row_bytes.base;
         const uint64_t unit = static_cast<uint64_t>(LowBit(flow->aligned));
-        const bool steady = copy.row_bytes.step == 0 && row >= kDmaBlock && (flow->tiled & (unit - 1)) == 0;
+        const bool steady = copy.row_bytes.step == 0 && row >= kDmaBlock && (static_cast<uint64_t>(copy.tiled) & (unit - 1)) == 0;
         flow->billed_row = steady ? BilledRow(chip_, row, 1, chip_.line - static_cast<int64_t>(unit)) : 0;
     }
 
@@ -303,8 +299,8 @@ private:
         if (flow.billed_row != 0) {
             return rows * flow.billed_row;
         }
-        const int64_t off = chip_.line - LowBit(flow.aligned | flow.tiled * at.apart);
-        return rows * BilledRow(chip_, flow.row_bytes.At(at.length), rows, off);
+        const int64_t off = chip_.line - LowBit(flow.aligned | static_cast<uint64_t>(flow.shape->tiled) * at.apart);
+        return rows * BilledRow(chip_, flow.shape->row_bytes.At(at.length), rows, off);
     }
 
     // Ticks of the vector calls of a body; `call` is the first of those that vary and are not of a body before.
@@ -327,7 +323,8 @@ private:
         divided_ = true;
         int64_t g = 0;
         for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            int64_t bytes[5] = {};
+            int64_t(&bytes)[5] = bytes_[i];
+            bytes[kMemory] = bytes[kL2] = bytes[kTogether] = bytes[kShared] = bytes[kStores] = 0;
             for (; g < flows_end_[i]; ++g) {
                 const Flow& flow = flow_[g];
                 const int64_t together = flow.count[kTogether] * flow.billed;
@@ -337,9 +334,6 @@ private:
                 bytes[kTogether] += in_order;
                 bytes[kShared] += together - in_order;
                 bytes[kStores] += flow.count[kStores] * flow.billed;
-            }
-            for (int64_t way = 0; way < 5; ++way) {
-                bytes_[i][way] = bytes[way];
             }
         }
     }

@@ -381,9 +381,7 @@ private:
         if (cost < best_.cost && cores > at.free) {
             cost = costs_.Crowded(at, per_core, cores);
         }
-        if (cost < best_.cost) {
-            best_ = {at.tile, per_core, cores, cost};
-        }
+        Keep({at.tile, per_core, cores, cost});
     }
 
     void Keep(const Tile& found)

@@ -27,15 +27,7 @@ from autofuse.implgraph.expr_parser import ir_reader
 from autofuse.implgraph.fusion import Constant, FusionGraph
 from autofuse.implgraph.graph import HintGraph, ImplGraph
 
-__all__ = [
-    "SCALAR_TEXTS",
-    "SCHEMAS",
-    "field_names",
-    "from_json",
-    "from_json_as",
-    "json_text",
-    "to_json",
-]
+__all__ = ["SCHEMAS", "field_names", "from_json", "from_json_as", "json_text", "to_json"]
 
 #: The value of the key ``schema``, by type of graph.
 SCHEMAS: dict[str, type[FusionGraph] | type[HintGraph] | type[ImplGraph]] = {
@@ -66,14 +58,14 @@ def json_text(value: object, indent: int) -> str:
 def _indented(value: object, line: str, step: str) -> str:
     """The text of a value; ``line`` begins a new line at its level."""
     if isinstance(value, dict) and value:
-        inside, text = line + step, SCALAR_TEXTS.get
+        inside, text = line + step, _SCALAR_TEXTS.get
         items = [
             f"{quoted(k)}: {simple(v) if (simple := text(type(v))) else _indented(v, inside, step)}"
             for k, v in value.items()
         ]
         return f"{{{inside}{(',' + inside).join(items)}{line}}}"
     if isinstance(value, list) and value:
-        inside, text = line + step, SCALAR_TEXTS.get
+        inside, text = line + step, _SCALAR_TEXTS.get
         items = [
             simple(v) if (simple := text(type(v))) else _indented(v, inside, step) for v in value
         ]
@@ -82,7 +74,7 @@ def _indented(value: object, line: str, step: str) -> str:
 
 
 #: The JSON of texts, numbers without fractions, booleans and None, by type.
-SCALAR_TEXTS: dict[type, Callable[[Any], str]] = {
+_SCALAR_TEXTS: dict[type, Callable[[Any], str]] = {
     str: quoted,
     int: int.__repr__,
     bool: {False: "false", True: "true"}.__getitem__,

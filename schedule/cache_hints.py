@@ -72,13 +72,14 @@ class CacheHints:
 
     def given_to(self, impl: ImplGraph) -> ImplGraph:
         """A template of the graph whose loads know when to bypass L2."""
-        if self._held is None:
+        held = self._held
+        read = self._read_once(impl) if held is not None else None
+        if held is None or not read:
             return impl
-        read, attrs = self._read_once(impl), {_ATTR: self._held}
         nodes = tuple(
-            replace(n, attrs={**n.attrs, **attrs}) if n.name in read else n for n in impl.nodes
+            replace(n, attrs={**n.attrs, _ATTR: held}) if n.name in read else n for n in impl.nodes
         )
-        return replace(impl, nodes=nodes) if read else impl
+        return replace(impl, nodes=nodes)
 
     def _read_once(self, impl: ImplGraph) -> frozenset[str]:
         """Names of the loads that are the only ones of their input, and read each of its bytes once."""

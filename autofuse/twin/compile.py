@@ -314,11 +314,11 @@ def _in_time(cmd: list[str], texts: Mapping[str, str], opt: str, cxx: Toolchain)
     """
     if knobs.DEBUG.get() or not cxx.is_gcc:
         return cmd
-    if opt == QUICK:
-        return [cmd[0], *_ONLY_PASSES, *cmd[1:]]
-    lines = sum(t.count("\n") for p, t in texts.items() if p.startswith("device/"))
-    calls = _ONLY_CALLS if lines > _LONG_KERNEL else ()
-    return [cmd[0], *_ONLY_PASSES, "-fno-tree-pta", *calls, *cmd[1:]]
+    flags = list(_ONLY_PASSES)
+    if opt != QUICK:
+        lines = sum(t.count("\n") for p, t in texts.items() if p.startswith("device/"))
+        flags += ["-fno-tree-pta", *(_ONLY_CALLS if lines > _LONG_KERNEL else ())]
+    return [cmd[0], *flags, *cmd[1:]]
 
 
 def _with_prelude(

@@ -127,9 +127,8 @@ def test_integers_are_those_of_the_model(kernels) -> None:
     The others are small: rows that follow on each other only for these sizes, tiles rounded up beyond a short axis.
     Nodes of many calls have numbers of instructions that depend on the tile in steps.
     """
-    random_ = random.Random(
-        5
-    )  # bounds on shares of all points hold for most draws, not for every one
+    # Seeded, as below: bounds on shares of all points hold for most draws, not for every one.
+    random_ = random.Random(5)
     off, many = [], []
     for kernel in kernels:
         for _ in range(8):
