@@ -32,9 +32,12 @@ def schema() -> Outcome:
 def new(name: str, folder: Path) -> Outcome:
     """Write ``NAME.json`` and, beside it, the schema that it names.
 
+    ``name`` may also be that of the file, with ``.json``.
+
     Raises:
         AutofuseError: AF1105 if the name is not legal, AF5005 if ``NAME.json`` is there already.
     """
+    name = name.removesuffix(".json")
     text = starter(name)
     path = folder / f"{name.replace('/', '_')}.json"
     schema_path = folder / SCHEMA_FILE

@@ -30,6 +30,12 @@ def test_new_writes_a_graph_that_reads_and_its_schema(autofuse: Callable, tmp_pa
     assert autofuse("show", "first.json").code == 0
 
 
+def test_new_takes_the_name_of_the_file_too(autofuse: Callable, tmp_path: Path) -> None:
+    assert autofuse("new", "first.json").code == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["first.json", "graph.schema.json"]
+    assert json.loads((tmp_path / "first.json").read_text(encoding="utf-8"))["name"] == "first"
+
+
 def test_new_into_another_folder(autofuse: Callable, tmp_path: Path) -> None:
     found = autofuse("new", "ops/first", "-o", "deep/graphs", "--json").json()["result"]
     assert found == {
