@@ -23,6 +23,7 @@ import argparse
 import json
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -163,6 +164,7 @@ class Report:
         by: (op, dtype) -> number of cases and their error, held out in the first division.
         roofline_five, roofline_without: the same held-out errors of ``bytes only``, for the first division.
         no_vector_five: that of the cost model without vector calls, for the first division.
+        counts: op -> number of cases.
     """
 
     chip: str
@@ -175,11 +177,16 @@ class Report:
     roofline_five: float
     roofline_without: dict[str, float]
     no_vector_five: float
+    counts: dict[str, int]
 
     @property
     def held_out(self) -> float:
         """Mean held-out error over the divisions."""
         return sum(self.five) / len(self.five)
+
+    def by_op(self, errors: Mapping[str, float]) -> float:
+        """The mean over all cases of errors per op, as of ``without``."""
+        return sum(errors[op] * n for op, n in self.counts.items()) / self.cases
 
 
 def validate(chip: str, cases: Sequence[Case], *, divisions: int = DIVISIONS) -> Report:
@@ -219,6 +226,7 @@ def validate(chip: str, cases: Sequence[Case], *, divisions: int = DIVISIONS) ->
         sum(flat) / len(flat),
         _without(plain, begin, cases, made),
         sum(idle) / len(idle),
+        dict(Counter(c.op for c in cases)),
     )
 
 
@@ -272,6 +280,8 @@ def tables(reports: Sequence[Report]) -> str:
     for r in reports:
         for op, e in r.without.items():
             out.append(f"| {r.chip} | {op} | {_percent(e)} | {_percent(r.roofline_without[op])} |")
+        model, plain = r.by_op(r.without), r.by_op(r.roofline_without)
+        out.append(f"| {r.chip} | each in turn | {_percent(model)} | {_percent(plain)} |")
     out += ["", "| chip | op | dtype | cases | held out |", "| --- | --- | --- | --: | --: |"]
     for r in reports:
         for (op, dtype), (count, e) in r.by.items():
@@ -336,6 +346,7 @@ def _json(reports: Sequence[Report], chips: Sequence[str]) -> dict[str, Any]:
                 "held_out": r.held_out,
                 "held_out_by_division": list(r.five),
                 "without": r.without,
+                "each_in_turn": r.by_op(r.without),
                 "by": [
                     {"op": o, "dtype": d, "cases": n, "held_out": e}
                     for (o, d), (n, e) in r.by.items()
