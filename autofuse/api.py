@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autofuse import artifacts, knobs
-from autofuse.arguments import integer
+from autofuse.arguments import integer, symbol_sizes
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.failures import internal_error, reporting_bugs
 from autofuse.implgraph.fusion import FusionGraph
@@ -477,11 +477,14 @@ def _sizes(graph: FusionGraph, given: Mapping[str, int]) -> dict[str, int]:
     if not isinstance(given, Mapping):
         raise TypeError(f"a shape is a dict of sizes, not {type(given).__name__}")
     names = [s.name for s in graph.symbols]
-    for name in [*(n for n in given if n not in names), *(n for n in names if n not in given)]:
-        what = "is not a symbol of" if name in given else "is a symbol without a size, of"
-        hint = f"its symbols are: {', '.join(names) or 'none'}"
-        raise AutofuseError.of("AF5007", f"{name} {what} {graph.name}", hint=hint)
-    return {n: integer(f"the size {n}", v, -(1 << 62), 1 << 62) for n, v in given.items()}
+    sizes = symbol_sizes(graph.name, names, given)
+    for name in names:
+        if name not in given:
+            hint = f"its symbols are: {', '.join(names)}"
+            raise AutofuseError.of(
+                "AF5007", f"{name} is a symbol without a size, of {graph.name}", hint=hint
+            )
+    return sizes
 
 
 def _graph_file(name: str) -> str:

@@ -1,11 +1,16 @@
-"""Arguments that no graph could make right: a ``TypeError`` or ``ValueError`` that names them."""
+"""Arguments of calls that are wrong in themselves: the errors name them."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["integer"]
+from autofuse.diagnostics import AutofuseError
+
+__all__ = ["integer", "symbol_sizes"]
+
+_ANY_SIZE = 1 << 62
 
 
 def integer(name: str, value: Any, low: int, high: int) -> int:
@@ -28,3 +33,24 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
     if not low <= number <= high:
         raise ValueError(f"{name} is from {low} to {high}, not {number}")
     return number
+
+
+def symbol_sizes(graph: str, symbols: Iterable[str], given: Mapping[str, int]) -> dict[str, int]:
+    """Sizes that a caller gives to symbols; whether they are in range is for the kernel to say.
+
+    Args:
+        graph: its name, for messages.
+        symbols: those that it has.
+        given: size per symbol.
+
+    Raises:
+        AutofuseError: AF5007, a name is not that of a symbol.
+        TypeError: a size is no whole number.
+        ValueError: a size is far out of any range.
+    """
+    known = list(symbols)
+    for name in given:
+        if name not in known:
+            hint = f"its symbols are: {', '.join(known) or 'none'}"
+            raise AutofuseError.of("AF5007", f"{name} is not a symbol of {graph}", hint=hint)
+    return {n: integer(f"the size {n}", v, -_ANY_SIZE, _ANY_SIZE) for n, v in given.items()}

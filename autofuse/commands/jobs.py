@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from autofuse import api
+from autofuse.arguments import symbol_sizes
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.dimensions import shrink, symbolize
 from autofuse.implgraph.fusion import FusionGraph
@@ -235,14 +236,7 @@ def _sizes(
     graph: FusionGraph, given: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> dict[str, int]:
     """A size per symbol: as asked for, else from the shapes of given arrays, else typical."""
-    known = [s.name for s in graph.symbols]
-    for name in symbols:
-        if name not in known:
-            raise AutofuseError.of(
-                "AF5007",
-                f"{name} is not a symbol of {graph.name}",
-                hint=f"its symbols are: {', '.join(known) or 'none'}",
-            )
+    symbol_sizes(graph.name, (s.name for s in graph.symbols), symbols)
     fixed = {s for n in given for e in graph.tensors[n].shape for s in e.symbols()}
     part = replace(graph, symbols=tuple(s for s in graph.symbols if s.name in fixed | set(symbols)))
     solved = solve_symbols(part, {n: a.shape for n, a in given.items()}, symbols)

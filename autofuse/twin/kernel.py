@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.arguments import integer
+from autofuse.arguments import integer, symbol_sizes
 from autofuse.diagnostics import AutofuseError, Diagnostic
 from autofuse.implgraph.dtypes import numpy_dtype
 from autofuse.implgraph.expr import Expr
@@ -31,8 +31,8 @@ MAX_SEED = (1 << 64) - 1
 
 _ALIGN = 64
 _MAX_CORES = (1 << 32) - 1
-#: Where the range of a symbol is not known; and what is certainly none.
-_MAX_SIZE, _ANY_SIZE = 1 << 40, 1 << 62
+#: Where the range of a symbol is not known.
+_MAX_SIZE = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,11 +436,7 @@ def solve_symbols(
         AutofuseError: AF5007: a rank or size that does not fit, a symbol out of range or not
             determined.
     """
-    sizes = {k: integer(f"the size {k}", v, -_ANY_SIZE, _ANY_SIZE) for k, v in given.items()}
-    known = {s.name for s in graph.symbols}
-    if strange := sizes.keys() - known:
-        hint = f"its symbols are: {', '.join(sorted(known)) or 'none'}"
-        raise _misfit(f"{min(strange)} is not a symbol of {graph.name}", hint=hint)
+    sizes = symbol_sizes(graph.name, (s.name for s in graph.symbols), given)
     equations: list[tuple[Expr, int, str]] = []
     problems: list[Diagnostic] = []
     for name, shape in shapes.items():
