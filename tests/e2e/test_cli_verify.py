@@ -1,6 +1,7 @@
 """``verify``: many graphs, one verdict each."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -179,3 +180,12 @@ def test_graphs_that_are_equal_but_for_names_run_once(
     assert "but for names, and verified with it" in " ".join(done.out.split())
     alone = autofuse("verify", tmp_path / "g" / "1.json", "--json").json()["result"]["graphs"]
     assert alone[0]["same_as"] is None
+
+
+@pytest.mark.skipif(shutil.which("clang++") is None, reason="clang++ is not installed")
+@pytest.mark.parametrize("level", ["0", "2"])
+def test_kernels_compile_with_clang(autofuse: Callable, folder: Path, level: str) -> None:
+    clang = {"AUTOFUSE_CXX": "clang++", "AUTOFUSE_CXXFLAGS": "-Werror", "AUTOFUSE_OPT": level}
+    done = autofuse("verify", folder / "good.json", folder / "large.json", **clang)
+    assert (done.code, done.err) == (0, ""), done.out
+    assert "2 passed" in done.out
