@@ -35,19 +35,14 @@ int64_t LargestTile(const TileAxis& axis, int64_t limit, const Ub& ub)
         return whole <= axis.tile_max && ub(whole) <= limit ? whole : 0;
     }
     const int64_t most = Min(axis.longest, axis.tile_max) / axis.granule;
-    const int64_t first = most < 1 ? kUnlimited : ub(axis.granule);
-    if (first > limit) {
+    if (most < 1 || ub(axis.granule) > limit) {
         return 0;
-    }
-    // An element of a tile takes at least a byte; longer ones may take more than there are numbers for.
-    const bool may_be_all = axis.longest <= Min(axis.tile_max, limit);
-    if (may_be_all && ub(axis.longest) <= limit) {
-        return axis.longest;
     }
     // In granules: `low` fits, `high` does not.  UB grows about linearly, so that a guess from the first two is close;
     // from there on steps that double, so that ub is not asked for absurd sizes.
     int64_t low = 1;
     int64_t high = most + 1;
+    const int64_t first = ub(axis.granule);
     const int64_t second = most > 1 ? ub(2 * axis.granule) : first;
     if (second > first && second <= limit) {
         const int64_t guess = Min(Max(2 + (limit - second) / (second - first), 2), most);
@@ -67,7 +62,9 @@ int64_t LargestTile(const TileAxis& axis, int64_t limit, const Ub& ub)
         const int64_t middle = low + (high - low) / 2;
         (ub(middle * axis.granule) <= limit ? low : high) = middle;
     }
-    return low * axis.granule;
+    const int64_t tile = low * axis.granule;
+    const bool nearly_all = axis.longest - tile < axis.granule && axis.longest <= axis.tile_max;
+    return nearly_all && ub(axis.longest) <= limit ? axis.longest : tile;
 }
 
 // Looks for the choice of the least cost among lengths of at most `largest`, a legal one.
