@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from autofuse.implgraph.expr import ExprError
 from autofuse.implgraph.graph import ImplGraph
@@ -427,7 +427,10 @@ def comparable(cost: _Cost, impl: ImplGraph, target: TargetSpec) -> _Cost:
 def _counted(cost: _Cost, again: bool) -> _Cost:
     if not again:
         return cost
-    return cost + (cost // LEEWAY if isinstance(cost, int) else cost / LEEWAY)
+    # mypyc tells int and float apart, and no type says that the share of an int is an int.
+    share: Any = cost // LEEWAY if isinstance(cost, int) else cost / LEEWAY
+    counted: _Cost = cost + share
+    return counted
 
 
 def best_tiling(

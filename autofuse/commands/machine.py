@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autofuse import __version__, cache, knobs
+from autofuse import __version__, cache, knobs, native
 from autofuse.commands.outcome import Outcome
 from autofuse.diagnostics import AutofuseError
 from autofuse.targets import TargetSpec, chip_names, load_chip
@@ -60,7 +60,7 @@ def doctor() -> Outcome:
     from autofuse.report import tables
 
     rows = [
-        _row("autofuse", "ok", f"{__version__}, Python {platform.python_version()}"),
+        _row("autofuse", "ok", f"{__version__}, Python {platform.python_version()}{_native()}"),
         _compiler(),
         _twin(),
         _cann(),
@@ -117,6 +117,14 @@ def bisheng() -> Path | None:
 
 def _row(what: str, status: str, found: str, hint: str = "") -> dict[str, object]:
     return {"what": what, "status": status, "found": found, "hint": hint}
+
+
+def _native() -> str:
+    compiled, listed = len(native.compiled()), len(native.listed())
+    if not compiled:
+        return ""
+    of = "" if compiled == listed else f" of {listed}"
+    return f", {compiled}{of} modules compiled"
 
 
 def _compiler() -> dict[str, object]:
