@@ -35,6 +35,7 @@ __all__ = [
     "Place",
     "Route",
     "cost_form",
+    "costs_as",
 ]
 
 #: A tick is 2**-10 cycles; rates are cycles per byte or element in units of 2**-24.
@@ -209,10 +210,19 @@ def cost_form(impl: ImplGraph, target: TargetSpec) -> CostForm:
         form = found[2]
     else:
         form = _FormReader(impl, target).form()
-        if len(_KNOWN) >= _MOST_KNOWN:
-            _KNOWN.clear()
-    _KNOWN[id(impl.nodes)] = (impl, target, form)
+    _remember(impl, target, form)
     return form
+
+
+def costs_as(impl: ImplGraph, other: ImplGraph, target: TargetSpec) -> None:
+    """Say that a template does what another one does, to other tensors: it has the same costs."""
+    _remember(impl, target, cost_form(other, target))
+
+
+def _remember(impl: ImplGraph, target: TargetSpec, form: CostForm) -> None:
+    if len(_KNOWN) >= _MOST_KNOWN and id(impl.nodes) not in _KNOWN:
+        _KNOWN.clear()
+    _KNOWN[id(impl.nodes)] = (impl, target, form)
 
 
 #: The last templates that were asked for, by their nodes: they are ranked, and some of them printed.

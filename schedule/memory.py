@@ -260,7 +260,9 @@ class _Planner:
             crowd = self._crowd([n for n in self._loads() if n.name not in self.stored])
             if not crowd:
                 return
-            self._copy_after_load(max(crowd, key=lambda n: (self.last[n.name], n.name)))
+            self._copy_after_load(
+                max(crowd, key=lambda n: (self.last[n.name], self.position[n.name]))
+            )
 
     def _crowd(self, tensors: Sequence[Node]) -> list[Node]:
         """The first set of more tensors alive at once than there is room for; empty if there is none."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 
 from autofuse.diagnostics import AutofuseError
@@ -29,8 +29,10 @@ from autofuse.implgraph.graph import (
 )
 from autofuse.implgraph.lowering import group_order_hazards, groups
 from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.alike import likeness
 from autofuse.schedule.budget import check_budget, exceeds_budget
 from autofuse.schedule.cache_hints import CacheHints
+from autofuse.schedule.cost_form import costs_as
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.legalize import legalize
 from autofuse.schedule.memory import MemoryPlan, plan_memory
@@ -115,6 +117,8 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
     outputs = 1 + max((int(str(n.attrs["index"])) for n in hint.ops("Output")), default=-1)
     spaces = place_workspaces(hint)
     next_tensor = inputs + outputs + len(spaces)
+    #: What the templates of a group cost, for groups that do the same to other tensors.
+    alike: dict[Hashable, _Ranking] = {}
     for index, nodes in enumerate(parts):
         legal = legalize(_with_ends(nodes, hint, spaces), hint, target)
         order = next(n.y.axis for n in legal if n.op == "Store")
@@ -131,7 +135,8 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
             _reduced_axes(legal, order),
             outputs,
         )
-        impls, dropped = _schedule_group(g, keep, next_tensor)
+        ranking = alike.setdefault(likeness(g) if len(parts) > 1 else (), _Ranking(target))
+        impls, dropped = _schedule_group(g, keep, next_tensor, ranking)
         impls = tuple(hints.given_to(i) for i in impls)
         rejected += dropped
         out.append(Group(index, impls, sync_before=index in late))
@@ -209,8 +214,32 @@ def _with_ends(nodes: Sequence[Node], hint: HintGraph, spaces: Sequence[Node]) -
     return [*data, *nodes, *outputs]
 
 
+class _Ranking:
+    """Modelled cycles of the templates of a group, and of others that do the same to other tensors."""
+
+    def __init__(self, target: TargetSpec) -> None:
+        self.target = target
+        self._known: dict[int, tuple[ImplGraph, float]] = {}
+
+    def of(self, made: Sequence[tuple[int, ImplGraph]]) -> list[tuple[float, int, ImplGraph]]:
+        """Cycles beside the number and the template; 0 for one that is alone, and compared with nothing."""
+        return [
+            (self._cycles(number, impl, alone=len(made) == 1), number, impl)
+            for number, impl in made
+        ]
+
+    def _cycles(self, number: int, impl: ImplGraph, *, alone: bool) -> float:
+        if number in self._known:
+            like, cycles = self._known[number]
+            costs_as(impl, like, self.target)
+            return cycles
+        cycles = 0.0 if alone else modelled_cycles(impl, self.target)
+        self._known[number] = (impl, cycles)
+        return cycles
+
+
 def _schedule_group(
-    g: GroupInput, keep: int, next_tensor: int
+    g: GroupInput, keep: int, next_tensor: int, ranking: _Ranking
 ) -> tuple[tuple[ImplGraph, ...], list[Rejected]]:
     rejected: list[Rejected] = []
     made: list[tuple[int, ImplGraph]] = []
@@ -229,8 +258,7 @@ def _schedule_group(
         made.append((number, impl))
     if not made:
         raise _nothing_fits(g, rejected)
-    alone = len(made) == 1  # compared with nothing
-    built = [(0.0 if alone else modelled_cycles(i, g.target), n, i) for n, i in made]
+    built = ranking.of(made)
     built.sort(key=lambda b: (comparable(b[0], b[2], g.target) if b[0] else 0.0, b[1]))
     chosen = _select(built, keep, bool(g.symbols))
     best = built[0][0]

@@ -16,6 +16,7 @@ __all__ = [
     "Choice",
     "GroupInput",
     "Split",
+    "merged_parts",
     "reordered",
     "split_axes",
     "unmerge",
@@ -287,9 +288,8 @@ def with_tiles(g: GroupInput, axis: int, length: int) -> GroupInput:
 
 def unmerge(g: GroupInput) -> GroupInput | None:
     """The group with its one merged axis taken apart again; None if it has no parts of size over 1."""
-    merged = next(a for a in g.axes if a.id == g.order[0])
-    parts = _parts(merged, [a for a in g.axes if a.id < merged.id])
-    if len(g.order) != 1 or len(parts) < 2:
+    parts = merged_parts(g)
+    if not parts:
         return None
     below = [product(p.size for p in parts[i + 1 :]) for i in range(len(parts))]
 
@@ -306,8 +306,15 @@ def unmerge(g: GroupInput) -> GroupInput | None:
     return replace(g, order=tuple(p.id for p in parts), nodes=nodes)
 
 
-def _parts(merged: Axis, originals: Sequence[Axis]) -> list[Axis]:
-    """The run of original axes whose names concatenate to that of the merged axis."""
+def merged_parts(g: GroupInput) -> list[Axis]:
+    """The axes that the one axis of a group was merged from; none where it is none, or one of several.
+
+    They are the run of original axes whose names concatenate to that of the merged axis.
+    """
+    if len(g.order) != 1:
+        return []
+    merged = next(a for a in g.axes if a.id == g.order[0])
+    originals = [a for a in g.axes if a.id < merged.id]
     for i in range(len(originals)):
         text, j = "", i
         while len(text) < len(merged.name) and j < len(originals):

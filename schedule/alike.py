@@ -1,0 +1,60 @@
+"""Groups of a graph that do the same to other tensors, as the parts of a parallel fusion do.
+
+Names of tensors and axes go into the text of a kernel, but into nothing that it costs: what the templates of one such
+group cost is what those of another one do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from autofuse.implgraph.graph import Attr, Node
+from autofuse.schedule.scan import SCAN, scanned_axes
+from autofuse.schedule.tiling_axes import GroupInput, merged_parts
+
+__all__ = ["likeness"]
+
+#: What stands for memory of the kernel.
+_ENDS = frozenset({"Data", "Output", "Workspace"})
+
+
+def likeness(g: GroupInput) -> Hashable:
+    """A value that two groups of one graph have in common only if they differ in nothing but names.
+
+    Tensors go by their place among the nodes, axes by theirs among those of the group; which of the kernel's
+    parameters a tensor is makes no difference, unless one overwrites the other.
+    """
+    axes = {a.id: a for a in g.axes}
+    parts = tuple([a.id for a in merged_parts(g)])
+    place = {a: i for i, a in enumerate(sorted({*g.order, *parts}))}
+    number = {n.name: i for i, n in enumerate(g.nodes)}
+    sizes = tuple([(axes[a].type, axes[a].size) for a in (*g.order, *parts)])
+
+    def places(ids: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple([place.get(a, ~a) for a in ids])
+
+    views = {(): (), g.order: places(g.order)}
+
+    def of(n: Node) -> tuple[object, ...]:
+        y = n.y
+        axis = views[y.axis] if y.axis in views else places(y.axis)
+        inputs = tuple([number[i] for i in n.inputs])
+        attrs = _attrs(n, place, number) if n.attrs else ()
+        return (n.op, inputs, y.dtype.name, axis, y.repeats, y.strides, y.offset, attrs)
+
+    return places(g.order), places(parts), sizes, places(g.reduced), tuple(map(of, g.nodes))
+
+
+def _attrs(
+    n: Node, place: Mapping[int, int], number: Mapping[str, int]
+) -> tuple[tuple[str, Attr], ...]:
+    """The attributes of a node, with axes and tensors by their places."""
+    attrs = dict(n.attrs)
+    if n.op in _ENDS:
+        attrs.pop("index")
+        attrs.pop("offset", None)
+        if "inout" in attrs:
+            attrs["inout"] = number.get(f"Data_{attrs['inout']}", -1)
+    elif n.op == SCAN:
+        attrs["axes"] = tuple([place[a] for a in scanned_axes(n)])
+    return tuple(attrs.items())

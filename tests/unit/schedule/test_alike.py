@@ -1,0 +1,84 @@
+"""Which groups of a graph count as alike, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import pytest
+
+from autofuse.implgraph.canonicalise import canonicalise
+from autofuse.implgraph.lowering import lower
+from autofuse.schedule import scheduler
+from autofuse.schedule.alike import likeness
+
+X = ("float32", [40, 64])
+B = ("float32", [64])
+#: Inputs ``x1``, ``x2``, ... and ``b1``, ..., and the nodes that make ``y1``, ... of them.
+PLAIN = ({"x": X, "b": B}, [("y", "Add", ["x", "b"])])
+PARTS = {
+    "another op": ({"x": X, "b": B}, [("y", "Sub", ["x", "b"])]),
+    "another type": ({"x": ("float16", [40, 64]), "b": ("float16", [64])}, PLAIN[1]),
+    "other sizes": ({"x": ("float32", [40, 72]), "b": ("float32", [72])}, PLAIN[1]),
+    "other strides": ({"x": ("float32", [40, 64], [128, 1], 0), "b": B}, PLAIN[1]),
+    "another offset": ({"x": ("float32", [40, 64], [64, 1], 8), "b": B}, PLAIN[1]),
+    "another order": ({"x": X, "b": B}, [("y", "Add", ["b", "x"])]),
+    "one operand": ({"x": X, "b": B}, [("z", "Exp", ["x"]), ("y", "Add", ["x", "b"])]),
+    "another constant": ({"x": X, "b": B}, [("z", "Mul", ["x", 3.0]), ("y", "Add", ["z", "b"])]),
+    "no broadcast": ({"x": X, "b": X}, PLAIN[1]),
+    "a reduction": ({"x": X}, [("y", "ReduceSum", ["x"], {"axes": (1,)})]),
+    "another reduction": ({"x": X}, [("y", "ReduceSum", ["x"], {"axes": (0,)})]),
+    "a running sum": ({"x": X}, [("y", "CumSum", ["x"], {"axis": 1})]),
+    "another running sum": ({"x": X}, [("y", "CumSum", ["x"], {"axis": 0})]),
+    "a sum from the end": ({"x": X}, [("y", "CumSum", ["x"], {"axis": 1, "reverse": True})]),
+    "a transposition": ({"x": X}, [("y", "Transpose", ["x"], {"perm": (1, 0)})]),
+}
+
+
+@pytest.fixture
+def keys(monkeypatch, make, target) -> Callable[..., list[Hashable]]:
+    """What stands for each group of a graph that has all these parts."""
+
+    def do(*parts) -> list[Hashable]:
+        inputs = {f"{n}{k}": v for k, (named, _) in enumerate(parts) for n, v in named.items()}
+        nodes = [
+            (f"{y}{k}", op, [f"{x}{k}" if isinstance(x, str) else x for x in operands], *rest)
+            for k, (_, made) in enumerate(parts)
+            for y, op, operands, *rest in made
+        ]
+        hint = canonicalise(lower(make(inputs, nodes, [f"y{k}" for k in range(len(parts))])))
+        found: list[Hashable] = []
+        monkeypatch.setattr(scheduler, "likeness", lambda g: found.append(likeness(g)) or found[-1])
+        scheduler.schedule(hint, target)
+        return found
+
+    return do
+
+
+@pytest.mark.parametrize("part", [PLAIN, *PARTS.values()], ids=["plain", *PARTS])
+def test_the_same_to_other_tensors(keys, part):
+    found = keys(part, part, part)
+    assert len(found) == 3
+    assert len(set(found)) == 1
+
+
+def test_anything_else_makes_a_difference(keys):
+    alone = ["one operand"]  # what is not used is not there
+    found = keys(PLAIN, *(p for name, p in PARTS.items() if name not in alone))
+    assert len(set(found)) == len(found) == len(PARTS)
+
+
+def test_the_order_of_operands_counts(keys):
+    twice = ({"x": X}, [("z", "Exp", ["x"]), ("y", "Mul", ["z", "z"])])
+    other = ({"x": X}, [("z", "Exp", ["x"]), ("y", "Mul", ["z", "x"])])
+    found = keys(twice, other, twice)
+    assert found[0] == found[2] != found[1]
+
+
+def test_alike_groups_are_modelled_once(monkeypatch, keys):
+    modelled = []
+    real = scheduler.modelled_cycles
+    monkeypatch.setattr(
+        scheduler, "modelled_cycles", lambda i, t: modelled.append(i.group) or real(i, t)
+    )
+    keys(PLAIN, PARTS["other sizes"], PLAIN, PLAIN)
+    assert set(modelled) == {0, 1}
