@@ -1,8 +1,9 @@
 """The frozen dataclasses that the IRs are made of: how they are made, and changed copies of them.
 
 Stages make such values by the thousand for every graph.  The ``__init__`` of a frozen dataclass has every field looked
-up by name, in ``object.__setattr__``, and ``dataclasses.replace`` looks up what the fields are each time.  Here the
-functions that fill the slots are looked up once per class; the values are as immutable as any.
+up by name, in ``object.__setattr__``, and ``dataclasses.replace`` looks up what the fields are each time.  Here a value
+is filled as an object of a subclass whose slots anybody may set, which the interpreter does without a call; then it
+becomes one of the frozen class, and is as immutable as any.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ else:
     from dataclasses import dataclass
 
     def frozen(cls):
-        """``@dataclass(frozen=True, slots=True)`` whose ``__init__`` fills the slots directly.
+        """``@dataclass(frozen=True, slots=True)`` whose ``__init__`` fills the slots directly; it has no subclasses.
 
         Raises:
             TypeError: the class is more than its fields (``__post_init__``, keyword-only or hidden fields).
@@ -55,16 +56,20 @@ else:
 _COPIES: dict[type, Callable[[Any, Mapping[str, Any]], Any]] = {}
 
 
-def _slots(cls: type) -> dict[str, Callable[[Any, Any], None]]:
-    """For every field of a class, in order, the function that fills its slot."""
+def _field_names(cls: type) -> tuple[str, ...]:
+    """The fields of a class that is nothing but its fields, each with a slot."""
     found = fields(cls)
     if hasattr(cls, "__post_init__") or not all(f.init and not f.kw_only for f in found):
         raise TypeError(f"{cls.__name__} is more than its fields; use dataclasses.replace")
-    members = {f.name: getattr(cls, f.name, None) for f in found}
-    slots = {n: m.__set__ for n, m in members.items() if isinstance(m, MemberDescriptorType)}
-    if len(slots) < len(members):
+    if not all(isinstance(getattr(cls, f.name, None), MemberDescriptorType) for f in found):
         raise TypeError(f"{cls.__name__} has fields without slots; use dataclasses.replace")
-    return slots
+    return tuple(f.name for f in found)
+
+
+def _open(cls: type) -> type:
+    """The subclass whose slots anybody may set."""
+    anybody = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
+    return type(cls.__name__, (cls,), {"__slots__": (), **anybody})
 
 
 def _compiled(text: list[str], scope: dict[str, Any]) -> Any:
@@ -75,8 +80,9 @@ def _compiled(text: list[str], scope: dict[str, Any]) -> Any:
 
 def _init(cls: type) -> Callable[..., None]:
     """Compile ``__init__``: a parameter and a line per field."""
-    slots = _slots(cls)
-    scope: dict[str, Any] = {f"set_{name}": fill for name, fill in slots.items()}
+    _field_names(cls)
+    become = vars(object)["__class__"].__set__
+    scope: dict[str, Any] = {"cls": cls, "filled": _open(cls), "become": become}
     parameters, lines = [], []
     for f in fields(cls):
         value = f.name
@@ -89,31 +95,31 @@ def _init(cls: type) -> Callable[..., None]:
             parameters.append(f"{f.name}=default_{f.name}")
         else:
             parameters.append(f.name)
-        lines.append(f" set_{f.name}(self, {value})")
-    made = _compiled([f"def __init__(self, {', '.join(parameters)}):", *lines], scope)
+        lines.append(f" self.{f.name} = {value}")
+    head = [f"def __init__(self, {', '.join(parameters)}):", " become(self, filled)"]
+    made = _compiled([*head, *lines, " self.__class__ = cls"], scope)
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     function: Callable[..., None] = made
     return function
 
 
 def _prepare(cls: type) -> Callable[[Any, Mapping[str, Any]], Any]:
-    """Compile the copy of one class: a line per field, then the changes.
-
-    A copy is filled as an object of a subclass whose slots anybody may set, which the interpreter does without a call;
-    then it becomes one of the frozen class.
-    """
-    slots = _slots(cls)
+    """Compile the copy of one class: a line per field, then the changes."""
+    names = _field_names(cls)
 
     def refuse(changes: Mapping[str, Any]) -> None:
         raise TypeError(
-            f"{cls.__name__} has no field {', '.join(sorted(set(changes) - set(slots)))}"
+            f"{cls.__name__} has no field {', '.join(sorted(set(changes) - set(names)))}"
         )
 
-    open_to_all = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
-    filled = type(cls.__name__, (cls,), {"__slots__": (), **open_to_all})
-    scope: dict[str, Any] = {"cls": cls, "filled": filled, "new": object.__new__, "refuse": refuse}
+    scope: dict[str, Any] = {
+        "cls": cls,
+        "filled": _open(cls),
+        "new": object.__new__,
+        "refuse": refuse,
+    }
     lines = ["def copy(value, changes):", " made = new(filled)"]
-    lines += [f" made.{name} = value.{name}" for name in slots]
+    lines += [f" made.{name} = value.{name}" for name in names]
     lines += [" try:", "  for name, changed in changes.items(): setattr(made, name, changed)"]
     lines += [" except AttributeError: refuse(changes)", " made.__class__ = cls", " return made"]
     copy: Callable[[Any, Mapping[str, Any]], Any] = _compiled(lines, scope)
