@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from autofuse import __version__
+from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.serialise import field_names
@@ -68,9 +69,11 @@ def _plain(value: object) -> object:
         return str(value)
     if kind is tuple:
         return [_plain(v) for v in value]  # type: ignore[attr-defined]
+    if isinstance(value, DType):
+        return _plain_dtype(value)
     names = field_names(kind)
     if names:
-        return {n: _plain(getattr(value, n)) for n in names if n not in _SKIPPED}
+        return _plain_fields(value, names)
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, tuple | list):
@@ -78,3 +81,13 @@ def _plain(value: object) -> object:
     if isinstance(value, float):
         return repr(value)
     return value
+
+
+def _plain_fields(value: object, names: Sequence[str]) -> dict[str, object]:
+    return {n: _plain(getattr(value, n)) for n in names if n not in _SKIPPED}
+
+
+@lru_cache(maxsize=64)
+def _plain_dtype(d: DType) -> dict[str, object]:
+    """A row of the table of types, which every tensor has."""
+    return _plain_fields(d, field_names(DType))

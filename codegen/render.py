@@ -95,7 +95,8 @@ def _template(name: str) -> tuple[jinja2.Template, frozenset[str]]:
     tree = env.parse(read_text(name), name)
     variables = frozenset(jinja2.meta.find_undeclared_variables(tree))
     code = env.compile(tree, name, name)
-    return jinja2.Template.from_code(env, code, env.make_globals(None)), variables
+    # A plain dict: every rendering copies it.
+    return jinja2.Template.from_code(env, code, dict(env.globals)), variables
 
 
 @cache

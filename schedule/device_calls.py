@@ -13,6 +13,7 @@ many elements as the largest one has at typical sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import (
@@ -156,6 +157,8 @@ def issued(
         size: axis -> its extent in a tile.
         tile: the length of a tile, which stays in the result; or values of all symbols.
     """
+    if not _is_many(n.op):
+        return None
     source = named[n.inputs[0]] if n.inputs else n
     chip = _Chip(n.y.dtype, tile)
     if n.op in REDUCES:
@@ -169,9 +172,15 @@ def issued(
         return chip.transpose(*(chip.value(e) for e in counts[:3]))
     if n.op in PICKS:
         return chip.pick(n, size)
-    if any(call.api in _WORDS for call in lookup(n.op).calls.values()):
-        return chip.words(n, size)
-    return None
+    return chip.words(n, size)
+
+
+@lru_cache(maxsize=1024)
+def _is_many(op: str) -> bool:
+    """Whether nodes of an op are a call of a function in ``device_templates/``."""
+    if op in REDUCES or op in PICKS or op in ("Broadcast", SCAN, "UbTranspose"):
+        return True
+    return any(call.api in _WORDS for call in lookup(op).calls.values())
 
 
 def summed(found: Iterable[Issued], bits: int) -> tuple[Call, ...]:

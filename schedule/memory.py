@@ -569,7 +569,10 @@ class _Planner:
                 "AF3004",
             )
         self.buffers, self.queue_id = tuple(plans), queue_id
-        self.ub = total(p.nbytes * p.buf_num for p in plans)
+        of_length: dict[Expr, int] = {}
+        for p in plans:
+            of_length[p.nbytes] = of_length.get(p.nbytes, 0) + p.buf_num
+        self.ub = total(nbytes * number for nbytes, number in of_length.items())
 
     def plan(self) -> MemoryPlan:
         """What :meth:`run` found."""

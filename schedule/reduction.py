@@ -93,26 +93,33 @@ class _Placer:
         self.moving: dict[Centre, _Moving] = {}
         #: What only running copies need of the loop over tiles.
         self.idle: set[str] = set()
+        #: Nodes that run in each pass.
+        self.slices: list[set[str]] = []
         self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
+        tiled = {split.tile_in: split.tiled}
+        #: Elements that make 32 bytes along the axes of a tile.
+        self.aligned = {a: alignment(g.nodes, tiled.get(a, a)) for a in split.vector}
+        #: Vectorised axes of the tensors with certain repeats.
+        self.present: dict[tuple[object, ...], tuple[int, ...]] = {}
         self.dense = self._dense_axes()
         self.layout = Layout(split, self._pitches())
 
     # layout -----------------------------------------------------------------------------------
     def _present(self, n: Node) -> tuple[int, ...]:
-        repeat = dict(zip(n.y.axis, n.y.repeats, strict=True))
-        split = self.split
-        tiled = {split.tile_in: split.tiled}
-        return tuple(a for a in split.vector if repeat.get(tiled.get(a, a), 1) != 1)
-
-    def _alignment(self, axis: int) -> int:
-        split = self.split
-        return alignment(self.g.nodes, split.tiled if axis == split.tile_in else axis)
+        key = (n.y.axis, n.y.repeats)
+        found = self.present.get(key)
+        if found is None:
+            split, varies = self.split, n.y.varies()
+            tiled = {split.tile_in: split.tiled}
+            found = tuple(a for a in split.vector if tiled.get(a, a) in varies)
+            self.present[key] = found
+        return found
 
     def _dense_axes(self) -> frozenset[int]:
         """Axes that have no padding even where their rows start at 32-byte addresses."""
         size = self.split.sizes
         inside = [a for a in self.split.vector if a != self.split.tile_in]
-        return frozenset(a for a in inside if align_up(size[a], self._alignment(a)) == size[a])
+        return frozenset(a for a in inside if align_up(size[a], self.aligned[a]) == size[a])
 
     def _pitches(self) -> dict[int, Expr]:
         """The innermost axis of every tensor with several of them is padded, in all tensors alike."""
@@ -120,7 +127,7 @@ class _Placer:
         return {
             a: self.split.t
             if a == self.split.tile_in
-            else align_up(self.split.sizes[a], self._alignment(a))
+            else align_up(self.split.sizes[a], self.aligned[a])
             for a in self.split.vector
             if a in last
         }
@@ -151,19 +158,20 @@ class _Placer:
     def _classify(self) -> None:
         """Level and stage of every node."""
         blocked, looped = self.split.blocked, self.split.looped
+        moving, reduced = blocked | looped, frozenset(self.g.reduced)
         # The last tile of an axis that is cut is shorter: what has its length does so for one tile only.
         cut = {a.id for a in self.g.axes if a.type is AxisType.TILE_IN}
         moves: dict[str, frozenset[int]] = {}
         for n in self.g.nodes:
             varies = frozenset(n.y.varies())
-            own = varies & (blocked | looped)
-            inputs = frozenset[int]().union(*(moves[i] for i in n.inputs))
+            own = varies & moving
+            inputs = frozenset[int]().union(*[moves[i] for i in n.inputs])
             if n.op in STRUCTURAL:
                 move: frozenset[int] = frozenset()
             elif n.op in ("Load", "Iota") or n.op == "Store":
                 move = own | inputs
             elif n.op in REDUCES:
-                move = inputs - frozenset(self.g.reduced)
+                move = inputs - reduced
             else:
                 move = inputs
             moves[n.name] = move
@@ -172,9 +180,9 @@ class _Placer:
             if n.op == "Store" or joins or not self.hoist or varies & cut:
                 level = max(level, TILE)
             # A reduction of equal numbers does not change from tile to tile, but is joined in the loop over them.
-            level = max([level, *(min(self.level[i], TILE) for i in n.inputs)])
+            level = max([level, *[min(self.level[i], TILE) for i in n.inputs]])
             self.level[n.name] = level
-            stage = max((self.stage[i] for i in n.inputs), default=0)
+            stage = max([self.stage[i] for i in n.inputs], default=0)
             if joins:
                 stage = self._join_pass(n, stage)
                 self.joined[n.name] = stage
@@ -247,7 +255,7 @@ class _Placer:
 
     def _delay_tiles(self) -> None:
         """What runs in the loop over tiles runs as late as its users allow: it takes UB from then on."""
-        slices = {p: self._slice(p) for p in self._passes()}
+        self.slices = [self._slice(p) for p in self._passes()]
         for n in reversed(self.nodes):
             if self.level[n.name] != TILE or n.op == "Store" or n.name in self.joined:
                 continue
@@ -259,7 +267,7 @@ class _Placer:
                     wanted.append(self.stage[u.name])
                 # In an earlier pass it has a running copy.
                 own = self.stage[n.name]
-                wanted += [p for p, names in slices.items() if u.name in names and p >= own]
+                wanted += [p for p, names in enumerate(self.slices) if u.name in names and p >= own]
             if wanted:
                 self.stage[n.name] = max(self.stage[n.name], min(wanted))
             else:
@@ -275,14 +283,11 @@ class _Placer:
         once = [n for n in self.nodes if self.level[n.name] == ONCE and n.name not in self.idle]
         hoisted = self._emit(once, ONCE, 0)
         inside: list[Node] = []
-        for p in self._passes():
-            ready = [
-                n
-                for n in self.nodes
-                if self.level[n.name] == TILE and n.name not in {*self.joined, *self.idle}
-            ]
+        apart = {*self.joined, *self.idle}
+        ready = [n for n in self.nodes if self.level[n.name] == TILE and n.name not in apart]
+        for p, names in enumerate(self.slices):
             inside += self._emit([n for n in ready if self.stage[n.name] == p], TILE, p)
-            if self._slice(p):
+            if names:
                 inside += self._pass(p)
         outputs = [
             replace(n, inputs=tuple(self.made[i].name for i in n.inputs))
@@ -305,7 +310,7 @@ class _Placer:
         rules = [self.follows[n.name] for n in followers]
         centres = {c.value: c for rule in rules for c in rule.centres}
         running = {x for rule in rules for x in rule.path if self.level[x] == TILE}
-        names = self._slice(number) | running
+        names = self.slices[number] | running
         before = [self._initial(n) for n in joined]
         inside: list[Node] = []
         for n in (n for n in self.nodes if n.name in names):

@@ -126,8 +126,9 @@ def ub_map(impl: ImplGraph, sizes: Mapping[str, int], tile: int) -> tuple[UbBuff
     env = {**sizes, impl.tiling.tile_size: tile}
     out: list[UbBuffer] = []
     offset = 0
+    lengths = {e: e.evaluate(env) for e in {plan.nbytes for plan in impl.buffers}}
     for plan in impl.buffers:
-        nbytes = plan.nbytes.evaluate(env)
+        nbytes = lengths[plan.nbytes]
         out.append(UbBuffer(plan, offset, nbytes))
         offset += nbytes * plan.buf_num
     return tuple(out)

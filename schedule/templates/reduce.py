@@ -30,7 +30,8 @@ SOME, MANY = 4, 8
 def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     """Everything worth trying: all-load templates, then loops."""
     kept = [p for p, a in enumerate(g.order) if a not in g.reduced]
-    unit = with_unit_axis(g)
+    # What the cores share where the outermost axis is reduced.
+    unit = with_unit_axis(g) if g.order[0] in g.reduced else g
     out = [(g, Choice(ALL, "", p, padded=True, all_load=True)) for p in reversed(kept[-MOST:])]
     if not kept:
         out.append((unit, Choice(ALL, "", 0, padded=True, all_load=True)))

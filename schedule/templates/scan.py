@@ -28,7 +28,8 @@ MOST = 4
 def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     """Everything worth trying: whole sums in a tile, then loops."""
     kept = [p for p, a in enumerate(g.order) if a not in g.reduced]
-    unit = with_unit_axis(g)
+    # What the cores share where the outermost axis is summed.
+    unit = with_unit_axis(g) if g.order[0] in g.reduced else g
     out = [(g, c) for p in reversed(kept[-MOST:]) for c in _whole(g, p)]
     if not kept:
         out.append((unit, Choice(ALL, "", 0, padded=True, all_load=True)))
