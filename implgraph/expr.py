@@ -595,6 +595,7 @@ def Ratio(a: IntLike, b: IntLike) -> Expr:  # noqa: N802
     return _func("Ratio", (x, y))
 
 
+@lru_cache(maxsize=4096)
 def _min_max(name: str, values: tuple[IntLike, ...], pick: Callable[[list[int]], int]) -> Expr:
     numbers: list[int] = []
     rest: list[Expr] = []

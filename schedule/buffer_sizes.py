@@ -66,8 +66,11 @@ def weight(nbytes: Expr) -> int:
 
 def larger(a: Expr, b: Expr) -> Expr:
     """The larger of two sizes, without a Max where one is seen to be the larger."""
-    if a is b or a == b:
-        return a
+    return a if a is b else _larger(a, b)
+
+
+@lru_cache(maxsize=4096)
+def _larger(a: Expr, b: Expr) -> Expr:
     d = a - b
     if all(c >= 0 for _, c in d.terms):
         return a

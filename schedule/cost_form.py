@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
+from functools import lru_cache
 from operator import is_
 
 from autofuse.implgraph.expr import ONE, ZERO, Expr, Min, Sym, product, total
@@ -561,18 +562,22 @@ class _FormReader:
         Raises:
             ValueError: it is not of the form ``base + step * t``.
         """
-        if e.is_const:
+        if e.is_const or self.t not in e.symbols():
             return Affine(e, ZERO)
-        if self.t not in e.symbols():
-            return Affine(e, ZERO)
-        parts: list[list[Expr]] = [[], []]
-        for monomial, c in e.terms:
-            power = next((p for a, p in monomial if a == self.tile), 0)
-            rest = Expr((((tuple([(a, p) for a, p in monomial if a != self.tile])), c),))
-            if power > 1 or self.t in rest.symbols():
-                raise ValueError(f"{e} is not linear in {self.t}")
-            parts[power].append(rest)
-        return Affine(total(parts[0]), total(parts[1]))
+        return _by_powers(e, self.tile)
+
+
+@lru_cache(maxsize=4096)
+def _by_powers(e: Expr, tile: Sym) -> Affine:
+    # Remembered: tensors of several templates, and of several graphs, have the same few lengths.
+    parts: list[list[Expr]] = [[], []]
+    for monomial, c in e.terms:
+        power = next((p for a, p in monomial if a == tile), 0)
+        rest = Expr((((tuple([(a, p) for a, p in monomial if a != tile])), c),))
+        if power > 1 or tile.name in rest.symbols():
+            raise ValueError(f"{e} is not linear in {tile.name}")
+        parts[power].append(rest)
+    return Affine(total(parts[0]), total(parts[1]))
 
 
 def _rate(cycles: float) -> int:
