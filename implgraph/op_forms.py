@@ -45,7 +45,7 @@ FLOATS = frozenset({"float16", "float32"})
 ARITH = frozenset({"int16", "int32", "float16", "float32"})
 #: Sums, products and shifts of bits do not know a sign: unsigned types are computed as signed ones.
 WRAPPING = {"uint16": "int16", "uint32": "int32"}
-MODULAR = ARITH | WRAPPING.keys()
+MODULAR = ARITH.union(WRAPPING)
 INT_MIN = -(1 << 31)
 
 

@@ -200,7 +200,7 @@ class _Rewriter:
         stem: str = "",
     ) -> str:
         # Nodes that stay keep their names.
-        stays = self.current is None or self.current.op in (*_KEEP, "Store")
+        stays = self.current is None or self.current.op in _KEEP or self.current.op == "Store"
         own = self.current.name if self.current and not stays else ""
         base = stem or own or op.lower()
         name, k = base, 0
