@@ -241,8 +241,17 @@ class CopiedRows:
     of_the_tile: bool
 
 
-def copy_rows(n: Node, impl: ImplGraph, at: Mapping[str, int]) -> CopiedRows:
-    """How a Load or Store is moved in a whole tile; ``at``: values of all symbols."""
+def copy_rows(
+    n: Node, impl: ImplGraph, extents: Mapping[int, Expr], at: Mapping[str, int]
+) -> CopiedRows:
+    """How a Load or Store is moved in a whole tile.
+
+    Args:
+        n: the node.
+        impl: its template.
+        extents: size of every axis.
+        at: values of all symbols.
+    """
     y = n.y
     gm = dict(zip(y.axis, y.strides, strict=True))
     tile_in = impl.tile(AxisType.TILE_IN).id
@@ -254,7 +263,7 @@ def copy_rows(n: Node, impl: ImplGraph, at: Mapping[str, int]) -> CopiedRows:
     # Rows of a run that goes backwards are runs of their own.
     alone = is_run(n) and gm[y.vectorized_axis[-1]].value < 0
     for a, s in reversed(list(zip(y.vectorized_axis, y.vectorized_strides, strict=True))):
-        size, step, pitch = (e.evaluate(at) for e in (impl.axes[a].size, gm[a], s))
+        size, step, pitch = (e.evaluate(at) for e in (extents[a], gm[a], s))
         if gm[a] == 0:  # a place of its own for every index
             commands *= size
             continue

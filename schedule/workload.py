@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from autofuse.implgraph.expr import ONE, ZERO
+from autofuse.implgraph.expr import ONE, ZERO, Expr, Min
 from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.graph import AxisType, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ops import lookup
@@ -196,7 +196,16 @@ class _Reader:
         self.steps = spec.reduce_steps.evaluate(env)
         self.extent = spec.extent.evaluate(sizes)
         self.size = {a.id: a.size for a in impl.axes}
+        #: Of an axis in tiles of a constant length: the axis itself, and its tiles.
+        self.cut: dict[int, tuple[Expr, Expr]] = {}
+        for tiles, inside in impl.cut_axes():
+            whole = self.size[inside.origin[0]]
+            self.cut[inside.id] = whole, self.size[tiles.id]
+            # It may be shorter than one of them.
+            self.size[inside.id] = Min(inside.size, whole)
         self.tile_in = impl.tile(AxisType.TILE_IN).id
+        # So may the tile itself: its length is rounded up.
+        self.size[self.tile_in] = Min(self.size[self.tile_in], max(self.extent, 1))
         self.places = _places(impl, ub_map(impl, sizes, tile))
         self.buffers = min((b.buf_num for b in impl.buffers if b.kind == "queue"), default=2)
         self.carried = {t for b in impl.buffers if b.copy for t in b.tensors}
@@ -263,12 +272,11 @@ class _Reader:
         return math.prod(self._axis(a) for a in n.y.vectorized_axis)
 
     def _axis(self, axis: int) -> int:
-        size = self.size[axis].evaluate(self.env)
-        return min(size, max(self.extent, 1)) if axis == self.tile_in else size
+        return self.size[axis].evaluate(self.env)
 
     # copies -----------------------------------------------------------------------------------
     def _copy(self, n: Node, moved: _Moved) -> Copy:
-        copied = copy_rows(n, self.impl, self.env)
+        copied = copy_rows(n, self.impl, self.size, self.env)
         rows = max(copied.rows, 1)
         nbytes = (copied.elements if is_run(n) else self._elements(n)) * n.y.dtype.itemsize
         commands = max(copied.commands, 1)
@@ -298,6 +306,11 @@ class _Reader:
             pieces = -(-self.extent // self.tile) * self.tile
             nbytes = nbytes * self.extent // pieces
             distinct = distinct * self.extent // pieces
+        for a in self.cut.keys() & set(y.vectorized_axis):
+            length, tiles = (e.evaluate(self.env) for e in self.cut[a])
+            pieces = max(tiles * self.size[a].evaluate(self.env), 1)
+            nbytes = nbytes * length // pieces
+            distinct = distinct * length // pieces
         distinct = min(distinct, nbytes)
         if is_run(n) and nbytes > 0:
             between = self._between(n, nbytes // item, times) * item
@@ -328,7 +341,7 @@ class _Reader:
     def _between(self, n: Node, elements: int, times: int) -> int:
         """Elements that the runs of a Load have beside its own, in all tiles together."""
         step = abs(dict(zip(n.y.axis, n.y.strides, strict=True))[n.y.vectorized_axis[-1]].value)
-        copied = copy_rows(n, self.impl, self.env)
+        copied = copy_rows(n, self.impl, self.size, self.env)
         rows = copied.rows * times
         if copied.of_the_tile and self.extent > 0:
             rows = rows * self.extent // (-(-self.extent // self.tile) * self.tile)

@@ -134,7 +134,7 @@ def test_rows_of_a_copy(impls):
     for name, impl in scheduled(impls, [100, 160], [0, 0], [100, 50], [1, 3]).items():
         load = load_of(impl)
         env = {**sample_env(impl), impl.tiling.tile_size: 20, impl.tiling.block_size: 1}
-        copied = copy_rows(load, impl, env)
+        copied = copy_rows(load, impl, {a.id: a.size for a in impl.axes}, env)
         length = 20 if name == "general" else 50
         if len(load.y.vectorized_axis) == 1:
             assert (copied.rows, copied.elements) == (1, (length - 1) * 3 + 1)

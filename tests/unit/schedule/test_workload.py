@@ -145,6 +145,35 @@ def test_what_every_core_reads(impls, target):
     assert alone.traffic.read == 2 * 768 * 5
 
 
+@pytest.mark.parametrize(("m", "n"), [(14736, 5), (8, 4), (899, 131), (3, 7), (130, 1021)])
+def test_axes_in_tiles_of_a_constant_length_count_as_far_as_they_go(impls, target, m, n):
+    """A tile of 128 of an axis of 5 moves 5: bytes are compulsory, and timed mode agrees with the time."""
+    found = impls(
+        {"x": ("float32", ["m", "n"])},
+        [("y", "Transpose", ["x"], {"perm": (1, 0)})],
+        ["y"],
+        m=(1, 1 << 20, None),
+        n=(1, 1 << 20, None),
+    )
+    sizes = {"m": m, "n": n}
+    cut = [i for i in found if i.cut_axes()]
+    assert len(cut) > 2
+    for impl in cut:
+        tiling = best_tiling(impl, target, sizes)
+        assert tiling is not None
+        work = workload(impl, target, sizes, tiling.tile, per_core=tiling.per_core)
+        traffic = work.traffic
+        bytes_ = 4 * m * n
+        assert traffic.read + traffic.reread == pytest.approx(bytes_, rel=0.01), impl.name
+        assert traffic.written == pytest.approx(bytes_, rel=0.01), impl.name
+        ((tiles, inside),) = impl.cut_axes()
+        (length,) = (n if s == "n" else m for s in impl.axes[inside.origin[0]].size.symbols())
+        (body,) = (x.body for x in work.loops)
+        for copy in (*body.loads, *body.stores):
+            most = tiling.tile * min(length, inside.size.value)
+            assert copy.rows * copy.row_bytes <= 4 * most, (impl.name, tiles.name)
+
+
 def test_unaligned_rows_have_the_alignment_of_their_stride(impls, target):
     made = impls(
         {"x": ("float16", ["m", 100], [1001, 1], 3)}, [("y", "Exp", ["x"])], ["y"], m=(1, 10**6, 64)
