@@ -23,7 +23,7 @@ def explain(graph: Path, *, shapes: Sequence[str], target: str) -> Outcome:
     given = words.sizes(shapes, "--shape")
     built = api.build(graph, target=target)
     sizes = explanation.sizes_of(built.graph.symbols, given)
-    found = explanation.explain(built.name, built.schedule, built.target, sizes)
+    found = explanation.explain(built.name, built.schedule, built.target, sizes, built.graph.inputs)
 
     def show(screen: Console) -> None:
         from autofuse.report.explain_text import print_explanation

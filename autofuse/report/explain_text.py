@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -22,17 +22,23 @@ def print_explanation(screen: Console, found: Mapping[str, Any]) -> None:
     total = "no template is legal" if found["total_us"] is None else f"{found['total_us']:.2f} us"
     screen.print(f"kernel {found['name']} for {found['target']}{at}: {total} (model)", style="bold")
     screen.print(found["note"], style="yellow", soft_wrap=True)
+    if found["key"] is not None:
+        screen.print(f"the host function takes tiling key {found['key']} of {found['keys']}")
     several = len(found["results"]) > 1
     for r in found["results"]:
         if several:
-            taken = ", taken" if r["chosen"] else ""
-            us = "not legal" if r["total_us"] is None else f"{r['total_us']:.2f} us"
-            screen.print(f"form {r['result']}: {us} (model){taken}", style="bold")
+            us = "not legal" if r["total_us"] is None else f"{r['total_us']:.2f} us (model)"
+            screen.print(
+                f"form {r['result']}: {us}, {'taken' if r['chosen'] else 'not taken'}", style="bold"
+            )
+            if r["lost"]:
+                screen.print(f"not taken: form {r['result']}: {r['lost']}", style="dim")
         for g in r["groups"]:
-            _print_group(screen, g)
+            _print_group(screen, g, found["inputs"] if r["chosen"] else None)
 
 
-def _print_group(screen: Console, group: Mapping[str, Any]) -> None:
+def _print_group(screen: Console, group: Mapping[str, Any], inputs: Sequence[str] | None) -> None:
+    """A group of a form; ``inputs``: names of the graph's, None where the form is not taken."""
     barrier = ", after a barrier of all cores" if group["barrier"] else ""
     screen.print(f"group {group['group']}{barrier}; microseconds of the model")
     out = table("", "template", "tile", "cores x tiles", *_US, "limit", right=_US)
@@ -59,13 +65,14 @@ def _print_group(screen: Console, group: Mapping[str, Any]) -> None:
     for t in group["templates"]:
         if t["lost"]:
             screen.print(printable(f"not taken: {t['template']}: {t['lost']}"), style="dim")
-        if t["chosen"]:
-            _print_taken(screen, t)
     for r in group["rejected"]:
         screen.print(printable(f"rejected: {r['template']}: {r['reason']}"), style="dim")
+    for t in group["templates"]:
+        if t["chosen"] and inputs is not None:
+            _print_taken(screen, t, inputs)
 
 
-def _print_taken(screen: Console, t: Mapping[str, Any]) -> None:
+def _print_taken(screen: Console, t: Mapping[str, Any], names: Sequence[str]) -> None:
     """Bound, bank conflicts and UB of the template that is taken."""
     share = t["bound_us"] / t["us"]["total"]
     screen.print(
@@ -85,18 +92,19 @@ def _print_taken(screen: Console, t: Mapping[str, Any]) -> None:
         )
     l2 = t["l2"]
     if l2["touched_bytes"] > l2["size_bytes"]:
-        inputs = ", ".join(map(str, l2["bypassed_inputs"]))
-        which = f"loads of input {inputs} bypass it" if inputs else "no load bypasses it"
+        inputs = ", ".join(names[i] for i in l2["bypassed_inputs"])
+        which = f"loads of {inputs} bypass it" if inputs else "no load bypasses it"
         screen.print(
             f"L2: {bytes_text(l2['size_bytes'])}, the kernel touches {bytes_text(l2['touched_bytes'])}: {which}"
         )
     if t["staggered_inputs"]:
-        inputs = ", ".join(map(str, t["staggered_inputs"]))
+        inputs = ", ".join(names[i] for i in t["staggered_inputs"])
         screen.print(
-            f"all cores read input {inputs}: each starts at another step of the loop, so at other addresses"
+            f"all cores read {inputs}: each starts at another step of the loop, so at other addresses"
         )
     screen.print(f"UB: {bytes_text(t['ub_bytes'])} of {bytes_text(t['ub_limit'])}")
     out = table("from", "to", "buffer", "bytes", "tensors", right=("from", "to", "bytes"))
+    shown = {load: f"{load} ({names[i]})" for load, i in t["loads"].items()}
     for b in t["ub"]:
         size = b["bytes"] * b["count"]
         kind = "TQue" if b["kind"] == "queue" else "TBuf"
@@ -105,6 +113,9 @@ def _print_taken(screen: Console, t: Mapping[str, Any]) -> None:
             f"{b['offset'] + size:#07x}",
             f"{kind} {b['id']} {b['position']}",
             f"{b['count']} x {b['bytes']}",
-            printable(", ".join(b["tensors"]) or ("pad" if b["pad"] else "scratch")),
+            printable(
+                ", ".join(shown.get(x, x) for x in b["tensors"])
+                or ("pad" if b["pad"] else "scratch")
+            ),
         )
     screen.print(out)

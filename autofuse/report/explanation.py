@@ -1,6 +1,7 @@
 """Why a kernel is scheduled as it is: every template that was tried, and what the cost model makes of it.
 
-All times are those of the model (``autofuse.schedule.cost``), at the tile that it finds best.
+Templates and tiles that count as taken are those that the host function takes (``autofuse.schedule.solver``);
+all times are those of the model (``autofuse.schedule.cost``).
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from autofuse.implgraph.expr import ExprError
 from autofuse.implgraph.fusion import Symbol
 from autofuse.implgraph.graph import ImplGraph, Node
 from autofuse.schedule.cache_hints import bypasses, held_bytes
-from autofuse.schedule.cost import NOTE, Conflict, Cost
-from autofuse.schedule.result import Group, ScheduleResult
-from autofuse.schedule.solver import best_tiling, comparable
+from autofuse.schedule.cost import NOTE, Conflict, evaluate
+from autofuse.schedule.cost_form import cost_form, ticks
+from autofuse.schedule.result import Group, ScheduleResult, tiling_keys
+from autofuse.schedule.solver import choose, solve_template
 from autofuse.schedule.stagger import passes, same_on_all_cores
-from autofuse.schedule.workload import Tiling, UbBuffer, conflicts, ub_map
+from autofuse.schedule.workload import Tiling, UbBuffer, conflicts, ub_map, workload
 from autofuse.targets import TargetSpec
 
 __all__ = ["NOTE", "explain", "sizes_of"]
@@ -51,10 +53,55 @@ def sizes_of(symbols: Sequence[Symbol], given: Mapping[str, int]) -> dict[str, i
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """A template and its best tiling; None where it is not legal for these sizes."""
+    """A template with the tiling that the host function finds for it; None where it is not legal for these sizes.
+
+    Attributes:
+        impl: the template.
+        tiling: with its modelled time.
+        ticks: what the host function compares: the model in integers, without the start of the kernel.
+        reads_again: it loads again what other templates keep in UB.
+    """
 
     impl: ImplGraph
-    tiling: Tiling | None
+    tiling: Tiling | None = None
+    ticks: int = 0
+    reads_again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A result, and what the host function takes if this is the form that runs.
+
+    Attributes:
+        result: the schedule.
+        chosen: this is the form that the host function takes.
+        taken: a template per group; none where no template of a group is legal.
+        tried: all templates, per group.
+    """
+
+    result: ScheduleResult
+    chosen: bool
+    taken: Sequence[ImplGraph]
+    tried: Sequence[Sequence[_Tried]]
+
+    @property
+    def best(self) -> Sequence[_Tried]:
+        """What was taken, per group."""
+        return [
+            next(t for t in g if t.impl is i) for g, i in zip(self.tried, self.taken, strict=False)
+        ]
+
+    def total_us(self) -> float | None:
+        """The groups are one kernel: it starts once."""
+        costs = [t.tiling.cost for t in self.best if t.tiling is not None]
+        if not costs:
+            return None
+        return sum(c.total - c.start for c in costs) + max(c.start for c in costs)
+
+    def ticks(self, target: TargetSpec) -> int:
+        """What the host function compares."""
+        barriers = sum(g.sync_before for g in self.result.groups)
+        return sum(t.ticks for t in self.best) + barriers * ticks(target.sync_all)
 
 
 def explain(
@@ -62,6 +109,7 @@ def explain(
     results: Sequence[ScheduleResult],
     target: TargetSpec,
     sizes: Mapping[str, int],
+    inputs: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Templates, modelled times, limits and UB of a kernel, ready for JSON.
 
@@ -70,67 +118,90 @@ def explain(
         results: what the scheduler made.
         target: the chip.
         sizes: values of all symbols.
+        inputs: names of the graph's inputs; what is said of one has its number.
     """
-    rows = [_result(r, target, sizes) for r in results]
-    legal = [r for r in rows if r["total_us"] is not None]
-    best = min(legal, key=lambda r: float(r["total_us"]), default=None)
-    for r in rows:
-        r["chosen"] = r is best
+    chosen = choose(results, target, sizes)
+    forms: list[_Form] = []
+    first_key = 0
+    for r in results:
+        choices = tiling_keys((r,))
+        here = chosen is not None and first_key <= chosen.key < first_key + len(choices)
+        own = chosen if here else choose((r,), target, sizes)
+        taken = () if own is None else choices[own.key - (first_key if here else 0)]
+        tried = [[_solved(i, target, sizes, g.sync_before) for i in g.impls] for g in r.groups]
+        forms.append(_Form(r, here, taken, tried))
+        first_key += len(choices)
+    best = next((f for f in forms if f.chosen), None)
     return {
         "name": name,
         "target": target.name,
         "note": NOTE,
         "sizes": dict(sizes),
-        "total_us": None if best is None else best["total_us"],
-        "results": rows,
+        "inputs": list(inputs),
+        "key": None if chosen is None else chosen.key,
+        "keys": first_key,
+        "total_us": None if best is None else best.total_us(),
+        "results": [_result(f, best, target, sizes) for f in forms],
     }
 
 
-def _result(result: ScheduleResult, target: TargetSpec, sizes: Mapping[str, int]) -> dict[str, Any]:
-    groups = [_group(g, result, target, sizes) for g in result.groups]
-    times = [(g["us"], g["start_us"]) for g in groups]
-    total = None
-    if all(us is not None for us, _ in times):
-        # The groups are one kernel: it starts once.
-        total = sum(us - start for us, start in times) + max(start for _, start in times)
-    return {"result": result.index, "total_us": total, "groups": groups}
+def _solved(impl: ImplGraph, target: TargetSpec, sizes: Mapping[str, int], barrier: bool) -> _Tried:
+    try:
+        found = solve_template(impl, target, sizes)
+        if found is None:
+            return _Tried(impl)
+        work = workload(
+            impl, target, sizes, found.tile, per_core=found.per_core, barriers=int(barrier)
+        )
+    except ExprError:
+        return _Tried(impl)  # a size that this template divides by is 0
+    tiling = Tiling(found.tile, found.per_core, work.cores, evaluate(work, target))
+    return _Tried(impl, tiling, found.cost, cost_form(impl, target).reads_again)
+
+
+def _result(
+    form: _Form, best: _Form | None, target: TargetSpec, sizes: Mapping[str, int]
+) -> dict[str, Any]:
+    total = form.total_us()
+    lost = ""
+    if total is None:
+        lost = "a group has no template that is legal for these sizes"
+    elif not form.chosen and best is not None:
+        least = best.total_us()
+        assert least is not None
+        lost = _compared(total, least, form.ticks(target), best.ticks(target))
+    return {
+        "result": form.result.index,
+        "total_us": total,
+        "chosen": form.chosen,
+        "lost": lost,
+        "groups": [_group(form, g, target, sizes) for g in form.result.groups],
+    }
 
 
 def _group(
-    group: Group, result: ScheduleResult, target: TargetSpec, sizes: Mapping[str, int]
+    form: _Form, group: Group, target: TargetSpec, sizes: Mapping[str, int]
 ) -> dict[str, Any]:
-    tried = [_Tried(i, _best(i, target, sizes, group.sync_before)) for i in group.impls]
-    legal = [(t, t.tiling) for t in tried if t.tiling is not None]
-    best = min(legal, key=lambda t: comparable(t[1].cost.total, t[0].impl, target), default=None)
-    chosen = None if best is None else best[0]
-    rows = [_template(t, t is chosen, best and best[1], result, target, sizes) for t in tried]
+    at = form.result.groups.index(group)
+    taken = form.best[at] if form.taken else None
+    cost = None if taken is None or taken.tiling is None else taken.tiling.cost
     return {
         "group": group.index,
         "barrier": group.sync_before,
-        "us": None if best is None else best[1].cost.total,
-        "start_us": None if best is None else best[1].cost.start,
-        "templates": rows,
+        "us": None if cost is None else cost.total,
+        "start_us": None if cost is None else cost.start,
+        "templates": [_template(t, taken, form.result, target, sizes) for t in form.tried[at]],
         "rejected": [
             {"template": r.template, "reason": r.reason, "code": r.code}
-            for r in result.rejected
+            for r in form.result.rejected
             if r.group == group.index
         ],
     }
 
 
-def _best(
-    impl: ImplGraph, target: TargetSpec, sizes: Mapping[str, int], barrier: bool
-) -> Tiling | None:
-    try:
-        return best_tiling(impl, target, sizes, barriers=int(barrier))
-    except ExprError:
-        return None  # a size that this template divides by is 0
-
-
 def _template(
     tried: _Tried,
-    chosen: bool,
-    best: Tiling | None,
+    taken: _Tried | None,
     result: ScheduleResult,
     target: TargetSpec,
     sizes: Mapping[str, int],
@@ -141,7 +212,7 @@ def _template(
         "function": impl.name,
         "template": f"{impl.template}_{impl.suffix}" if impl.suffix else impl.template,
         "tile_axis": names[impl.tiling.tile_axis],
-        "chosen": chosen,
+        "chosen": tried is taken,
         "legal": tiling is not None,
     }
     if tiling is None:
@@ -160,7 +231,7 @@ def _template(
         "us": cost,
         "limit": limit,
         "bound_us": tiling.cost.bound,
-        "lost": "" if chosen or best is None else _lost(tiling.cost, best.cost),
+        "lost": "" if tried is taken else _lost(tried, taken),
         "two_operand_calls": sum(read > 1 for _, read, _ in calls),
         "without_conflict": sum(read > 1 and c is Conflict.NONE for _, read, c in calls),
         "bank_conflicts": [
@@ -170,6 +241,7 @@ def _template(
         ],
         "l2": _l2(result, impl, target, sizes),
         "staggered_inputs": _staggered(impl),
+        "loads": _loads(impl),
         "ub_bytes": sum(b.nbytes * b.count for b in buffers),
         "ub_limit": impl.tiling.ub_limit,
         "ub": [_buffer(b) for b in buffers],
@@ -189,6 +261,13 @@ def _l2(
     }
 
 
+def _loads(impl: ImplGraph) -> dict[str, int]:
+    """The input that each load of one reads."""
+    named = impl.by_name()
+    found = ((n.name, named[n.inputs[0]]) for n in impl.nodes if n.op == "Load")
+    return {name: int(str(end.attrs["index"])) for name, end in found if end.op == "Data"}
+
+
 def _staggered(impl: ImplGraph) -> list[int]:
     """Inputs that all cores read in a loop in which each starts at a step of its own."""
     named = impl.by_name()
@@ -204,18 +283,47 @@ def _holds(condition: Any, sizes: Mapping[str, int]) -> bool:
         return False
 
 
-def _lost(cost: Cost, best: Cost) -> str:
-    """Why a template is not taken: how much slower, and which part of it grew most."""
-    slower = cost.total / best.total - 1.0
-    if slower <= -5e-4:
-        return f"{-100 * slower:.1f} % faster by the model, but it loads again what the one taken keeps in UB"
-    if slower < 5e-4:
-        return "as fast as the one taken, which stands first"
-    parts = [(getattr(cost, p) - getattr(best, p), p) for p in ("gm", *PIPES, "exposed")]
+def _lost(tried: _Tried, taken: _Tried | None) -> str:
+    """Why a legal template is not taken: how much slower, and which part of it grew most."""
+    if taken is None or taken.tiling is None or tried.tiling is None:
+        return "another group has no template that is legal for these sizes"
+    cost, best = tried.tiling.cost, taken.tiling.cost
+    less = 100 * (1.0 - cost.total / best.total)
+    if less >= 0.05 and tried.ticks < taken.ticks and tried.reads_again:
+        return (
+            f"{less:.1f} % faster by the model, but it loads again what the one taken keeps in UB"
+        )
+    text = _compared(cost.total, best.total, tried.ticks, taken.ticks)
+    if less > -0.05:
+        return text
+    parts = [(getattr(cost, p) - getattr(best, p), p) for p in ("gm", *PIPES, "exposed", "start")]
     more, what = max(parts)
-    titles = {"gm": "GM", "vector": "vector", "scalar": "scalar", "exposed": "what is not hidden"}
-    reason = f"; {titles.get(what, what.upper())} takes {more:.2f} us more" if more > 0 else ""
-    return f"{100 * slower:.1f} % slower{reason}"
+    reason = f"; {_TITLES.get(what, what.upper())} takes {more:.2f} us more"
+    return text + (reason if more >= 0.005 else "")
+
+
+#: What the text calls fields of ``Cost`` that are no abbreviations.
+_TITLES = {
+    "vector": "vector",
+    "scalar": "scalar",
+    "exposed": "what is not hidden",
+    "start": "the start",
+}
+
+
+def _compared(us: float, least: float, counted: int, least_counted: int) -> str:
+    """A modelled time beside that of what was taken; where it is less, also what the host function compares."""
+    slower = 100 * (us / least - 1.0)
+    if slower >= 0.05:
+        return f"{slower:.1f} % slower"
+    if slower > -0.05:
+        return "as fast as what is taken"
+    more = 100 * (counted - least_counted) / max(least_counted, 1)
+    by = f"{more:.1f} % slower" if more >= 0.05 else "as fast"
+    return (
+        f"{-slower:.1f} % faster by these times, but {by} by what the host function compares, "
+        "the model in integers without the start"
+    )
 
 
 def _why_banks(impl: ImplGraph, n: Node, conflict: Conflict) -> str:

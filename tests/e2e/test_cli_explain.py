@@ -90,6 +90,17 @@ def test_what_is_not_legal_and_what_was_rejected_say_why(autofuse: Callable, sof
         assert f"rejected: {r['template']}" in text
 
 
+def test_the_key_is_the_one_that_runs(autofuse: Callable, softmax: Path) -> None:
+    words = ["-s", "n=77", "-s", "m=300"]
+    found = autofuse("explain", softmax, *words, "--json").json()["result"]
+    ran = autofuse("run", softmax, *words, "--json").json()["result"]
+    assert (found["key"], found["keys"]) == (ran["key"], ran["keys"])
+    text = autofuse("explain", softmax, *words).out
+    assert f"the host function takes tiling key {ran['key']} of {ran['keys']}" in text
+    # What is loaded has the name that the graph has for it.
+    assert "gather_0 (x)" in text
+
+
 def test_several_groups_start_once(autofuse: Callable, tmp_path: Path, native: Callable) -> None:
     made = native(
         inputs=[

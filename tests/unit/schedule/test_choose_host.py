@@ -15,8 +15,10 @@ from choose_graphs import GRAPHS, random_sizes
 from autofuse import api
 from autofuse.codegen.abi import tiling_fields
 from autofuse.implgraph.graph import ImplGraph
+from autofuse.report.explanation import explain
 from autofuse.schedule import solver
 from autofuse.schedule.cost_form import cost_form
+from autofuse.schedule.result import tiling_keys
 from autofuse.schedule.solver import Choice, choose
 from autofuse.targets import load_target
 
@@ -124,6 +126,40 @@ def test_both_choose_the_same(hosts, name: str) -> None:
     host, random_ = hosts[name], random.Random()
     for _ in range(25):
         assert agree(host, random_sizes(host.symbols, random_)) is not None
+
+
+#: Sizes for which the least modelled time belongs to another template than the one that the host function takes.
+CLOSE = {
+    "mul_column": [{"m": 1, "n": 8}, {"m": 6, "n": 32}],
+    "sum_rows": [{"m": 304, "n": 2072}],
+    "sum_columns": [{"m": 56, "n": 2}, {"m": 1, "n": 595}, {"m": 158, "n": 1}],
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_explain_says_what_the_host_function_takes(hosts, name: str) -> None:
+    host, random_ = hosts[name], random.Random()
+    schedule = host.built.schedule
+    drawn = [random_sizes(host.symbols, random_) for _ in range(10)]
+    for sizes in [*CLOSE.get(name, []), *drawn]:
+        found, data = explain(name, schedule, CHIP, sizes), host(sizes)
+        assert not isinstance(data, int)
+        assert found["key"] == data.tiling_key, sizes
+        (form,) = (r for r in found["results"] if r["chosen"])
+        assert form["total_us"] == found["total_us"]
+        taken = [t for g in form["groups"] for t in g["templates"] if t["chosen"]]
+        impls = tiling_keys(schedule)[data.tiling_key]
+        assert [t["function"] for t in taken] == [i.name for i in impls], sizes
+        for t, impl in zip(taken, impls, strict=True):
+            assert t["tile"] == getattr(data, impl.tiling.tile_size), sizes
+            assert t["tiles_per_core"] == getattr(data, impl.tiling.block_size), sizes
+            assert t["lost"] == ""
+        assert max(t["cores"] for t in taken) <= data.block_dim
+        # What is not taken has a reason, also where its modelled time is less.
+        for r in found["results"]:
+            assert bool(r["lost"]) is not r["chosen"]
+            for t in (t for g in r["groups"] for t in g["templates"]):
+                assert bool(t["lost"]) is not t["chosen"]
 
 
 def test_short_rows_in_many_lengths(hosts) -> None:
