@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofuse import api
+from autofuse.commands import writing
 from autofuse.commands.outcome import Outcome
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.printer import print_graph
 from autofuse.implgraph.serialise import to_json
 
@@ -135,14 +136,7 @@ def show(graph: Path, output: Path | None) -> Outcome:
     if output is not None:
         from autofuse.implgraph.picture import to_svg
 
-        try:
-            output.write_text(to_svg(api.hint_of(fusion)), encoding="utf-8")
-        except OSError as e:
-            raise AutofuseError.of(
-                "AF5005",
-                f"cannot write {output}: {e.strerror or e}",
-                where=Where(path=str(output)),
-            ) from e
+        writing.write_all({output: writing.text(to_svg(api.hint_of(fusion)))})
         found["picture"] = str(output)
 
     def show_text(screen: Console) -> None:

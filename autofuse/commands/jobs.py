@@ -15,6 +15,7 @@ import numpy as np
 
 from autofuse import api
 from autofuse.arguments import symbol_sizes
+from autofuse.commands import writing
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.dimensions import shrink, symbolize
 from autofuse.implgraph.fusion import FusionGraph
@@ -136,7 +137,8 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     given = _given_arrays(graph, job["inputs"])
     sizes = _sizes(graph, given, job["symbols"])
     inputs = {**random_inputs(graph, sizes, job["seed"]), **given}
-    timed = _timed(source, inputs, sizes, job) if timed_wanted else None
+    options = {k: job[k] for k in ("key", "check", "check_seed")}
+    timed = api.timed(source, _copies(inputs), symbols=sizes, **options) if timed_wanted else None
     start = time.perf_counter()
     run = timed.run if timed else kernel.run(_copies(inputs), symbols=sizes, key=job["key"])
     seconds = time.perf_counter() - start
@@ -148,7 +150,7 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
         row = compare(o.name, array, references[o.name], dtype)
         found = {"ok": row.ok, "dtype": dtype.name, "shape": list(array.shape)}
         rows.append({**row.to_json(), **found})
-    saved = [] if job["save"] is None else _save(run.outputs, Path(job["save"]))
+    saved = _save(run.outputs, timed, job)
     return {
         "name": graph.name,
         "symbols": run.symbols,
@@ -169,44 +171,23 @@ def _copies(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {n: a.copy() for n, a in inputs.items()}
 
 
-def _timed(
-    source: Any, inputs: Mapping[str, Any], sizes: Mapping[str, int], job: Mapping[str, Any]
-) -> api.TimedRun:
-    """The run in timed mode, and its files."""
-    wanted = [(p, api.TimedRun.trace) for p in job.get("traces", ())]
-    wanted += [(p, api.TimedRun.page) for p in job.get("pages", ())]
-    options = {k: job[k] for k in ("key", "check", "check_seed")}
-    found = api.timed(source, _copies(inputs), symbols=sizes, **options)
-    for path, text in wanted:
-        _write(Path(path), text(found))
-    return found
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise AutofuseError.of(
-            "AF5005", f"cannot write {path}: {e.strerror or e}", where=Where(path=str(path))
-        ) from e
-
-
 def _without_slices(report: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in report.items() if k not in ("slices", "functions")}
 
 
-def _save(arrays: Mapping[str, Any], folder: Path) -> list[str]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, array in arrays.items():
-            np.save(folder / f"{name}.npy", array)
-    except OSError as e:
-        raise AutofuseError.of(
-            "AF5005",
-            f"cannot write into {folder}: {e.strerror or e}",
-            where=Where(path=str(folder)),
-        ) from e
-    return [str(folder / f"{name}.npy") for name in arrays]
+def _save(
+    outputs: Mapping[str, Any], timed: api.TimedRun | None, job: Mapping[str, Any]
+) -> list[str]:
+    """Write what the user wants to keep: outputs, traces and pages; all of it, or nothing."""
+    files: dict[Path, writing.Content] = {}
+    folder = None if job["save"] is None else Path(job["save"])
+    if folder is not None:
+        files |= {folder / f"{n}.npy": writing.array(a) for n, a in outputs.items()}
+    if timed is not None:
+        files |= {Path(p): writing.text(timed.trace()) for p in job.get("traces", ())}
+        files |= {Path(p): writing.text(timed.page()) for p in job.get("pages", ())}
+    writing.write_all(files, folder)
+    return [str(p) for p in files]
 
 
 def _given_arrays(graph: FusionGraph, files: Mapping[str, str]) -> dict[str, Any]:

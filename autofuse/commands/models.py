@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autofuse import api, cache
-from autofuse.commands import words
+from autofuse.commands import words, writing
 from autofuse.commands.outcome import Outcome
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.names import identifier
@@ -204,14 +204,9 @@ def _saved(outputs: Mapping[str, Any], folder: Path) -> list[str]:
     """Outputs as files; names of tensors are no names of files, so identifiers are."""
     taken: set[str] = set()
     names = {o: f"{identifier(o, taken)}.npy" for o in outputs}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for o, array in outputs.items():
-            np.save(folder / names[o], np.asarray(array), allow_pickle=False)
-    except (OSError, ValueError) as e:
-        text = f"cannot write into {folder}: {getattr(e, 'strerror', None) or e}"
-        raise AutofuseError.of("AF5005", text, where=Where(path=str(folder))) from e
-    return [str(folder / n) for n in names.values()]
+    files = {folder / names[o]: writing.array(a) for o, a in outputs.items()}
+    writing.write_all(files, folder)
+    return [str(p) for p in files]
 
 
 # kernels in another process -------------------------------------------------------------------

@@ -67,10 +67,12 @@ def run(
         text = "--rtol and --atol are for ONNX models of several regions"
         hint = "a kernel is compared with NumPy, by bounds of the rounding errors of its ops"
         raise AutofuseError.of("AF5007", text, hint=hint)
-    traces: list[Path] = []
-    pages = [] if page is None else [page]
-    if trace is not None:
-        (pages if trace.suffix.lower() in PAGE_SUFFIXES else traces).append(trace)
+    data = words.pairs(inputs, "--input")
+    traces, pages = _wanted(trace, page)
+    for path in (*traces, *pages):
+        _keep_inputs(
+            path, {"the graph": graph, **{f"--input {n}": Path(f) for n, f in data.items()}}
+        )
     job = {
         "path": str(graph),
         "target": target,
@@ -78,7 +80,7 @@ def run(
         "seed": seed,
         "key": key,
         "symbols": words.sizes(shapes, "--shape"),
-        "inputs": words.pairs(inputs, "--input"),
+        "inputs": data,
         "save": None if save is None else str(save),
         "check": check,
         "check_seed": check_seed,
@@ -90,7 +92,6 @@ def run(
     if not outcome.ok:
         raise AutofuseError(outcome.diagnostics)
     found: dict[str, Any] = outcome.value
-    found["saved"] += [str(p) for p in (*traces, *pages)]
     ok = all(row["ok"] for row in found["outputs"])
 
     def show(screen: Console) -> None:
@@ -99,6 +100,33 @@ def run(
         print_run(screen, found)
 
     return Outcome(found, show, _differences(found), ok)
+
+
+def _wanted(trace: Path | None, page: Path | None) -> tuple[list[Path], list[Path]]:
+    """Files for traces, and for pages.
+
+    Raises:
+        AutofuseError: AF1005, one file is to be both.
+    """
+    if trace is None:
+        return [], [] if page is None else [page]
+    if trace.suffix.lower() in PAGE_SUFFIXES:
+        return [], list(dict.fromkeys(p for p in (trace, page) if p is not None))
+    if page is None:
+        return [trace], []
+    if page.resolve() == trace.resolve():
+        text = f"--trace and --html name one file, {trace}"
+        hint = "a trace is JSON, a page is HTML; give each a name"
+        raise AutofuseError.of("AF1005", text, hint=hint)
+    return [trace], [page]
+
+
+def _keep_inputs(path: Path, read: Mapping[str, Path]) -> None:
+    """Raises AF1005 where a file to write is one that is read."""
+    for what, other in read.items():
+        if path.resolve() == other.resolve():
+            text = f"{path} would be written over {what}"
+            raise AutofuseError.of("AF1005", text, hint="give the trace another name")
 
 
 def _differences(found: Mapping[str, Any]) -> tuple[Diagnostic, ...]:

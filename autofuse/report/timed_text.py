@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,11 +26,14 @@ def print_timed(screen: Console, found: Mapping[str, Any]) -> None:
     )
     screen.print(found["note"], style="yellow", soft_wrap=True)
     core = next(c for c in found["cores"] if c["core"] == found["slowest"])
-    sampled = ", ".join(map(str, found["sampled"]))
-    screen.print(
-        f"core {core['core']}, the slowest of {len(found['sampled'])} recorded ones ({sampled}) of "
-        f"{found['active_cores']}"
-    )
+    if found["active_cores"]:
+        sampled = ", ".join(map(str, found["sampled"]))
+        screen.print(
+            f"core {core['core']}, the slowest of {len(found['sampled'])} recorded ones ({sampled}) of "
+            f"{found['active_cores']}"
+        )
+    else:
+        screen.print("no core has any work")
     out = table("pipe", *_RIGHT, "waits for, us", right=_RIGHT)
     for name, p in core["pipes"].items():
         stalls = ", ".join(f"{k} {v:.2f}" for k, v in p["stalls_us"].items())
@@ -43,12 +47,7 @@ def print_timed(screen: Console, found: Mapping[str, Any]) -> None:
             stalls or "-",
         )
     screen.print(out)
-    path, nodes = found["critical_path"], found["nodes"]
-    parts = [
-        f"{printable(nodes[p['node']]['node'])} on {p['pipe']} {p['us']:.2f}" for p in path["parts"]
-    ]
-    more = f", {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
-    screen.print(f"critical path, us: {', '.join(parts[:_SHOWN])}{more}", soft_wrap=True)
+    screen.print(f"critical path, us: {_path(found)}", soft_wrap=True)
     l2, banks = found["l2"], found["conflicts"]
     screen.print(
         f"L2 hits: {100 * l2['hit_rate']:.1f} % of the loads; bank conflicts: "
@@ -65,3 +64,15 @@ def print_timed(screen: Console, found: Mapping[str, Any]) -> None:
     if found["unpriced"]:
         names = ", ".join(found["unpriced"])
         screen.print(f"counted as unary, for no row of the vector table is theirs: {names}")
+
+
+def _path(found: Mapping[str, Any]) -> str:
+    """What takes most of the critical path: nodes on their pipes over all groups, and waits."""
+    spent: Counter[str] = Counter()
+    for p in found["critical_path"]["parts"]:
+        spent[f"{printable(found['nodes'][p['node']]['node'])} on {p['pipe']}"] += p["us"]
+    for cause, us in found["critical_path"]["waits_us"].items():
+        spent[f"waiting for {cause}"] += us
+    parts = [f"{what} {us:.2f}" for what, us in spent.most_common()]
+    more = f", {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    return ", ".join(parts[:_SHOWN]) + more or "-"

@@ -106,7 +106,7 @@ def timed_report(
     found_times = play(streams, gap=m.vector_gap, sync=target.sync_all)
     played = dict(zip(one_each, found_times, strict=True))
     us = 1.0 / target.clock_mhz
-    start = target.kernel_head_us + us * m.core_start * found.active
+    start = target.kernel_head_us + us * m.core_start * max(found.active, 1)
     start += us * m.tiling_load if tiling_in_gm else 0.0
     cores = {
         i: _Core(records[i], priced[i], played[i], source, us, start, found.longer[i])
@@ -139,7 +139,7 @@ def timed_report(
         "l2": _l2(recording, found, target),
         "conflicts": _conflicts([priced[i] for i in alike]),
         "unpriced": sorted(frozenset().union(*(p.unpriced for p in priced.values()))),
-        "critical_path": cores[slowest].path(),
+        "critical_path": {"core": records[slowest].core, **cores[slowest].path()},
         "roofline": _roofline(cores[slowest], found.share[slowest], start, target),
         "nodes": source.nodes,
         "functions": source.functions(),

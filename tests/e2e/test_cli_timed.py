@@ -116,6 +116,35 @@ def test_a_file_that_cannot_be_written(autofuse: Callable, graph: Path) -> None:
     assert "nowhere/t.json" in done.err
 
 
+def test_all_files_are_written_or_none(autofuse: Callable, graph: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text("before", encoding="utf-8")
+    words = ["--trace", "t.json", "--save", "made/out", "--html"]
+    done = autofuse("run", graph, *words, "nowhere/t.html")
+    assert done.code == 1
+    assert "error AF5005: cannot write nowhere/t.html: No such file or directory" in done.err
+    assert (tmp_path / "t.json").read_text(encoding="utf-8") == "before"
+    assert not (tmp_path / "made").exists()
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".auto")) == []
+    assert autofuse("run", graph, *words, "t.html").code == 0
+    assert json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))["traceEvents"]
+
+
+def test_files_that_would_destroy_each_other_are_refused(
+    autofuse: Callable, graph: Path, tmp_path: Path
+) -> None:
+    done = autofuse("run", graph, "--trace", "t.json", "--html", "./t.json")
+    assert done.code == 1
+    assert "error AF1005: --trace and --html name one file, t.json" in done.err
+    before = graph.read_bytes()
+    done = autofuse("run", graph, "--trace", graph)
+    assert done.code == 1
+    assert "would be written over the graph" in done.err
+    assert graph.read_bytes() == before
+    # A page twice is one page.
+    done = autofuse("run", graph, "--trace", "t.html", "--html", "t.html", "--json")
+    assert done.json()["result"]["saved"] == ["t.html"]
+
+
 def test_names_that_are_markup_do_not_get_that_far(
     autofuse: Callable, native: Callable, tmp_path: Path
 ) -> None:

@@ -1,0 +1,107 @@
+"""Files that a verb was asked to write: all of them, or none where something fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+
+from autofuse.diagnostics import AutofuseError, Where
+
+__all__ = ["Content", "array", "text", "write_all"]
+
+#: Writes a file that is open.
+Content: TypeAlias = "Callable[[BinaryIO], object]"
+
+
+def text(content: str) -> Content:
+    """A text as UTF-8."""
+    return lambda f: f.write(content.encode())
+
+
+def array(content: Any) -> Content:
+    """An array as .npy."""
+    return lambda f: np.save(f, np.asarray(content), allow_pickle=False)
+
+
+def write_all(files: Mapping[Path, Content], folder: Path | None = None) -> None:
+    """Write files so that a failure leaves what was there before, and nothing else.
+
+    Devices and pipes are written as they are.
+
+    Args:
+        files: what to write where.
+        folder: made first if it is not there.
+
+    Raises:
+        AutofuseError: AF5005, a file or the folder cannot be written.
+    """
+    begun: dict[Path, Path] = {}
+    made: list[Path] = []
+    try:
+        if folder is not None:
+            with _refusals(folder):
+                made = [p for p in (folder, *folder.parents) if not p.exists()]
+                folder.mkdir(parents=True, exist_ok=True)
+        for path, content in files.items():
+            with _refusals(path):
+                own = _beside(path)
+                if own is None:
+                    with path.open("wb") as f:
+                        content(f)
+                else:
+                    begun[own] = path
+                    with own.open("xb") as f:
+                        content(f)
+        for own, path in begun.items():
+            with _refusals(path):
+                whole = path.resolve()
+                if whole.exists():
+                    own.chmod(stat.S_IMODE(whole.stat().st_mode))
+                own.replace(whole)
+    except BaseException:
+        for own in begun:
+            with suppress(OSError):
+                own.unlink()
+        for parent in made:
+            with suppress(OSError):
+                parent.rmdir()
+        raise
+
+
+def _beside(path: Path) -> Path | None:
+    """A name beside a file, to write under until it is whole; None where the file is no regular one."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        pass
+    else:
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            return None
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return path.resolve().with_name(f".autofuse-{secrets.token_hex(8)}")
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    """What the file system refuses is a diagnostic."""
+    try:
+        yield
+    except (OSError, ValueError) as e:
+        # NumPy reports a short write without the reason.
+        why = getattr(e, "strerror", None) or str(e)
+        if isinstance(e, OSError) and e.errno is None:
+            why += " (is there room?)"
+        raise AutofuseError.of(
+            "AF5005", f"cannot write {path}: {why}", where=Where(path=str(path))
+        ) from e
