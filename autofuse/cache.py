@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,6 +32,7 @@ __all__ = [
     "prune",
     "root",
     "scratch",
+    "unusable",
     "write_atomic",
 ]
 
@@ -42,7 +43,7 @@ _GRACE_S = 600.0
 _STALE_S = 3600.0
 _PRUNE_EVERY_S = 600.0
 _KINDS = ("kernels", "headers", "failed")
-#: A file of every entry: the digest of the file that makes the entry complete.
+#: A file of every entry: the digest of the file that makes the entry complete, and of others that are read.
 _DIGEST = "sha256"
 
 
@@ -88,6 +89,11 @@ def root() -> Path:
     if stat.st_mode & 0o002 and not stat.st_mode & 0o1000:
         raise _unusable(path, "every user may write into it, and kernels in it are executed")
     return path
+
+
+def unusable(why: str) -> AutofuseError:
+    """AF5009 where something that was started in the cache folder says that it cannot be written."""
+    return _unusable(root(), why)
 
 
 def _unusable(path: Path, why: str) -> AutofuseError:
@@ -153,7 +159,9 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def entry(kind: str, key: str, done: str, make: Callable[[Path], None]) -> Path:
+def entry(
+    kind: str, key: str, done: str, make: Callable[[Path], None], also: Sequence[str] = ()
+) -> Path:
     """The folder of an entry, made by ``make`` if it is not there or damaged.
 
     Args:
@@ -163,21 +171,23 @@ def entry(kind: str, key: str, done: str, make: Callable[[Path], None]) -> Path:
         done: a file that a complete entry holds; its digest is kept, and compared at every use.
         make: fills the folder it is given; what it raises is passed on, and no entry is made.  It
             must not ask for an entry itself: it is called with the lock of this one held.
+        also: other files that are read from it, with digests of their own.
 
     Raises:
         AutofuseError: AF5009, there is no room, or the folder cannot be written.
     """
-    found = lookup(kind, key, done)
+    found = lookup(kind, key, done, also)
     if found is not None:
         return found
     path = root() / kind / key
     with lock(key):
-        found = lookup(kind, key, done)
+        found = lookup(kind, key, done, also)
         if found is not None:
             return found
         with _in_use(), scratch() as fresh:
             make(fresh)
-            (fresh / _DIGEST).write_text(_digest(fresh / done), encoding="ascii")
+            digests = "\n".join(_digest(fresh / name) for name in (done, *also))
+            (fresh / _DIGEST).write_text(digests, encoding="ascii")
             if path.exists():  # an entry that was damaged
                 path.rename(fresh.with_name(fresh.name + ".old"))
                 shutil.rmtree(fresh.with_name(fresh.name + ".old"), ignore_errors=True)
@@ -187,15 +197,17 @@ def entry(kind: str, key: str, done: str, make: Callable[[Path], None]) -> Path:
     return path
 
 
-def lookup(kind: str, key: str, done: str) -> Path | None:
+def lookup(kind: str, key: str, done: str, also: Sequence[str] = ()) -> Path | None:
     """The folder of an entry if it is there and not damaged; see :func:`entry`."""
     assert kind in _KINDS, kind
     path = root() / kind / key
     try:
-        stat = (path / done).stat()
-        wanted = (path / _DIGEST).read_text(encoding="ascii", errors="replace")
-        if _digest_of(path / done, stat.st_ino, stat.st_size, stat.st_mtime_ns) != wanted:
-            return None
+        wanted = (path / _DIGEST).read_text(encoding="ascii", errors="replace").split()
+        for i, name in enumerate((done, *also)):
+            stat = (path / name).stat()
+            found = _digest_of(path / name, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            if wanted[i : i + 1] != [found]:
+                return None
     except OSError:
         return None
     with suppress(OSError):

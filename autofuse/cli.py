@@ -46,7 +46,7 @@ def _examples(*lines: str) -> str:
 Graph = Annotated[Path, typer.Argument(metavar="GRAPH", help="The graph file (JSON or ONNX).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="The chip; see: autofuse targets.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the random data.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random data.")]
 
 
 class Check(str, Enum):
@@ -74,7 +74,10 @@ CheckMode = Annotated[
 CheckSeed = Annotated[
     int,
     typer.Option(
-        "--check-seed", min=0, help="Order of instructions; 0: that of the program, else hostile."
+        "--check-seed",
+        min=0,
+        max=(1 << 64) - 1,
+        help="Order of instructions; 0: that of the program, else hostile.",
     ),
 ]
 

@@ -85,9 +85,7 @@ class Knob(Generic[T]):
             if isinstance(default, bool):
                 value = _switch(text)
             elif isinstance(default, int):
-                value = int(text)
-                if value < self.least:
-                    raise ValueError(f"it is smaller than {self.least}")
+                value = _integer(text, self.least)
             elif isinstance(default, tuple):
                 value = tuple(shlex.split(text))
             elif self.values and text and text not in self.values:
@@ -113,10 +111,20 @@ class Knob(Generic[T]):
 
 _ARTICLE = {
     "text": "a text",
-    "integer": "an integer",
+    "integer": "an integer that is allowed",
     "switch": "a switch",
     "words": "a list of words",
 }
+
+
+def _integer(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise ValueError("write a number in digits") from None
+    if value < least:
+        raise ValueError(f"the least is {least}")
+    return value
 
 
 def _switch(text: str) -> bool:

@@ -18,6 +18,7 @@ from autofuse.arguments import symbol_sizes
 from autofuse.commands import writing
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.dimensions import shrink, symbolize
+from autofuse.implgraph.dtypes import numpy_dtype
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.schedule.result import tiling_keys
 from autofuse.twin.compare import compare
@@ -210,6 +211,10 @@ def _given_arrays(graph: FusionGraph, files: Mapping[str, str]) -> dict[str, Any
             raise AutofuseError.of(
                 "AF1001", f"{file} cannot be read as a .npy file: {e}", where=Where(path=file)
             ) from e
+        wanted = numpy_dtype(graph.tensors[name].dtype)
+        if wanted.kind == "V" and out[name].dtype == np.dtype(f"V{wanted.itemsize}"):
+            # NumPy has no name of its own for bfloat16, so files have bytes.
+            out[name] = out[name].view(wanted)
     return out
 
 

@@ -8,6 +8,9 @@ from autofuse.diagnostics import AutofuseError
 
 __all__ = ["pairs", "sizes"]
 
+#: More than any size has, and fewer than Python reads.
+_DIGITS = 40
+
 
 def pairs(words: Sequence[str], option: str) -> dict[str, str]:
     """NAME -> VALUE.
@@ -38,6 +41,8 @@ def sizes(words: Sequence[str], option: str) -> dict[str, int]:
 
 
 def _size(name: str, text: str, option: str) -> int:
+    if len(text) > _DIGITS:
+        raise AutofuseError.of("AF1005", f"{option} {name}: no size has {len(text)} digits")
     if not text.isascii() or not text.isdigit():
         raise AutofuseError.of("AF1005", f"{option} {name}={text}: {text!r} is not a size")
     return int(text)

@@ -105,7 +105,7 @@ class GraphBuilder:
             names = sorted({n for s in shape for n in s.symbols()})
             amount = most if most < 1 << 64 else "2**64 or more"
             hint = f"give {', '.join(names)} a smaller max" if names else ""
-            text = f"{what} {shape_text(shape)} has up to {amount} elements; the limit is 2**48"
+            text = f"{what} {shape_text(shape)} has up to {amount} elements; the limit is 2**48 - 1"
             self.findings.add("AF1109", text, pointer, hint=hint)
             return False
         return True

@@ -276,7 +276,8 @@ def _syntax_hint(text: str, pos: int) -> str:
         return "names and texts are written in double quotes"
     if rest.startswith(("True", "False", "None")):
         return "JSON writes true, false and null"
-    return "" if text.rstrip().endswith("}") else "the file ends too early; is it complete?"
+    begun = text.lstrip().startswith("{") and not text.rstrip().endswith("}")
+    return "the file ends too early; is it complete?" if begun else ""
 
 
 def _depth(value: Any) -> int:

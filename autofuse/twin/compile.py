@@ -227,7 +227,7 @@ def compile_kernel(
         path = cache_folder.root() / "kernels" / key
         with cache_folder.lock(key):
             shutil.rmtree(path, ignore_errors=True)
-    if cache_folder.lookup("kernels", key, library) is None:
+    if cache_folder.lookup("kernels", key, library, _read_later(texts)) is None:
         cmd = _with_prelude(cmd, texts, opt, cxx, twin)
     return _made(texts, cmd, key, library, name)
 
@@ -270,7 +270,7 @@ def compile_split(
 
     def make(job: tuple[str, dict[str, str], list[str], str]) -> Path:
         unit, texts, cmd, key = job
-        if cache_folder.lookup("kernels", key, OBJECT) is None:
+        if cache_folder.lookup("kernels", key, OBJECT, _read_later(texts)) is None:
             cmd = _with_prelude(cmd, texts, opt, cxx, twin)
         return _made(texts, cmd, key, OBJECT, unit)
 
@@ -290,9 +290,14 @@ def _made(texts: Mapping[str, str], cmd: Sequence[str], key: str, result: str, n
         _run(list(cmd), folder, name)
 
     try:
-        return cache_folder.entry("kernels", key, result, make) / result
+        return cache_folder.entry("kernels", key, result, make, _read_later(texts)) / result
     except _CompilerFailedError as e:
         raise _failure(e, texts, key, name) from None
+
+
+def _read_later(texts: Mapping[str, str]) -> tuple[str, ...]:
+    """The sources that say where a call stands: see ``KernelText``."""
+    return tuple(p for p in sorted(texts) if p.startswith("device/") and p.endswith(".cpp"))
 
 
 def level(default: str = DEFAULT) -> str:
@@ -477,6 +482,12 @@ def _run(cmd: list[str], folder: Path, name: str) -> None:
         raise _CompilerFailedError(cmd, text, p.returncode)
 
 
+#: What a compiler says where the machine is at its end and not the code.
+_NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
+_NO_MEMORY = re.compile(
+    r"^.*(?:Killed signal terminated|out of memory|virtual memory exhausted|bad_alloc|Cannot allocate memory).*$",
+    re.M,
+)
 _MESSAGE = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<col>\d+):)? (?:fatal )?error: (?P<text>.*)$",
     re.M,
@@ -486,8 +497,17 @@ _MESSAGE = re.compile(
 def _failure(
     failed: _CompilerFailedError, files: Mapping[str, str], key: str, name: str
 ) -> AutofuseError:
-    """AF5002 with the first errors, and a folder where the command can be repeated."""
+    """AF5002 with the first errors, and a folder where the command can be repeated; or what the machine lacks."""
     text = failed.text
+    if m := _NO_ROOM.search(text):
+        return cache_folder.unusable(m[0])
+    if m := _NO_MEMORY.search(text):
+        return AutofuseError.of(
+            "AF5002",
+            f"there is no memory to compile {name}, or something ended the compiler",
+            hint="compile fewer kernels at a time",
+            notes=[m[0]],
+        )
     log = f"$ {shlex.join(failed.cmd)}\n{text}"
 
     def keep(folder: Path) -> None:
@@ -509,12 +529,15 @@ def _failure(
     notes.append(f"sources and compiler.log: {kept}")
     first = errors[0] if errors else None
     count = f"{len(errors)} error(s)" if errors else f"exit status {failed.status}"
+    hint = "generated code should always compile: please report this, with the folder above"
+    if knobs.CXXFLAGS.get():
+        hint = f"{knobs.CXXFLAGS.name} is set; if it does not compile without either, please report this"
     return AutofuseError.of(
         "AF5002",
         f"the code generated for {name} does not compile: {count}",
         where=Where(path=first["file"], line=int(first["line"]), column=int(first["col"] or 1))
         if first
         else None,
-        hint="generated code should always compile: please report this, with the folder above",
+        hint=hint,
         notes=notes,
     )

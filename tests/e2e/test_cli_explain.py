@@ -128,6 +128,7 @@ def test_several_groups_start_once(autofuse: Callable, tmp_path: Path, native: C
         (["--shape", "k=3"], "AF1005", "there is no symbol 'k'"),
         (["--shape", "n=0"], "AF5007", "n is from 1 to 65536"),
         (["--shape", "n=x"], "AF1005", "'x' is not a size"),
+        (["--shape", f"n={'9' * 5000}"], "AF1005", "--shape n: no size has 5000 digits"),
         (["--shape", "n"], "AF1005", "expected NAME=VALUE"),
         (["--target", "ascend950pr"], "AF5006", "only the cost model knows it"),
     ],

@@ -58,6 +58,9 @@ def test_version(autofuse: Callable) -> None:
         (["build", "x", "--tragte", "y"], "No such option: --tragte", "autofuse build --help"),
         (["verify", "x", "--shapes", "0"], "'--shapes'", "autofuse verify --help"),
         (["run", "x", "--seed", "one"], "'--seed'", "autofuse run --help"),
+        (["run", "x", "--seed", "-5"], "'--seed'", "autofuse run --help"),
+        (["verify", "x", "--seed", "-5"], "'--seed'", "autofuse verify --help"),
+        (["run", "x", "--check-seed", str(1 << 64)], "'--check-seed'", "autofuse run --help"),
     ],
 )
 def test_misuse_is_a_user_error(

@@ -1,5 +1,6 @@
 """``run``: one run on the twin, beside NumPy."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,6 +45,18 @@ def test_own_data_in_and_out(autofuse: Callable, graph: Path, tmp_path: Path) ->
     assert "n=3" in done.out
     assert "wrote out/deep/y.npy" in done.out
     assert np.array_equal(np.load(tmp_path / "out" / "deep" / "y.npy"), x + 1)
+
+
+def test_bfloat16_goes_out_and_in(autofuse: Callable, native: Callable, tmp_path: Path) -> None:
+    made = native(
+        inputs=[{"name": "x", "dtype": "bfloat16", "shape": ["n"]}],
+        nodes=[{"name": "a", "op": "Abs", "inputs": ["x"], "outputs": ["y"]}],
+    )
+    (tmp_path / "g.json").write_text(json.dumps(made), encoding="utf-8")
+    assert autofuse("run", "g.json", "-s", "n=7", "--save", "out").code == 0
+    done = autofuse("run", "g.json", "--input", "x=out/y.npy", "--save", "again")
+    assert done.code == 0, done.err
+    assert (tmp_path / "again/y.npy").read_bytes() == (tmp_path / "out/y.npy").read_bytes()
 
 
 def test_a_folder_of_generated_files(autofuse: Callable, graph: Path) -> None:

@@ -93,6 +93,38 @@ except AutofuseError as e:
     assert "File too large" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("says", "code", "message"),
+    [
+        ("unit.cpp:1: fatal error: error writing to /x.s: No space left on device", "AF5009", "No space left"),
+        ("g++: fatal error: Killed signal terminated program cc1plus", "AF5002", "no memory"),
+        ("cc1plus: out of memory allocating 65536 bytes", "AF5002", "no memory"),
+    ],
+)  # fmt: skip
+def test_what_the_machine_lacks_is_no_fault_of_the_code(
+    abs_files, cache_dir, monkeypatch, tmp_path, says, code, message
+):
+    script = tmp_path / "g++"
+    script.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo "g++ (x) 12" && exit\necho "{says}"\nexit 1\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("AUTOFUSE_CXX", str(script))
+    with pytest.raises(AutofuseError, match=message) as caught:
+        compile_kernel(abs_files(), "absk")
+    (d,) = caught.value.diagnostics
+    assert d.code == code
+    assert "report" not in d.hint
+    assert cache.info().entries == 0
+
+
+def test_own_flags_are_named_where_the_compiler_fails(abs_files, cache_dir, monkeypatch):
+    monkeypatch.setenv("AUTOFUSE_CXXFLAGS", "--no-such-flag")
+    with pytest.raises(AutofuseError, match="no-such-flag") as caught:
+        compile_kernel(abs_files(), "absk")
+    assert "AUTOFUSE_CXXFLAGS" in caught.value.diagnostics[0].hint
+
+
 def test_errors_name_file_line_and_kept_sources(abs_files, cache_dir):
     with pytest.raises(AutofuseError) as caught:
         compile_kernel(
@@ -245,6 +277,14 @@ def test_knobs_are_typed():
             [k.get(bad) for k in (knobs.THREADS, knobs.DEBUG)]
 
 
+@pytest.mark.parametrize(
+    ("text", "why"), [("0", "the least is 1"), ("x", "write a number in digits"), ("1.5", "digits")]
+)
+def test_integers_say_what_is_allowed(text, why):
+    with pytest.raises(AutofuseError, match=f"is not an integer that is allowed: .*{why}"):
+        knobs.CACHE_MB.get({"AUTOFUSE_CACHE_MB": text})
+
+
 def test_a_misspelt_knob_is_a_warning():
     (d,) = knobs.unknown({"AUTOFUSE_CASHE_DIR": "x", "AUTOFUSE_CXX": "g++", "AUTOFUSE_SHARED": "x"})
     assert d.severity == "warning"
@@ -268,6 +308,17 @@ def test_a_damaged_library_is_made_again(abs_files, cache_dir):
     assert cache.lookup("kernels", path.parent.name, "absk.so") is None
     compile_kernel(abs_files(), "absk")
     assert cache.info().entries == 1
+
+
+def test_damaged_sources_are_made_again(abs_files, cache_dir):
+    """Lines, loops and nodes of findings and traces are read from them."""
+    path = compile_kernel(abs_files(), "absk")
+    (source,) = (path.parent / "device").glob("*.cpp")
+    good = source.read_text()
+    for damage in (lambda: source.write_text(good[:100]), source.unlink):
+        damage()
+        assert compile_kernel(abs_files(), "absk") == path
+        assert source.read_text() == good
 
 
 def test_the_cache_knows_what_it_holds_and_can_be_emptied(cache_dir):
