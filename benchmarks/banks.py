@@ -20,6 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchmark_words import graph_folder, positive, target_name
+
 from autofuse.api import build
 from autofuse.diagnostics import AutofuseError
 from autofuse.report.explanation import sizes_of
@@ -89,10 +91,14 @@ class Share:
 def main() -> int:
     """Count what the command line asks for and print it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folders", nargs="*", type=Path, help="folders of graph files")
-    parser.add_argument("--target", action="append", choices=target_names())
-    parser.add_argument("--limit", type=int, default=0, help="at most this many graphs")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("folders", nargs="*", type=graph_folder, help="folders of graph files")
+    parser.add_argument(
+        "--target", action="append", type=target_name, help="a chip (default all); repeatable"
+    )
+    parser.add_argument(
+        "--limit", type=positive, default=0, help="about so many graphs: every n-th (default all)"
+    )
+    parser.add_argument("--json", action="store_true", help="numbers instead of tables")
     args = parser.parse_args()
     folders = args.folders or [f for f in FOLDERS if f.is_dir()]
     paths = [p for f in folders for p in sorted(f.rglob("*.json"))]

@@ -24,6 +24,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from benchmark_words import positive, target_name
 from choose_graphs import GRAPHS, kind_of, random_sizes
 from exhaustive import best_of_all
 
@@ -194,15 +195,27 @@ def _row(title: str, found: Sequence[Point]) -> str:
     return f"{title:16} {len(found):6} {' '.join(cells)} {100 * equal:6.1f} %"
 
 
+def _targets(text: str) -> tuple[str, ...]:
+    return tuple(target_name(name) for name in text.split(","))
+
+
 def _main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--points", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--targets", default=",".join(TARGETS))
-    parser.add_argument("--single-buffers", action="store_true")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--points", type=positive, default=10_000, help="how many (default 10000)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of graphs, sizes and chips (default 1)"
+    )
+    parser.add_argument(
+        "--targets", type=_targets, default=TARGETS, help=f"chips (default {','.join(TARGETS)})"
+    )
+    parser.add_argument(
+        "--single-buffers",
+        action="store_true",
+        help="also what templates with one buffer per queue would gain",
+    )
+    parser.add_argument("--json", action="store_true", help="numbers instead of tables")
     given = parser.parse_args()
-    of = kernels(given.targets.split(","))
+    of = kernels(given.targets)
     found = points(of, given.points, given.seed, single_buffers=given.single_buffers)
     worst = max(found, key=lambda p: p.ratio)
     if given.json:

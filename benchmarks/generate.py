@@ -32,6 +32,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmark_words import graph_folder, positive, target_name
+
 from autofuse.api import DEFAULT_TARGET, build, read
 from autofuse.collecting import collect_rarely
 from autofuse.diagnostics import AutofuseError
@@ -59,18 +61,34 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folders", nargs="*", type=Path, help="folders of graph files")
-    parser.add_argument("--repeat", type=int, default=3, help="builds per graph (default 3)")
-    parser.add_argument("--limit", type=int, default=0, help="at most this many graphs per folder")
-    parser.add_argument("--target", default=DEFAULT_TARGET)
+    parser.add_argument("folders", nargs="*", type=graph_folder, help="folders of graph files")
+    parser.add_argument("--repeat", type=positive, default=3, help="builds per graph (default 3)")
+    parser.add_argument(
+        "--limit",
+        type=positive,
+        default=0,
+        help="about so many graphs per folder: every n-th (default all)",
+    )
+    parser.add_argument(
+        "--target", type=target_name, default=DEFAULT_TARGET, help=f"(default {DEFAULT_TARGET})"
+    )
     parser.add_argument("--compile", action="store_true", help="measure g++ too, without the cache")
-    parser.add_argument("--opt", default="-O2", help="its level of optimisation (default -O2)")
-    parser.add_argument("--cold", type=int, default=0, help="builds of one graph by new processes")
-    parser.add_argument("--jobs", type=int, default=0, help="build the folder with so many workers")
+    parser.add_argument(
+        "--opt",
+        default="-O2",
+        choices=("-O0", "-O1", "-O2", "-O3"),
+        help="its level of optimisation, as --opt=-O1 (default -O2)",
+    )
+    parser.add_argument(
+        "--cold", type=positive, default=0, help="builds of one graph by new processes"
+    )
+    parser.add_argument(
+        "--jobs", type=positive, default=0, help="build the folder with so many workers"
+    )
     parser.add_argument(
         "--collect-rarely", action="store_true", help="collect garbage as `autofuse build` does"
     )
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="numbers instead of tables")
     return parser.parse_args()
 
 
@@ -221,7 +239,8 @@ def show(report: dict[str, Any]) -> None:
             numbers = "".join(f"{spread[k]:>10.2f}" for k in ("median", "p95", "max"))
             print(f"  {name:<22}{numbers}")
     if report["folder_s"] is not None:
-        print(f"  build of the folder: {report['folder_s']}")
+        seconds = report["folder_s"]
+        print(f"  build of the folder: {seconds['wall']} s, {seconds['cpu']} s of processor time")
     for row in report["slowest"][:1]:
         print(f"  slowest: {row['graph']} ({row['ops']} ops, {row['total_ms']:.1f} ms)")
 

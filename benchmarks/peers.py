@@ -129,7 +129,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=10, help="whole ones (default 10)")
     parser.add_argument("--torch-python", type=Path, help="a Python that has torch")
     parser.add_argument("--bishengir", type=Path, help="the program bishengir-compile")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="numbers instead of tables")
     args = parser.parse_args()
     wanted = [c for c in cases() if args.case in c.name]
     if not wanted:

@@ -25,6 +25,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmark_words import positive, target_name
 from choose_graphs import GRAPHS, LONGEST
 
 from autofuse import api
@@ -162,10 +163,14 @@ def _spread(values: list[float]) -> str:
 
 def _main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--shapes", type=int, default=20_000)
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--target", default="ascend910b2")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--shapes", type=positive, default=20_000, help="random sizes in a pass (default 20000)"
+    )
+    parser.add_argument("--repeat", type=positive, default=5, help="passes (default 5)")
+    parser.add_argument(
+        "--target", type=target_name, default="ascend910b2", help="the chip (default ascend910b2)"
+    )
+    parser.add_argument("--json", action="store_true", help="numbers instead of tables")
     given = parser.parse_args()
     rows = {
         kind: {n: measure(g, given.target, given.shapes, given.repeat) for n, g in graphs.items()}

@@ -285,7 +285,7 @@ def main() -> int:
     """Count and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--case", default="", help="only cases with this in their name")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="numbers instead of tables")
     args = parser.parse_args()
     wanted = [c for c in cases() if args.case in c.name]
     if not wanted:

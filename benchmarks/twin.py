@@ -284,7 +284,7 @@ def main() -> int:
     )
     parser.add_argument("--repeat", type=int, default=21, help="rounds (default 21)")
     parser.add_argument("--case", action="append", help="a case by name; may be repeated")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="numbers instead of tables")
     args = parser.parse_args()
     if args.log2 < 10 or args.repeat < 1:
         parser.error("--log2 is at least 10, --repeat at least 1")

@@ -320,7 +320,7 @@ def main() -> int:
     """Fit, test and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--chip", choices=sorted(CHIPS), help="only this one")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="numbers instead of tables")
     args = parser.parse_args()
     chips = [args.chip] if args.chip else sorted(CHIPS)
     path = facts_folder() / "npu_times.csv"
