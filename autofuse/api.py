@@ -346,7 +346,7 @@ def load(
         ValueError: ``check`` is none of the two.
     """
     from autofuse.twin.compile import compile_kernel
-    from autofuse.twin.kernel import TwinKernel
+    from autofuse.twin.kernel import TwinKernel, usable_ub
     from autofuse.twin.split import load_split, read_parts
 
     if isinstance(built, BuildResult | SplitResult):
@@ -357,7 +357,8 @@ def load(
     if parts:
         return load_split(files, graph, parts, check=check, check_seed=check_seed)
     library = compile_kernel(files, graph.name, checked=check == "all")
-    return TwinKernel(library, graph, check=check, check_seed=check_seed)
+    ub_bytes = usable_ub(files, graph.name)
+    return TwinKernel(library, graph, check=check, check_seed=check_seed, ub_bytes=ub_bytes)
 
 
 def timed(
@@ -404,7 +405,7 @@ def timed(
     # The name comes with the files; load_target accepts names of chips only.
     chip = chip or load_target(str(json.loads(files[f"{graph.name}.json"])["target"]))
     library = compile_kernel(files, graph.name, checked=True)
-    kernel = TwinKernel(library, graph, check=check, check_seed=check_seed)
+    kernel = TwinKernel(library, graph, check=check, check_seed=check_seed, ub_bytes=chip.ub_usable)
     return TimedRun(*timed_run(kernel, inputs, chip, symbols=symbols, key=key))
 
 

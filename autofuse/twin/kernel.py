@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +17,14 @@ from autofuse.diagnostics import AutofuseError, Diagnostic
 from autofuse.implgraph.dtypes import numpy_dtype
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Tensor
+from autofuse.targets import load_target
 from autofuse.twin.data import POISON, buffer_extent, poisoned, strided_copy
 from autofuse.twin.findings import KernelText, diagnostics_of
 from autofuse.twin.native import CHECKS, KernelLibrary, Region, Tiling
 from autofuse.twin.oracle import shape_of
 from autofuse.twin.record import Recording, core_bytes, read_records
 
-__all__ = ["MAX_SEED", "Run", "TwinKernel", "solve_symbols"]
+__all__ = ["MAX_SEED", "Run", "TwinKernel", "solve_symbols", "usable_ub"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -33,6 +35,19 @@ _ALIGN = 64
 _MAX_CORES = (1 << 32) - 1
 #: Where the range of a symbol is not known.
 _MAX_SIZE = 1 << 40
+
+
+def usable_ub(files: Mapping[str, str], name: str) -> int:
+    """Bytes of UB that a kernel may use on the chip that its files were generated for; 0 where they do not say.
+
+    Args:
+        files: path inside the output folder -> text.
+        name: of the graph.
+    """
+    try:
+        return load_target(str(json.loads(files[f"{name}.json"])["target"])).ub_usable
+    except (AutofuseError, KeyError, TypeError, ValueError):
+        return 0  # no chip of ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +78,7 @@ class TwinKernel:
         check: ``all`` looks for races, uninitialised data and elements written twice; the library must have been
             compiled with ``checked=True``.  ``fast`` leaves that out.
         check_seed: with ``all``, 0 executes in program order, any other number in an order that a chip may choose.
+        ub_bytes: of UB that the kernel may use; 0 for those of Atlas A2. See :func:`usable_ub`.
 
     Raises:
         AutofuseError: AF5003, the library cannot be loaded.
@@ -74,12 +90,19 @@ class TwinKernel:
     """
 
     def __init__(
-        self, path: Path, graph: FusionGraph, *, check: str = "fast", check_seed: int = 0
+        self,
+        path: Path,
+        graph: FusionGraph,
+        *,
+        check: str = "fast",
+        check_seed: int = 0,
+        ub_bytes: int = 0,
     ) -> None:
         if check not in CHECKS:
             raise ValueError(f"check is one of {', '.join(CHECKS)}, not {check!r}")
         self.check = check
         self.check_seed = integer("check_seed", check_seed, 0, MAX_SEED)
+        self.ub_bytes = ub_bytes
         self.path = path
         self.graph = graph
         self.library = KernelLibrary(path)
@@ -238,6 +261,7 @@ class TwinKernel:
             frame.regions,
             check=self.check,
             seed=self.check_seed,
+            ub_bytes=self.ub_bytes,
             **recorded,
         )
         if found:

@@ -217,6 +217,7 @@ class KernelLibrary:
         *,
         check: str = "fast",
         seed: int = 0,
+        ub_bytes: int = 0,
         record: Sequence[int] = (),
         record_limit: int = 0,
     ) -> list[Finding]:
@@ -229,6 +230,7 @@ class KernelLibrary:
             check: one of ``CHECKS``; ``all`` needs a kernel that was compiled for it.
             seed: 0 for instructions in program order; else an order that a chip may choose, as unfavourable as the
                 seed makes it.
+            ub_bytes: of UB that the kernel may use; 0 for those of Atlas A2.
             record: cores; only these run then, in checked mode, and ``autofuse.twin.record`` reads what they did.
             record_limit: events of a core that are recorded.
 
@@ -243,6 +245,7 @@ class KernelLibrary:
             threads=knobs.THREADS.get(),
             check=check,
             seed=seed,
+            ub_size=ub_bytes,
             record=list(record),
             record_limit=record_limit,
         )

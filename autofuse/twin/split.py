@@ -20,7 +20,7 @@ from autofuse.implgraph.serialise import from_json_as
 from autofuse.twin.compare import Comparison
 from autofuse.twin.compile import QUICK, compile_kernel, compile_split, level
 from autofuse.twin.data import POISON
-from autofuse.twin.kernel import Array, Run, TwinKernel
+from autofuse.twin.kernel import Array, Run, TwinKernel, usable_ub
 from autofuse.twin.verify import Case, VerifyReport, unpack, verify_kernel, verify_with
 
 __all__ = [
@@ -135,6 +135,7 @@ class SplitKernel(TwinKernel):
         checked: with ``check="all"`` the kernels as libraries of their own, in the same order.
         check: as for :class:`~autofuse.twin.kernel.TwinKernel`.
         check_seed: as there.
+        ub_bytes: as there.
     """
 
     def __init__(
@@ -146,11 +147,17 @@ class SplitKernel(TwinKernel):
         *,
         check: str = "fast",
         check_seed: int = 0,
+        ub_bytes: int = 0,
     ) -> None:
-        super().__init__(path, graph, check=check, check_seed=check_seed)
+        options: dict[str, Any] = {
+            "check": check,
+            "check_seed": check_seed,
+            "ub_bytes": ub_bytes,
+        }
+        super().__init__(path, graph, **options)
         self.parts = tuple(parts)
         self._kernels = [
-            TwinKernel(library, p.graph, check=check, check_seed=check_seed)
+            TwinKernel(library, p.graph, **options)
             for library, p in zip(checked, parts, strict=check == "all")
         ]
 
@@ -222,7 +229,10 @@ def load_split(
         if check == "all"
         else []
     )
-    return SplitKernel(library, graph, parts, checked, check=check, check_seed=check_seed)
+    ub_bytes = max((usable_ub(p.files, p.graph.name) for p in parts), default=0)
+    return SplitKernel(
+        library, graph, parts, checked, check=check, check_seed=check_seed, ub_bytes=ub_bytes
+    )
 
 
 def _sources(files: Mapping[str, str]) -> list[str]:

@@ -19,7 +19,7 @@ from autofuse.twin.balanced import balanced_inputs
 from autofuse.twin.compare import Comparison, compare, unwritten
 from autofuse.twin.compile import QUICK, compile_kernel, level
 from autofuse.twin.data import POISON, random_inputs
-from autofuse.twin.kernel import Run, TwinKernel
+from autofuse.twin.kernel import Run, TwinKernel, usable_ub
 from autofuse.twin.native import StatusError
 from autofuse.twin.oracle import Reference, evaluate
 from autofuse.twin.sizes import shapes_for
@@ -192,6 +192,7 @@ def verify_kernel(
         special=special,
         check=check,
         check_seed=check_seed,
+        ub_bytes=usable_ub(files, graph.name),
     )
     return VerifyReport(
         graph.name,
@@ -213,10 +214,11 @@ def verify_loaded(
     special: bool = False,
     check: str = "fast",
     check_seed: int = 0,
+    ub_bytes: int = 0,
 ) -> VerifyReport:
     """The same for a library that is compiled already; ``all`` needs one compiled with ``checked``."""
     try:
-        kernel = TwinKernel(library, graph, check=check, check_seed=check_seed)
+        kernel = TwinKernel(library, graph, check=check, check_seed=check_seed, ub_bytes=ub_bytes)
     except AutofuseError as e:
         return VerifyReport(graph.name, seed, (), e.diagnostics)
     return verify_with(kernel, bindings=bindings, count=count, seed=seed, special=special)

@@ -12,7 +12,11 @@ from syrupy.assertion import SnapshotAssertion
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError, Diagnostic
+from autofuse.schedule.result import tiling_keys
+from autofuse.schedule.solver import choose
+from autofuse.schedule.workload import ub_map
 from autofuse.targets import TargetSpec, load_target
+from autofuse.twin.data import random_inputs
 
 
 @pytest.fixture(autouse=True)
@@ -149,3 +153,29 @@ def test_a_chip_without_unaligned_copies(autofuse: Callable, tmp_path: Path) -> 
     assert len(found["notes"]) >= 2
     assert all("33 float16 in gather_" in note for note in found["notes"])
     assert not out.exists()
+
+
+@pytest.mark.twin
+def test_the_twin_has_the_ub_of_the_chip(repo: Path, tmp_path: Path) -> None:
+    """What fits a chip with more UB runs, whether it was built, read from a folder, timed or verified."""
+    demo = repo / "examples" / "demo.json"
+    built = api.build(demo, target="ascend310p")
+    sizes = {"tokens": 1024}
+    needed = [
+        sum(b.nbytes * b.count for b in ub_map(impl, sizes, choice.fields[impl.tiling.tile_size]))
+        for choice in [choose(built.schedule, built.target, sizes)]
+        if choice is not None
+        for impl in tiling_keys(built.schedule)[choice.key]
+    ]
+    assert max(needed) > load_target(api.DEFAULT_TARGET).ub_usable
+    inputs = random_inputs(built.graph, sizes, 1)
+    built.write(tmp_path / "out")
+    for source in (built, tmp_path / "out"):
+        assert api.load(source)(**inputs).shape == (1024, 1024)
+        assert api.timed(source, inputs).run.block_dim == 8
+    assert api.verify(built, shapes=[sizes]).ok
+    # A chip with less is told from it.
+    kernel = api.load(built)
+    kernel.ub_bytes = max(needed) - 1
+    with pytest.raises(AutofuseError, match="ub-capacity"):
+        kernel(**inputs)
