@@ -139,9 +139,9 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     sizes = _sizes(graph, given, job["symbols"])
     inputs = {**random_inputs(graph, sizes, job["seed"]), **given}
     options = {k: job[k] for k in ("key", "check", "check_seed")}
-    timed = api.timed(source, _copies(inputs), symbols=sizes, **options) if timed_wanted else None
+    timed = api.timed(source, _copies(graph, inputs), symbols=sizes, **options) if timed_wanted else None
     start = time.perf_counter()
-    run = timed.run if timed else kernel.run(_copies(inputs), symbols=sizes, key=job["key"])
+    run = timed.run if timed else kernel.run(_copies(graph, inputs), symbols=sizes, key=job["key"])
     seconds = time.perf_counter() - start
     chosen = kernel.library.tiling([run.symbols[s.name] for s in graph.symbols], job["key"])
     references = evaluate(graph, inputs, run.symbols)
@@ -167,9 +167,10 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _copies(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays that a kernel may overwrite."""
-    return {n: a.copy() for n, a in inputs.items()}
+def _copies(graph: FusionGraph, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs; what the kernel overwrites of them as copies."""
+    written = {o.inout for o in graph.outputs}
+    return {n: a.copy() if n in written else a for n, a in inputs.items()}
 
 
 def _without_slices(report: Mapping[str, Any]) -> dict[str, Any]:

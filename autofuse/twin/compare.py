@@ -17,6 +17,8 @@ Array: TypeAlias = npt.NDArray[Any]
 
 #: More ill-conditioned elements than both of these, and the comparison says too little.
 _ILL_COUNT, _ILL_SHARE = 16, 0.02
+#: Elements that are compared at a time.
+_PART = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +99,51 @@ def compare(name: str, got: Array, reference: Reference, dtype: DType) -> Compar
 def _report(
     name: str, got: Array, want: Array, reference: Reference, differs: Array, dtype: DType
 ) -> Comparison:
-    at = np.flatnonzero(differs.reshape(-1))
-    if at.size == 0:
-        return Comparison(name, want.size, ill_conditioned=reference.ill_conditioned)
-    g, w = got.reshape(-1)[at], want.reshape(-1)[at]
-    g64, w64 = g.astype(np.float64), w.astype(np.float64)
+    found = _Found()
+    # Of a large output a part at a time: a comparison takes many arrays.
+    flat = differs.reshape(-1)
+    for start in range(0, flat.size, _PART):
+        at = np.flatnonzero(flat[start : start + _PART])
+        if at.size:
+            _look_at(at + start, got.reshape(-1), want.reshape(-1), reference, dtype, found)
+    fields: dict[str, Any] = {}
+    if found.first is not None:
+        i, tolerance = found.first
+        place = np.unravel_index(i, want.shape) if want.shape else ()
+        fields = {
+            "first": tuple(int(x) for x in place),
+            "got": str(got.reshape(-1)[i]),
+            "want": str(want.reshape(-1)[i]),
+            "tolerance": tolerance,
+        }
+    return Comparison(
+        name,
+        want.size,
+        wrong=found.wrong,
+        max_abs=found.max_abs,
+        max_rel=found.max_rel,
+        max_ulp=found.max_ulp if dtype.kind == "f" else found.max_abs,
+        ill_conditioned=reference.ill_conditioned,
+        **fields,
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the parts of an output that were compared have come to; ``first``: the first wrong one, its tolerance."""
+
+    wrong: int = 0
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    max_ulp: float = 0.0
+    first: tuple[int, float] | None = None
+
+
+def _look_at(
+    at: Array, got: Array, want: Array, reference: Reference, dtype: DType, found: _Found
+) -> None:
+    """Add the elements ``at`` of the flat arrays, which differ."""
+    g64, w64 = got[at].astype(np.float64), want[at].astype(np.float64)
     exact = reference.tolerance is None
     tolerance = (
         np.zeros(at.size) if reference.tolerance is None else reference.tolerance.reshape(-1)[at]
@@ -114,33 +156,15 @@ def _report(
         wrong &= ~_at_overflow(g64, w64, tolerance, dtype)
     counted = np.isfinite(difference) & ~np.isinf(tolerance)
     d, w_counted = difference[counted], w64[counted]
-    max_abs = float(d.max(initial=0.0))
+    found.max_abs = float(d.max(initial=found.max_abs))
     nonzero = w_counted != 0
-    max_rel = float((d[nonzero] / np.abs(w_counted[nonzero])).max(initial=0.0))
-    max_ulp = (
-        float((d / ulp_of(w_counted, dtype)).max(initial=0.0)) if dtype.kind == "f" else max_abs
-    )
-    fields: dict[str, Any] = {}
+    found.max_rel = float((d[nonzero] / np.abs(w_counted[nonzero])).max(initial=found.max_rel))
+    if dtype.kind == "f":
+        found.max_ulp = float((d / ulp_of(w_counted, dtype)).max(initial=found.max_ulp))
     bad = np.flatnonzero(wrong)
-    if bad.size:
-        i = int(bad[0])
-        place = np.unravel_index(int(at[i]), want.shape) if want.shape else ()
-        fields = {
-            "first": tuple(int(x) for x in place),
-            "got": str(g[i]),
-            "want": str(w[i]),
-            "tolerance": float(tolerance[i]),
-        }
-    return Comparison(
-        name,
-        want.size,
-        wrong=int(bad.size),
-        max_abs=max_abs,
-        max_rel=max_rel,
-        max_ulp=max_ulp,
-        ill_conditioned=reference.ill_conditioned,
-        **fields,
-    )
+    if bad.size and found.first is None:
+        found.first = int(at[bad[0]]), float(tolerance[bad[0]])
+    found.wrong += int(bad.size)
 
 
 def _at_overflow(got: Array, want: Array, tolerance: Array, dtype: DType) -> Array:

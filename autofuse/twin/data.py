@@ -91,14 +91,20 @@ def _values(rng: np.random.Generator, dtype: DType, n: int, positive: bool) -> A
     if dtype.kind in "iu":
         return _integers(rng, np_type, n)
     # Magnitudes from 1/8 to 8, spread evenly over the exponents.
-    x = np.exp2(rng.random(n, dtype=np.float32) * np.float32(6.0) - np.float32(3.0))
+    # In place: what is drawn for a large tensor is as large as it.
+    x = rng.random(n, dtype=np.float32)
+    x *= np.float32(6.0)
+    x -= np.float32(3.0)
+    np.exp2(x, out=x)
+    drawn = np.empty(n, np.float32)
     if not positive:
-        x[rng.random(n, dtype=np.float32) < 0.5] *= np.float32(-1.0)
+        rng.random(dtype=np.float32, out=drawn)
+        np.negative(x, out=x, where=drawn < 0.5)
     # Ties: equal numbers in different inputs, zeros, ones, halves.
-    at = rng.random(n, dtype=np.float32) < _TIE_RATE
+    at = rng.random(dtype=np.float32, out=drawn) < _TIE_RATE
     grid = rng.integers(1 if positive else -6, 7, int(np.count_nonzero(at)))
     x[at] = grid.astype(np.float32) * np.float32(0.5)
-    return np.asarray(x.astype(np_type))
+    return np.asarray(x.astype(np_type, copy=False))
 
 
 def _integers(rng: np.random.Generator, np_type: np.dtype[Any], n: int) -> Array:

@@ -40,6 +40,8 @@ from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Operand
 from autofuse.implgraph.infer import operand_dtypes
 from autofuse.implgraph.op_rules import with_source
 from autofuse.implgraph.ops import ANY, OpDef, lookup
+from autofuse.implgraph.reduce_rows import reduced_axes
+from autofuse.twin.in_rows import in_rows
 from autofuse.twin.reductions import composed, moved, reduced
 from autofuse.twin.rounding import (
     Array,
@@ -183,21 +185,28 @@ def _apply(
     attrs = _numbers(node.attrs, symbols)
     if row.compute_type in _MOVES:
         return moved(row, attrs, operands, tensor.dtype)
-    if row.compute_type in ("reduce", "scan"):
-        return reduced(row, attrs, operands[0], tensor.dtype, running=node.inputs[0] in between)
-    if row.compute_type == "composite":
-        return composed(row, attrs, operands[0], tensor.dtype)
+    if row.compute_type in ("reduce", "scan", "composite"):
+        running = node.inputs[0] in between
+
+        def along(xs: Sequence[Value]) -> Value:
+            if row.compute_type == "composite":
+                return composed(row, attrs, xs[0], tensor.dtype)
+            return reduced(row, attrs, xs[0], tensor.dtype, running=running)
+
+        rank = operands[0].data.ndim
+        axes = attrs.get("axes", ()) if "axis" not in attrs else (attrs["axis"],)
+        return along(operands) if 0 in reduced_axes(axes, rank) else in_rows(along, operands, rank)
     # A sum of many operands is made left to right, rounding each time.
     if row.arity[1] == ANY and len(operands) > 2:
         total = operands[0]
         for x in operands[1:]:
-            total = _compute(row, node.attrs, (total, x), tensor.dtype)
+            total = _computed(row, node.attrs, (total, x), tensor.dtype)
         result = total
     else:
         first = node.inputs[0]
         kind = graph.tensors[first].dtype.name if isinstance(first, str) else ""
         given = with_source(node.attrs, row.attr_names(), kind)
-        result = _compute(row, given, operands, tensor.dtype)
+        result = _computed(row, given, operands, tensor.dtype)
     if result.data.shape != shape:
         result = _move(result, shape, "broadcast")
     return result
@@ -239,6 +248,13 @@ def _move(x: Value, shape: tuple[int, ...], how: str) -> Value:
         return np.broadcast_to(a, shape) if how == "broadcast" else a.reshape(shape)
 
     return Value(move(x.data), None if x.error is None else move(x.error))
+
+
+def _computed(
+    row: OpDef, attrs: Mapping[str, Any], operands: Sequence[Value], dtype: DType
+) -> Value:
+    rank = max((o.data.ndim for o in operands), default=0)
+    return in_rows(lambda xs: _compute(row, attrs, xs, dtype), operands, rank)
 
 
 def _compute(
