@@ -139,7 +139,11 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     sizes = _sizes(graph, given, job["symbols"])
     inputs = {**random_inputs(graph, sizes, job["seed"]), **given}
     options = {k: job[k] for k in ("key", "check", "check_seed")}
-    timed = api.timed(source, _copies(graph, inputs), symbols=sizes, **options) if timed_wanted else None
+    timed = (
+        api.timed(source, _copies(graph, inputs), symbols=sizes, **options)
+        if timed_wanted
+        else None
+    )
     start = time.perf_counter()
     run = timed.run if timed else kernel.run(_copies(graph, inputs), symbols=sizes, key=job["key"])
     seconds = time.perf_counter() - start

@@ -140,7 +140,7 @@ def timed_report(
         "conflicts": _conflicts([priced[i] for i in alike]),
         "unpriced": sorted(frozenset().union(*(p.unpriced for p in priced.values()))),
         "critical_path": {"core": records[slowest].core, **cores[slowest].path()},
-        "roofline": _roofline(cores[slowest], found.share[slowest], start, target),
+        "roofline": _roofline(recording, [cores[i] for i in alike], start, target),
         "nodes": source.nodes,
         "functions": source.functions(),
         "ub": {
@@ -334,17 +334,26 @@ def _conflicts(priced: Sequence[Priced]) -> dict[str, int]:
     }
 
 
-def _roofline(core: _Core, share: float, start: float, target: TargetSpec) -> dict[str, Any]:
-    """Operations per second over operations per byte, of the kernel and of the chip."""
-    events = core.record.events
-    moved = int((events["gm_rows"].astype(np.int64) * events["gm_bytes"].astype(np.int64)).sum())
-    operations = core.operations() * share * core.longer
-    nbytes, us = moved * share * core.longer, core.finish_us
+def _roofline(
+    recording: Recording, cores: Sequence[_Core], start: float, target: TargetSpec
+) -> dict[str, Any]:
+    """Operations per second over operations per byte, of the kernel and of the chip.
+
+    Args:
+        recording: its records stand in the order of ``cores``.
+        cores: results of the recorded cores; the others do what these do, by their bytes.
+        start: microseconds before the cores begin.
+        target: the chip.
+    """
+    nbytes = sum(map(sum, recording.moved))
+    of_these = sum(sum(recording.moved[r.core]) for r in recording.records)
+    operations = sum(c.operations() * c.longer for c in cores) * nbytes / max(of_these, 1)
+    us = max(c.finish_us for c in cores)
     cycles = target.aiv_cores * target.clock_mhz / 1e3
     rates = target.vector["binary"]
     return {
         "operations": round(operations),
-        "bytes": round(nbytes),
+        "bytes": nbytes,
         "intensity": operations / nbytes if nbytes else 0.0,
         "gops": operations / (start + us) / 1e3,
         "gops_without_start": operations / us / 1e3 if us else 0.0,

@@ -219,6 +219,31 @@ def test_cores_that_do_the_same_are_listed_once() -> None:
     assert found["cores"][0]["us"] == found["cores"][1]["us"] > found["cores"][2]["us"]
 
 
+def test_the_roofline_is_of_all_cores_also_where_the_slowest_does_little() -> None:
+    """Nine cores of ten have two loads and two calls, the last has one small load that takes long, and one call."""
+
+    def core(rows: int, calls: int) -> Events:
+        e = loads(*range(2)) if rows == 1 else loads()
+        if rows > 1:
+            e.copy(10, 1, 0, 4, rows=rows, pitch=64)
+        for _ in range(calls):
+            e.call("Abs", 100, 4, 12, [(0, 400, True)])
+        return e
+
+    whole = [core(1, 2)] * 9 + [core(2000, 1)]
+    some = recording(whole)
+    some = replace(some, records=tuple(some.records[i] for i in (0, 4, 9)))
+    for found in (timed_report(r, CHIP, source()) for r in (recording(whole), some)):
+        assert found["slowest"] == 9
+        roofline = found["roofline"]
+        assert roofline["bytes"] == found["loaded_bytes"] == 9 * 2 * TILE + 8000
+        assert roofline["operations"] == pytest.approx(1900, rel=0.05)
+        intensity = roofline["operations"] / roofline["bytes"]
+        assert roofline["intensity"] == pytest.approx(intensity, rel=1e-3)
+        gops = roofline["operations"] / found["total_us"] / 1e3
+        assert roofline["gops"] == pytest.approx(gops, rel=1e-3)
+
+
 def test_what_is_not_recorded_counts_by_its_bytes() -> None:
     """Of two of ten equal loads, and of a core that is recorded as far as a barrier of all cores."""
     whole = recording([loads(*range(10))])
