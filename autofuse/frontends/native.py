@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from autofuse.diagnostics import AutofuseError
 from autofuse.frontends.builder import (
     MAX_NODES,
     check_counts,
@@ -39,6 +40,9 @@ from autofuse.implgraph.fusion import AttrValue, Constant, FusionGraph, GraphOut
 
 __all__ = ["read_native"]
 
+#: The schema of graphs that generated folders keep (``implgraph.serialise``).
+GENERATED = "autofuse.ir.fusion/1"
+
 
 def read_native(document: Document) -> FusionGraph:
     """Read a graph file.
@@ -51,6 +55,9 @@ def read_native(document: Document) -> FusionGraph:
     schema = data.get("schema", SCHEMA)
     if schema != SCHEMA:
         text = f"the schema is {describe(schema)}; this version reads {quote(SCHEMA)}"
+        if schema == GENERATED:
+            hint = "this is what a generated folder keeps of its graph: give the file that it was built from"
+            raise AutofuseError.of("AF1104", text, where=document.where("/schema"), hint=hint)
         findings.add("AF1104", text, "/schema", hint=f'write "schema": "{SCHEMA}"')
         data = data | {"schema": SCHEMA}
     check_counts(data, ("symbols", "inputs", "nodes", "outputs"), findings)

@@ -203,3 +203,11 @@ def test_a_folder_without_graphs(autofuse: Callable, tmp_path: Path) -> None:
     done = autofuse("build", "empty")
     assert done.code == 1
     assert "error AF1001" in done.err
+
+
+def test_the_graph_of_a_generated_folder_is_no_graph_file(autofuse: Callable, graph: Path) -> None:
+    assert autofuse("build", graph, "-o", "out").code == 0
+    done = autofuse("explain", "out/add_one.graph.json")
+    assert done.code == 1
+    assert done.err.count("error") == 1
+    assert "hint: this is what a generated folder keeps of its graph" in done.err

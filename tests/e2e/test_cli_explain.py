@@ -142,5 +142,24 @@ def test_words_that_do_not_fit(
     assert message in done.err
 
 
+def test_sizes_that_the_kernel_refuses_have_no_times(
+    autofuse: Callable, tmp_path: Path, native: Callable
+) -> None:
+    made = native(
+        symbols={"n": {"min": 0, "max": 9}},
+        inputs=[{"name": "x", "dtype": "float32", "shape": [3, "n"]}],
+        nodes=[
+            {"name": "a", "op": "ArgMax", "inputs": ["x"], "outputs": ["y"], "attrs": {"axis": 1}}
+        ],
+    )
+    path = tmp_path / "g.json"
+    path.write_text(json.dumps(made), encoding="utf-8")
+    assert autofuse("explain", path, "-s", "n=1").code == 0
+    for verb in ("explain", "run"):
+        done = autofuse(verb, path, "-s", "n=0")
+        assert done.code == 1
+        assert "a is an ArgMax along a dimension of n, which must not be 0" in done.err
+
+
 def test_the_same_words_give_the_same_bytes(autofuse: Callable, softmax: Path) -> None:
     assert autofuse("explain", softmax).out == autofuse("explain", softmax).out
