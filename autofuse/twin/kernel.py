@@ -78,7 +78,7 @@ class TwinKernel:
         check: ``all`` looks for races, uninitialised data and elements written twice; the library must have been
             compiled with ``checked=True``.  ``fast`` leaves that out.
         check_seed: with ``all``, 0 executes in program order, any other number in an order that a chip may choose.
-        ub_bytes: of UB that the kernel may use; 0 for those of Atlas A2. See :func:`usable_ub`.
+        ub_bytes: of UB that the kernel may use; 0 for those of Atlas A2.
 
     Raises:
         AutofuseError: AF5003, the library cannot be loaded.
