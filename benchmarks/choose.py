@@ -32,7 +32,7 @@ from autofuse import api
 from autofuse.implgraph.expr import ExprError
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.schedule.cost_form import TICK_BITS, CostForm, cost_form
-from autofuse.schedule.solver import comparable, solve
+from autofuse.schedule.solver import by_promise, comparable, solve
 from autofuse.schedule.tile_cost import (
     UNLIMITED,
     BoundForm,
@@ -127,16 +127,17 @@ def _point(kernel: Kernel, sizes: dict[str, int], single_buffers: bool) -> Point
         return None
     chosen: Solution | None = None
     best: list[tuple[int, Solution]] = []
-    # In the order of the generated code, which takes the first of equals.
-    for b, impl in reversed(legal):
+    # In the order of the generated code.
+    for place, impl in by_promise([i for _, i in legal], kernel.target):
+        b = bound[place]
         again = cost_form(impl, kernel.target).reads_again
         found = solve(b, kernel.chip, least=chosen.cost if chosen else UNLIMITED, again=again)
         least = best_of_all(b, kernel.chip)
         if found is None or least is None:
             raise ValueError(f"{kernel.name} {sizes}: a legal template without a tiling")
         found = _counted(found, impl, kernel.target)
-        chosen = found if chosen is None or found.cost <= chosen.cost else chosen
-        best.insert(0, (least.cost, _counted(least, impl, kernel.target)))
+        chosen = found if chosen is None or found.cost < chosen.cost else chosen
+        best.append((least.cost, _counted(least, impl, kernel.target)))
     assert chosen is not None
     start = round(kernel.target.kernel_head_us * kernel.target.clock_mhz) << TICK_BITS
     single = None

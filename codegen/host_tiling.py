@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from functools import lru_cache
@@ -44,6 +45,10 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["condition_text", "render_tiling"]
 
+#: Templates of which each gets code of its own that costs tiles.  That takes a third of the time off a search, and g++
+#: some 0.1 s per template; without symbols nothing is searched unless less than the chip is granted.
+MOST_UNROLLED = 12
+
 
 @frozen
 class _Term:
@@ -68,11 +73,14 @@ class _Template:
     conditions: str
     ub: str
     bodies: tuple[str, ...]
+    rows: tuple[str, ...]
     copies: tuple[str, ...]
-    terms: tuple[_Term, ...]
     calls: tuple[str, ...]
+    terms: tuple[_Term, ...]
+    numbers: tuple[str, ...]
     guard: str
     fits: str
+    again: str
     tile_size: str
     block_size: str
 
@@ -122,6 +130,7 @@ class _TilingView:
     key_count: int
     chip: str
     form: str
+    unrolled: bool
     folded: tuple[str, ...]
     errors: tuple[_Error, ...]
     workspace_size: str
@@ -135,10 +144,8 @@ def render_tiling(
     templates = tuple(
         _template(graph, i, impl, target) for i, impl in enumerate(all_impls(results))
     )
-    most = [
-        max(1, *(len(rows) for rows in kind))
-        for kind in zip(*((t.bodies, t.copies, t.calls) for t in templates), strict=True)
-    ]
+    parts = ((t.bodies, t.rows, t.copies, t.calls) for t in templates)
+    most = [max(map(len, part)) for part in zip(*parts, strict=True)]
     groups: list[_Group] = []
     rows: list[_Result] = []
     first = key = 0
@@ -164,7 +171,8 @@ def render_tiling(
         result_count=len(rows),
         key_count=key,
         chip=_chip_row(target),
-        form=", ".join(str(n) for n in most),
+        form=", ".join(str(max(n, 1)) for n in most),
+        unrolled=bool(graph.symbols) and len(templates) <= MOST_UNROLLED,
         folded=() if graph.symbols else _folded(results, target),
         errors=tuple(_errors(graph, results, templates)),
         workspace_size=workspace_text(graph, results),
@@ -211,6 +219,9 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
     guards = overflow_guards(
         (e.substitute(smallest) for e in dict.fromkeys(checked)), ranges, names
     )
+    numbers = _Numbers()
+    rows, copies = _copy_rows(form.copies, names, numbers)
+    calls = _call_rows(form.calls, common, own, numbers)
     return _Template(
         index=index,
         function=check_identifier(impl.name),
@@ -225,11 +236,14 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
         conditions=" && ".join(_condition(c, names) for c in spec.conditions) or "true",
         ub=to_cpp(spec.ub, names),
         bodies=tuple(map(_body_row, form.bodies)),
-        copies=tuple(_copy_row(c, names) for c in form.copies),
+        rows=tuple(rows),
+        copies=tuple(copies),
+        calls=tuple(calls),
         terms=tuple(_Term(n, to_cpp(v, own)) for n, v in common.values.items()),
-        calls=tuple(_call_row(c, common, own) for c in form.calls),
+        numbers=tuple(numbers.found),
         guard=" && ".join(f"autofuse::ProductFits({g})" for g in guards),
         fits=f"&Fits{index}" if guards else "nullptr",
+        again=_bool(form.reads_again),
         tile_size=check_identifier(spec.tile_size),
         block_size=check_identifier(spec.block_size),
     )
@@ -244,46 +258,95 @@ _ROUTES = {
 }
 
 
+def _braces(members: Iterable[str]) -> str:
+    return f"{{{', '.join(members)}}}"
+
+
 def _body_row(b: BodyForm) -> str:
     """The members of ``autofuse::Body``."""
-    flags = f"{_bool(b.chained)}, {_bool(b.loads)}, {_bool(b.staggered)}"
-    return f"autofuse::{_PLACES[b.place]}, {b.heads}, {b.scalar}, {b.buffers}, {flags}"
+    numbers = (f"autofuse::{_PLACES[b.place]}", str(b.heads), str(b.scalar), str(b.buffers))
+    return _braces((*numbers, *map(_bool, (b.chained, b.loads, b.staggered))))
 
 
-def _copy_row(c: CopyForm, names: Mapping[str, str]) -> str:
-    """The members of ``autofuse::Copies``."""
-    fixed = [to_cpp(distance, names) for size, distance in c.aligned if size is None]
-    fixed += [
-        f"({to_cpp(size, names)} > 1 ? {to_cpp(distance, names)} : 0)"
-        for size, distance in c.aligned
-        if size is not None
-    ]
-    varies = [_more_than_one(v, names) for v in c.varying]
-    row = [
-        str(c.body),
-        f"autofuse::{_ROUTES[c.route]}",
-        str(c.count),
-        *(_line(a, names) for a in (c.commands, c.rows, c.row_bytes)),
-        _or(fixed),
-        _or([to_cpp(d, names) for d in c.tiled]),
-        *(to_cpp(e, names) for e in (c.whole, c.each, c.distinct)),
-        _line(c.footprint, names),
-        "true" if "true" in varies else " || ".join(v for v in varies if v != "false") or "false",
-        _bool(c.varies_by_tile),
-    ]
-    return ", ".join(row)
+def _copy_rows(
+    copies: Sequence[CopyForm], names: Mapping[str, str], numbers: _Numbers
+) -> tuple[list[str], list[str]]:
+    """The members of ``autofuse::Rows`` and of ``autofuse::Copies``; what depends on sizes goes to ``numbers``."""
+    alike: dict[object, list[CopyForm]] = {}
+    for c in copies:
+        key = (c.body, c.commands, c.rows, c.row_bytes, c.aligned, c.tiled)
+        alike.setdefault(key, []).append(c)
+    rows: list[str] = []
+    moved: list[str] = []
+    for i, group in enumerate(alike.values()):
+        first = group[0]
+        stores = sum(c.count for c in group if c.route is Route.WRITE)
+        fixed = [to_cpp(distance, names) for size, distance in first.aligned if size is None]
+        fixed += [
+            f"({to_cpp(size, names)} > 1 ? {to_cpp(distance, names)} : 0)"
+            for size, distance in first.aligned
+            if size is not None
+        ]
+        row = [
+            str(first.body),
+            str(sum(c.count for c in group) - stores),
+            str(stores),
+            numbers.line(first.commands, names),
+            numbers.line(first.rows, names),
+            numbers.line(first.row_bytes, names),
+            numbers.one(_or(fixed)),
+            numbers.one(_or([to_cpp(d, names) for d in first.tiled])),
+        ]
+        rows.append(_braces(row))
+        for c in group:
+            row = [
+                str(i),
+                f"autofuse::{_ROUTES[c.route]}",
+                str(c.count),
+                numbers.one(to_cpp(c.whole, names)),
+                numbers.one(to_cpp(c.each, names)),
+                numbers.one(to_cpp(c.distinct, names)),
+                numbers.line(c.footprint, names),
+                numbers.one(_any_more_than_one(c.varying, names)),
+                _bool(c.varies_by_tile),
+            ]
+            moved.append(_braces(row))
+    return rows, moved
 
 
-def _call_row(c: CallForm, common: SharedTerms, names: Mapping[str, str]) -> str:
+def _call_rows(
+    calls: Sequence[CallForm], common: SharedTerms, names: Mapping[str, str], numbers: _Numbers
+) -> list[str]:
     """The members of ``autofuse::Calls``."""
-    cycles, along = (
-        Affine(common.within(a.base), common.within(a.step)) for a in (c.cycles, c.along)
-    )
-    return f"{c.body}, {_line(cycles, names)}, {_line(along, names)}"
+    rows = []
+    for c in calls:
+        cycles, along = (
+            Affine(common.within(a.base), common.within(a.step)) for a in (c.cycles, c.along)
+        )
+        row = [str(c.body), numbers.line(cycles, names), numbers.line(along, names)]
+        rows.append(_braces(row))
+    return rows
 
 
-def _line(a: Affine, names: Mapping[str, str]) -> str:
-    return f"{{{to_cpp(a.base, names)}, {to_cpp(a.step, names)}}}"
+#: A number that does not depend on sizes.
+_CONSTANT = re.compile(r"-?\d+|INT64_C\(-?\d+\)")
+
+
+class _Numbers:
+    """The numbers of a form that depend on sizes, each of them once."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, int] = {}
+
+    def one(self, text: str) -> str:
+        """A constant, or what stands for the number."""
+        if _CONSTANT.fullmatch(text):
+            return text
+        return f"Number({self.found.setdefault(text, len(self.found))})"
+
+    def line(self, a: Affine, names: Mapping[str, str]) -> str:
+        """Both numbers of an ``autofuse::Line``."""
+        return _braces(self.one(to_cpp(e, names)) for e in a.exprs())
 
 
 def _or(distances: Sequence[str]) -> str:
@@ -292,9 +355,13 @@ def _or(distances: Sequence[str]) -> str:
     return " | ".join(f"({p})" if " " in p and len(parts) > 1 else p for p in parts) or "0"
 
 
-def _more_than_one(size: Expr, names: Mapping[str, str]) -> str:
-    known = size.as_int()
-    return f"{to_cpp(size, names, atomic=True)} > 1" if known is None else _bool(known > 1)
+def _any_more_than_one(sizes: Sequence[Expr], names: Mapping[str, str]) -> str:
+    """1 if one of these sizes is more than 1, else 0."""
+    if any((s.as_int() or 0) > 1 for s in sizes):
+        return "1"
+    return (
+        " || ".join(f"{to_cpp(s, names, atomic=True)} > 1" for s in sizes if not s.is_const) or "0"
+    )
 
 
 def _bool(value: bool) -> str:

@@ -12,6 +12,18 @@
 #include "autofuse_math.h"
 #include "autofuse_tile_form.h"
 
+#if defined(__OPTIMIZE__)
+#define AUTOFUSE_INLINED __attribute__((always_inline))
+#else
+#define AUTOFUSE_INLINED
+#endif
+#define AUTOFUSE_INLINE inline AUTOFUSE_INLINED
+#if defined(__clang__)
+#define AUTOFUSE_UNROLL _Pragma("unroll")
+#else
+#define AUTOFUSE_UNROLL _Pragma("GCC unroll 64")
+#endif
+
 namespace autofuse {
 
 constexpr int64_t kMostTicks = kUnlimited / 4;  // that the parts of a cost are limited to, so that their sum is no overflow
@@ -58,15 +70,27 @@ inline int64_t BitLength(int64_t x)
     return x == 0 ? 0 : 64 - __builtin_clzll(static_cast<uint64_t>(x));
 }
 
-// The largest integer of at most `most`, below 2^16, whose square is at most x >= 0; 1 for less.  Without branches, since
-// what they would depend on is never the same.
+// Eight times the roots of 0 to 63, rounded down.
+constexpr uint8_t kRoots[64] = {
+    0,  8,  11, 13, 16, 17, 19, 21, 22, 24, 25, 26, 27, 28, 29, 30, 32, 32, 33, 34, 35, 36, 37, 38, 39, 40, 40, 41, 42, 43, 43, 44,
+    45, 45, 46, 47, 48, 48, 49, 49, 50, 51, 51, 52, 53, 53, 54, 54, 55, 56, 56, 57, 57, 58, 58, 59, 59, 60, 60, 61, 61, 62, 62, 63};
+
+// The largest integer of at most `most`, below 2^16, whose square is at most x >= 0; 1 for less.  Without branches on x,
+// which is never the same twice: for few cores from the first six bits, which are two short at most, else bit by bit.
 inline int64_t Root(int64_t x, int64_t most)
 {
     const uint64_t limited = static_cast<uint64_t>(Min(x, most * most));
     uint64_t root = 0;
-    for (uint64_t bit = most < 64 ? 32 : 32768; bit != 0; bit >>= 1) {
-        const uint64_t next = root | bit;
-        root = next * next <= limited ? next : root;
+    if (most < 64) {
+        const int half = static_cast<int>(Max(BitLength(static_cast<int64_t>(limited)) - 5, 0)) / 2;
+        root = static_cast<uint64_t>(kRoots[limited >> (2 * half)]) << half >> 3;
+        root += (root + 1) * (root + 1) <= limited ? 1 : 0;
+        root += (root + 1) * (root + 1) <= limited ? 1 : 0;
+    } else {
+        for (uint64_t bit = 32768; bit != 0; bit >>= 1) {
+            const uint64_t next = root | bit;
+            root = next * next <= limited ? next : root;
+        }
     }
     return Max(static_cast<int64_t>(root), 1);
 }
@@ -96,90 +120,13 @@ inline int64_t BilledRow(const Chip& chip, int64_t row, int64_t rows, int64_t of
 }
 
 // Costs of a template for given sizes: what follows from a length, and what tiles per core make of it.
-template <typename Form>
-class Costs {
+class LengthCosts {
 public:
-    Costs(const Form& form, const TileAxis& axis, const Chip& chip) : form_(form), axis_(axis), chip_(chip)
-    {
-        int64_t next = 0;
-        for (int64_t i = 0; i < form.Bodies(); ++i) {
-            const Body& body = form.body[i];
-            const int64_t first = flows_;
-            for (; next < form.copies && form.copy[next].body == i; ++next) {
-                const Copies& c = form.copy[next];
-                const bool by_tiles = c.each != 0 && body.place != kOnce && !(axis.looped && body.place == kTile);
-                constant_ = constant_ && !by_tiles && !body.staggered;
-                if (c.route == kAgain) {
-                    again_[agains_++] = &c;
-                }
-                whole_alike_ = whole_alike_ && (c.route == kWrite || body.place == kOnce || c.varies ||
-                                                (axis.outer <= 1 && (axis.looped || c.varies_by_tile)));
-                int64_t g = body.staggered ? flows_ : first;
-                while (g < flows_ && !Alike(*flow_[g].shape, c)) {
-                    ++g;
-                }
-                if (g == flows_) {
-                    Set(&flow_[flows_++], c);
-                }
-                flow_of_[next] = g;
-            }
-            flows_end_[i] = flows_;
-            vector_[i] = {0, 0};
-        }
-        for (int64_t i = 0; i < form.calls; ++i) {
-            const Calls& v = form.call[i];
-            if (v.along.step != 0) {
-                varying_[varyings_++] = &v;
-                continue;
-            }
-            const int64_t times = Times(v.along.base);
-            vector_[v.body].base += v.cycles.base * times;
-            vector_[v.body].step += v.cycles.step * times;
-        }
-    }
-
     // What follows from a length, which is the one at hand until the next call.
-    Length Fill(int64_t t)
-    {
-        const int64_t pieces = Pieces(axis_.extent, t);
-        const At at = {Min(t, Max(axis_.extent, 1)), pieces > 1 ? static_cast<uint64_t>(t) : 0,
-                       axis_.looped ? SaturatingMul(axis_.reduce_outer, pieces) : axis_.reduce_outer};
-        const int64_t tiles = axis_.looped ? axis_.outer : SaturatingMul(axis_.outer, pieces);
-        at_ = at;
-        divided_ = false;
-        // Most lengths ask the same of GM, if what is moved does not depend on them.
-        const bool held = Held(tiles);
-        if (!known_ || !constant_ || !held || !held_ || (!whole_alike_ && (pieces > 1) != several_)) {
-            Move(tiles, pieces > 1);
-            held_ = held;
-        }
-        Pipes pipes;
-        int64_t g = 0;
-        int64_t call = 0;
-        for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            BodyTicks ticks = {0, Vector(i, at, &call), 0};
-            int64_t loaded = 0;  // bytes times rate
-            int64_t stored = 0;
-            for (; g < flows_end_[i]; ++g) {
-                Flow& flow = flow_[g];
-                const Rows rows = flow.even ? flow.rows : RowsAt(flow, at.length);
-                const int64_t billed = Billed(flow, rows.count, at);
-                flow.billed = billed;
-                ticks.load += flow.loads * rows.load;
-                ticks.store += flow.count[kStores] * rows.store;
-                loaded += flow.rate * billed;
-                stored += flow.count[kStores] * billed;
-            }
-            ticks_[i] = ticks;
-            ticks.load += loaded >> kTickShift;
-            ticks.store += stored * chip_.store_rate >> kTickShift;
-            Pass(form_.body[i], ticks, at.steps, &pipes);
-        }
-        const int64_t rest = gm_ > 0 || gm_core_ > 0 ? Min(pipes.rest, kMostTicks) : 0;
-        const bool many = SaturatingMul(tiles, pipes.period) > kMostTicks;
-        return {t,       tiles, gm_ + rest, gm_core_, free_, Min(pipes.once + pipes.exposed, kMostTicks),
-                many ? kMostTicks / tiles : pipes.period};
-    }
+    virtual Length Fill(int64_t t) = 0;
+
+    // What it costs with the length at hand where more cores than are free share GM, so that each gets less of it.
+    virtual int64_t Crowded(const Length& at, int64_t per_core, int64_t cores) const = 0;
 
     // What a choice costs, with `per_core` tiles on each of `cores` > 0 cores; less where these disturb each other.
     int64_t AtLeast(const Length& at, int64_t per_core, int64_t cores) const
@@ -187,32 +134,117 @@ public:
         return Total(at, cores, at.once + per_core * at.period);
     }
 
-    // What it costs with the length at hand where more cores than are free share GM, so that each gets less of it.
-    int64_t Crowded(const Length& at, int64_t per_core, int64_t cores)
+protected:
+    explicit LengthCosts(int64_t core_start) : core_start_(core_start)
     {
-        Divide();
-        const int64_t memory = Max(chip_.load_rate, cores * chip_.read_share);
-        const int64_t again = Max(chip_.hot_rate, cores * chip_.again_share);
-        const int64_t same = Max(chip_.load_rate, cores * chip_.same_share);
-        const int64_t shared = Max(chip_.load_rate, cores * chip_.shared_share);
-        const int64_t store = Max(chip_.store_rate, cores * chip_.write_share);
-        Pipes pipes;
-        for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            const int64_t(&bytes)[5] = bytes_[i];
-            BodyTicks ticks = ticks_[i];
-            ticks.load += (bytes[kMemory] * memory + bytes[kL2] * again + bytes[kTogether] * same +
-                           bytes[kShared] * shared) >> kTickShift;
-            ticks.store += bytes[kStores] * store >> kTickShift;
-            Pass(form_.body[i], ticks, at_.steps, &pipes);
+    }
+
+    ~LengthCosts() = default;
+
+    int64_t Total(const Length& at, int64_t cores, int64_t pipeline) const
+    {
+        const int64_t gm = at.gm + cores * at.gm_core;
+        return core_start_ * cores + (Min(gm, pipeline) >> kHiddenBits) + Max(gm, pipeline);
+    }
+
+private:
+    const int64_t core_start_;
+};
+
+// The costs of one template.
+template <typename Source>
+class Costs final : public LengthCosts {
+public:
+    using Form = typename Source::Form;
+
+    // `numbers` of the form that depend on sizes.
+    Costs(const Form& of, const int64_t* numbers, const TileAxis& axis, const Chip& chip)
+        : LengthCosts(chip.core_start), form_(of), numbers_(numbers), axis_(axis), granted_(chip)
+    {
+        EachRows([&](int i) AUTOFUSE_INLINED { SetBilledRow(i); });
+        EachCopy([&](int i) AUTOFUSE_INLINED {
+            const Copies& c = form().copy[i];
+            const Body& body = BodyOf(i);
+            const bool by_tiles = body.place != kOnce && !(axis_.looped && body.place == kTile) &&
+                                  Value(c.each) != 0;
+            constant_ = constant_ && !by_tiles;
+            whole_alike_ = whole_alike_ && (c.route == kWrite || body.place == kOnce || Varies(i) ||
+                                            (axis_.outer <= 1 && (axis_.looped || c.varies_by_tile)));
+        });
+        EachBody([&](int b) AUTOFUSE_INLINED { vector_[b] = {0, 0}; });
+        EachCall([&](int i) AUTOFUSE_INLINED {
+            const Calls& v = form().call[i];
+            if (!Goes(i)) {
+                const Line cycles = Value(v.cycles);
+                const int64_t times = Times(Value(v.along.base));
+                vector_[v.body].base += cycles.base * times;
+                vector_[v.body].step += cycles.step * times;
+            }
+        });
+    }
+
+    // Distances of tiles in GM per element of their length, or-ed.
+    uint64_t Distances() const
+    {
+        uint64_t tiled = 0;
+        EachRows([&](int i) AUTOFUSE_INLINED { tiled |= Tiled(i); });
+        return tiled;
+    }
+
+    Length Fill(int64_t t) override
+    {
+        const int64_t pieces = Pieces(axis_.extent, t);
+        const At at = {Min(t, Max(axis_.extent, 1)), pieces > 1 ? static_cast<uint64_t>(t) : 0,
+                       axis_.looped ? SaturatingMul(axis_.reduce_outer, pieces) : axis_.reduce_outer};
+        const int64_t tiles = axis_.looped ? axis_.outer : SaturatingMul(axis_.outer, pieces);
+        at_ = at;
+        // Most lengths ask the same of GM, if what is moved does not depend on them.
+        const bool held = Held(tiles);
+        if (!known_ || !constant_ || !held || !held_ || (!whole_alike_ && (pieces > 1) != several_)) {
+            Move(tiles, pieces > 1);
+            held_ = held;
         }
+        const Moved moved = Stagger(tiles);
+        EachBody([&](int b) AUTOFUSE_INLINED { ticks_[b] = {0, vector_[b].At(at.length), 0}; });
+        EachCall([&](int i) AUTOFUSE_INLINED {
+            const Calls& v = form().call[i];
+            if (Goes(i)) {
+                const int64_t times = Times(Value(v.along).At(at.length));
+                ticks_[v.body].vector += Value(v.cycles).At(at.length) * times;
+            }
+        });
+        EachBody([&](int b) AUTOFUSE_INLINED {
+            ticks_[b].vector = form().body[b].heads + (ticks_[b].vector >> kTickShift);
+        });
+        EachRows([&](int i) AUTOFUSE_INLINED {
+            const Rows& r = form().row[i];
+            const int64_t rows = Max(Value(r.rows).At(at.length), 1);
+            const int64_t commands = Value(r.commands).At(at.length);
+            const int64_t further = chip().row * Max(rows - commands, 0);
+            ticks_[r.body].load += r.loads * (further + chip().load_issue * commands);
+            ticks_[r.body].store += r.stores * (further + chip().store_issue * commands);
+            flow_[i].billed = Billed(i, rows);
+        });
+        const Pipes pipes = WithRates(
+            {chip().load_rate, chip().hot_rate, chip().load_rate, chip().load_rate, chip().store_rate});
+        const int64_t rest = moved.gm > 0 || gm_core_ > 0 ? Min(pipes.rest, kMostTicks) : 0;
+        const bool many = SaturatingMul(tiles, pipes.period) > kMostTicks;
+        return {t,       tiles, moved.gm + rest, gm_core_, moved.free, Min(pipes.once + pipes.exposed, kMostTicks),
+                many ? kMostTicks / tiles : pipes.period};
+    }
+
+    int64_t Crowded(const Length& at, int64_t per_core, int64_t cores) const override
+    {
+        const Pipes pipes = WithRates({Max(chip().load_rate, cores * chip().read_share),
+                                       Max(chip().hot_rate, cores * chip().again_share),
+                                       Max(chip().load_rate, cores * chip().same_share),
+                                       Max(chip().load_rate, cores * chip().shared_share),
+                                       Max(chip().store_rate, cores * chip().write_share)});
         const int64_t pipeline = SaturatingAdd(pipes.once + pipes.exposed, SaturatingMul(per_core, pipes.period));
         return Total(at, cores, Min(pipeline, kMostTicks));
     }
 
 private:
-    // Where bytes come from: memory, L2, of all cores at the same time, of all of them from different places; and stores.
-    enum : int64_t { kMemory = 0, kL2 = 1, kTogether = 2, kShared = 3, kStores = 4 };
-
     // A length: of the tile but at most the axis, of the tile or 0 where there is one, steps of the reduce loop.
     struct At {
         int64_t length;
@@ -235,36 +267,115 @@ private:
         int64_t rest = 0;     // that are left once the last bytes have come
     };
 
-    // Rows of a copy, ticks of its commands and rows.
-    struct Rows {
-        int64_t count;
-        int64_t load;
+    // What is copied in rows of one kind.
+    struct Flow {
+        int64_t billed_row;  // what each row of every length counts for, or 0 if that depends on it
+        int64_t billed;      // bytes that one copy counts for with the length at hand
+        int64_t cold;        // loads from memory, ...
+        int64_t hot;         // ... from L2, ...
+        int64_t together;    // ... and of all cores, ...
+        int64_t places;      // ... which start at so many places
+    };
+
+    // What all copies together ask of GM, and cores that do not disturb each other.
+    struct Moved {
+        int64_t gm;
+        int64_t free;
+    };
+
+    // Rates of loads, from memory, from L2, of all cores at the same time and from different places, and of stores.
+    struct Rates {
+        int64_t memory;
+        int64_t again;
+        int64_t same;
+        int64_t shared;
         int64_t store;
     };
 
-    // Copies of a body with the same rows.
-    struct Flow {
-        const Copies* shape;
-        uint64_t aligned;    // distances in GM and the length of a line, or-ed
-        bool even;           // rows are those of every length
-        Rows rows;
-        int64_t billed_row;  // what each row of every length counts for, or 0 if that depends on it
-        int64_t count[5];
-        int64_t loads;
-        int64_t rate;        // of all loads together, of a core that no other one disturbs
-        int64_t places;      // at which cores that load it together start
-        int64_t billed;      // bytes that one copy counts for with the length at hand
-    };
-
-    static bool Alike(const Copies& a, const Copies& b)
+    AUTOFUSE_INLINE const Form& form() const
     {
-        return Same(a.commands, b.commands) && Same(a.rows, b.rows) && Same(a.row_bytes, b.row_bytes) &&
-               a.aligned == b.aligned && a.tiled == b.tiled;
+        return Source::Shape(form_);
     }
 
-    static bool Same(const Line& a, const Line& b)
+    AUTOFUSE_INLINE const Chip& chip() const
     {
-        return a.base == b.base && a.step == b.step;
+        return Source::Figures(granted_);
+    }
+
+    template <typename Each>
+    AUTOFUSE_INLINE void EachBody(const Each& each) const
+    {
+        Repeat(form().bodies, each);
+    }
+
+    template <typename Each>
+    AUTOFUSE_INLINE void EachRows(const Each& each) const
+    {
+        Repeat(form().rows, each);
+    }
+
+    template <typename Each>
+    AUTOFUSE_INLINE void EachCopy(const Each& each) const
+    {
+        Repeat(form().copies, each);
+    }
+
+    template <typename Each>
+    AUTOFUSE_INLINE void EachCall(const Each& each) const
+    {
+        Repeat(form().calls, each);
+    }
+
+    template <typename Each>
+    AUTOFUSE_INLINE static void Repeat(int count, const Each& each)
+    {
+        if constexpr (Source::kUnrolled) {
+            AUTOFUSE_UNROLL
+            for (int i = 0; i < count; ++i) {
+                each(i);
+            }
+        } else {
+            for (int i = 0; i < count; ++i) {
+                each(i);
+            }
+        }
+    }
+
+    // A number of the form.
+    AUTOFUSE_INLINE int64_t Value(int64_t number) const
+    {
+        return number < Number(kMostNumbers) ? numbers_[number - Number(0)] : number;
+    }
+
+    AUTOFUSE_INLINE Line Value(const Line& line) const
+    {
+        return {Value(line.base), Value(line.step)};
+    }
+
+    AUTOFUSE_INLINE const Body& BodyOf(int copy) const
+    {
+        return form().body[form().row[form().copy[copy].rows].body];
+    }
+
+    AUTOFUSE_INLINE bool Varies(int i) const
+    {
+        return Value(form().copy[i].varies) != 0;
+    }
+
+    AUTOFUSE_INLINE uint64_t Tiled(int i) const
+    {
+        return static_cast<uint64_t>(Value(form().row[i].tiled));
+    }
+
+    AUTOFUSE_INLINE uint64_t Aligned(int i) const
+    {
+        return static_cast<uint64_t>(Value(form().row[i].aligned) | chip().line);
+    }
+
+    // Whether calls go over their elements more often in longer tiles.
+    AUTOFUSE_INLINE bool Goes(int i) const
+    {
+        return form().call[i].along.step != 0;
     }
 
     // Times that a running sum goes over its elements.
@@ -273,198 +384,193 @@ private:
         return 1 + BitLength(Max(along - 1, 0));
     }
 
-    void Set(Flow* flow, const Copies& copy) const
+    AUTOFUSE_INLINE void SetBilledRow(int i)
     {
-        flow->shape = &copy;
-        flow->aligned = static_cast<uint64_t>(copy.aligned | chip_.line);
-        flow->even = copy.commands.step == 0 && copy.rows.step == 0;
-        flow->rows = RowsAt(*flow, 0);
-        const int64_t row = copy.row_bytes.base;
-        const uint64_t unit = static_cast<uint64_t>(LowBit(flow->aligned));
-        const bool steady = copy.row_bytes.step == 0 && row >= kDmaBlock && (static_cast<uint64_t>(copy.tiled) & (unit - 1)) == 0;
-        flow->billed_row = steady ? BilledRow(chip_, row, 1, chip_.line - static_cast<int64_t>(unit)) : 0;
-    }
-
-    Rows RowsAt(const Flow& flow, int64_t length) const
-    {
-        const int64_t commands = flow.shape->commands.At(length);
-        const int64_t rows = Max(flow.shape->rows.At(length), 1);
-        const int64_t further = chip_.row * Max(rows - commands, 0);
-        return {rows, further + chip_.load_issue * commands, further + chip_.store_issue * commands};
-    }
-
-    // Bytes that a copy counts for.
-    int64_t Billed(const Flow& flow, int64_t rows, const At& at) const
-    {
-        if (flow.billed_row != 0) {
-            return rows * flow.billed_row;
-        }
-        const int64_t off = chip_.line - LowBit(flow.aligned | static_cast<uint64_t>(flow.shape->tiled) * at.apart);
-        return rows * BilledRow(chip_, flow.shape->row_bytes.At(at.length), rows, off);
-    }
-
-    // Ticks of the vector calls of a body; `call` is the first of those that vary and are not of a body before.
-    int64_t Vector(int64_t body, const At& at, int64_t* call) const
-    {
-        int64_t cycles = vector_[body].At(at.length);
-        for (; *call < varyings_ && varying_[*call]->body == body; ++*call) {
-            const Calls& v = *varying_[*call];
-            cycles += v.cycles.At(at.length) * Times(v.along.At(at.length));
-        }
-        return form_.body[body].heads + (cycles >> kTickShift);
-    }
-
-    // The bytes of the length at hand by where they come from.
-    void Divide()
-    {
-        if (divided_) {
-            return;
-        }
-        divided_ = true;
-        int64_t g = 0;
-        for (int64_t i = 0; i < form_.Bodies(); ++i) {
-            int64_t(&bytes)[5] = bytes_[i];
-            bytes[kMemory] = bytes[kL2] = bytes[kTogether] = bytes[kShared] = bytes[kStores] = 0;
-            for (; g < flows_end_[i]; ++g) {
-                const Flow& flow = flow_[g];
-                const int64_t together = flow.count[kTogether] * flow.billed;
-                const int64_t in_order = flow.places == 1 ? together : together / flow.places;
-                bytes[kMemory] += flow.count[kMemory] * flow.billed;
-                bytes[kL2] += flow.count[kL2] * flow.billed;
-                bytes[kTogether] += in_order;
-                bytes[kShared] += together - in_order;
-                bytes[kStores] += flow.count[kStores] * flow.billed;
+        flow_[i].billed_row = 0;
+        if (form().row[i].row_bytes.step == 0) {
+            const int64_t row = Value(form().row[i].row_bytes.base);
+            const uint64_t unit = static_cast<uint64_t>(LowBit(Aligned(i)));
+            if (row >= kDmaBlock && (Tiled(i) & (unit - 1)) == 0) {
+                flow_[i].billed_row = BilledRow(chip(), row, 1, chip().line - static_cast<int64_t>(unit));
             }
         }
     }
 
-    // Adds a body to the pipes.
-    void Pass(const Body& b, const BodyTicks& ticks, int64_t steps, Pipes* pipes) const
+    // Bytes that a copy counts for.
+    AUTOFUSE_INLINE int64_t Billed(int i, int64_t rows) const
     {
-        const int64_t loaded = (b.loads ? chip_.latency : 0) + ticks.load;
+        const Rows& r = form().row[i];
+        if (r.row_bytes.step == 0 && flow_[i].billed_row != 0) {
+            return rows * flow_[i].billed_row;
+        }
+        const int64_t off = chip().line - LowBit(Aligned(i) | Tiled(i) * at_.apart);
+        return rows * BilledRow(chip(), Value(r.row_bytes).At(at_.length), rows, off);
+    }
+
+    // The pipes of one core with these rates.
+    AUTOFUSE_INLINE Pipes WithRates(const Rates& rates) const
+    {
+        int64_t loaded[Form::kBodyLimit];
+        int64_t stored[Form::kBodyLimit];
+        EachBody([&](int b) AUTOFUSE_INLINED { loaded[b] = stored[b] = 0; });
+        EachRows([&](int i) AUTOFUSE_INLINED {
+            const Rows& r = form().row[i];
+            const Flow& flow = flow_[i];
+            const Body& body = form().body[r.body];
+            if (r.loads != 0 && body.place == kOnce) {
+                loaded[r.body] += r.loads * flow.billed * rates.same;
+            } else if (r.loads != 0) {
+                const int64_t together = flow.billed * flow.together;
+                const int64_t in_order = !body.staggered || flow.places == 1 ? together : together / flow.places;
+                loaded[r.body] += flow.billed * (flow.cold * rates.memory + flow.hot * rates.again) +
+                                  in_order * rates.same + (together - in_order) * rates.shared;
+            }
+            stored[r.body] += r.stores * flow.billed;
+        });
+        Pipes pipes;
+        EachBody([&](int b) AUTOFUSE_INLINED {
+            BodyTicks ticks = ticks_[b];
+            ticks.load += loaded[b] >> kTickShift;
+            ticks.store += stored[b] * rates.store >> kTickShift;
+            Pass(form().body[b], ticks, &pipes);
+        });
+        return pipes;
+    }
+
+    // Adds a body to the pipes.
+    AUTOFUSE_INLINE void Pass(const Body& body, const BodyTicks& ticks, Pipes* pipes) const
+    {
+        const int64_t loaded = (body.loads ? chip().latency : 0) + ticks.load;
         const int64_t all = loaded + ticks.vector + ticks.store;
-        const int64_t alone = Max(all, b.scalar);
-        if (b.place == kOnce) {
+        const int64_t alone = Max(all, body.scalar);
+        if (body.place == kOnce) {
             pipes->once += alone;
             return;
         }
-        const int64_t times = b.place == kStep ? steps : 1;
+        const int64_t times = body.place == kStep ? at_.steps : 1;
         if (times > 0) {
-            const int64_t wait = b.chained ? all : Max(loaded, ticks.store) + ticks.vector;
-            const int64_t busiest = Max(Max(ticks.load, ticks.vector), Max(ticks.store, b.scalar));
-            const int64_t period = Max(busiest, wait >> (b.buffers - 1));
+            const int64_t wait = body.chained ? all : Max(loaded, ticks.store) + ticks.vector;
+            const int64_t busiest = Max(Max(ticks.load, ticks.vector), Max(ticks.store, body.scalar));
+            const int64_t period = Max(busiest, wait >> (body.buffers - 1));
             pipes->period = SaturatingAdd(pipes->period, times == 1 ? period : SaturatingMul(times, period));
             pipes->exposed = Max(pipes->exposed, alone - period);
             pipes->rest = Max(pipes->rest, loaded - ticks.load + ticks.vector);
         }
     }
 
-    int64_t Total(const Length& at, int64_t cores, int64_t pipeline) const
-    {
-        const int64_t gm = at.gm + cores * at.gm_core;
-        return chip_.core_start * cores + (Min(gm, pipeline) >> kHiddenBits) + Max(gm, pipeline);
-    }
-
     // Bytes of one run of what is read again, for all cores.
-    int64_t Footprint(const Copies& copy, int64_t tiles) const
+    AUTOFUSE_INLINE int64_t Footprint(int i, int64_t tiles) const
     {
-        const int64_t most = Max(Min(tiles, chip_.cores), 1);
-        return SaturatingMul(copy.footprint.At(at_.length) * most, Max(at_.steps, 1));
+        const int64_t most = Max(Min(tiles, granted_.cores), 1);
+        const Line footprint = Value(form().copy[i].footprint);
+        return SaturatingMul(footprint.At(at_.length) * most, Max(at_.steps, 1));
     }
 
     // Whether L2 still has all that is read again.
-    bool Held(int64_t tiles) const
+    AUTOFUSE_INLINE bool Held(int64_t tiles) const
     {
         bool held = true;
-        for (int64_t i = 0; i < agains_; ++i) {
-            held = held && Footprint(*again_[i], tiles) <= chip_.l2;
-        }
+        EachCopy([&](int i) AUTOFUSE_INLINED {
+            if (form().copy[i].route == kAgain) {
+                held = held && Footprint(i, tiles) <= chip().l2;
+            }
+        });
         return held;
     }
 
-    // What all copies together ask of GM.
+    // What all copies together ask of GM, but for what staggered bodies load together.
     void Move(int64_t tiles, bool several)
     {
         known_ = true;
         several_ = several;
-        const int64_t most = Max(Min(tiles, chip_.cores), 1);
-        const int64_t runs[3] = {0, tiles, SaturatingMul(tiles, at_.steps)};
+        const int64_t most = Max(Min(tiles, granted_.cores), 1);
+        const int64_t steps = SaturatingMul(tiles, at_.steps);
         int64_t read = 0;
         int64_t again = 0;
         int64_t same = 0;
-        int64_t shared = 0;
         int64_t same_core = 0;
         int64_t written = 0;
         int64_t cached = 0;
         int64_t streamed = 0;
-        uint32_t ways = 0;
-        for (int64_t g = 0; g < flows_; ++g) {
-            for (int64_t& count : flow_[g].count) {
-                count = 0;
-            }
-            flow_[g].places = 1;
-        }
-        for (int64_t i = 0; i < form_.copies; ++i) {
-            const Copies& c = form_.copy[i];
-            const Place place = form_.body[c.body].place;
-            const int64_t all = Min(SaturatingAdd(c.whole, SaturatingMul(c.each, runs[place])), kUnlimited / 64);
-            const int64_t moved = c.count * all;
-            const int64_t distinct = Min(c.count * c.distinct, moved);
+        int64_t free = kUnlimited;
+        EachRows([&](int i) AUTOFUSE_INLINED {
+            flow_[i].cold = flow_[i].hot = flow_[i].together = 0;
+            flow_[i].places = 1;
+        });
+        EachCopy([&](int i) AUTOFUSE_INLINED {
+            const Copies& c = form().copy[i];
+            const Body& body = BodyOf(i);
+            Flow& flow = flow_[c.rows];
+            staggered_[i] = 0;
+            const int64_t each = Value(c.each);
+            const int64_t runs = body.place == kOnce ? 0 : body.place == kTile ? tiles : steps;
+            const int64_t whole = SaturatingAdd(Value(c.whole), SaturatingMul(each, runs));
+            const int64_t moved = c.count * Min(whole, kUnlimited / 64);
+            const int64_t distinct = Min(c.count * Value(c.distinct), moved);
             cached = SaturatingAdd(cached, distinct);
-            Flow& flow = flow_[flow_of_[i]];
-            int64_t way = kStores;
             if (c.route == kWrite) {
                 written = SaturatingAdd(written, moved);
-            } else if (place == kOnce || (most > 1 && !c.varies && !(c.varies_by_tile && several))) {
-                // All cores read one tensor: those that start at the same place do so in the same order.
-                flow.places = form_.body[c.body].staggered ? Max(Min(at_.steps, most), 1) : 1;
-                way = kTogether;
-                const int64_t in_order = flow.places == 1 ? moved : moved / flow.places;
-                same = SaturatingAdd(same, in_order);
-                shared = SaturatingAdd(shared, moved - in_order);
-                ways |= flow.places == 1 ? 0 : 1 << kShared;
-                same_core += place == kOnce ? c.count * c.each : 0;
+                free = Min(free, chip().store_rate / chip().write_share);
+            } else if (body.place == kOnce || (most > 1 && !Varies(i) && !(c.varies_by_tile && several))) {
+                // All cores read one tensor.
+                flow.together += c.count;
+                if (body.staggered) {
+                    staggered_[i] = moved;
+                } else {
+                    same = SaturatingAdd(same, moved);
+                }
+                free = Min(free, chip().load_rate / chip().same_share);
+                same_core += body.place == kOnce ? c.count * each : 0;
             } else {
                 int64_t hit = moved - distinct;
                 if (hit > 0) {
-                    const int64_t held = c.route == kAgain ? Footprint(c, tiles) : distinct;
-                    if (held > chip_.l2) {
-                        hit = Scale(hit, (chip_.l2 << kShareBits) / held, kShareBits);
+                    const int64_t held = c.route == kAgain ? Footprint(i, tiles) : distinct;
+                    if (held > chip().l2) {
+                        hit = Scale(hit, (chip().l2 << kShareBits) / held, kShareBits);
                     }
                 }
-                way = moved > distinct && 2 * hit >= moved ? kL2 : kMemory;
+                const bool hot = moved > distinct && 2 * hit >= moved;
+                (hot ? flow.hot : flow.cold) += c.count;
+                free = Min(free, hot ? chip().hot_rate / chip().again_share : chip().load_rate / chip().read_share);
                 read = SaturatingAdd(read, moved - hit);
                 again = SaturatingAdd(again, hit);
                 streamed = SaturatingAdd(streamed, c.route == kStream ? distinct : 0);
             }
-            flow.count[way] += c.count;
-            ways |= 1 << way;
-        }
-        for (int64_t g = 0; g < flows_; ++g) {
-            Flow& flow = flow_[g];
-            const int64_t cold = flow.count[kMemory] + flow.count[kTogether];
-            flow.loads = cold + flow.count[kL2];
-            flow.rate = cold * chip_.load_rate + flow.count[kL2] * chip_.hot_rate;
-        }
-        // Cores that do not disturb each other.
-        free_ = kUnlimited;
-        LimitFree(ways, kMemory, chip_.load_rate, chip_.read_share);
-        LimitFree(ways, kL2, chip_.hot_rate, chip_.again_share);
-        LimitFree(ways, kTogether, chip_.load_rate, chip_.same_share);
-        LimitFree(ways, kShared, chip_.load_rate, chip_.shared_share);
-        LimitFree(ways, kStores, chip_.store_rate, chip_.write_share);
-        int64_t gm = SaturatingAdd(Ticks(read, chip_.read_share), Ticks(again, chip_.again_share));
-        gm = SaturatingAdd(gm, SaturatingAdd(Ticks(same, chip_.same_share), Ticks(shared, chip_.shared_share)));
-        gm = SaturatingAdd(gm, Ticks(written, chip_.write_share));
-        if (cached > chip_.l2) {
+        });
+        free_ = free;
+        same_ = same;
+        int64_t gm = SaturatingAdd(Ticks(read, chip().read_share), Ticks(again, chip().again_share));
+        gm = SaturatingAdd(gm, Ticks(written, chip().write_share));
+        if (cached > chip().l2) {
             cached -= streamed;
         }
-        if (cached > chip_.l2) {
-            const int64_t spilled = written - Scale(written, (chip_.l2 << kShareBits) / cached, kShareBits);
-            gm = SaturatingAdd(gm, Ticks(spilled, chip_.writeback_share));
+        if (cached > chip().l2) {
+            const int64_t spilled = written - Scale(written, (chip().l2 << kShareBits) / cached, kShareBits);
+            gm = SaturatingAdd(gm, Ticks(spilled, chip().writeback_share));
         }
-        gm_ = Min(gm, kMostTicks);
-        gm_core_ = Min(Ticks(same_core, chip_.same_share), kMostTicks >> kCoreBits);
+        gm_ = gm;
+        gm_core_ = Min(Ticks(same_core, chip().same_share), kMostTicks >> kCoreBits);
+    }
+
+    // With what staggered bodies load together: cores that start at the same place do so in the same order.
+    AUTOFUSE_INLINE Moved Stagger(int64_t tiles)
+    {
+        const int64_t most = Max(Min(tiles, granted_.cores), 1);
+        int64_t same = same_;
+        int64_t shared = 0;
+        int64_t free = free_;
+        EachCopy([&](int i) AUTOFUSE_INLINED {
+            if (BodyOf(i).staggered && staggered_[i] != 0) {
+                const int64_t places = Max(Min(at_.steps, most), 1);
+                flow_[form().copy[i].rows].places = places;
+                const int64_t in_order = staggered_[i] / places;
+                same = SaturatingAdd(same, in_order);
+                shared = SaturatingAdd(shared, staggered_[i] - in_order);
+                free = places == 1 ? free : Min(free, chip().load_rate / chip().shared_share);
+            }
+        });
+        const int64_t together = SaturatingAdd(Ticks(same, chip().same_share), Ticks(shared, chip().shared_share));
+        return {Min(SaturatingAdd(gm_, together), kMostTicks), free};
     }
 
     static int64_t Ticks(int64_t bytes, int64_t share)
@@ -472,37 +578,24 @@ private:
         return bytes == 0 ? 0 : Scale(bytes, share, kTickShift);
     }
 
-    void LimitFree(uint32_t ways, int64_t way, int64_t rate, int64_t share)
-    {
-        if ((ways >> way & 1) != 0) {
-            free_ = Min(free_, rate / share);
-        }
-    }
-
     const Form& form_;
+    const int64_t* const numbers_;
     const TileAxis& axis_;
-    const Chip& chip_;
+    const Chip& granted_;
     At at_ = {};                 // the length at hand
     bool constant_ = true;       // what is moved does not depend on the length, as long as there are several tiles, ...
     bool whole_alike_ = true;    // ... or at all
     bool known_ = false;         // ticks of GM are known, ...
     bool held_ = false;          // ... with L2 that has what is read again, ...
     bool several_ = false;       // ... with several tiles
-    bool divided_ = false;       // bytes of the length at hand are
-    int64_t gm_ = 0;             // as of Length, but for the rest
+    int64_t gm_ = 0;             // ticks of GM, but for what all cores read
+    int64_t same_ = 0;           // bytes that all cores read in the same order
     int64_t gm_core_ = 0;
-    int64_t free_ = 0;
+    int64_t free_ = 0;           // cores that do not disturb each other
     BodyTicks ticks_[Form::kBodyLimit];  // of the length at hand, without those of bytes
-    int64_t bytes_[Form::kBodyLimit][5];
-    int64_t flows_ = 0;
-    int64_t agains_ = 0;
-    int64_t varyings_ = 0;
-    Flow flow_[Form::kCopyLimit];               // in the order of the bodies
-    int64_t flow_of_[Form::kCopyLimit];
-    int64_t flows_end_[Form::kBodyLimit];       // behind the last one of a body
-    Line vector_[Form::kBodyLimit];             // cycles of all calls but those that ...
-    const Copies* again_[Form::kCopyLimit];     // of what was read before
-    const Calls* varying_[Form::kCallLimit];    // ... go over their elements more often in longer tiles
+    Flow flow_[Form::kRowsLimit];
+    int64_t staggered_[Form::kCopyLimit];  // bytes of a copy of a staggered body that all cores load
+    Line vector_[Form::kBodyLimit];      // cycles of all calls but those that go over their elements more often
 };
 
 }  // namespace autofuse

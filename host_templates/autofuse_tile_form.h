@@ -76,21 +76,28 @@ struct Body {
     bool staggered;  // every core starts at another step
 };
 
-// `count` equal loads or stores of a body.
-struct Copies {
+// How copies of a body cut a tile into rows, with so many loads and stores that do.
+struct Rows {
     int64_t body;
-    Route route;
-    int64_t count;
+    int64_t loads;
+    int64_t stores;
     Line commands;      // of a tile
     Line rows;
     Line row_bytes;
     int64_t aligned;    // distances in GM in bytes, or-ed
     int64_t tiled;      // distances of tiles per element of t, or-ed
+};
+
+// `count` equal loads or stores, by the index of their rows.
+struct Copies {
+    int64_t rows;
+    Route route;
+    int64_t count;
     int64_t whole;      // bytes of all cores, if they vary along the tiled axis
     int64_t each;       // bytes of one run, if not
     int64_t distinct;   // bytes that differ
     Line footprint;     // bytes of one run that is read again
-    bool varies;        // along a loop other than that over tiles
+    int64_t varies;     // 1 along a loop other than that over tiles
     bool varies_by_tile;
 };
 
@@ -101,26 +108,71 @@ struct Calls {
     Line along;
 };
 
-// A template for given sizes.
-template <int kBodies, int kCopies, int kCalls>
+// Stands for the i-th of the numbers of a form that depend on sizes; no other number is as small.
+constexpr int kMostNumbers = 4096;
+
+constexpr int64_t Number(int i)
+{
+    return INT64_MIN + i;
+}
+
+// What a template does.
+template <int kBodies, int kRows, int kCopies, int kCalls>
 struct Form {
     static constexpr int kBodyLimit = kBodies;
+    static constexpr int kRowsLimit = kRows;
     static constexpr int kCopyLimit = kCopies;
-    static constexpr int kCallLimit = Max(kCalls, 1);
+    static constexpr int kCallLimit = kCalls;
 
-    // Of which there is at least one.
-    int64_t Bodies() const
+    int bodies;
+    int rows;
+    int copies;
+    int calls;
+    Body body[kBodyLimit];
+    Rows row[kRowsLimit];
+    Copies copy[kCopyLimit];
+    Calls call[kCallLimit];
+};
+
+// A form, and the chip as granted, that code looks up when it runs: one copy of the code does for all of them.
+template <typename FormOf>
+struct Rolled {
+    using Form = FormOf;
+    static constexpr bool kUnrolled = false;
+
+    static const Form& Shape(const Form& form)
     {
-        return kBodies == 1 ? 1 : bodies;
+        return form;
     }
 
-    int64_t bodies;
-    int64_t copies;
-    int64_t calls;
-    Body body[kBodies];
-    Copies copy[kCopies];
-    Calls call[kCalls];
+    static const Chip& Figures(const Chip& granted)
+    {
+        return granted;
+    }
 };
+
+#if defined(__OPTIMIZE__) && !defined(AUTOFUSE_TWIN)
+// Those that the compiler knows, so that it unrolls every loop over them; of the chip only cores and UB may be fewer.
+template <typename FormOf, const FormOf& kForm, const Chip& kChip>
+struct Unrolled {
+    using Form = FormOf;
+    static constexpr bool kUnrolled = true;
+
+    static constexpr const Form& Shape(const Form&)
+    {
+        return kForm;
+    }
+
+    static constexpr const Chip& Figures(const Chip&)
+    {
+        return kChip;
+    }
+};
+#else
+// Nothing would be unrolled, or nobody waits for a tiling as long as for the compiler.
+template <typename FormOf, const FormOf&, const Chip&>
+using Unrolled = Rolled<FormOf>;
+#endif
 
 struct Tile {
     int64_t size = 1;        // t

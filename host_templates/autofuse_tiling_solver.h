@@ -14,6 +14,7 @@
 #include "autofuse_math.h"
 #include "autofuse_status.h"
 #include "autofuse_tile_cost.h"
+#include "autofuse_tile_limit.h"
 
 // What the caller grants; a null pointer or a field of 0 means: all that the target has.
 struct ResLimit {
@@ -26,86 +27,44 @@ struct ResLimit {
 
 namespace autofuse {
 
-// The largest legal tile, 0 if there is none.
-template <typename Ub>
-int64_t LargestTile(const TileAxis& axis, int64_t limit, const Ub& ub)
-{
-    if (axis.longest <= axis.granule) {
-        const int64_t whole = axis.longest;
-        return whole <= axis.tile_max && ub(whole) <= limit ? whole : 0;
-    }
-    const int64_t most = Min(axis.longest, axis.tile_max) / axis.granule;
-    if (most < 1 || ub(axis.granule) > limit) {
-        return 0;
-    }
-    // In granules: `low` fits, `high` does not.  UB grows about linearly, so that a guess from the first two is close;
-    // from there on steps that double, so that ub is not asked for absurd sizes.
-    int64_t low = 1;
-    int64_t high = most + 1;
-    const int64_t first = ub(axis.granule);
-    const int64_t second = most > 1 ? ub(2 * axis.granule) : first;
-    if (second > first && second <= limit) {
-        const int64_t guess = Min(Max(2 + (limit - second) / (second - first), 2), most);
-        (ub(guess * axis.granule) <= limit ? low : high) = guess;
-    } else if (second > limit) {
-        high = Min(high, 2);
-    }
-    for (int64_t step = 1; high == most + 1 && low < most; step *= 2) {
-        const int64_t next = Min(low + step, most);
-        if (ub(next * axis.granule) > limit) {
-            high = next;
-            break;
-        }
-        low = next;
-    }
-    while (high - low > 1) {
-        const int64_t middle = low + (high - low) / 2;
-        (ub(middle * axis.granule) <= limit ? low : high) = middle;
-    }
-    const int64_t tile = low * axis.granule;
-    const bool nearly_all = axis.longest - tile < axis.granule && axis.longest <= axis.tile_max;
-    return nearly_all && ub(axis.longest) <= limit ? axis.longest : tile;
-}
-
 // Looks for the choice of the least cost among lengths of at most `largest`, a legal one.
-template <typename Form>
 class Search {
 public:
-    Search(const Form& form, const TileAxis& axis, const Chip& chip, int64_t largest)
-        : axis_(axis), chip_(chip), largest_(largest), costs_(form, axis, chip)
+    // `costs` of the template; `tiled`: distances of tiles in GM per element of their length, or-ed.
+    Search(LengthCosts& costs, uint64_t tiled, const TileAxis& axis, const Chip& chip, int64_t largest)
+        : axis_(axis), chip_(chip), largest_(largest), costs_(costs),
+          few_(largest <= (axis.looped ? kFewLooped : kFew) * axis.granule)
     {
-        uint64_t tiled = 0;
-        for (int64_t i = 0; i < form.copies; ++i) {
-            tiled |= static_cast<uint64_t>(form.copy[i].tiled);
-        }
         const uint64_t line = static_cast<uint64_t>(chip.line);
         const uint64_t distances = tiled * static_cast<uint64_t>(axis.granule);
         line_ = distances == 0 ? axis.granule : axis.granule * (chip.line / LowBit(line | distances));
     }
 
-    // The best of a few lengths that are far apart, or of some if halves cost twice `least` and get no better.
+    // The best of a few lengths that are far apart, or of the first ones where these cost far more than `least`.
     const Tile& Spread(int64_t least)
     {
-        const bool few = largest_ <= (axis_.looped ? kFewLooped : kFew) * axis_.granule;
+        least_ = least;
+        const int most = few_ ? kWorseFew : axis_.granule >= kLong ? 0 : kWorseHalves;
         int64_t t = largest_;
-        if (!few && !axis_.looped && axis_.outer <= 1 && largest_ == axis_.longest) {
+        if (!few_ && !axis_.looped && axis_.outer <= 1 && largest_ == axis_.longest) {
             t = Round(t / kOneTile, line_);  // all of the axis would leave it to one core
         }
         int worse = 0;
         for (int i = 0; i < kMost; ++i) {
             const int64_t before = best_.cost;
-            TryLength(t, 0);
+            // Where one core goes through all of an axis, all lengths make as many tiles.
+            TryLength(t, axis_.looped ? best_.block_dim : 0);
+            if (Hopeless(before)) {
+                return best_;
+            }
+            worse = best_.cost == before ? worse + 1 : 0;
+            if (worse > most) {
+                break;
+            }
             int64_t next = 0;
-            if (few) {
+            if (few_) {
                 next = Shorter(t, axis_.granule);
             } else {
-                worse = best_.cost == before ? worse + 1 : 0;
-                if (best_.cost / 2 > least && before - best_.cost < before / 4) {
-                    return best_;
-                }
-                if (worse > (axis_.granule >= kLong ? 0 : kWorseHalves)) {
-                    break;
-                }
                 next = Round(t / 2, line_);
                 next = next > t - t / 4 ? Round(t / 2, axis_.granule) : next;
             }
@@ -129,6 +88,9 @@ public:
     // From there on to what is better nearby.
     const Tile& Refine()
     {
+        if (few_) {
+            return best_;  // nothing is left to try
+        }
         for (int round = 0; round < kRounds; ++round) {
             const int64_t before = best_.cost;
             const bool is_long = best_.size > (axis_.granule >= kLong ? kManyLong : kManyShort) * axis_.granule;
@@ -162,7 +124,8 @@ private:
     static constexpr int64_t kFewLooped = 10;
     static constexpr int kMost = 16;           // ... else halves of the largest one, but no more than this
     static constexpr int64_t kLong = 64;       // granules from which on one more of them matters little
-    static constexpr int kWorseHalves = 2;     // halves in a row that are no better, before no further ones are tried
+    static constexpr int kWorseHalves = 2;     // halves in a row that are no better, before no further ones are tried, ...
+    static constexpr int kWorseFew = 5;        // ... and where all lengths are
     static constexpr int64_t kOneTile = 4;     // part of a whole axis that they start at, where it is one tile
     static constexpr int64_t kEven = 3;        // numbers of equal pieces of an axis that are tried, the fewest first
     static constexpr int kRounds = 2;          // searches about the best choice so far, ...
@@ -177,14 +140,26 @@ private:
     static constexpr int64_t kManyLong = 24;   // granules of a tile, short and long ones, from which on the lengths next to
     static constexpr int64_t kManyShort = 8;   // it are too close to it
     static constexpr int64_t kRootTiles = 4;   // tiles per core up to which a root tells the number of cores ...
-    static constexpr int64_t kRootCores = 3;   // ... but for so many
-    static constexpr int64_t kShareCores = 2;  // cores more and less, ...
+    static constexpr int64_t kRootCores = 1;   // ... but for so many
+    static constexpr int64_t kShareCores = 1;  // cores more and less, ...
     static constexpr int64_t kShareTiles = 2;  // ... and tiles per core
     static constexpr int64_t kPieces = 4;      // pieces more and less
     static constexpr int64_t kPiecesLooped = 8;
     static constexpr int64_t kAround = 40;     // tiles per core, or cores, more and less with one length
     static constexpr int64_t kVain = 7;        // numbers of fewer cores in a row that are no better, before no further ones
     static constexpr int kSlotBits = 6;        // of a table that remembers lengths
+
+    // Whether lengths cost twice as much as another template and get no better.
+    bool Hopeless(int64_t before) const
+    {
+        return FarFrom(best_.cost) || (!few_ && best_.cost / 2 > least_ && before - best_.cost < before / 4);
+    }
+
+    // Whether one length tells as much: where one core goes through all of an axis, others are hardly better.
+    bool FarFrom(int64_t cost) const
+    {
+        return axis_.looped && cost - cost / 3 > least_;
+    }
 
     void NearLengths(int reach, int most)
     {
@@ -378,7 +353,7 @@ private:
     void Try(const Length& at, int64_t per_core, int64_t cores)
     {
         int64_t cost = costs_.AtLeast(at, per_core, cores);
-        if (cost < best_.cost && cores > at.free) {
+        if (cost < best_.cost && cores > at.free && !FarFrom(cost)) {
             cost = costs_.Crowded(at, per_core, cores);
         }
         Keep({at.tile, per_core, cores, cost});
@@ -400,19 +375,27 @@ private:
     const TileAxis& axis_;
     const Chip& chip_;
     const int64_t largest_;
-    Costs<Form> costs_;
-    int64_t line_;  // the shortest step of lengths with which tiles start at lines, as far as that depends on them
+    LengthCosts& costs_;
+    const bool few_;  // all lengths are tried
+    int64_t line_;    // the shortest step of lengths with which tiles start at lines, as far as that depends on them
     Tile best_ = {1, 1, 0, kUnlimited};
+    int64_t least_ = kUnlimited;  // what the best of other templates counts for
     int64_t seen_[1 << kSlotBits] = {};
 };
 
+// The best tile of a template, and what its cost counts for beside those of others.
+struct Found {
+    Tile tile;
+    int64_t comparable;
+};
+
 // One template: functions of the sizes, and the members that take the result.
-template <typename Data, typename Form>
+template <typename Data>
 struct Template {
-    TileAxis (*axis)(const Data&);
-    int64_t (*ub)(const Data&, int64_t);  // bytes of UB with tiles of this size
-    void (*form)(const Data&, Form&);
-    bool (*fits)(const Data&);            // null, or false if the others would overflow
+    // Looks for the best tile beside what another template counts for; 0 or what is in the way.
+    Status (*solve)(const Data&, const Chip&, int64_t least, Found*);
+    bool (*fits)(const Data&);            // null, or false if the other would overflow
+    bool again;                           // whether a core loads what was loaded or written before
     int64_t Data::*tile_size;
     int64_t Data::*block_size;
 };
@@ -433,10 +416,9 @@ struct Result {
     int64_t head = 0;  // ticks of the barriers between groups
 };
 
-template <typename Data, typename FormOf>
+template <typename Data>
 struct Plan {
-    using Form = FormOf;
-    const Template<Data, Form>* templates;
+    const Template<Data>* templates;
     const Group<Data>* groups;
     const Result* results;
     int64_t result_count;
@@ -451,53 +433,77 @@ constexpr int64_t kLeeway = 4;
 // A template whose first choices are worse than the best of another one by more than this part is not looked at any further.
 constexpr int64_t kHopeless = 8;
 
-template <typename Form>
-int64_t Comparable(const Form& form, int64_t cost)
+inline int64_t Comparable(int64_t cost, bool again)
 {
-    for (int64_t i = 0; i < form.copies; ++i) {
-        if (form.copy[i].route == kAgain) {
-            return SaturatingAdd(cost, cost / kLeeway);
-        }
-    }
-    return cost;
+    return again ? SaturatingAdd(cost, cost / kLeeway) : cost;
 }
 
-// The best tile of a template, with what its cost counts for beside `least`, that of another one; a tile is not looked for
-// to the end where that is hopeless.
-template <typename Data, typename PlanOf>
-int64_t SolveTemplate(const PlanOf& plan, const Chip& chip, const Data& sizes, int64_t index, int64_t least, Tile* tile,
-                      int64_t* comparable)
+// Bytes of UB of any template.
+template <typename Data>
+struct UbOf {
+    const Data& sizes;
+    int64_t (*ub)(const Data&, int64_t);
+
+    int64_t operator()(int64_t size) const
+    {
+        return ub(sizes, size);
+    }
+};
+
+// Template::solve of a template with this form: functions give its axis, bytes of UB with tiles of a size, and the numbers of
+// the form that depend on sizes.
+template <typename Data, typename Source, const typename Source::Form& kForm, TileAxis (*kAxis)(const Data&),
+          int64_t (*kUb)(const Data&, int64_t), int kNumbers, void (*kFill)(const Data&, int64_t*), bool kAgain>
+Status SolveForm(const Data& sizes, const Chip& chip, int64_t least, Found* found)
+{
+    const TileAxis axis = kAxis(sizes);
+    if (!axis.conditions) {
+        return kCondition;
+    }
+    const int64_t limit = Min(axis.ub_limit, chip.ub);
+    int64_t largest = 0;
+    if constexpr (Source::kUnrolled) {
+        largest = LargestTile(axis, limit, [&](int64_t size) { return kUb(sizes, size); });
+    } else {
+        largest = LargestTile(axis, limit, UbOf<Data>{sizes, kUb});
+    }
+    if (largest == 0) {
+        return kNoTile;
+    }
+    // A tile that is legal bounds what the form says of one.
+    int64_t numbers[Max(kNumbers, 1)];
+    if constexpr (kNumbers > 0) {
+        kFill(sizes, numbers);
+    } else {
+        numbers[0] = 0;
+    }
+    Costs<Source> costs(kForm, numbers, axis, chip);
+    Search search(costs, costs.Distances(), axis, chip, largest);
+    Tile tile = search.Spread(least);
+    // A tile is not looked for to the end where that is hopeless.
+    if (Comparable(tile.cost, kAgain) <= SaturatingAdd(least, least / kHopeless)) {
+        tile = search.Refine();
+    }
+    *found = {tile, Comparable(tile.cost, kAgain)};
+    return kOk;
+}
+
+// The best tile of a template beside `least`, what another one counts for.
+template <typename Data>
+int64_t SolveTemplate(const Plan<Data>& plan, const Chip& chip, const Data& sizes, int64_t index, int64_t least, Found* found)
 {
     const auto& self = plan.templates[index];
     if (self.fits != nullptr && !self.fits(sizes)) {
         return Fail(kOverflow, index);
     }
-    const TileAxis axis = self.axis(sizes);
-    if (!axis.conditions) {
-        return Fail(kCondition, index);
-    }
-    const auto ub = [&](int64_t size) { return self.ub(sizes, size); };
-    const int64_t largest = LargestTile(axis, Min(axis.ub_limit, chip.ub), ub);
-    if (largest == 0) {
-        return Fail(kNoTile, index);
-    }
-    // A tile that is legal bounds what the form says of one.
-    typename PlanOf::Form form;
-    self.form(sizes, form);
-    Search<typename PlanOf::Form> search(form, axis, chip, largest);
-    *tile = search.Spread(least);
-    *comparable = Comparable(form, tile->cost);
-    if (*comparable <= SaturatingAdd(least, least / kHopeless)) {
-        *tile = search.Refine();
-        *comparable = Comparable(form, tile->cost);
-    }
-    return kOk;
+    const Status why = self.solve(sizes, chip, least, found);
+    return why == kOk ? kOk : Fail(why, index);
 }
 
 // Solves every group of a result; `forced` is an offset into the keys of the result, or -1 to choose.
 // Writes tile sizes, block_dim and tiling_key, unless the cost is at least `limit`.  Returns the code of what failed last.
-template <typename Data, typename PlanOf>
-int64_t SolveResult(const PlanOf& plan, const Chip& chip, const Data& sizes, const Result& result,
+template <typename Data>
+int64_t SolveResult(const Plan<Data>& plan, const Chip& chip, const Data& sizes, const Result& result,
                     int64_t forced, int64_t limit, Data* data, int64_t* cost)
 {
     int64_t digit = 1;  // keys per choice of the group at hand; the choice of the last group varies fastest
@@ -515,20 +521,19 @@ int64_t SolveResult(const PlanOf& plan, const Chip& chip, const Data& sizes, con
         const int64_t bound = SaturatingAdd(left, left / kLeeway);
         int64_t least = kUnlimited;
         Tile best;
-        // The last ones keep most in UB and are mostly the best, so that the others are hopeless.
-        for (int64_t i = group.count - 1; i >= 0; --i) {
-            if (only >= 0 && i != only) {
+        // Those that load nothing again, and of these the last ones, are mostly the best, so that the others are hopeless.
+        for (int64_t turn = 2 * group.count - 1; turn >= 0; --turn) {
+            const int64_t i = turn % group.count;
+            if (plan.templates[group.first + i].again != (turn < group.count) || (only >= 0 && i != only)) {
                 continue;
             }
-            Tile tile;
-            int64_t cost_beside = 0;
-            const int64_t why = SolveTemplate(plan, chip, sizes, group.first + i, Min(least, bound), &tile,
-                                              &cost_beside);
+            Found found;
+            const int64_t why = SolveTemplate(plan, chip, sizes, group.first + i, Min(least, bound), &found);
             if (why != kOk) {
                 rc = why;
-            } else if (chosen < 0 || cost_beside <= least) {
-                best = tile;
-                least = cost_beside;
+            } else if (chosen < 0 || found.comparable < least || (found.comparable == least && i < chosen)) {
+                best = found.tile;
+                least = found.comparable;
                 chosen = i;
             }
         }
@@ -563,8 +568,8 @@ inline bool Limits(const ResLimit* limit, const Chip& chip)
 }
 
 // `data` holds the sizes of the symbols and gets the rest; `key` -1 to choose.
-template <typename Data, typename PlanOf>
-int64_t SolvePlan(const PlanOf& plan, const ResLimit* limit, int64_t key, Data* data)
+template <typename Data>
+int64_t SolvePlan(const Plan<Data>& plan, const ResLimit* limit, int64_t key, Data* data)
 {
     Chip granted;
     const bool limited = Limits(limit, plan.chip);

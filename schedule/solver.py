@@ -69,7 +69,11 @@ def solve(
         return None
     halves, spread, refined = _searched(form, chip)
     for before, best in halves:
-        if best.cost // 2 > least and before - best.cost < before // 4:
+        if form.looped:
+            hopeless = best.cost - best.cost // 3 > least
+        else:
+            hopeless = best.cost // 2 > least and before - best.cost < before // 4
+        if hopeless:
             return best
     return spread if _counted(spread.cost, again) > least + least // HOPELESS else refined
 
@@ -90,8 +94,8 @@ def _searched(form: BoundForm, chip: ChipTable) -> tuple[_Halves, Solution, Solu
 FEW, FEW_LOOPED, MOST = 16, 10, 16
 #: Numbers of equal pieces of an axis that are tried, from the smallest on.
 EVEN = 3
-#: Halves in a row that are no better, before no further ones are tried.
-WORSE_HALVES = 2
+#: Halves in a row that are no better, before no further ones are tried, and where all lengths are.
+WORSE_HALVES, WORSE_FEW = 2, 5
 #: Part of a whole axis that they start at, where it is one tile.
 ONE_TILE = 4
 #: Searches about the best choice so far; there is another one if the last has gained more than 2**-LITTLE.
@@ -107,9 +111,9 @@ WORSE, WORSE_ONE = 6, 1
 #: Granules of a tile, short and long ones, from which on the lengths next to it are too close to it.
 MANY_SHORT, MANY_LONG = 8, 24
 #: Tiles per core up to which a root tells the number of cores, but for so many.
-ROOT_TILES, ROOT_CORES = 4, 3
+ROOT_TILES, ROOT_CORES = 4, 1
 #: Cores, and tiles per core, more and less.
-SHARE_CORES, SHARE_TILES = 2, 2
+SHARE_CORES, SHARE_TILES = 1, 2
 #: Pieces of an axis more and less, also where one core goes through all of it.
 PIECES, PIECES_LOOPED = 4, 8
 #: Tiles per core, or cores, more and less with one length.
@@ -128,7 +132,7 @@ class Search:
         chip: figures.
 
     Attributes:
-        halves: the cost before each half of the largest tile, and the best choice after it.
+        halves: the cost before each length after which the search may stop, and the best choice after it.
     """
 
     def __init__(self, form: BoundForm, chip: ChipTable) -> None:
@@ -137,29 +141,34 @@ class Search:
         self._seen = [0] * (1 << SLOT_BITS)
         self._best = Solution(1, 1, 0, UNLIMITED)
         self._line = _line_step(form, chip)
+        self._few = form.largest <= (FEW_LOOPED if form.looped else FEW) * form.granule
         self.halves: list[tuple[int, Solution]] = []
 
     def spread(self) -> Solution:
         """The best of a few lengths that are far apart.
 
-        The search for the host stops where halves cost twice what another template does and get no better.
+        The search for the host stops where they cost twice what another template does and get no better.  Where one
+        core goes through all of an axis, other lengths hardly are: there it stops at one and a half times as much.
         """
         form = self.form
-        few = form.largest <= (FEW_LOOPED if form.looped else FEW) * form.granule
+        few = self._few
         tile, worse = form.largest, 0
+        most = WORSE_FEW if few else 0 if form.granule >= LONG else WORSE_HALVES
         if not few and not form.looped and form.outer <= 1 and form.largest == form.longest:
             # All of the axis would leave it to one core.
             tile = self._round(tile // ONE_TILE, self._line)
         for _ in range(MOST):
             before = self._best.cost
-            self._try_length(tile)
+            # Where one core goes through all of an axis, all lengths make as many tiles.
+            self._try_length(tile, self._best.cores if form.looped else 0)
+            if form.looped or not few:
+                self.halves.append((before, self._best))
+            worse = worse + 1 if self._best.cost == before else 0
+            if worse > most:
+                break
             if few:
                 following = self._shorter(tile, form.granule)
             else:
-                worse = worse + 1 if self._best.cost == before else 0
-                self.halves.append((before, self._best))
-                if worse > (0 if form.granule >= LONG else WORSE_HALVES):
-                    break
                 following = self._round(tile // 2, self._line)
                 if following > tile - tile // 4:
                     following = self._round(tile // 2, form.granule)
@@ -177,6 +186,8 @@ class Search:
     def refine(self) -> Solution:
         """From there on to what is better nearby."""
         form = self.form
+        if self._few:
+            return self._best  # nothing is left to try
         for _ in range(ROUNDS):
             before = self._best.cost
             many = MANY_LONG if form.granule >= LONG else MANY_SHORT
@@ -419,6 +430,16 @@ def solve_template(
     return solve(bound, chip, least=least, again=form.reads_again)
 
 
+def by_promise(impls: Sequence[ImplGraph], target: TargetSpec) -> list[tuple[int, ImplGraph]]:
+    """The templates of a group with their places, in the order in which they are searched.
+
+    Those that load nothing again, and of these the last ones, are mostly the best, so that the others are hopeless.
+    """
+    return sorted(
+        enumerate(impls), key=lambda row: (cost_form(row[1], target).reads_again, -row[0])
+    )
+
+
 def comparable(cost: _Cost, impl: ImplGraph, target: TargetSpec) -> _Cost:
     """What a template's cost, in any unit, counts for beside those of other templates: see :data:`LEEWAY`."""
     return _counted(cost, cost_form(impl, target).reads_again)
@@ -517,13 +538,12 @@ def _choose_in(
         left = max(limit - total, 0)
         bound = left + left // LEEWAY
         chosen, least = 0, UNLIMITED
-        # The last ones keep most in UB and are mostly the best, so that the others are hopeless.
-        for i, impl in reversed(list(enumerate(g.impls))):
+        for i, impl in by_promise(g.impls, target):
             found = solve_template(impl, target, sizes, ub, most, min(least, bound))
             if found is None:
                 continue
             cost = min(comparable(found.cost, impl, target), UNLIMITED)
-            if best is None or cost <= least:
+            if best is None or (cost, i) < (least, chosen):
                 best, chosen, least = found, i, cost
         if best is None:
             return None

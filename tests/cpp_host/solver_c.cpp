@@ -5,7 +5,7 @@
 
 namespace {
 
-using Form = autofuse::Form<8, 64, 16>;
+using Form = autofuse::Form<8, 64, 64, 16>;
 
 class Reader {
 public:
@@ -40,9 +40,9 @@ autofuse::Chip TakeChip(Reader& in)
 
 void TakeForm(Reader& in, Form* form)
 {
-    form->bodies = in.Take();
-    form->copies = in.Take();
-    form->calls = in.Take();
+    form->bodies = static_cast<int>(in.Take());
+    form->copies = form->rows = static_cast<int>(in.Take());
+    form->calls = static_cast<int>(in.Take());
     for (int64_t i = 0; i < form->bodies; ++i) {
         autofuse::Body& b = form->body[i];
         b.place = static_cast<autofuse::Place>(in.Take());
@@ -54,20 +54,24 @@ void TakeForm(Reader& in, Form* form)
         b.staggered = in.Take() != 0;
     }
     for (int64_t i = 0; i < form->copies; ++i) {
+        autofuse::Rows& r = form->row[i];
         autofuse::Copies& c = form->copy[i];
-        c.body = in.Take();
+        r.body = in.Take();
+        c.rows = i;
         c.route = static_cast<autofuse::Route>(in.Take());
         c.count = in.Take();
-        c.commands = in.TakeLine();
-        c.rows = in.TakeLine();
-        c.row_bytes = in.TakeLine();
-        c.aligned = in.Take();
-        c.tiled = in.Take();
+        r.loads = c.route == autofuse::kWrite ? 0 : c.count;
+        r.stores = c.route == autofuse::kWrite ? c.count : 0;
+        r.commands = in.TakeLine();
+        r.rows = in.TakeLine();
+        r.row_bytes = in.TakeLine();
+        r.aligned = in.Take();
+        r.tiled = in.Take();
         c.whole = in.Take();
         c.each = in.Take();
         c.distinct = in.Take();
         c.footprint = in.TakeLine();
-        c.varies = in.Take() != 0;
+        c.varies = in.Take();
         c.varies_by_tile = in.Take() != 0;
     }
     for (int64_t i = 0; i < form->calls; ++i) {
@@ -96,7 +100,7 @@ extern "C" void Solve(const int64_t* numbers, int64_t before, int64_t tile, int6
     const int64_t largest = in.Take();
     static Form form;
     TakeForm(in, &form);
-    autofuse::Costs<Form> costs(form, axis, chip);
+    autofuse::Costs<autofuse::Rolled<Form>> costs(form, nullptr, axis, chip);
     // Of another length first: what both have in common is not computed again.
     costs.Fill(largest);
     costs.Fill(before);
@@ -104,7 +108,7 @@ extern "C" void Solve(const int64_t* numbers, int64_t before, int64_t tile, int6
     const int64_t cores = autofuse::Pieces(at.tiles, per_core);
     out[5] = at.tiles == 0 ? chip.core_start : costs.AtLeast(at, per_core, cores);
     out[0] = cores > at.free ? costs.Crowded(at, per_core, cores) : out[5];
-    autofuse::Search<Form> search(form, axis, chip, largest);
+    autofuse::Search search(costs, costs.Distances(), axis, chip, largest);
     search.Spread(autofuse::kUnlimited);
     const autofuse::Tile found = search.Refine();
     out[1] = found.size;

@@ -7,7 +7,28 @@
 
 namespace {
 
-using Form = autofuse::Form<3, 4, 3>;
+using Form = autofuse::Form<3, 4, 4, 3>;
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271,
+                                  480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
+
+// Two passes over rows that several iterations of a loop share, a row that all of them share, and a result; a running sum.
+using autofuse::Number;
+constexpr Form kTwoPasses = {
+    3, 4, 4, 3,
+    {{autofuse::kStep, 355768, 46080, 2, false, true, true},
+     {autofuse::kTile, 306350, 46080, 1, true, false, false},
+     {autofuse::kOnce, 63754, 46080, 2, false, true, false}},
+    {{0, 3, 0, {1, 0}, {Number(0), 0}, {0, 4}, Number(1), 4},
+     {0, 1, 1, {1, 0}, {0, 1}, {Number(2), 0}, 4, Number(3)},
+     {1, 0, 1, {Number(4), 1}, {2, 1}, {Number(5), 0}, 0, 0},
+     {2, 2, 0, {1, 0}, {1, 0}, {Number(6), 0}, 0, 0}},
+    {{0, autofuse::kRead, 3, Number(7), 0, Number(8), {0, 0}, Number(9), false},
+     {1, autofuse::kAgain, 1, 0, Number(10), Number(11), {Number(12), 4}, 0, true},
+     {2, autofuse::kWrite, 1, Number(13), 0, Number(14), {0, 0}, 1, false},
+     {3, autofuse::kStream, 2, 0, Number(15), Number(16), {0, 0}, 0, false}},
+    {{0, {Number(17), 179020728}, {1, 0}}, {1, {4096, Number(18)}, {1, Number(19)}}, {2, {Number(20), 0}, {Number(21), 0}}},
+};
+constexpr int kNumbers = 22;
 std::mt19937_64 g_random(20250101);
 int failures = 0;
 
@@ -41,14 +62,19 @@ Form RandomForm(const autofuse::TileAxis& a, int64_t row, bool by_rows)
     const autofuse::Line rows = by_rows ? autofuse::Line{0, 1} : autofuse::Line{1, 0};
     const autofuse::Line length = by_rows ? autofuse::Line{row, 0} : autofuse::Line{0, row};
     const int64_t aligned = Pick({0, 4, 32, 4096});
-    f.copy[0] = {0, autofuse::kRead, Pick({1, 2}), {1, 0}, rows, length, aligned, row, bytes, 0, bytes, {0, 0}, false, true};
-    f.copy[1] = {0, Pick({0, 1}) != 0 ? autofuse::kAgain : autofuse::kRead, 1, {1, 0}, rows, length, aligned, row, 0,
-                 row, row, {0, row}, false, g_random() % 2 == 0};
-    f.copy[2] = {a.looped ? 1 : 0, autofuse::kWrite, 1, {1, 0}, rows, length, 0, row, a.looped ? 0 : bytes,
-                 a.looped ? row : 0, bytes, {0, 0}, false, true};
+    const int64_t first = Pick({1, 2});
+    f.row[0] = {0, first + 1, 0, {1, 0}, rows, length, aligned, row};
+    f.row[1] = {a.looped ? 1 : 0, 0, 1, {1, 0}, rows, length, 0, row};
+    f.rows = 2;
+    f.copy[0] = {0, autofuse::kRead, first, bytes, 0, bytes, {0, 0}, 0, true};
+    f.copy[1] = {0, Pick({0, 1}) != 0 ? autofuse::kAgain : autofuse::kRead, 1, 0, row, row, {0, row}, 0,
+                 g_random() % 2 == 0};
+    f.copy[2] = {1, autofuse::kWrite, 1, a.looped ? 0 : bytes, a.looped ? row : 0, bytes, {0, 0}, 0, true};
     f.copies = 3;
     if (once) {
-        f.copy[3] = {f.bodies - 1, autofuse::kRead, 1, {1, 0}, {1, 0}, {row, 0}, 0, 0, 0, row, row, {0, 0}, false, false};
+        f.row[2] = {f.bodies - 1, 1, 0, {1, 0}, {1, 0}, {row, 0}, 0, 0};
+        f.rows = 3;
+        f.copy[3] = {2, autofuse::kRead, 1, 0, row, row, {0, 0}, 0, false};
         f.copies = 4;
     }
     f.call[0] = {0, {0, Pick({262144, 2000000}) * row}, {1, 0}};
@@ -79,10 +105,11 @@ void CheckProblem(const autofuse::TileAxis& a, const autofuse::Chip& chip, int64
     Check(largest <= a.longest, "tile longer than the axis", a, tile);
     const int64_t next = autofuse::Min((largest / a.granule + 1) * a.granule, a.longest);
     Check(next == largest || next > a.tile_max || ub(next) > limit, "a longer tile is legal", a, tile);
-    Check(asked <= 2 * largest + 2 * a.granule, "asked ub for an absurd size", a, tile);
+    Check(asked <= 256 * autofuse::Max(largest, a.granule), "asked ub for an absurd size", a, tile);
 
     const Form form = RandomForm(a, bytes_per_step, g_random() % 2 == 0);
-    autofuse::Search<Form> search(form, a, chip, largest);
+    autofuse::Costs<autofuse::Rolled<Form>> costs(form, nullptr, a, chip);
+    autofuse::Search search(costs, costs.Distances(), a, chip, largest);
     const int64_t spread = search.Spread(autofuse::kUnlimited).cost;
     tile = search.Refine();
     Check(tile.cost <= spread, "worse than what it started from", a, tile);
@@ -94,7 +121,6 @@ void CheckProblem(const autofuse::TileAxis& a, const autofuse::Chip& chip, int64
     Check(autofuse::SaturatingMul(tile.per_core, tile.block_dim) >= tiles, "tiles left over", a, tile);
     Check(tiles == 0 || (tile.block_dim - 1) * tile.per_core < tiles, "a core without work", a, tile);
     // Never worse than the largest tile on all cores, or on one.
-    autofuse::Costs<Form> costs(form, a, chip);
     const auto cost = [&](int64_t t, int64_t per_core) {
         const autofuse::Length at = costs.Fill(t);
         const int64_t cores = autofuse::Pieces(at.tiles, per_core);
@@ -108,9 +134,71 @@ void CheckProblem(const autofuse::TileAxis& a, const autofuse::Chip& chip, int64
     Check(tile.cost == cost(tile.size, tile.per_core), "not the cost of the choice", a, tile);
 }
 
+// A form with numbers in the places of those that stand for them.
+Form WithNumbers(const Form& open, const int64_t (&numbers)[kNumbers])
+{
+    Form f = open;
+    const auto fill = [&](std::initializer_list<int64_t*> members) {
+        for (int64_t* m : members) {
+            *m = *m < Number(kNumbers) ? numbers[*m - Number(0)] : *m;
+        }
+    };
+    for (autofuse::Rows& r : f.row) {
+        fill({&r.commands.base, &r.commands.step, &r.rows.base, &r.rows.step, &r.row_bytes.base, &r.row_bytes.step,
+              &r.aligned, &r.tiled});
+    }
+    for (autofuse::Copies& c : f.copy) {
+        fill({&c.whole, &c.each, &c.distinct, &c.footprint.base, &c.footprint.step, &c.varies});
+    }
+    for (autofuse::Calls& v : f.call) {
+        fill({&v.cycles.base, &v.cycles.step, &v.along.base, &v.along.step});
+    }
+    return f;
+}
+
+// A form that the compiler knows, but for some numbers, costs what it costs when all is looked up as it runs.
+void CheckUnrolled()
+{
+    for (int round = 0; round < 20000; ++round) {
+        int64_t numbers[kNumbers];
+        for (int64_t& n : numbers) {
+            n = Pick({0, 1, 2, 4, 32, 96, 512, 4096});
+        }
+        const Form whole = WithNumbers(kTwoPasses, numbers);
+        autofuse::TileAxis a = {};
+        a.extent = Pick({1, 7, 64, 1000, 65537});
+        a.longest = a.extent;
+        a.outer = Pick({1, 2, 49, 1000});
+        a.reduce_outer = Pick({1, 3});
+        a.granule = 1;
+        a.looped = g_random() % 2 == 0;
+        autofuse::Chip chip = kChip;
+        chip.cores = Pick({1, 20, 48});
+        autofuse::Costs<autofuse::Rolled<Form>> rolled(whole, nullptr, a, chip);
+        autofuse::Costs<autofuse::Rolled<Form>> open(kTwoPasses, numbers, a, chip);
+        autofuse::Costs<autofuse::Unrolled<Form, kTwoPasses, kChip>> unrolled(kTwoPasses, numbers, a, chip);
+        const int64_t lengths[] = {a.extent, Pick({1, 2, 16}), Pick({8, 100, 4096})};
+        for (const int64_t t : lengths) {
+            const autofuse::Length x = rolled.Fill(t);
+            const int64_t cores = autofuse::Min(autofuse::Max(x.tiles, 1), chip.cores);
+            const int64_t k = autofuse::Pieces(x.tiles, cores);
+            for (autofuse::LengthCosts* other : {static_cast<autofuse::LengthCosts*>(&open),
+                                                 static_cast<autofuse::LengthCosts*>(&unrolled)}) {
+                const autofuse::Length y = other->Fill(t);
+                const bool same = x.tiles == y.tiles && x.gm == y.gm && x.gm_core == y.gm_core && x.free == y.free &&
+                                  x.once == y.once && x.period == y.period &&
+                                  rolled.Crowded(x, k, cores) == other->Crowded(y, k, cores);
+                Check(same, "unrolled code costs otherwise", a, {t, k, cores, 0});
+            }
+            Check(rolled.Distances() == unrolled.Distances(), "other distances", a, {t, k, cores, 0});
+        }
+    }
+}
+
 void CheckRoots()
 {
-    for (int64_t x = 0; x < 5000; ++x) {
+    for (int64_t i = 0; i < 20000; ++i) {
+        const int64_t x = i < 5000 ? i : static_cast<int64_t>(g_random() >> (1 + g_random() % 63));
         const int64_t most = Pick({1, 2, 40, 48, 63, 64, 65535});
         const int64_t root = autofuse::Root(x, most);
         const bool ok = root >= 1 && root <= most && (root == 1 || root * root <= x) &&
@@ -139,12 +227,15 @@ int main()
         a.ub_limit = Pick({188160, 188160, 253696, 8192});
         a.looped = g_random() % 4 == 0;
         a.conditions = true;
-        const autofuse::Chip chip = {Pick({1, 2, 40, 48, 48, 65535}), Pick({188160, 64, 100000}), Pick({512, 128}),
-                                     Pick({201326592, 65536}), 13312, 12288, 543, 203776, 512, 16271,
-                                     480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
+        autofuse::Chip chip = kChip;
+        chip.cores = Pick({1, 2, 40, 48, 48, 65535});
+        chip.ub = Pick({188160, 64, 100000});
+        chip.line = Pick({512, 128});
+        chip.l2 = Pick({201326592, 65536});
         CheckProblem(a, chip, Pick({1, 2, 4, 16, 24, 200, 4096, 100000}), Pick({0, 0, 0, 8192}));
     }
     CheckRoots();
+    CheckUnrolled();
     if (failures != 0) {
         std::printf("%d checks failed\n", failures);
     }

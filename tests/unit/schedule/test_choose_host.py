@@ -8,6 +8,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from choose_graphs import GRAPHS, random_sizes
@@ -85,27 +86,28 @@ class Host:
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Host]:
-    out = {}
-    for name in NAMES:
-        built = api.build(BY_NAME[name], target=CHIP)
-        folder = tmp_path_factory.mktemp(name)
-        for path, text in built.files.items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(text, encoding="utf-8")
-        (source,) = (folder / "host").glob("*_tiling.cpp")
-        library = folder / "tiling.so"
-        command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]
-        command += [f"-I{folder}", f"-I{folder / 'include'}"]
-        subprocess.run([*command, str(source), "-o", str(library)], check=True, timeout=120)
-        function = ctypes.CDLL(str(library)).AutofuseTiling
-        function.restype = ctypes.c_int64
-        members = [
-            (f.name, ctypes.c_uint32 if f.ctype == "uint32_t" else ctypes.c_int64)
-            for f in tiling_fields(built.graph, built.schedule)
-        ]
-        data = type("Data", (ctypes.Structure,), {"_fields_": members})
-        out[name] = Host(built, function, data)
-    return out
+    return {name: compiled(name, tmp_path_factory.mktemp(name), "-O1") for name in NAMES}
+
+
+def compiled(name: str, folder: Path, level: str) -> Host:
+    """The tiling function of a graph; at ``-O0`` nothing is unrolled."""
+    built = api.build(BY_NAME[name], target=CHIP)
+    for path, text in built.files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    (source,) = (folder / "host").glob("*_tiling.cpp")
+    library = folder / "tiling.so"
+    command = ["g++", "-std=c++17", level, "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]
+    command += [f"-I{folder}", f"-I{folder / 'include'}"]
+    subprocess.run([*command, str(source), "-o", str(library)], check=True, timeout=120)
+    function = ctypes.CDLL(str(library)).AutofuseTiling
+    function.restype = ctypes.c_int64
+    members = [
+        (f.name, ctypes.c_uint32 if f.ctype == "uint32_t" else ctypes.c_int64)
+        for f in tiling_fields(built.graph, built.schedule)
+    ]
+    data = type("Data", (ctypes.Structure,), {"_fields_": members})
+    return Host(built, function, data)
 
 
 def agree(host: Host, sizes: Mapping[str, int], cores: int = 0, ub: int = 0) -> Choice | None:
@@ -160,6 +162,13 @@ def test_explain_says_what_the_host_function_takes(hosts, name: str) -> None:
             assert bool(r["lost"]) is not r["chosen"]
             for t in (t for g in r["groups"] for t in g["templates"]):
                 assert bool(t["lost"]) is not t["chosen"]
+
+
+@pytest.mark.parametrize("name", ["add_row", "layer_norm"])
+def test_code_that_is_not_unrolled_chooses_the_same(tmp_path: Path, name: str) -> None:
+    host, random_ = compiled(name, tmp_path, "-O0"), random.Random()
+    for _ in range(25):
+        assert agree(host, random_sizes(host.symbols, random_)) is not None
 
 
 def test_short_rows_in_many_lengths(hosts) -> None:

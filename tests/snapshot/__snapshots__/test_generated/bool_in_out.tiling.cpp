@@ -7,7 +7,9 @@ namespace bool_in_out_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 2, 2>;
+using Form = autofuse::Form<2, 1, 2, 2>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: bool_in_out_0_general_0_nil_0_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -29,21 +31,19 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 512 * autofuse::CeilDiv(2 * t, 256) + 1056 * autofuse::CeilDiv(t, 256);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kTile, 177818, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kOnce, 31877, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 1}, 0, 1, 640, 0, 640, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 1}, 0, 1, 640, 0, 640, {0, 0}, false, true};
-    f.call[0] = {0, {0, 979274}, {1, 0}};
-    f.call[1] = {1, {0, 131072}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    2, 1, 2, 2,
+    {{autofuse::kTile, 177818, 46080, 2, false, true, false},
+     {autofuse::kOnce, 31877, 46080, 2, false, false, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 1}, 0, 1}},
+    {{0, autofuse::kRead, 1, 640, 0, 640, {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, 640, 0, 640, {0, 0}, 0, true}},
+    {{0, {0, 979274}, {1, 0}},
+     {1, {0, 131072}, {1, 0}}},
+};
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 1},
@@ -51,9 +51,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 1,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template bool_in_out_0_general_0_nil_0_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

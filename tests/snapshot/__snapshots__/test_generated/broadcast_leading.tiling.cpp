@@ -8,7 +8,10 @@ namespace broadcast_leading_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 3, 2>;
+using autofuse::Number;
+using Form = autofuse::Form<2, 2, 3, 2>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: broadcast_leading_0_general_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -30,17 +33,16 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 2048 * autofuse::CeilDiv(4 * t, 512);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 3;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (s.a > 1 ? 4 * s.b : 0), 4, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, s.a > 1, true};
-    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.a * s.b, 0, 4 * s.b, {0, 0}, false, true};
-    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, (s.a > 1 ? 4 * s.b : 0), 4, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, s.a > 1, true};
-    f.call[0] = {0, {0, 262144}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    1, 2, 3, 1,
+    {{autofuse::kTile, 31877, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 4}, Number(0), 4},
+     {0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, Number(2), true},
+     {0, autofuse::kWrite, 1, Number(1), 0, Number(1), {0, 0}, Number(2), true},
+     {1, autofuse::kRead, 1, Number(1), 0, Number(3), {0, 0}, 0, true}},
+    {{0, {0, 262144}, {1, 0}}},
+};
 
 // template 1: broadcast_leading_0_row_0_nil_0_nil
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -62,21 +64,18 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * s.b * t, 256) + 1536 * autofuse::CeilDiv(4 * s.b * t, 512) + 256 * autofuse::CeilDiv(4 * s.b, 256);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 3;
-    f.calls = 2;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4 * s.b}, 4 * s.b, 4 * s.b, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4 * s.b}, 4 * s.b, 4 * s.b, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, false, true};
-    f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {4 * s.b, 0}, 0, 0, 0, 4 * s.b, 4 * s.b, {0, 0}, false, false};
-    const int64_t v0 = autofuse::CeilDiv(s.b, 64);
-    const int64_t v1 = autofuse::Min(1, autofuse::FloorDiv(v0, autofuse::Max(1, autofuse::FloorDiv(6400, autofuse::Max(1, s.b)))));
-    f.call[0] = {0, {0, 262144 * s.b}, {1, 0}};
-    f.call[1] = {1, {402653184 * v0 - 402653184 * v0 * v1, 16777216 * v0 + 402653184 * v1}, {1, 0}};
-}
+constexpr Form kForm1 = {
+    2, 2, 3, 2,
+    {{autofuse::kTile, 31877, 46080, 2, false, true, false},
+     {autofuse::kOnce, 0, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, Number(0)}, Number(0), Number(0)},
+     {1, 1, 0, {1, 0}, {1, 0}, {Number(0), 0}, 0, 0}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, Number(1), 0, Number(1), {0, 0}, 0, true},
+     {1, autofuse::kRead, 1, 0, Number(0), Number(0), {0, 0}, 0, false}},
+    {{0, {0, Number(2)}, {1, 0}},
+     {1, {Number(3), Number(4)}, {1, 0}}},
+};
 
 // template 2: broadcast_leading_0_row_0_nil_0_nil_unaligned
 autofuse::TileAxis Axis2([[maybe_unused]] const Data& s)
@@ -98,22 +97,18 @@ int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.b, 8), 256) + 1536 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.b, 8), 512) + 256 * autofuse::CeilDiv(s.b, 64);
 }
 
-void Form2([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 3;
-    f.calls = 2;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.b, 0}, 4 * s.b, 4 * s.b, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.b, 0}, 4 * s.b, 4 * s.b, 4 * s.a * s.b, 0, 4 * s.a * s.b, {0, 0}, false, true};
-    f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {4 * s.b, 0}, 0, 0, 0, 4 * s.b, 4 * s.b, {0, 0}, false, false};
-    const int64_t v0 = autofuse::CeilDiv(s.b, 8);
-    const int64_t v1 = autofuse::CeilDiv(8 * v0, 64);
-    const int64_t v2 = autofuse::Min(1, autofuse::FloorDiv(v1, autofuse::Max(1, autofuse::FloorDiv(6656, autofuse::Max(1, 8 * v0)))));
-    f.call[0] = {0, {0, 262144 * s.b}, {1, 0}};
-    f.call[1] = {1, {402653184 * v1 - 402653184 * v1 * v2, 16777216 * v1 + 402653184 * v2}, {1, 0}};
-}
+constexpr Form kForm2 = {
+    2, 2, 3, 2,
+    {{autofuse::kTile, 31877, 46080, 2, false, true, false},
+     {autofuse::kOnce, 0, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {0, 1}, {Number(0), 0}, Number(0), Number(0)},
+     {1, 1, 0, {1, 0}, {1, 0}, {Number(0), 0}, 0, 0}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, Number(1), 0, Number(1), {0, 0}, 0, true},
+     {1, autofuse::kRead, 1, 0, Number(0), Number(0), {0, 0}, 0, false}},
+    {{0, {0, Number(2)}, {1, 0}},
+     {1, {Number(3), Number(4)}, {1, 0}}},
+};
 
 // template 3: broadcast_leading_0_general_0_nil_1_3_rows_32
 autofuse::TileAxis Axis3([[maybe_unused]] const Data& s)
@@ -135,24 +130,68 @@ int64_t Ub3([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 2048 * autofuse::CeilDiv(4 * t, 512);
 }
 
-void Form3([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm3 = {
+    2, 2, 3, 1,
+    {{autofuse::kStep, 31877, 46080, 2, false, true, false},
+     {autofuse::kTile, 0, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 4}, Number(0), 4},
+     {1, 1, 0, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(2), {0, 0}, Number(3), true},
+     {0, autofuse::kWrite, 1, Number(1), 0, Number(2), {0, 0}, Number(3), true},
+     {1, autofuse::kRead, 1, Number(4), 0, Number(5), {0, 0}, 0, true}},
+    {{0, {0, 262144}, {1, 0}}},
+};
+
+// numbers of kForm0 that depend on sizes
+void Numbers0([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 2;
-    f.copies = 3;
-    f.calls = 1;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 0, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, ((autofuse::CeilDiv(s.a, 32) > 1 ? 128 * s.b : 0)) | ((autofuse::Min(32, s.a) > 1 ? 4 * s.b : 0)), 4, 128 * s.b * autofuse::CeilDiv(s.a, 32), 0, 4 * s.b * autofuse::CeilDiv(s.a, 32) * autofuse::Min(32, s.a), {0, 0}, autofuse::CeilDiv(s.a, 32) > 1, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, ((autofuse::CeilDiv(s.a, 32) > 1 ? 128 * s.b : 0)) | ((autofuse::Min(32, s.a) > 1 ? 4 * s.b : 0)), 4, 128 * s.b * autofuse::CeilDiv(s.a, 32), 0, 4 * s.b * autofuse::CeilDiv(s.a, 32) * autofuse::Min(32, s.a), {0, 0}, autofuse::CeilDiv(s.a, 32) > 1, true};
-    f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.b * autofuse::CeilDiv(s.a, 32), 0, 4 * s.b, {0, 0}, false, true};
-    f.call[0] = {0, {0, 262144}, {1, 0}};
+    n[0] = (s.a > 1 ? 4 * s.b : 0);
+    n[1] = 4 * s.a * s.b;
+    n[2] = s.a > 1;
+    n[3] = 4 * s.b;
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
-    {&Axis2, &Ub2, &Form2, nullptr, &Data::z0t_size, &Data::z0Tb_size},
-    {&Axis3, &Ub3, &Form3, nullptr, &Data::z1t_size, &Data::z0Tz1Tb_size},
+// numbers of kForm1 that depend on sizes
+void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
+{
+    const int64_t v0 = autofuse::CeilDiv(s.b, 64);
+    const int64_t v1 = autofuse::Min(1, autofuse::FloorDiv(v0, autofuse::Max(1, autofuse::FloorDiv(6400, autofuse::Max(1, s.b)))));
+    n[0] = 4 * s.b;
+    n[1] = 4 * s.a * s.b;
+    n[2] = 262144 * s.b;
+    n[3] = 402653184 * v0 - 402653184 * v0 * v1;
+    n[4] = 16777216 * v0 + 402653184 * v1;
+}
+
+// numbers of kForm2 that depend on sizes
+void Numbers2([[maybe_unused]] const Data& s, int64_t* n)
+{
+    const int64_t v0 = autofuse::CeilDiv(s.b, 8);
+    const int64_t v1 = autofuse::CeilDiv(8 * v0, 64);
+    const int64_t v2 = autofuse::Min(1, autofuse::FloorDiv(v1, autofuse::Max(1, autofuse::FloorDiv(6656, autofuse::Max(1, 8 * v0)))));
+    n[0] = 4 * s.b;
+    n[1] = 4 * s.a * s.b;
+    n[2] = 262144 * s.b;
+    n[3] = 402653184 * v1 - 402653184 * v1 * v2;
+    n[4] = 16777216 * v1 + 402653184 * v2;
+}
+
+// numbers of kForm3 that depend on sizes
+void Numbers3([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = ((autofuse::CeilDiv(s.a, 32) > 1 ? 128 * s.b : 0)) | ((autofuse::Min(32, s.a) > 1 ? 4 * s.b : 0));
+    n[1] = 128 * s.b * autofuse::CeilDiv(s.a, 32);
+    n[2] = 4 * s.b * autofuse::CeilDiv(s.a, 32) * autofuse::Min(32, s.a);
+    n[3] = autofuse::CeilDiv(s.a, 32) > 1;
+    n[4] = 4 * s.b * autofuse::CeilDiv(s.a, 32);
+    n[5] = 4 * s.b;
+}
+
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 4, &Numbers0, false>, nullptr, false, &Data::z1t_size, &Data::z0z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm1, kChip>, kForm1, &Axis1, &Ub1, 5, &Numbers1, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm2, kChip>, kForm2, &Axis2, &Ub2, 5, &Numbers2, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm3, kChip>, kForm3, &Axis3, &Ub3, 6, &Numbers3, false>, nullptr, false, &Data::z1t_size, &Data::z0Tz1Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 4},
@@ -160,9 +199,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 4,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 4, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "a is not in [1, 4096]"},

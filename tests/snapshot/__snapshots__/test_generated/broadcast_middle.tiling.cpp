@@ -7,7 +7,10 @@ namespace broadcast_middle_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<1, 3, 1>;
+using autofuse::Number;
+using Form = autofuse::Form<1, 2, 3, 1>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: broadcast_middle_0_row_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -29,17 +32,16 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 768 + 512 * autofuse::CeilDiv(160 * t, 256) + 1536 * autofuse::CeilDiv(160 * t, 512);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 3;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 160}, 1600 | 160, 160, 9600, 0, 9600, {0, 0}, true, true};
-    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {160, 0}, 160, 0, 0, 160, 960, {0, 0}, true, false};
-    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 160}, 1600 | 160, 160, 9600, 0, 9600, {0, 0}, true, true};
-    f.call[0] = {0, {402653184, 27262976}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    1, 2, 3, 1,
+    {{autofuse::kTile, 31877, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 160}, Number(0), 160},
+     {0, 1, 0, {1, 0}, {1, 0}, {160, 0}, 160, 0}},
+    {{0, autofuse::kRead, 1, 9600, 0, 9600, {0, 0}, 1, true},
+     {0, autofuse::kWrite, 1, 9600, 0, 9600, {0, 0}, 1, true},
+     {1, autofuse::kRead, 1, 0, 160, 960, {0, 0}, 1, false}},
+    {{0, {402653184, 27262976}, {1, 0}}},
+};
 
 // template 1: broadcast_middle_0_row_0_nil_0_nil
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -61,21 +63,32 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(160 * t, 256) + 512 * autofuse::CeilDiv(1600 * t, 256) + 1536 * autofuse::CeilDiv(1600 * t, 512);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm1 = {
+    1, 2, 3, 1,
+    {{autofuse::kTile, 31877, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 1600}, Number(0), 1600},
+     {0, 1, 0, {1, 0}, {1, 0}, {0, 160}, 160, 160}},
+    {{0, autofuse::kRead, 1, 9600, 0, 9600, {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, 9600, 0, 9600, {0, 0}, 0, true},
+     {1, autofuse::kRead, 1, 960, 0, 960, {0, 0}, 0, true}},
+    {{0, {0, 675282944}, {1, 0}}},
+};
+
+// numbers of kForm0 that depend on sizes
+void Numbers0([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 1;
-    f.copies = 3;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 1600}, 1600 | 160, 1600, 9600, 0, 9600, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 960, 0, 960, {0, 0}, false, true};
-    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 1600}, 1600 | 160, 1600, 9600, 0, 9600, {0, 0}, false, true};
-    f.call[0] = {0, {0, 675282944}, {1, 0}};
+    n[0] = 1600 | 160;
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+// numbers of kForm1 that depend on sizes
+void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = 1600 | 160;
+}
+
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 1, &Numbers0, false>, nullptr, false, &Data::z1t_size, &Data::z0z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 1, &Numbers1, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -83,9 +96,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template broadcast_middle_0_row_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 4095"},

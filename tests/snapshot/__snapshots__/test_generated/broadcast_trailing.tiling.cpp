@@ -7,7 +7,9 @@ namespace broadcast_trailing_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<1, 3, 1>;
+using Form = autofuse::Form<1, 2, 3, 1>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: broadcast_trailing_0_general_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -29,17 +31,16 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 576 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 3;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 36997, 57344, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 224, 4, 5376, 0, 5376, {0, 0}, true, true};
-    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 96, {0, 0}, true, false};
-    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 224, 4, 5376, 0, 5376, {0, 0}, true, true};
-    f.call[0] = {0, {885034844, 786432}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    1, 2, 3, 1,
+    {{autofuse::kTile, 36997, 57344, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 4}, 224, 4},
+     {0, 1, 0, {1, 0}, {1, 0}, {4, 0}, 0, 0}},
+    {{0, autofuse::kRead, 1, 5376, 0, 5376, {0, 0}, 1, true},
+     {0, autofuse::kWrite, 1, 5376, 0, 5376, {0, 0}, 1, true},
+     {1, autofuse::kRead, 1, 0, 4, 96, {0, 0}, 1, false}},
+    {{0, {885034844, 786432}, {1, 0}}},
+};
 
 // template 1: broadcast_trailing_0_row_0_nil_0_nil
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -61,21 +62,20 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(224 * t, 256) + 1536 * autofuse::CeilDiv(224 * t, 512) + 512 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(t, 8);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 3;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 36997, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 224}, 224, 224, 5376, 0, 5376, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 96, 0, 96, {0, 0}, false, true};
-    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 224}, 224, 224, 5376, 0, 5376, {0, 0}, false, true};
-    f.call[0] = {0, {867340124, 48234496}, {1, 0}};
-}
+constexpr Form kForm1 = {
+    1, 2, 3, 1,
+    {{autofuse::kTile, 36997, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 224}, 224, 224},
+     {0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 1, 5376, 0, 5376, {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, 5376, 0, 5376, {0, 0}, 0, true},
+     {1, autofuse::kRead, 1, 96, 0, 96, {0, 0}, 0, true}},
+    {{0, {867340124, 48234496}, {1, 0}}},
+};
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr, false>, nullptr, false, &Data::z1t_size, &Data::z0z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 0, nullptr, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -83,9 +83,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template broadcast_trailing_0_general_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

@@ -8,7 +8,10 @@ namespace column_sums_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 3, 3>;
+using autofuse::Number;
+using Form = autofuse::Form<2, 2, 3, 3>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: column_sums_0_reduce_0_nil_2_4_block_128
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -31,19 +34,18 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 2304 + 1024 * t + 512 * autofuse::CeilDiv(t, 8);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 3;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {512, 0}, 512 | 1200, 1200, 1536 * s.n, 0, 1536 * s.n, {0, 0}, true, false};
-    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {512, 0}, 512, 0, 0, 512, 1536, {0, 0}, true, false};
-    f.call[0] = {0, {INT64_C(3099087380), 68115456}, {1, 0}};
-    f.call[1] = {0, {522274734, 0}, {22, 0}};
-    f.call[2] = {1, {67108864, 0}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    2, 2, 2, 3,
+    {{autofuse::kStep, 31877, 46080, 2, false, true, false},
+     {autofuse::kTile, 63754, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {0, 1}, {512, 0}, Number(0), 1200},
+     {1, 0, 1, {1, 0}, {1, 0}, {512, 0}, 512, 0}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, 1, false},
+     {1, autofuse::kWrite, 1, 0, 512, 1536, {0, 0}, 1, false}},
+    {{0, {INT64_C(3099087380), 68115456}, {1, 0}},
+     {0, {522274734, 0}, {22, 0}},
+     {1, {67108864, 0}, {1, 0}}},
+};
 
 // template 1: column_sums_0_reduce_all_0_nil_1_nil
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -65,17 +67,16 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 512 * autofuse::CeilDiv(4 * s.n * t, 256) + 256 * autofuse::CeilDiv(4 * t * autofuse::CeilDiv(s.n, 8), 256) + 512 * autofuse::CeilDiv(4 * t, 256);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {s.n, 0}, {0, 4}, (s.n > 1 ? 1200 : 0), 4, 1200 * s.n, 0, 1200 * s.n, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
-    f.call[0] = {0, {INT64_C(3133648404), 532152 * s.n - 532152}, {1, 0}};
-    f.call[1] = {0, {522274734, 0}, {autofuse::CeilDiv(s.n, 8), 0}};
-}
+constexpr Form kForm1 = {
+    1, 2, 2, 2,
+    {{autofuse::kTile, 0, 46080, 2, false, true, false}},
+    {{0, 1, 0, {1, 0}, {Number(0), 0}, {0, 4}, Number(1), 4},
+     {0, 0, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 1, Number(2), 0, Number(2), {0, 0}, 0, true},
+     {1, autofuse::kWrite, 1, 1200, 0, 1200, {0, 0}, 0, true}},
+    {{0, {INT64_C(3133648404), Number(3)}, {1, 0}},
+     {0, {522274734, 0}, {Number(4), 0}}},
+};
 
 // template 2: column_sums_0_reduce_0_nil_2_3
 autofuse::TileAxis Axis2([[maybe_unused]] const Data& s)
@@ -98,19 +99,18 @@ int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 5888 + 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(t, 8), 256) + 512 * autofuse::CeilDiv(1216 * t, 256);
 }
 
-void Form2([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 3;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {1200, 0}, 1200, 1200, 1200 * s.n, 0, 1200 * s.n, {0, 0}, false, false};
-    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {1200, 0}, 0, 0, 0, 1200, 1200, {0, 0}, false, false};
-    f.call[0] = {0, {INT64_C(3050517396), 161774208}, {1, 0}};
-    f.call[1] = {0, {522274734, 0}, {9, 0}};
-    f.call[2] = {1, {157286400, 0}, {1, 0}};
-}
+constexpr Form kForm2 = {
+    2, 2, 2, 3,
+    {{autofuse::kStep, 31877, 46080, 2, false, true, false},
+     {autofuse::kTile, 63754, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {0, 1}, {1200, 0}, 1200, 1200},
+     {1, 0, 1, {1, 0}, {1, 0}, {1200, 0}, 0, 0}},
+    {{0, autofuse::kRead, 1, Number(0), 0, Number(0), {0, 0}, 0, false},
+     {1, autofuse::kWrite, 1, 0, 1200, 1200, {0, 0}, 0, false}},
+    {{0, {INT64_C(3050517396), 161774208}, {1, 0}},
+     {0, {522274734, 0}, {9, 0}},
+     {1, {157286400, 0}, {1, 0}}},
+};
 
 // template 3: column_sums_0_reduce_0_nil_1_0
 autofuse::TileAxis Axis3([[maybe_unused]] const Data& s)
@@ -132,18 +132,17 @@ int64_t Ub3([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512);
 }
 
-void Form3([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (s.n > 1 ? 1200 : 0), 4, 1200 * s.n, 0, 1200 * s.n, {0, 0}, false, true};
-    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
-    f.call[0] = {0, {0, 262144}, {1, 0}};
-    f.call[1] = {1, {0, 524288}, {1, 0}};
-}
+constexpr Form kForm3 = {
+    2, 2, 2, 2,
+    {{autofuse::kStep, 31877, 46080, 2, false, true, false},
+     {autofuse::kTile, 63754, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, Number(0), 4},
+     {1, 0, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, 0, true},
+     {1, autofuse::kWrite, 1, 1200, 0, 1200, {0, 0}, 0, true}},
+    {{0, {0, 262144}, {1, 0}},
+     {1, {0, 524288}, {1, 0}}},
+};
 
 // template 4: column_sums_1_reduce_0_nil_1_0
 autofuse::TileAxis Axis4([[maybe_unused]] const Data& s)
@@ -165,18 +164,17 @@ int64_t Ub4([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512);
 }
 
-void Form4([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (19200 * autofuse::FloorDiv(s.n, 16)) | ((autofuse::Mod(s.n, 16) > 1 ? 1200 : 0)), 4, 1200 * autofuse::Mod(s.n, 16), 0, 1200 * autofuse::Mod(s.n, 16), {0, 0}, false, true};
-    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
-    f.call[0] = {0, {0, 262144}, {1, 0}};
-    f.call[1] = {1, {0, 524288}, {1, 0}};
-}
+constexpr Form kForm4 = {
+    2, 2, 2, 2,
+    {{autofuse::kStep, 31877, 46080, 2, false, true, false},
+     {autofuse::kTile, 63754, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, Number(0), 4},
+     {1, 0, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, 0, true},
+     {1, autofuse::kWrite, 1, 1200, 0, 1200, {0, 0}, 0, true}},
+    {{0, {0, 262144}, {1, 0}},
+     {1, {0, 524288}, {1, 0}}},
+};
 
 // template 5: column_sums_1_reduce_0_nil_7_8
 autofuse::TileAxis Axis5([[maybe_unused]] const Data& s)
@@ -199,18 +197,17 @@ int64_t Ub5([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 5888 + 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(t, 8), 256) + 512 * autofuse::CeilDiv(1216 * t, 256);
 }
 
-void Form5([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {1200, 0}, (19200 * autofuse::FloorDiv(s.n, 16)) | 1200, 1200, 1200 * autofuse::Mod(s.n, 16), 0, 1200 * autofuse::Mod(s.n, 16), {0, 0}, false, false};
-    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {1200, 0}, 0, 0, 0, 1200, 1200, {0, 0}, false, false};
-    f.call[0] = {0, {INT64_C(3572792130), 161774208}, {1, 0}};
-    f.call[1] = {1, {157286400, 0}, {1, 0}};
-}
+constexpr Form kForm5 = {
+    2, 2, 2, 2,
+    {{autofuse::kStep, 31877, 46080, 2, false, true, false},
+     {autofuse::kTile, 63754, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {0, 1}, {1200, 0}, Number(0), 1200},
+     {1, 0, 1, {1, 0}, {1, 0}, {1200, 0}, 0, 0}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, 0, false},
+     {1, autofuse::kWrite, 1, 0, 1200, 1200, {0, 0}, 0, false}},
+    {{0, {INT64_C(3572792130), 161774208}, {1, 0}},
+     {1, {157286400, 0}, {1, 0}}},
+};
 
 // template 6: column_sums_1_reduce_1_nil_2_7
 autofuse::TileAxis Axis6([[maybe_unused]] const Data& s)
@@ -233,19 +230,18 @@ int64_t Ub6([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 5888 + 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(t, 8), 256) + 512 * autofuse::CeilDiv(1216 * t, 256);
 }
 
-void Form6([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 3;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {1200, 0}, (1200 * autofuse::FloorDiv(s.n, 16)) | 1200, 1200, 19200 * autofuse::FloorDiv(s.n, 16), 0, 19200 * autofuse::FloorDiv(s.n, 16), {0, 0}, true, false};
-    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {1200, 0}, 1200, 0, 0, 1200, 19200, {0, 0}, true, false};
-    f.call[0] = {0, {INT64_C(3050517396), 161774208}, {1, 0}};
-    f.call[1] = {0, {522274734, 0}, {9, 0}};
-    f.call[2] = {1, {157286400, 0}, {1, 0}};
-}
+constexpr Form kForm6 = {
+    2, 2, 2, 3,
+    {{autofuse::kStep, 31877, 46080, 2, false, true, false},
+     {autofuse::kTile, 63754, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {0, 1}, {1200, 0}, Number(0), 1200},
+     {1, 0, 1, {1, 0}, {1, 0}, {1200, 0}, 1200, 0}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, 1, false},
+     {1, autofuse::kWrite, 1, 0, 1200, 19200, {0, 0}, 1, false}},
+    {{0, {INT64_C(3050517396), 161774208}, {1, 0}},
+     {0, {522274734, 0}, {9, 0}},
+     {1, {157286400, 0}, {1, 0}}},
+};
 
 // template 7: column_sums_1_reduce_all_1_nil_4_nil
 autofuse::TileAxis Axis7([[maybe_unused]] const Data& s)
@@ -267,18 +263,16 @@ int64_t Ub7([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 * autofuse::CeilDiv(4 * t * autofuse::CeilDiv(autofuse::FloorDiv(s.n, 16), 8), 256) + 512 * autofuse::CeilDiv(4 * t * autofuse::FloorDiv(s.n, 16), 256) + 512 * autofuse::CeilDiv(4 * t, 256);
 }
 
-void Form7([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {autofuse::FloorDiv(s.n, 16), 0}, {0, 4}, (1200 * autofuse::FloorDiv(s.n, 16)) | ((autofuse::FloorDiv(s.n, 16) > 1 ? 1200 : 0)), 4, 19200 * autofuse::FloorDiv(s.n, 16), 0, 19200 * autofuse::FloorDiv(s.n, 16), {0, 0}, true, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 1200, 4, 19200, 0, 19200, {0, 0}, true, true};
-    const int64_t v0 = autofuse::FloorDiv(s.n, 16);
-    f.call[0] = {0, {INT64_C(3133648404), 532152 * v0 - 532152}, {1, 0}};
-    f.call[1] = {0, {522274734, 0}, {autofuse::CeilDiv(v0, 8), 0}};
-}
+constexpr Form kForm7 = {
+    1, 2, 2, 2,
+    {{autofuse::kTile, 0, 46080, 2, false, true, false}},
+    {{0, 1, 0, {1, 0}, {Number(0), 0}, {0, 4}, Number(1), 4},
+     {0, 0, 1, {1, 0}, {1, 0}, {0, 4}, 1200, 4}},
+    {{0, autofuse::kRead, 1, Number(2), 0, Number(2), {0, 0}, 1, true},
+     {1, autofuse::kWrite, 1, 19200, 0, 19200, {0, 0}, 1, true}},
+    {{0, {INT64_C(3133648404), Number(3)}, {1, 0}},
+     {0, {522274734, 0}, {Number(4), 0}}},
+};
 
 // template 8: column_sums_1_reduce_2_nil_6_5
 autofuse::TileAxis Axis8([[maybe_unused]] const Data& s)
@@ -300,19 +294,18 @@ int64_t Ub8([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512);
 }
 
-void Form8([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 3;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 1200, 4, 19200, 0, 0, {0, 4}, false, true};
-    f.copy[1] = {1, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 0, {0, 4}, false, true};
-    f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
-    f.call[0] = {0, {0, 262144}, {1, 0}};
-    f.call[1] = {1, {0, 524288}, {1, 0}};
-}
+constexpr Form kForm8 = {
+    2, 2, 3, 2,
+    {{autofuse::kStep, 31877, 46080, 2, false, true, false},
+     {autofuse::kTile, 63754, 46080, 2, false, true, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 1200, 4},
+     {1, 1, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kAgain, 1, 19200, 0, 0, {0, 4}, 0, true},
+     {1, autofuse::kAgain, 1, 1200, 0, 0, {0, 4}, 0, true},
+     {1, autofuse::kWrite, 1, 1200, 0, 1200, {0, 0}, 0, true}},
+    {{0, {0, 262144}, {1, 0}},
+     {1, {0, 524288}, {1, 0}}},
+};
 
 // template 9: column_sums_1_reduce_all_2_nil_6_nil
 autofuse::TileAxis Axis9([[maybe_unused]] const Data& s)
@@ -334,30 +327,91 @@ int64_t Ub9([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 512 * autofuse::CeilDiv(64 * t, 256) + 256 * autofuse::CeilDiv(8 * t, 256);
 }
 
-void Form9([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm9 = {
+    1, 2, 3, 2,
+    {{autofuse::kTile, 31877, 46080, 2, false, true, false}},
+    {{0, 1, 0, {1, 0}, {16, 0}, {0, 4}, 1200, 4},
+     {0, 1, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kAgain, 1, 19200, 0, 0, {0, 64}, 0, true},
+     {1, autofuse::kAgain, 1, 1200, 0, 0, {0, 4}, 0, true},
+     {1, autofuse::kWrite, 1, 1200, 0, 1200, {0, 0}, 0, true}},
+    {{0, {INT64_C(3133648404), 8244424}, {1, 0}},
+     {0, {522274734, 0}, {2, 0}}},
+};
+
+// numbers of kForm0 that depend on sizes
+void Numbers0([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 1;
-    f.copies = 3;
-    f.calls = 2;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {16, 0}, {0, 4}, 1200, 4, 19200, 0, 0, {0, 64}, false, true};
-    f.copy[1] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 0, {0, 4}, false, true};
-    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1200, 0, 1200, {0, 0}, false, true};
-    f.call[0] = {0, {INT64_C(3133648404), 8244424}, {1, 0}};
-    f.call[1] = {0, {522274734, 0}, {2, 0}};
+    n[0] = 512 | 1200;
+    n[1] = 1536 * s.n;
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z0t_size, &Data::z1Tb_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z1t_size, &Data::z1Tb_size},
-    {&Axis2, &Ub2, &Form2, nullptr, &Data::z0t_size, &Data::unitb_size},
-    {&Axis3, &Ub3, &Form3, nullptr, &Data::z1t_size, &Data::z1Tb_size},
-    {&Axis4, &Ub4, &Form4, nullptr, &Data::z1t_size, &Data::z1Tb_size},
-    {&Axis5, &Ub5, &Form5, nullptr, &Data::z0t_size, &Data::unitb_size},
-    {&Axis6, &Ub6, &Form6, nullptr, &Data::z3t_size, &Data::z2b_size},
-    {&Axis7, &Ub7, &Form7, nullptr, &Data::z4t_size, &Data::z2z4Tb_size},
-    {&Axis8, &Ub8, &Form8, nullptr, &Data::z6t_size, &Data::z6Tb_size},
-    {&Axis9, &Ub9, &Form9, nullptr, &Data::z6t_size, &Data::z6Tb_size},
+// numbers of kForm1 that depend on sizes
+void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = s.n;
+    n[1] = (s.n > 1 ? 1200 : 0);
+    n[2] = 1200 * s.n;
+    n[3] = 532152 * s.n - 532152;
+    n[4] = autofuse::CeilDiv(s.n, 8);
+}
+
+// numbers of kForm2 that depend on sizes
+void Numbers2([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = 1200 * s.n;
+}
+
+// numbers of kForm3 that depend on sizes
+void Numbers3([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = (s.n > 1 ? 1200 : 0);
+    n[1] = 1200 * s.n;
+}
+
+// numbers of kForm4 that depend on sizes
+void Numbers4([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = (19200 * autofuse::FloorDiv(s.n, 16)) | ((autofuse::Mod(s.n, 16) > 1 ? 1200 : 0));
+    n[1] = 1200 * autofuse::Mod(s.n, 16);
+}
+
+// numbers of kForm5 that depend on sizes
+void Numbers5([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = (19200 * autofuse::FloorDiv(s.n, 16)) | 1200;
+    n[1] = 1200 * autofuse::Mod(s.n, 16);
+}
+
+// numbers of kForm6 that depend on sizes
+void Numbers6([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = (1200 * autofuse::FloorDiv(s.n, 16)) | 1200;
+    n[1] = 19200 * autofuse::FloorDiv(s.n, 16);
+}
+
+// numbers of kForm7 that depend on sizes
+void Numbers7([[maybe_unused]] const Data& s, int64_t* n)
+{
+    const int64_t v0 = autofuse::FloorDiv(s.n, 16);
+    n[0] = autofuse::FloorDiv(s.n, 16);
+    n[1] = (1200 * autofuse::FloorDiv(s.n, 16)) | ((autofuse::FloorDiv(s.n, 16) > 1 ? 1200 : 0));
+    n[2] = 19200 * autofuse::FloorDiv(s.n, 16);
+    n[3] = 532152 * v0 - 532152;
+    n[4] = autofuse::CeilDiv(v0, 8);
+}
+
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 2, &Numbers0, false>, nullptr, false, &Data::z0t_size, &Data::z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm1, kChip>, kForm1, &Axis1, &Ub1, 5, &Numbers1, false>, nullptr, false, &Data::z1t_size, &Data::z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm2, kChip>, kForm2, &Axis2, &Ub2, 1, &Numbers2, false>, nullptr, false, &Data::z0t_size, &Data::unitb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm3, kChip>, kForm3, &Axis3, &Ub3, 2, &Numbers3, false>, nullptr, false, &Data::z1t_size, &Data::z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm4, kChip>, kForm4, &Axis4, &Ub4, 2, &Numbers4, false>, nullptr, false, &Data::z1t_size, &Data::z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm5, kChip>, kForm5, &Axis5, &Ub5, 2, &Numbers5, false>, nullptr, false, &Data::z0t_size, &Data::unitb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm6, kChip>, kForm6, &Axis6, &Ub6, 2, &Numbers6, false>, nullptr, false, &Data::z3t_size, &Data::z2b_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm7, kChip>, kForm7, &Axis7, &Ub7, 5, &Numbers7, false>, nullptr, false, &Data::z4t_size, &Data::z2z4Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm8, kChip>, kForm8, &Axis8, &Ub8, 0, nullptr, true>, nullptr, true, &Data::z6t_size, &Data::z6Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm9, kChip>, kForm9, &Axis9, &Ub9, 0, nullptr, true>, nullptr, true, &Data::z6t_size, &Data::z6Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 4},
@@ -369,9 +423,7 @@ constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
     {1, 3, 4, 8192000},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 2, 12,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 2, 12, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [0, 4096]"},

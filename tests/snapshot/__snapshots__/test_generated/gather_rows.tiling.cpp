@@ -8,7 +8,10 @@ namespace gather_rows_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 4, 2>;
+using autofuse::Number;
+using Form = autofuse::Form<2, 4, 4, 2>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: gather_rows_0_general_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -30,17 +33,17 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 320 + 512 * autofuse::CeilDiv(4 * t, 256) + 2048 * autofuse::CeilDiv(4 * t, 512);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 3;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 31877, 57344, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4 * s.n, {0, 0}, s.n > 1, false};
-    f.copy[1] = {0, autofuse::kRead, 2, {1, 0}, {1, 0}, {0, 4}, 0, 4, 80 * s.n, 0, 80, {0, 0}, false, true};
-    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, (s.n > 1 ? 80 : 0), 4, 80 * s.n, 0, 80 * s.n, {0, 0}, s.n > 1, true};
-    f.call[0] = {0, {0, 262144}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    1, 3, 3, 1,
+    {{autofuse::kTile, 31877, 57344, 2, false, true, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {4, 0}, 0, 0},
+     {0, 2, 0, {1, 0}, {1, 0}, {0, 4}, 0, 4},
+     {0, 0, 1, {1, 0}, {1, 0}, {0, 4}, Number(3), 4}},
+    {{0, autofuse::kRead, 1, 0, 4, Number(0), {0, 0}, Number(1), false},
+     {1, autofuse::kRead, 2, Number(2), 0, 80, {0, 0}, 0, true},
+     {2, autofuse::kWrite, 1, Number(2), 0, Number(2), {0, 0}, Number(1), true}},
+    {{0, {0, 262144}, {1, 0}}},
+};
 
 // template 1: gather_rows_0_row_0_nil_0_nil_unaligned
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -62,24 +65,41 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 512 + 512 * autofuse::CeilDiv(4 * t, 256) + 512 * autofuse::CeilDiv(96 * t, 256) + 1536 * autofuse::CeilDiv(96 * t, 512);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm1 = {
+    2, 4, 4, 2,
+    {{autofuse::kTile, 31877, 46080, 2, false, true, false},
+     {autofuse::kOnce, 0, 46080, 2, false, true, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 0, 4},
+     {0, 1, 0, {0, 1}, {0, 1}, {80, 0}, 0, 0},
+     {0, 0, 1, {1, 0}, {0, 1}, {80, 0}, 80, 80},
+     {1, 1, 0, {1, 0}, {1, 0}, {80, 0}, 0, 0}},
+    {{0, autofuse::kRead, 1, Number(0), 0, Number(0), {0, 0}, 0, true},
+     {1, autofuse::kRead, 1, Number(1), 0, 80, {0, 0}, 0, false},
+     {2, autofuse::kWrite, 1, Number(1), 0, Number(1), {0, 0}, 0, true},
+     {3, autofuse::kRead, 1, 0, 80, 80, {0, 0}, 0, false}},
+    {{0, {0, 5242880}, {1, 0}},
+     {1, {402653184, 16777216}, {1, 0}}},
+};
+
+// numbers of kForm0 that depend on sizes
+void Numbers0([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 2;
-    f.copies = 4;
-    f.calls = 2;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.n, 0, 4 * s.n, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kRead, 1, {0, 1}, {0, 1}, {80, 0}, 0, 0, 80 * s.n, 0, 80, {0, 0}, false, false};
-    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {80, 0}, 80, 80, 80 * s.n, 0, 80 * s.n, {0, 0}, false, true};
-    f.copy[3] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {80, 0}, 0, 0, 0, 80, 80, {0, 0}, false, false};
-    f.call[0] = {0, {0, 5242880}, {1, 0}};
-    f.call[1] = {1, {402653184, 16777216}, {1, 0}};
+    n[0] = 4 * s.n;
+    n[1] = s.n > 1;
+    n[2] = 80 * s.n;
+    n[3] = (s.n > 1 ? 80 : 0);
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+// numbers of kForm1 that depend on sizes
+void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = 4 * s.n;
+    n[1] = 80 * s.n;
+}
+
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 4, &Numbers0, false>, nullptr, false, &Data::z1t_size, &Data::z0z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm1, kChip>, kForm1, &Axis1, &Ub1, 2, &Numbers1, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -87,9 +107,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [1, 4096]"},

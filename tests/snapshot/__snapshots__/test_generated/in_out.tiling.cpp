@@ -8,7 +8,10 @@ namespace in_out_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<1, 2, 1>;
+using autofuse::Number;
+using Form = autofuse::Form<1, 1, 2, 1>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: in_out_0_general_0_nil_0_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -30,19 +33,23 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 1024 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm0 = {
+    1, 1, 2, 1,
+    {{autofuse::kTile, 63754, 46080, 2, false, true, false}},
+    {{0, 2, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 2, Number(0), 0, Number(0), {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, Number(0), 0, Number(0), {0, 0}, 0, true}},
+    {{0, {0, 524288}, {1, 0}}},
+};
+
+// numbers of kForm0 that depend on sizes
+void Numbers0([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 63754, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 2, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.n, 0, 4 * s.n, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.n, 0, 4 * s.n, {0, 0}, false, true};
-    f.call[0] = {0, {0, 524288}, {1, 0}};
+    n[0] = 4 * s.n;
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 1, &Numbers0, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 1},
@@ -50,9 +57,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 1,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [0, 1048576]"},

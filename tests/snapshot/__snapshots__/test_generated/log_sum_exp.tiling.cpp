@@ -7,7 +7,9 @@ namespace log_sum_exp_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 2, 3>;
+using Form = autofuse::Form<2, 2, 2, 3>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: log_sum_exp_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -30,22 +32,21 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 480 + 1536 * autofuse::CeilDiv(4 * t, 512) + autofuse::Max(256, 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 256)) + autofuse::Max(32, 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 32));
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 3;
-    f.body[0] = {autofuse::kStep, 326963, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 227236, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 200000, 4, 4000000, 0, 4000000, {0, 0}, true, false};
-    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 80, {0, 0}, true, false};
-    f.call[0] = {0, {INT64_C(8635547616), 2112880}, {1, 0}};
-    f.call[1] = {0, {1044549468, 0}, {28, 0}};
-    f.call[2] = {1, {2097152, 0}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    2, 2, 2, 3,
+    {{autofuse::kStep, 326963, 46080, 2, false, true, false},
+     {autofuse::kTile, 227236, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 200000, 4},
+     {1, 0, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0}},
+    {{0, autofuse::kRead, 1, 4000000, 0, 4000000, {0, 0}, 1, false},
+     {1, autofuse::kWrite, 1, 0, 4, 80, {0, 0}, 1, false}},
+    {{0, {INT64_C(8635547616), 2112880}, {1, 0}},
+     {0, {1044549468, 0}, {28, 0}},
+     {1, {2097152, 0}, {1, 0}}},
+};
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr, false>, nullptr, false, &Data::z1t_size, &Data::z0b_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 1},
@@ -53,9 +54,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 1,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template log_sum_exp_0_reduce_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

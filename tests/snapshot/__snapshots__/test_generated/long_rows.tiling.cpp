@@ -7,7 +7,10 @@ namespace long_rows_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 3, 2>;
+using autofuse::Number;
+using Form = autofuse::Form<2, 2, 3, 2>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: long_rows_0_general_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -29,17 +32,16 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(2 * t, 256) + 1536 * autofuse::CeilDiv(2 * t, 512) + 512 * autofuse::CeilDiv(4 * t, 256);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 3;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 63754, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 2}, 120002, 2, 6120102, 0, 6120102, {0, 0}, true, true};
-    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 12240204, 0, 240004, {0, 0}, false, true};
-    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 2}, 120002, 2, 6120102, 0, 6120102, {0, 0}, true, true};
-    f.call[0] = {0, {0, 393216}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    1, 2, 3, 1,
+    {{autofuse::kTile, 63754, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 2}, 120002, 2},
+     {0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 1, 6120102, 0, 6120102, {0, 0}, 1, true},
+     {0, autofuse::kWrite, 1, 6120102, 0, 6120102, {0, 0}, 1, true},
+     {1, autofuse::kRead, 1, 12240204, 0, 240004, {0, 0}, 0, true}},
+    {{0, {0, 393216}, {1, 0}}},
+};
 
 // template 1: long_rows_0_general_0_nil_1_3_rows_26
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -61,23 +63,28 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(2 * t, 256) + 1536 * autofuse::CeilDiv(2 * t, 512) + 512 * autofuse::CeilDiv(4 * t, 256);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm1 = {
+    2, 2, 3, 2,
+    {{autofuse::kStep, 31877, 46080, 2, false, true, false},
+     {autofuse::kTile, 31877, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 2}, Number(0), 2},
+     {1, 1, 0, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 1, 6240104, 0, 6240104, {0, 0}, 1, true},
+     {0, autofuse::kWrite, 1, 6240104, 0, 6240104, {0, 0}, 1, true},
+     {1, autofuse::kRead, 1, 480008, 0, 240004, {0, 0}, 0, true}},
+    {{0, {0, 131072}, {1, 0}},
+     {1, {0, 262144}, {1, 0}}},
+};
+
+// numbers of kForm1 that depend on sizes
+void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 2;
-    f.copies = 3;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 2}, 3120052 | 120002, 2, 6240104, 0, 6240104, {0, 0}, true, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 2}, 3120052 | 120002, 2, 6240104, 0, 6240104, {0, 0}, true, true};
-    f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 480008, 0, 240004, {0, 0}, false, true};
-    f.call[0] = {0, {0, 131072}, {1, 0}};
-    f.call[1] = {1, {0, 262144}, {1, 0}};
+    n[0] = 3120052 | 120002;
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z1t_size, &Data::z0Tz1Tb_size},
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr, false>, nullptr, false, &Data::z1t_size, &Data::z0z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 1, &Numbers1, false>, nullptr, false, &Data::z1t_size, &Data::z0Tz1Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -85,9 +92,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template long_rows_0_general_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

@@ -7,7 +7,9 @@ namespace reduce_columns_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 2, 3>;
+using Form = autofuse::Form<2, 2, 2, 3>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: reduce_columns_0_reduce_all_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -29,17 +31,16 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 512 * autofuse::CeilDiv(2 * t, 256) + 512 * autofuse::CeilDiv(600 * t, 256) + 256 * autofuse::CeilDiv(76 * t, 256);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {300, 0}, {0, 2}, 260, 2, 78000, 0, 78000, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 2}, 0, 2, 260, 0, 260, {0, 0}, false, true};
-    f.call[0] = {0, {INT64_C(3133648404), 79556724}, {1, 0}};
-    f.call[1] = {0, {522274734, 0}, {38, 0}};
-}
+constexpr Form kForm0 = {
+    1, 2, 2, 2,
+    {{autofuse::kTile, 0, 46080, 2, false, true, false}},
+    {{0, 1, 0, {1, 0}, {300, 0}, {0, 2}, 260, 2},
+     {0, 0, 1, {1, 0}, {1, 0}, {0, 2}, 0, 2}},
+    {{0, autofuse::kRead, 1, 78000, 0, 78000, {0, 0}, 0, true},
+     {1, autofuse::kWrite, 1, 260, 0, 260, {0, 0}, 0, true}},
+    {{0, {INT64_C(3133648404), 79556724}, {1, 0}},
+     {0, {522274734, 0}, {38, 0}}},
+};
 
 // template 1: reduce_columns_0_reduce_0_nil_2_3
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -62,23 +63,22 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 2304 + 256 * autofuse::CeilDiv(288 * autofuse::CeilDiv(t, 8), 256) + 512 * autofuse::CeilDiv(288 * t, 256);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 3;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {260, 0}, 260, 260, 78000, 0, 78000, {0, 0}, false, false};
-    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {260, 0}, 0, 0, 0, 260, 260, {0, 0}, false, false};
-    f.call[0] = {0, {INT64_C(3112372820), 38314944}, {1, 0}};
-    f.call[1] = {0, {522274734, 0}, {38, 0}};
-    f.call[2] = {1, {34078720, 0}, {1, 0}};
-}
+constexpr Form kForm1 = {
+    2, 2, 2, 3,
+    {{autofuse::kStep, 31877, 46080, 2, false, true, false},
+     {autofuse::kTile, 63754, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {0, 1}, {260, 0}, 260, 260},
+     {1, 0, 1, {1, 0}, {1, 0}, {260, 0}, 0, 0}},
+    {{0, autofuse::kRead, 1, 78000, 0, 78000, {0, 0}, 0, false},
+     {1, autofuse::kWrite, 1, 0, 260, 260, {0, 0}, 0, false}},
+    {{0, {INT64_C(3112372820), 38314944}, {1, 0}},
+     {0, {522274734, 0}, {38, 0}},
+     {1, {34078720, 0}, {1, 0}}},
+};
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z1Tb_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::unitb_size},
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr, false>, nullptr, false, &Data::z1t_size, &Data::z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 0, nullptr, false>, nullptr, false, &Data::z0t_size, &Data::unitb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -86,9 +86,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template reduce_columns_0_reduce_all_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

@@ -8,7 +8,10 @@ namespace reduce_rows_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 2, 3>;
+using autofuse::Number;
+using Form = autofuse::Form<2, 2, 2, 3>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: reduce_rows_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -31,19 +34,18 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 128 + 768 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 256);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 3;
-    f.body[0] = {autofuse::kStep, 63754, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 67850, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kStream, 1, {1, 0}, {1, 0}, {0, 4}, (s.s0 > 1 ? 4 * s.s1 : 0), 4, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, s.s0 > 1, false};
-    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4 * s.s0, {0, 0}, s.s0 > 1, false};
-    f.call[0] = {0, {INT64_C(3874338882), 1064304}, {1, 0}};
-    f.call[1] = {0, {522274734, 0}, {2, 0}};
-    f.call[2] = {1, {786432, 0}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    2, 2, 2, 3,
+    {{autofuse::kStep, 63754, 46080, 2, false, true, false},
+     {autofuse::kTile, 67850, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, Number(0), 4},
+     {1, 0, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0}},
+    {{0, autofuse::kStream, 1, Number(1), 0, Number(1), {0, 0}, Number(2), false},
+     {1, autofuse::kWrite, 1, 0, 4, Number(3), {0, 0}, Number(2), false}},
+    {{0, {INT64_C(3874338882), 1064304}, {1, 0}},
+     {0, {522274734, 0}, {2, 0}},
+     {1, {786432, 0}, {1, 0}}},
+};
 
 // template 1: reduce_rows_0_reduce_all_0_nil_0_nil
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -65,24 +67,42 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 768 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.s1, 8), 256) + 768 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(t * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.s1, 8), 2048), 32 * autofuse::CeilDiv(s.s1, 8)), 256);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm1 = {
+    1, 2, 2, 1,
+    {{autofuse::kTile, 67850, 46080, 2, false, true, false}},
+    {{0, 1, 0, {1, 0}, {0, 1}, {Number(0), 0}, Number(0), Number(0)},
+     {0, 0, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kStream, 1, Number(1), 0, Number(1), {0, 0}, 0, true},
+     {1, autofuse::kWrite, 1, Number(2), 0, Number(2), {0, 0}, 0, true}},
+    {{0, {Number(3), Number(4)}, {1, 0}}},
+};
+
+// numbers of kForm0 that depend on sizes
+void Numbers0([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 67850, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kStream, 1, {1, 0}, {0, 1}, {4 * s.s1, 0}, 4 * s.s1, 4 * s.s1, 4 * s.s0 * s.s1, 0, 4 * s.s0 * s.s1, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 4 * s.s0, 0, 4 * s.s0, {0, 0}, false, true};
+    n[0] = (s.s0 > 1 ? 4 * s.s1 : 0);
+    n[1] = 4 * s.s0 * s.s1;
+    n[2] = s.s0 > 1;
+    n[3] = 4 * s.s0;
+}
+
+// numbers of kForm1 that depend on sizes
+void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
+{
     const int64_t v0 = autofuse::Min(8, autofuse::Max(2, autofuse::CeilDiv(s.s1, 64)));
     const int64_t v1 = autofuse::CeilDiv(autofuse::CeilDiv(s.s1, v0), 8);
     const int64_t v2 = autofuse::CeilDiv(8 * v1, 64);
     const int64_t v3 = autofuse::Min(1, autofuse::FloorDiv(v2, autofuse::Max(1, autofuse::FloorDiv(1792, autofuse::Max(1, 8 * v1)))));
-    f.call[0] = {0, {1343910925 + 402653184 * v0 * v2 - 402653184 * v0 * v2 * v3, 86697122 + 532152 * s.s1 + 34057748 * v0 * v2 + 402653184 * v0 * v3}, {1, 0}};
+    n[0] = 4 * s.s1;
+    n[1] = 4 * s.s0 * s.s1;
+    n[2] = 4 * s.s0;
+    n[3] = 1343910925 + 402653184 * v0 * v2 - 402653184 * v0 * v2 * v3;
+    n[4] = 86697122 + 532152 * s.s1 + 34057748 * v0 * v2 + 402653184 * v0 * v3;
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 4, &Numbers0, false>, nullptr, false, &Data::z1t_size, &Data::z0b_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm1, kChip>, kForm1, &Axis1, &Ub1, 5, &Numbers1, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -90,9 +110,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "s0 is not in [0, 65536]"},

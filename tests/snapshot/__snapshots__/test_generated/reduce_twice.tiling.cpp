@@ -7,7 +7,9 @@ namespace reduce_twice_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 2, 2>;
+using Form = autofuse::Form<2, 2, 2, 2>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: reduce_twice_0_reduce_0_nil_0_3
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -30,18 +32,17 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 128 + 512 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 256);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 308, 4, 123200, 0, 123200, {0, 0}, true, false};
-    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 1600, {0, 0}, true, false};
-    f.call[0] = {0, {1980694512, 532152}, {1, 0}};
-    f.call[1] = {1, {524288, 0}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    2, 2, 2, 2,
+    {{autofuse::kStep, 31877, 46080, 2, false, true, false},
+     {autofuse::kTile, 63754, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 308, 4},
+     {1, 0, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0}},
+    {{0, autofuse::kRead, 1, 123200, 0, 123200, {0, 0}, 1, false},
+     {1, autofuse::kWrite, 1, 0, 4, 1600, {0, 0}, 1, false}},
+    {{0, {1980694512, 532152}, {1, 0}},
+     {1, {524288, 0}, {1, 0}}},
+};
 
 // template 1: reduce_twice_0_reduce_all_0_nil_0_nil
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -63,16 +64,15 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 * t + 512 * autofuse::CeilDiv(320 * t, 256) + 512 * autofuse::CeilDiv(4 * t, 256);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {308, 0}, 308, 308, 123200, 0, 123200, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1600, 0, 1600, {0, 0}, false, true};
-    f.call[0] = {0, {INT64_C(2149217293), 154288330}, {1, 0}};
-}
+constexpr Form kForm1 = {
+    1, 2, 2, 1,
+    {{autofuse::kTile, 0, 46080, 2, false, true, false}},
+    {{0, 1, 0, {1, 0}, {0, 1}, {308, 0}, 308, 308},
+     {0, 0, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 1, 123200, 0, 123200, {0, 0}, 0, true},
+     {1, autofuse::kWrite, 1, 1600, 0, 1600, {0, 0}, 0, true}},
+    {{0, {INT64_C(2149217293), 154288330}, {1, 0}}},
+};
 
 // template 2: reduce_twice_0_reduce_1_nil_3_4
 autofuse::TileAxis Axis2([[maybe_unused]] const Data& s)
@@ -95,18 +95,17 @@ int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 128 + 512 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 256);
 }
 
-void Form2([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 1600, 0, 0, {0, 4}, false, false};
-    f.copy[1] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4, {0, 0}, false, false};
-    f.call[0] = {0, {INT64_C(3993960432), 532152}, {1, 0}};
-    f.call[1] = {1, {524288, 0}, {1, 0}};
-}
+constexpr Form kForm2 = {
+    2, 2, 2, 2,
+    {{autofuse::kStep, 31877, 46080, 2, false, true, false},
+     {autofuse::kTile, 63754, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 0, 4},
+     {1, 0, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0}},
+    {{0, autofuse::kAgain, 1, 1600, 0, 0, {0, 4}, 0, false},
+     {1, autofuse::kWrite, 1, 0, 4, 4, {0, 0}, 0, false}},
+    {{0, {INT64_C(3993960432), 532152}, {1, 0}},
+     {1, {524288, 0}, {1, 0}}},
+};
 
 // template 3: reduce_twice_0_reduce_all_1_nil_3_nil
 autofuse::TileAxis Axis3([[maybe_unused]] const Data& s)
@@ -128,22 +127,21 @@ int64_t Ub3([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 3904;
 }
 
-void Form3([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kAgain, 1, {1, 0}, {1, 0}, {1600, 0}, 0, 0, 0, 1600, 0, {1600, 0}, false, false};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 4, {0, 0}, false, false};
-    f.call[0] = {0, {INT64_C(4206559088), 0}, {1, 0}};
-}
+constexpr Form kForm3 = {
+    1, 2, 2, 1,
+    {{autofuse::kTile, 0, 46080, 2, false, true, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {1600, 0}, 0, 0},
+     {0, 0, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0}},
+    {{0, autofuse::kAgain, 1, 0, 1600, 0, {1600, 0}, 0, false},
+     {1, autofuse::kWrite, 1, 0, 4, 4, {0, 0}, 0, false}},
+    {{0, {INT64_C(4206559088), 0}, {1, 0}}},
+};
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
-    {&Axis2, &Ub2, &Form2, nullptr, &Data::z2t_size, &Data::unitb_size},
-    {&Axis3, &Ub3, &Form3, nullptr, &Data::unitt_size, &Data::unitTb_size},
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr, false>, nullptr, false, &Data::z1t_size, &Data::z0b_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 0, nullptr, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm2, &Axis2, &Ub2, 0, nullptr, true>, nullptr, true, &Data::z2t_size, &Data::unitb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm3, &Axis3, &Ub3, 0, nullptr, true>, nullptr, true, &Data::unitt_size, &Data::unitTb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -152,9 +150,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 2, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 4,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 4, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template reduce_twice_0_reduce_0_nil_0_3: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

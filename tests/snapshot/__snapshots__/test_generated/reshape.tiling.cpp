@@ -7,7 +7,9 @@ namespace reshape_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<1, 2, 1>;
+using Form = autofuse::Form<1, 1, 2, 1>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: reshape_0_general_0_nil_0_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -29,19 +31,17 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 1024 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 63754, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 2, {1, 0}, {1, 0}, {0, 4}, 0, 4, 3072, 0, 3072, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 3072, 0, 3072, {0, 0}, false, true};
-    f.call[0] = {0, {0, 524288}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    1, 1, 2, 1,
+    {{autofuse::kTile, 63754, 46080, 2, false, true, false}},
+    {{0, 2, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 2, 3072, 0, 3072, {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, 3072, 0, 3072, {0, 0}, 0, true}},
+    {{0, {0, 524288}, {1, 0}}},
+};
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 1},
@@ -49,9 +49,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 1,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template reshape_0_general_0_nil_0_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

@@ -7,7 +7,10 @@ namespace rotation_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<1, 5, 1>;
+using autofuse::Number;
+using Form = autofuse::Form<1, 3, 5, 1>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: rotation_0_general_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -29,19 +32,19 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 1024 * autofuse::CeilDiv(4 * t, 256) + 5120 * autofuse::CeilDiv(4 * t, 512);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 5;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 191263, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 512, 4, 128000, 0, 128000, {0, 0}, true, true};
-    f.copy[1] = {0, autofuse::kRead, 2, {1, 0}, {1, 0}, {0, 4}, 256, 4, 128000, 0, 128000, {0, 0}, true, true};
-    f.copy[2] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 256 | 512, 4, 128000, 0, 128000, {0, 0}, true, true};
-    f.copy[3] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 512, 4, 128000, 0, 128000, {0, 0}, true, true};
-    f.copy[4] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 256 | 512, 4, 128000, 0, 128000, {0, 0}, true, true};
-    f.call[0] = {0, {0, 1572864}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    1, 3, 5, 1,
+    {{autofuse::kTile, 191263, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 4}, 512, 4},
+     {0, 2, 0, {1, 0}, {1, 0}, {0, 4}, 256, 4},
+     {0, 1, 1, {1, 0}, {1, 0}, {0, 4}, Number(0), 4}},
+    {{0, autofuse::kRead, 1, 128000, 0, 128000, {0, 0}, 1, true},
+     {0, autofuse::kWrite, 1, 128000, 0, 128000, {0, 0}, 1, true},
+     {1, autofuse::kRead, 2, 128000, 0, 128000, {0, 0}, 1, true},
+     {2, autofuse::kRead, 1, 128000, 0, 128000, {0, 0}, 1, true},
+     {2, autofuse::kWrite, 1, 128000, 0, 128000, {0, 0}, 1, true}},
+    {{0, {0, 1572864}, {1, 0}}},
+};
 
 // template 1: rotation_0_row_0_nil_0_nil
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -63,23 +66,35 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 1024 * t + 5120 * autofuse::CeilDiv(256 * t, 512);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm1 = {
+    1, 3, 5, 1,
+    {{autofuse::kTile, 191263, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {0, 1}, {256, 0}, 512, 512},
+     {0, 2, 0, {1, 0}, {1, 0}, {0, 256}, 256, 256},
+     {0, 1, 1, {1, 0}, {0, 1}, {256, 0}, Number(0), 512}},
+    {{0, autofuse::kRead, 1, 128000, 0, 128000, {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, 128000, 0, 128000, {0, 0}, 0, true},
+     {1, autofuse::kRead, 2, 128000, 0, 128000, {0, 0}, 0, true},
+     {2, autofuse::kRead, 1, 128000, 0, 128000, {0, 0}, 0, true},
+     {2, autofuse::kWrite, 1, 128000, 0, 128000, {0, 0}, 0, true}},
+    {{0, {0, 100663296}, {1, 0}}},
+};
+
+// numbers of kForm0 that depend on sizes
+void Numbers0([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 1;
-    f.copies = 5;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 191263, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {256, 0}, 512, 512, 128000, 0, 128000, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kRead, 2, {1, 0}, {1, 0}, {0, 256}, 256, 256, 128000, 0, 128000, {0, 0}, false, true};
-    f.copy[2] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {256, 0}, 256 | 512, 512, 128000, 0, 128000, {0, 0}, false, true};
-    f.copy[3] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {256, 0}, 512, 512, 128000, 0, 128000, {0, 0}, false, true};
-    f.copy[4] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {256, 0}, 256 | 512, 512, 128000, 0, 128000, {0, 0}, false, true};
-    f.call[0] = {0, {0, 100663296}, {1, 0}};
+    n[0] = 256 | 512;
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+// numbers of kForm1 that depend on sizes
+void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = 256 | 512;
+}
+
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 1, &Numbers0, false>, nullptr, false, &Data::z1t_size, &Data::z0z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 1, &Numbers1, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -87,9 +102,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template rotation_0_general_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

@@ -7,7 +7,10 @@ namespace rows_shared_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 3, 3>;
+using autofuse::Number;
+using Form = autofuse::Form<2, 3, 3, 3>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: rows_shared_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -30,20 +33,20 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 384 + 256 * autofuse::CeilDiv(4 * t, 256) + 2048 * autofuse::CeilDiv(4 * t, 512) + 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 256);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 3;
-    f.calls = 3;
-    f.body[0] = {autofuse::kStep, 63754, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 240004, 4, 23280388, 0, 23280388, {0, 0}, true, false};
-    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 23280388, 0, 240004, {0, 0}, false, false};
-    f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0, 0, 4, 388, {0, 0}, true, false};
-    f.call[0] = {0, {INT64_C(3874338882), 794296}, {1, 0}};
-    f.call[1] = {0, {522274734, 0}, {18, 0}};
-    f.call[2] = {1, {524288, 0}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    2, 3, 3, 3,
+    {{autofuse::kStep, 63754, 46080, 2, false, true, false},
+     {autofuse::kTile, 63754, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 240004, 4},
+     {0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 0, 4},
+     {1, 0, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0}},
+    {{0, autofuse::kRead, 1, 23280388, 0, 23280388, {0, 0}, 1, false},
+     {1, autofuse::kRead, 1, 23280388, 0, 240004, {0, 0}, 0, false},
+     {2, autofuse::kWrite, 1, 0, 4, 388, {0, 0}, 1, false}},
+    {{0, {INT64_C(3874338882), 794296}, {1, 0}},
+     {0, {522274734, 0}, {18, 0}},
+     {1, {524288, 0}, {1, 0}}},
+};
 
 // template 1: rows_shared_0_reduce_0_nil_2_4_rows_2
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -66,23 +69,29 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 1792 + 256 * autofuse::CeilDiv(2 * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 256) + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(8 * t, 512);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm1 = {
+    2, 3, 3, 2,
+    {{autofuse::kStep, 63754, 46080, 2, false, true, false},
+     {autofuse::kTile, 63754, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {2, 0}, {0, 4}, Number(0), 4},
+     {0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 0, 4},
+     {1, 0, 1, {1, 0}, {1, 0}, {8, 0}, 8, 0}},
+    {{0, autofuse::kRead, 1, 23520392, 0, 23520392, {0, 0}, 1, false},
+     {1, autofuse::kRead, 1, 11760196, 0, 240004, {0, 0}, 0, false},
+     {2, autofuse::kWrite, 1, 0, 8, 392, {0, 0}, 1, false}},
+    {{0, {INT64_C(9318595262), 2112880}, {1, 0}},
+     {1, {1048576, 0}, {1, 0}}},
+};
+
+// numbers of kForm1 that depend on sizes
+void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 2;
-    f.copies = 3;
-    f.calls = 2;
-    f.body[0] = {autofuse::kStep, 63754, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 63754, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {2, 0}, {0, 4}, 480008 | 240004, 4, 23520392, 0, 23520392, {0, 0}, true, false};
-    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 11760196, 0, 240004, {0, 0}, false, false};
-    f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {8, 0}, 8, 0, 0, 8, 392, {0, 0}, true, false};
-    f.call[0] = {0, {INT64_C(9318595262), 2112880}, {1, 0}};
-    f.call[1] = {1, {1048576, 0}, {1, 0}};
+    n[0] = 480008 | 240004;
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z1t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr, false>, nullptr, false, &Data::z1t_size, &Data::z0b_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 1, &Numbers1, false>, nullptr, false, &Data::z1t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -90,9 +99,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template rows_shared_0_reduce_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

@@ -7,7 +7,9 @@ namespace running_sum_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 2, 3>;
+using Form = autofuse::Form<2, 1, 2, 3>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: running_sum_0_scan_all_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -29,17 +31,15 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 1792 * autofuse::CeilDiv(120 * t, 256);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kTile, 67850, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {30, 0}, {0, 4}, 160, 4, 4800, 0, 4800, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {30, 0}, {0, 4}, 160, 4, 4800, 0, 4800, {0, 0}, false, true};
-    f.call[0] = {0, {-924927918, -201832}, {1, 0}};
-    f.call[1] = {0, {924927918, 15964560}, {30, 0}};
-}
+constexpr Form kForm0 = {
+    1, 1, 2, 2,
+    {{autofuse::kTile, 67850, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {30, 0}, {0, 4}, 160, 4}},
+    {{0, autofuse::kRead, 1, 4800, 0, 4800, {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, 4800, 0, 4800, {0, 0}, 0, true}},
+    {{0, {-924927918, -201832}, {1, 0}},
+     {0, {924927918, 15964560}, {30, 0}}},
+};
 
 // template 1: running_sum_0_scan_0_nil_2_3
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -62,23 +62,21 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 1792 * autofuse::CeilDiv(160 * t, 256);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 3;
-    f.body[0] = {autofuse::kStep, 67850, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 31877, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 4800, 0, 4800, {0, 0}, false, false};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 4800, 0, 4800, {0, 0}, false, false};
-    f.call[0] = {0, {147199086, 16148096}, {1, 0}};
-    f.call[1] = {0, {924927918, 21286080}, {30, 0}};
-    f.call[2] = {1, {10485760, 0}, {1, 0}};
-}
+constexpr Form kForm1 = {
+    2, 1, 2, 3,
+    {{autofuse::kStep, 67850, 46080, 2, false, true, false},
+     {autofuse::kTile, 31877, 46080, 2, false, false, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160}},
+    {{0, autofuse::kRead, 1, 4800, 0, 4800, {0, 0}, 0, false},
+     {0, autofuse::kWrite, 1, 4800, 0, 4800, {0, 0}, 0, false}},
+    {{0, {147199086, 16148096}, {1, 0}},
+     {0, {924927918, 21286080}, {30, 0}},
+     {1, {10485760, 0}, {1, 0}}},
+};
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z1Tb_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::unitb_size},
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr, false>, nullptr, false, &Data::z1t_size, &Data::z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 0, nullptr, false>, nullptr, false, &Data::z0t_size, &Data::unitb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -86,9 +84,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template running_sum_0_scan_all_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

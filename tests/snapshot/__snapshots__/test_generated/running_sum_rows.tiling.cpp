@@ -8,7 +8,10 @@ namespace running_sum_rows_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 2, 3>;
+using autofuse::Number;
+using Form = autofuse::Form<2, 1, 2, 3>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: running_sum_rows_0_scan_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -31,19 +34,17 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 32 + 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(4 * t, 512), 256) + 1024 * autofuse::CeilDiv(4 * t, 256);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 3;
-    f.body[0] = {autofuse::kStep, 0, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kTile, 31877, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 80 * s.n, 0, 80 * s.n, {0, 0}, true, false};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 80 * s.n, 0, 80 * s.n, {0, 0}, true, false};
-    f.call[0] = {0, {INT64_C(11619060530), 1287128}, {1, 0}};
-    f.call[1] = {0, {924927918, 532152}, {24, 0}};
-    f.call[2] = {1, {262144, 0}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    2, 1, 2, 3,
+    {{autofuse::kStep, 0, 46080, 2, false, true, false},
+     {autofuse::kTile, 31877, 46080, 2, false, false, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 4}, Number(0), 4}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, 1, false},
+     {0, autofuse::kWrite, 1, Number(1), 0, Number(1), {0, 0}, 1, false}},
+    {{0, {INT64_C(11619060530), 1287128}, {1, 0}},
+     {0, {924927918, 532152}, {24, 0}},
+     {1, {262144, 0}, {1, 0}}},
+};
 
 // template 1: running_sum_rows_0_scan_all_0_nil_0_nil
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -65,22 +66,15 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 512) + 128 * t * autofuse::CeilDiv(s.n, 8), 256) + 1024 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 256);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 80 * s.n, 0, 80 * s.n, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 80 * s.n, 0, 80 * s.n, {0, 0}, false, true};
-    const int64_t v0 = autofuse::CeilDiv(s.n, 8);
-    const int64_t v1 = autofuse::CeilDiv(s.n, 16);
-    const int64_t v2 = autofuse::Max(1, autofuse::FloorDiv(5120, autofuse::Max(1, s.n)));
-    const int64_t v3 = autofuse::Min(1, autofuse::FloorDiv(autofuse::CeilDiv(v2, 8), autofuse::Max(1, v1)));
-    const int64_t v4 = autofuse::Min(1, autofuse::FloorDiv(v0, autofuse::Max(1, autofuse::CeilDiv(v2, 16))));
-    f.call[0] = {0, {402653184 * v0 - 924927918 - 402653184 * v0 * v4 + 402653184 * v1 * v3, 50601656 - 802160 * s.n + 2097152 * v0 + 4194304 * v1 - 50331648 * v3 + 25165824 * v4 - 270008 * s.n * autofuse::Min(1, autofuse::FloorDiv(s.n, 8))}, {1, 0}};
-    f.call[1] = {0, {924927918, 532152 * s.n}, {s.n, 0}};
-}
+constexpr Form kForm1 = {
+    1, 1, 2, 2,
+    {{autofuse::kTile, 0, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {0, 1}, {Number(0), 0}, Number(0), Number(0)}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, Number(1), 0, Number(1), {0, 0}, 0, true}},
+    {{0, {Number(2), Number(3)}, {1, 0}},
+     {0, {924927918, Number(4)}, {Number(5), 0}}},
+};
 
 // template 2: running_sum_rows_0_scan_all_0_nil_0_nil_few
 autofuse::TileAxis Axis2([[maybe_unused]] const Data& s)
@@ -102,23 +96,54 @@ int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 512), 256) + 1024 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 256);
 }
 
-void Form2([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm2 = {
+    1, 1, 2, 2,
+    {{autofuse::kTile, 0, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {0, 1}, {Number(0), 0}, Number(0), Number(0)}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, Number(1), 0, Number(1), {0, 0}, 0, true}},
+    {{0, {0, Number(2)}, {1, 0}},
+     {0, {0, Number(3)}, {Number(4), 0}}},
+};
+
+// numbers of kForm0 that depend on sizes
+void Numbers0([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 2;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 80 * s.n, 0, 80 * s.n, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 80 * s.n, 0, 80 * s.n, {0, 0}, false, true};
-    const int64_t v0 = autofuse::CeilDiv(autofuse::CeilDiv(s.n, 16), 8);
-    f.call[0] = {0, {0, INT64_C(11619060530) + 164752384 * v0}, {1, 0}};
-    f.call[1] = {0, {0, 924927918 + 68115456 * v0}, {8 * v0, 0}};
+    n[0] = 4 * s.n;
+    n[1] = 80 * s.n;
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
-    {&Axis2, &Ub2, &Form2, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+// numbers of kForm1 that depend on sizes
+void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
+{
+    const int64_t v0 = autofuse::CeilDiv(s.n, 8);
+    const int64_t v1 = autofuse::CeilDiv(s.n, 16);
+    const int64_t v2 = autofuse::Max(1, autofuse::FloorDiv(5120, autofuse::Max(1, s.n)));
+    const int64_t v3 = autofuse::Min(1, autofuse::FloorDiv(autofuse::CeilDiv(v2, 8), autofuse::Max(1, v1)));
+    const int64_t v4 = autofuse::Min(1, autofuse::FloorDiv(v0, autofuse::Max(1, autofuse::CeilDiv(v2, 16))));
+    n[0] = 4 * s.n;
+    n[1] = 80 * s.n;
+    n[2] = 402653184 * v0 - 924927918 - 402653184 * v0 * v4 + 402653184 * v1 * v3;
+    n[3] = 50601656 - 802160 * s.n + 2097152 * v0 + 4194304 * v1 - 50331648 * v3 + 25165824 * v4 - 270008 * s.n * autofuse::Min(1, autofuse::FloorDiv(s.n, 8));
+    n[4] = 532152 * s.n;
+    n[5] = s.n;
+}
+
+// numbers of kForm2 that depend on sizes
+void Numbers2([[maybe_unused]] const Data& s, int64_t* n)
+{
+    const int64_t v0 = autofuse::CeilDiv(autofuse::CeilDiv(s.n, 16), 8);
+    n[0] = 4 * s.n;
+    n[1] = 80 * s.n;
+    n[2] = INT64_C(11619060530) + 164752384 * v0;
+    n[3] = 924927918 + 68115456 * v0;
+    n[4] = 8 * v0;
+}
+
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 2, &Numbers0, false>, nullptr, false, &Data::z1t_size, &Data::z0b_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm1, kChip>, kForm1, &Axis1, &Ub1, 6, &Numbers1, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm2, kChip>, kForm2, &Axis2, &Ub2, 5, &Numbers2, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 3},
@@ -126,9 +151,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 3,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 3, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [0, 100000]"},

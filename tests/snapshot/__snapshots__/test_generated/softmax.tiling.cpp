@@ -7,7 +7,9 @@ namespace softmax_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<3, 3, 3>;
+using Form = autofuse::Form<3, 2, 3, 3>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: softmax_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -30,21 +32,20 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 384 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 2 * autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(4 * t, 512), 512 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 512)));
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 3;
-    f.copies = 3;
-    f.calls = 3;
-    f.body[0] = {autofuse::kStep, 295086, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kStep, 104847, 46080, 2, false, true, false};
-    f.body[2] = {autofuse::kTile, 95631, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 308, 4, 123200, 0, 123200, {0, 0}, true, false};
-    f.copy[1] = {1, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 308, 4, 123200, 0, 0, {0, 4}, true, false};
-    f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 308, 4, 123200, 0, 123200, {0, 0}, true, false};
-    f.call[0] = {0, {INT64_C(4847996732), 2112880}, {1, 0}};
-    f.call[1] = {1, {0, 1310720}, {1, 0}};
-    f.call[2] = {2, {1770856120, 524288}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    3, 2, 3, 3,
+    {{autofuse::kStep, 295086, 46080, 2, false, true, false},
+     {autofuse::kStep, 104847, 46080, 2, false, true, false},
+     {autofuse::kTile, 95631, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 308, 4},
+     {1, 1, 1, {1, 0}, {1, 0}, {0, 4}, 308, 4}},
+    {{0, autofuse::kRead, 1, 123200, 0, 123200, {0, 0}, 1, false},
+     {1, autofuse::kAgain, 1, 123200, 0, 0, {0, 4}, 1, false},
+     {1, autofuse::kWrite, 1, 123200, 0, 123200, {0, 0}, 1, false}},
+    {{0, {INT64_C(4847996732), 2112880}, {1, 0}},
+     {1, {0, 1310720}, {1, 0}},
+     {2, {1770856120, 524288}, {1, 0}}},
+};
 
 // template 1: softmax_0_reduce_all_0_nil_0_nil
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -66,20 +67,18 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(320 * t, 256) + 2048 * autofuse::CeilDiv(320 * t, 512) + 256 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(t, 8), 256 * t);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 104847, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {308, 0}, 308, 308, 123200, 0, 123200, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {308, 0}, 308, 308, 123200, 0, 123200, {0, 0}, false, true};
-    f.call[0] = {0, {INT64_C(6838421202), 480805268}, {1, 0}};
-}
+constexpr Form kForm1 = {
+    1, 1, 2, 1,
+    {{autofuse::kTile, 104847, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {0, 1}, {308, 0}, 308, 308}},
+    {{0, autofuse::kRead, 1, 123200, 0, 123200, {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, 123200, 0, 123200, {0, 0}, 0, true}},
+    {{0, {INT64_C(6838421202), 480805268}, {1, 0}}},
+};
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr, true>, nullptr, true, &Data::z1t_size, &Data::z0b_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 0, nullptr, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -87,9 +86,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template softmax_0_reduce_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

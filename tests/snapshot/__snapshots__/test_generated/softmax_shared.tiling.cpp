@@ -8,7 +8,10 @@ namespace softmax_shared_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<3, 3, 4>;
+using autofuse::Number;
+using Form = autofuse::Form<3, 2, 3, 4>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: softmax_shared_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -31,22 +34,21 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 384 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 2 * autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(4 * t, 512), 512 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 512)));
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 3;
-    f.copies = 3;
-    f.calls = 4;
-    f.body[0] = {autofuse::kStep, 295086, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kStep, 104847, 46080, 2, false, true, false};
-    f.body[2] = {autofuse::kTile, 95631, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 84 * s.n, 0, 84 * s.n, {0, 0}, true, false};
-    f.copy[1] = {1, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 84 * s.n, 0, 0, {0, 4}, true, false};
-    f.copy[2] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 4 * s.n, 4, 84 * s.n, 0, 84 * s.n, {0, 0}, true, false};
-    f.call[0] = {0, {INT64_C(8635285472), 2112880}, {1, 0}};
-    f.call[1] = {0, {1044549468, 0}, {13, 0}};
-    f.call[2] = {1, {0, 1310720}, {1, 0}};
-    f.call[3] = {2, {1770856120, 524288}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    3, 2, 3, 4,
+    {{autofuse::kStep, 295086, 46080, 2, false, true, false},
+     {autofuse::kStep, 104847, 46080, 2, false, true, false},
+     {autofuse::kTile, 95631, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, Number(0), 4},
+     {1, 1, 1, {1, 0}, {1, 0}, {0, 4}, Number(0), 4}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, 1, false},
+     {1, autofuse::kAgain, 1, Number(1), 0, 0, {0, 4}, 1, false},
+     {1, autofuse::kWrite, 1, Number(1), 0, Number(1), {0, 0}, 1, false}},
+    {{0, {INT64_C(8635285472), 2112880}, {1, 0}},
+     {0, {1044549468, 0}, {13, 0}},
+     {1, {0, 1310720}, {1, 0}},
+     {2, {1770856120, 524288}, {1, 0}}},
+};
 
 // template 1: softmax_shared_0_reduce_all_0_nil_0_nil
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -68,23 +70,14 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 256) + 2048 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 512) + 256 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(t * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 2048), 32 * autofuse::CeilDiv(s.n, 8)), 256), 256 * autofuse::CeilDiv(t, 8));
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 104847, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
-    const int64_t v0 = autofuse::CeilDiv(s.n, 8);
-    const int64_t v1 = autofuse::CeilDiv(8 * v0, 64);
-    const int64_t v2 = autofuse::Min(8, autofuse::Max(2, autofuse::CeilDiv(s.n, 64)));
-    const int64_t v3 = autofuse::CeilDiv(autofuse::CeilDiv(s.n, v2), 8);
-    const int64_t v4 = autofuse::CeilDiv(8 * v3, 64);
-    const int64_t v5 = autofuse::Min(1, autofuse::FloorDiv(v1, autofuse::Max(1, autofuse::FloorDiv(20000, autofuse::Max(1, 8 * v0)))));
-    const int64_t v6 = autofuse::Min(1, autofuse::FloorDiv(v4, autofuse::Max(1, autofuse::FloorDiv(2504, autofuse::Max(1, 8 * v3)))));
-    f.call[0] = {0, {INT64_C(3617195730) + 805306368 * v1 - 805306368 * v1 * v5 + 805306368 * v2 * v4 - 805306368 * v2 * v4 * v6, 176539972 + 1310720 * s.n + 33554432 * v1 + 805306368 * v5 + 68115496 * v2 * v4 + 805306368 * v2 * v6}, {1, 0}};
-}
+constexpr Form kForm1 = {
+    1, 1, 2, 1,
+    {{autofuse::kTile, 104847, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {0, 1}, {Number(0), 0}, Number(0), Number(0)}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, Number(1), 0, Number(1), {0, 0}, 0, true}},
+    {{0, {Number(2), Number(3)}, {1, 0}}},
+};
 
 // template 2: softmax_shared_0_reduce_all_0_nil_0_nil_tight
 autofuse::TileAxis Axis2([[maybe_unused]] const Data& s)
@@ -106,14 +99,25 @@ int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 1024 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 512) + 256 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(t * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 2048), 32 * autofuse::CeilDiv(s.n, 8)), 256), 256 * autofuse::CeilDiv(t, 8));
 }
 
-void Form2([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm2 = {
+    1, 1, 2, 1,
+    {{autofuse::kTile, 104847, 46080, 1, true, true, false}},
+    {{0, 1, 1, {1, 0}, {0, 1}, {Number(0), 0}, Number(0), Number(0)}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, Number(1), 0, Number(1), {0, 0}, 0, true}},
+    {{0, {Number(2), Number(3)}, {1, 0}}},
+};
+
+// numbers of kForm0 that depend on sizes
+void Numbers0([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 104847, 46080, 1, true, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {0, 1}, {4 * s.n, 0}, 4 * s.n, 4 * s.n, 84 * s.n, 0, 84 * s.n, {0, 0}, false, true};
+    n[0] = 4 * s.n;
+    n[1] = 84 * s.n;
+}
+
+// numbers of kForm1 that depend on sizes
+void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
+{
     const int64_t v0 = autofuse::CeilDiv(s.n, 8);
     const int64_t v1 = autofuse::CeilDiv(8 * v0, 64);
     const int64_t v2 = autofuse::Min(8, autofuse::Max(2, autofuse::CeilDiv(s.n, 64)));
@@ -121,13 +125,32 @@ void Form2([[maybe_unused]] const Data& s, Form& f)
     const int64_t v4 = autofuse::CeilDiv(8 * v3, 64);
     const int64_t v5 = autofuse::Min(1, autofuse::FloorDiv(v1, autofuse::Max(1, autofuse::FloorDiv(20000, autofuse::Max(1, 8 * v0)))));
     const int64_t v6 = autofuse::Min(1, autofuse::FloorDiv(v4, autofuse::Max(1, autofuse::FloorDiv(2504, autofuse::Max(1, 8 * v3)))));
-    f.call[0] = {0, {INT64_C(3617195730) + 805306368 * v1 - 805306368 * v1 * v5 + 805306368 * v2 * v4 - 805306368 * v2 * v4 * v6, 176539972 + 1310720 * s.n + 33554432 * v1 + 805306368 * v5 + 68115496 * v2 * v4 + 805306368 * v2 * v6}, {1, 0}};
+    n[0] = 4 * s.n;
+    n[1] = 84 * s.n;
+    n[2] = INT64_C(3617195730) + 805306368 * v1 - 805306368 * v1 * v5 + 805306368 * v2 * v4 - 805306368 * v2 * v4 * v6;
+    n[3] = 176539972 + 1310720 * s.n + 33554432 * v1 + 805306368 * v5 + 68115496 * v2 * v4 + 805306368 * v2 * v6;
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
-    {&Axis2, &Ub2, &Form2, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+// numbers of kForm2 that depend on sizes
+void Numbers2([[maybe_unused]] const Data& s, int64_t* n)
+{
+    const int64_t v0 = autofuse::CeilDiv(s.n, 8);
+    const int64_t v1 = autofuse::CeilDiv(8 * v0, 64);
+    const int64_t v2 = autofuse::Min(8, autofuse::Max(2, autofuse::CeilDiv(s.n, 64)));
+    const int64_t v3 = autofuse::CeilDiv(autofuse::CeilDiv(s.n, v2), 8);
+    const int64_t v4 = autofuse::CeilDiv(8 * v3, 64);
+    const int64_t v5 = autofuse::Min(1, autofuse::FloorDiv(v1, autofuse::Max(1, autofuse::FloorDiv(20000, autofuse::Max(1, 8 * v0)))));
+    const int64_t v6 = autofuse::Min(1, autofuse::FloorDiv(v4, autofuse::Max(1, autofuse::FloorDiv(2504, autofuse::Max(1, 8 * v3)))));
+    n[0] = 4 * s.n;
+    n[1] = 84 * s.n;
+    n[2] = INT64_C(3617195730) + 805306368 * v1 - 805306368 * v1 * v5 + 805306368 * v2 * v4 - 805306368 * v2 * v4 * v6;
+    n[3] = 176539972 + 1310720 * s.n + 33554432 * v1 + 805306368 * v5 + 68115496 * v2 * v4 + 805306368 * v2 * v6;
+}
+
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 2, &Numbers0, true>, nullptr, true, &Data::z1t_size, &Data::z0b_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm1, kChip>, kForm1, &Axis1, &Ub1, 4, &Numbers1, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm2, kChip>, kForm2, &Axis2, &Ub2, 4, &Numbers2, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 3},
@@ -135,9 +158,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 3,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 3, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [1, 22000]"},

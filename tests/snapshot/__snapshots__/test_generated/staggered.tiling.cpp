@@ -7,7 +7,9 @@ namespace staggered_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<3, 4, 4>;
+using Form = autofuse::Form<3, 3, 4, 4>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: staggered_0_reduce_0_nil_0_2
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -30,26 +32,26 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 288 + 512 * autofuse::CeilDiv(4 * t, 256) + 2048 * autofuse::CeilDiv(4 * t, 512) + autofuse::Max(512, 512 * autofuse::CeilDiv(4 * t, 512)) + autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(4 * t, 512), 512 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 512)));
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 3;
-    f.copies = 4;
-    f.calls = 4;
-    f.body[0] = {autofuse::kStep, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kStep, 63754, 46080, 2, false, true, true};
-    f.body[2] = {autofuse::kTile, 31877, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 240004, 4, 11520192, 0, 11520192, {0, 0}, true, false};
-    f.copy[1] = {1, autofuse::kAgain, 1, {1, 0}, {1, 0}, {0, 4}, 240004, 4, 11520192, 0, 0, {0, 4}, true, false};
-    f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 11520192, 0, 240004, {0, 0}, false, false};
-    f.copy[3] = {1, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 240004, 4, 11520192, 0, 11520192, {0, 0}, true, false};
-    f.call[0] = {0, {INT64_C(3874338882), 532152}, {1, 0}};
-    f.call[1] = {0, {522274734, 0}, {12, 0}};
-    f.call[2] = {1, {0, 524288}, {1, 0}};
-    f.call[3] = {2, {885296988, 262144}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    3, 3, 4, 4,
+    {{autofuse::kStep, 31877, 46080, 2, false, true, false},
+     {autofuse::kStep, 63754, 46080, 2, false, true, true},
+     {autofuse::kTile, 31877, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 240004, 4},
+     {1, 1, 1, {1, 0}, {1, 0}, {0, 4}, 240004, 4},
+     {1, 1, 0, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 1, 11520192, 0, 11520192, {0, 0}, 1, false},
+     {1, autofuse::kAgain, 1, 11520192, 0, 0, {0, 4}, 1, false},
+     {1, autofuse::kWrite, 1, 11520192, 0, 11520192, {0, 0}, 1, false},
+     {2, autofuse::kRead, 1, 11520192, 0, 240004, {0, 0}, 0, false}},
+    {{0, {INT64_C(3874338882), 532152}, {1, 0}},
+     {0, {522274734, 0}, {12, 0}},
+     {1, {0, 524288}, {1, 0}},
+     {2, {885296988, 262144}, {1, 0}}},
+};
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0b_size},
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr, true>, nullptr, true, &Data::z1t_size, &Data::z0b_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 1},
@@ -57,9 +59,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 1,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template staggered_0_reduce_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

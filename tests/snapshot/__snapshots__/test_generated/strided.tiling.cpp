@@ -7,7 +7,10 @@ namespace strided_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 3, 1>;
+using autofuse::Number;
+using Form = autofuse::Form<2, 3, 3, 1>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: strided_0_general_0_nil_4_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -29,18 +32,18 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 4352 + 256 * autofuse::CeilDiv(2 * t, 256) + 512 * autofuse::CeilDiv(4 * t, 256) + 1024 * autofuse::CeilDiv(4 * t, 512) + 512 * autofuse::CeilDiv(6 * t, 256) + 512 * autofuse::CeilDiv(8 * t, 256);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 3;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 63754, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {-4, 8}, 4, 8, 400000, -4, 400000, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {-4, 6}, 4, 6, 300000, -4, 300000, {0, 0}, false, true};
-    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 200000, 0, 200000, {0, 0}, false, true};
-    f.call[0] = {0, {528359424, 4649779}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    2, 3, 3, 1,
+    {{autofuse::kTile, 63754, 46080, 2, false, true, false},
+     {autofuse::kOnce, 0, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {-4, 8}, 4, 8},
+     {0, 1, 0, {1, 0}, {1, 0}, {-4, 6}, 4, 6},
+     {0, 0, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 1, 400000, -4, 400000, {0, 0}, 0, true},
+     {1, autofuse::kRead, 1, 300000, -4, 300000, {0, 0}, 0, true},
+     {2, autofuse::kWrite, 1, 200000, 0, 200000, {0, 0}, 0, true}},
+    {{0, {528359424, 4649779}, {1, 0}}},
+};
 
 // template 1: strided_0_general_0_nil_4_nil_unaligned
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -62,18 +65,18 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 4352 + 256 * autofuse::CeilDiv(200 * t, 256) + 512 * autofuse::CeilDiv(400 * t, 256) + 1024 * autofuse::CeilDiv(400 * t, 512) + 512 * autofuse::CeilDiv(600 * t, 256) + 512 * autofuse::CeilDiv(800 * t, 256);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 3;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 63754, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {-4, 800}, 4 | 800, 800, 400000, -4, 400000, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {-4, 600}, 4 | 600, 600, 300000, -4, 300000, {0, 0}, false, true};
-    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 400}, 400, 400, 200000, 0, 200000, {0, 0}, false, true};
-    f.call[0] = {0, {528359424, 464977900}, {1, 0}};
-}
+constexpr Form kForm1 = {
+    2, 3, 3, 1,
+    {{autofuse::kTile, 63754, 46080, 2, false, true, false},
+     {autofuse::kOnce, 0, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {-4, 800}, Number(0), 800},
+     {0, 1, 0, {1, 0}, {1, 0}, {-4, 600}, Number(1), 600},
+     {0, 0, 1, {1, 0}, {1, 0}, {0, 400}, 400, 400}},
+    {{0, autofuse::kRead, 1, 400000, -4, 400000, {0, 0}, 0, true},
+     {1, autofuse::kRead, 1, 300000, -4, 300000, {0, 0}, 0, true},
+     {2, autofuse::kWrite, 1, 200000, 0, 200000, {0, 0}, 0, true}},
+    {{0, {528359424, 464977900}, {1, 0}}},
+};
 
 // template 2: strided_0_general_1_nil_3_nil
 autofuse::TileAxis Axis2([[maybe_unused]] const Data& s)
@@ -95,17 +98,16 @@ int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 8192 + 1024 * autofuse::CeilDiv(8 * t, 256);
 }
 
-void Form2([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 8}, 792 | 800, -8, 400000, 0, 400000, {0, 0}, true, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 8}, 800, 8, 400000, 0, 400000, {0, 0}, true, true};
-    f.call[0] = {0, {565759836, 8513126}, {1, 0}};
-}
+constexpr Form kForm2 = {
+    2, 2, 2, 1,
+    {{autofuse::kTile, 0, 46080, 2, false, true, false},
+     {autofuse::kOnce, 0, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {1, 0}, {0, 8}, Number(0), -8},
+     {0, 0, 1, {1, 0}, {1, 0}, {0, 8}, 800, 8}},
+    {{0, autofuse::kRead, 1, 400000, 0, 400000, {0, 0}, 1, true},
+     {1, autofuse::kWrite, 1, 400000, 0, 400000, {0, 0}, 1, true}},
+    {{0, {565759836, 8513126}, {1, 0}}},
+};
 
 // template 3: strided_0_row_1_nil_2_nil
 autofuse::TileAxis Axis3([[maybe_unused]] const Data& s)
@@ -127,23 +129,41 @@ int64_t Ub3([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 8192 + 1024 * autofuse::CeilDiv(800 * t, 256);
 }
 
-void Form3([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm3 = {
+    2, 2, 2, 1,
+    {{autofuse::kTile, 0, 46080, 2, false, true, false},
+     {autofuse::kOnce, 0, 46080, 2, false, false, false}},
+    {{0, 1, 0, {1, 0}, {0, 1}, {800, 0}, Number(0), 800},
+     {0, 0, 1, {1, 0}, {1, 0}, {0, 800}, 800, 800}},
+    {{0, autofuse::kRead, 1, 400000, 0, 400000, {0, 0}, 0, true},
+     {1, autofuse::kWrite, 1, 400000, 0, 400000, {0, 0}, 0, true}},
+    {{0, {694325084, 922746840}, {1, 0}}},
+};
+
+// numbers of kForm1 that depend on sizes
+void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 2;
-    f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 0, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, false, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {800, 0}, 792 | 800, 800, 400000, 0, 400000, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 800}, 800, 800, 400000, 0, 400000, {0, 0}, false, true};
-    f.call[0] = {0, {694325084, 922746840}, {1, 0}};
+    n[0] = 4 | 800;
+    n[1] = 4 | 600;
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z0z1t_size, &Data::z0z1Tb_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
-    {&Axis2, &Ub2, &Form2, nullptr, &Data::z3t_size, &Data::z2z3Tb_size},
-    {&Axis3, &Ub3, &Form3, nullptr, &Data::z2t_size, &Data::z2Tb_size},
+// numbers of kForm2 that depend on sizes
+void Numbers2([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = 792 | 800;
+}
+
+// numbers of kForm3 that depend on sizes
+void Numbers3([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = 792 | 800;
+}
+
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr, false>, nullptr, false, &Data::z0z1t_size, &Data::z0z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 2, &Numbers1, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm2, &Axis2, &Ub2, 1, &Numbers2, false>, nullptr, false, &Data::z3t_size, &Data::z2z3Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm3, &Axis3, &Ub3, 1, &Numbers3, false>, nullptr, false, &Data::z2t_size, &Data::z2Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2, &Data::first_core_0},
@@ -152,9 +172,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 2, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 4,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 4, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template strided_0_general_0_nil_4_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},

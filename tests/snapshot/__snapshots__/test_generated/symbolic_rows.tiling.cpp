@@ -8,7 +8,10 @@ namespace symbolic_rows_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 3, 2>;
+using autofuse::Number;
+using Form = autofuse::Form<2, 2, 3, 2>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: symbolic_rows_0_general_0_nil_1_nil
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -30,17 +33,16 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 2048 * autofuse::CeilDiv(4 * t, 512);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 3;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, (s.rows > 1 ? 160 : 0), 4, 160 * s.rows, 0, 160 * s.rows, {0, 0}, s.rows > 1, true};
-    f.copy[1] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4, 160 * s.rows, 0, 160, {0, 0}, false, true};
-    f.copy[2] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 4}, (s.rows > 1 ? 160 : 0), 4, 160 * s.rows, 0, 160 * s.rows, {0, 0}, s.rows > 1, true};
-    f.call[0] = {0, {0, 262144}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    1, 2, 3, 1,
+    {{autofuse::kTile, 31877, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 4}, Number(0), 4},
+     {0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
+    {{0, autofuse::kRead, 1, Number(1), 0, Number(1), {0, 0}, Number(2), true},
+     {0, autofuse::kWrite, 1, Number(1), 0, Number(1), {0, 0}, Number(2), true},
+     {1, autofuse::kRead, 1, Number(1), 0, 160, {0, 0}, 0, true}},
+    {{0, {0, 262144}, {1, 0}}},
+};
 
 // template 1: symbolic_rows_0_row_0_nil_0_nil
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -62,23 +64,36 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 512 + 512 * autofuse::CeilDiv(160 * t, 256) + 1536 * autofuse::CeilDiv(160 * t, 512);
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm1 = {
+    2, 2, 3, 2,
+    {{autofuse::kTile, 31877, 46080, 2, false, true, false},
+     {autofuse::kOnce, 0, 46080, 2, false, true, false}},
+    {{0, 1, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160},
+     {1, 1, 0, {1, 0}, {1, 0}, {160, 0}, 0, 0}},
+    {{0, autofuse::kRead, 1, Number(0), 0, Number(0), {0, 0}, 0, true},
+     {0, autofuse::kWrite, 1, Number(0), 0, Number(0), {0, 0}, 0, true},
+     {1, autofuse::kRead, 1, 0, 160, 160, {0, 0}, 0, false}},
+    {{0, {0, 10485760}, {1, 0}},
+     {1, {402653184, 16777216}, {1, 0}}},
+};
+
+// numbers of kForm0 that depend on sizes
+void Numbers0([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 2;
-    f.copies = 3;
-    f.calls = 2;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
-    f.body[1] = {autofuse::kOnce, 0, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 160 * s.rows, 0, 160 * s.rows, {0, 0}, false, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {1, 0}, {0, 160}, 160, 160, 160 * s.rows, 0, 160 * s.rows, {0, 0}, false, true};
-    f.copy[2] = {1, autofuse::kRead, 1, {1, 0}, {1, 0}, {160, 0}, 0, 0, 0, 160, 160, {0, 0}, false, false};
-    f.call[0] = {0, {0, 10485760}, {1, 0}};
-    f.call[1] = {1, {402653184, 16777216}, {1, 0}};
+    n[0] = (s.rows > 1 ? 160 : 0);
+    n[1] = 160 * s.rows;
+    n[2] = s.rows > 1;
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z1t_size, &Data::z0z1Tb_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z0Tb_size},
+// numbers of kForm1 that depend on sizes
+void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = 160 * s.rows;
+}
+
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 3, &Numbers0, false>, nullptr, false, &Data::z1t_size, &Data::z0z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm1, kChip>, kForm1, &Axis1, &Ub1, 1, &Numbers1, false>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -86,9 +101,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "rows is not in [0, 65536]"},

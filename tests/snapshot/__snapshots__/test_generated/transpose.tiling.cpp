@@ -7,7 +7,10 @@ namespace transpose_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<1, 2, 1>;
+using autofuse::Number;
+using Form = autofuse::Form<1, 2, 2, 1>;
+
+constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
 // template 0: transpose_0_transpose_0_nil_2_nil_z1_32
 autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
@@ -29,16 +32,15 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 512 + 768 * autofuse::CeilDiv(128 * t, 256) + 2048 * autofuse::CeilDiv(t, 8);
 }
 
-void Form0([[maybe_unused]] const Data& s, Form& f)
-{
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {1, 0}, {0, 1}, {128, 0}, 128 | 2520000 | 2800, 2800, 12672000, 0, 12672000, {0, 0}, true, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {1, 0}, {32, 0}, {0, 4}, 115200 | 2520000 | 3600, 4, 12672000, 0, 12672000, {0, 0}, true, true};
-    f.call[0] = {0, {1673527296, 16777216}, {1, 0}};
-}
+constexpr Form kForm0 = {
+    1, 2, 2, 1,
+    {{autofuse::kTile, 31877, 46080, 2, false, true, false}},
+    {{0, 1, 0, {1, 0}, {0, 1}, {128, 0}, Number(0), 2800},
+     {0, 0, 1, {1, 0}, {32, 0}, {0, 4}, Number(1), 4}},
+    {{0, autofuse::kRead, 1, 12672000, 0, 12672000, {0, 0}, 1, true},
+     {1, autofuse::kWrite, 1, 12672000, 0, 12672000, {0, 0}, 1, true}},
+    {{0, {1673527296, 16777216}, {1, 0}}},
+};
 
 // template 1: transpose_0_transpose_0_nil_0_nil_z2_32
 autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
@@ -60,20 +62,33 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 512 + 20480 * t;
 }
 
-void Form1([[maybe_unused]] const Data& s, Form& f)
+constexpr Form kForm1 = {
+    1, 2, 2, 1,
+    {{autofuse::kTile, 31877, 46080, 2, false, true, false}},
+    {{0, 1, 0, {0, 1}, {0, 32}, {128, 0}, Number(0), 2520000},
+     {0, 0, 1, {0, 1}, {0, 32}, {128, 0}, Number(1), 2520000}},
+    {{0, autofuse::kRead, 1, 13066240, 0, 13066240, {0, 0}, 1, true},
+     {1, autofuse::kWrite, 1, 13066240, 0, 13066240, {0, 0}, 1, true}},
+    {{0, {0, 1342177280}, {1, 0}}},
+};
+
+// numbers of kForm0 that depend on sizes
+void Numbers0([[maybe_unused]] const Data& s, int64_t* n)
 {
-    f.bodies = 1;
-    f.copies = 2;
-    f.calls = 1;
-    f.body[0] = {autofuse::kTile, 31877, 46080, 2, false, true, false};
-    f.copy[0] = {0, autofuse::kRead, 1, {0, 1}, {0, 32}, {128, 0}, 89600 | 128 | 2520000 | 2800, 2520000, 13066240, 0, 13066240, {0, 0}, true, true};
-    f.copy[1] = {0, autofuse::kWrite, 1, {0, 1}, {0, 32}, {128, 0}, 128 | 115200 | 2520000 | 3600, 2520000, 13066240, 0, 13066240, {0, 0}, true, true};
-    f.call[0] = {0, {0, 1342177280}, {1, 0}};
+    n[0] = 128 | 2520000 | 2800;
+    n[1] = 115200 | 2520000 | 3600;
 }
 
-constexpr autofuse::Template<Data, Form> kTemplates[] = {
-    {&Axis0, &Ub0, &Form0, nullptr, &Data::z2t_size, &Data::z1Tz0z2Tb_size},
-    {&Axis1, &Ub1, &Form1, nullptr, &Data::z0t_size, &Data::z2Tz1Tz0Tb_size},
+// numbers of kForm1 that depend on sizes
+void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
+{
+    n[0] = 89600 | 128 | 2520000 | 2800;
+    n[1] = 128 | 115200 | 2520000 | 3600;
+}
+
+constexpr autofuse::Template<Data> kTemplates[] = {
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 2, &Numbers0, false>, nullptr, false, &Data::z2t_size, &Data::z1Tz0z2Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 2, &Numbers1, false>, nullptr, false, &Data::z0t_size, &Data::z2Tz1Tz0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},
@@ -81,9 +96,7 @@ constexpr autofuse::Group<Data> kGroups[] = {
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data, Form> kPlan = {
-    kTemplates, kGroups, kResults, 1, 2,
-    {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642}};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, kChip};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template transpose_0_transpose_0_nil_2_nil_z1_32: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 4095"},
