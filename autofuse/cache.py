@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import secrets
 import shutil
 import tempfile
 import time
@@ -149,11 +150,13 @@ def scratch() -> Iterator[Path]:
     Those of processes that were killed are removed when another one is made, an hour later.
     """
     parent = root() / "tmp"
-    with _in_use():
-        parent.mkdir(exist_ok=True)
-        _remove_leftovers(root(), time.time())
-        path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=parent))
+    # Named before it is made: a signal may end this process between any two steps.
+    path = parent / f"{os.getpid()}-{secrets.token_hex(8)}"
     try:
+        with _in_use():
+            parent.mkdir(exist_ok=True)
+            _remove_leftovers(root(), time.time())
+            path.mkdir(mode=0o700)
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -338,3 +340,18 @@ def test_the_cache_knows_what_it_holds_and_can_be_emptied(cache_dir):
     assert cache.clear() == found
     assert cache.info().entries == 0
     assert busy.is_dir()
+
+
+def test_nothing_stays_of_a_folder_whose_maker_is_ended_as_it_is_made(cache_dir, monkeypatch):
+    """A signal may end a process between any two steps."""
+    mkdir = Path.mkdir
+
+    def made_and_ended(self: Path, *args: Any, **options: Any) -> None:
+        mkdir(self, *args, **options)
+        if self.parent.name == "tmp":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "mkdir", made_and_ended)
+    with pytest.raises(KeyboardInterrupt), cache.scratch():
+        pass
+    assert list((cache_dir / "tmp").iterdir()) == []
