@@ -17,7 +17,7 @@ enum Status : int64_t {
     kUnknownKey = 4,       // no such tiling key
     kCondition = 5,        // template i: a condition does not hold for these sizes
     kNoTile = 6,           // template i: even the smallest tile is too large for the chip
-    kNoTemplate = 7,       // no template is legal for these sizes
+    kNoTemplate = 7,       // no template is legal for these sizes and limits
     kInputCount = 8,       // wrong number of inputs
     kOutputCount = 9,      // wrong number of outputs
     kInputShape = 10,      // input i: rank or sizes do not fit the graph
@@ -45,7 +45,7 @@ inline const char* StatusText(int64_t rc)
         "no such tiling key",
         "a condition of the template does not hold for these sizes",
         "even the smallest tile is too large for the chip",
-        "no template is legal for these sizes",
+        "no template is legal for these sizes and limits",
         "wrong number of inputs",
         "wrong number of outputs",
         "the shape of an input does not fit the graph",

@@ -303,7 +303,7 @@ def test_limits_are_honoured_also_where_the_tiling_is_folded(
     assert all(16 * getattr(less, n) <= 4096 or n == "z0t_size" for n in chosen)
     refused = host.tiling(*sizes, ub=32)
     assert isinstance(refused, str)
-    assert "smallest tile" in refused or refused == "no template is legal for these sizes"
+    assert "smallest tile" in refused or refused == "no template is legal for these sizes and limits"
 
 
 @NEEDS_GPP
@@ -321,7 +321,7 @@ def test_choice_between_templates(two_templates, build) -> None:
     assert row.z0z1t_size == 1, "members of the other template keep their start value"
     assert host.tiling(10000, 200, key=0).z0z1t_size > 1
     assert "the sizes do not fit 64 bits" in host.tiling(1 << 40, 1 << 40, key=0)
-    assert host.tiling(1 << 40, 1 << 40) == "no template is legal for these sizes"
+    assert host.tiling(1 << 40, 1 << 40) == "no template is legal for these sizes and limits"
 
 
 @NEEDS_GPP
@@ -459,4 +459,4 @@ def test_choice_between_results(two_groups, build) -> None:
         assert (data.b_t_size > 1) == (key < 4)
     assert host.tiling(key=6) == "no such tiling key"
     assert host.tiling(key=5, ub=64).startswith("template abs_static_0_row")
-    assert host.tiling(ub=64) == "no template is legal for these sizes"
+    assert host.tiling(ub=64) == "no template is legal for these sizes and limits"
