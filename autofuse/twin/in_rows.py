@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from autofuse.twin.rounding import Array, Value
+from autofuse.twin.rounding import Array, Value, widen
 
 __all__ = ["in_rows"]
 
@@ -20,14 +20,15 @@ def in_rows(
     """The result of ``compute``, put together from blocks of rows.
 
     Args:
-        compute: a row of its result, along axis 0, depends on that row of the operands alone.
-        operands: those of lower rank, or of one row, belong to every row.
+        compute: a row of its result, along axis 0, depends on that row of the operands alone; what it is given is
+            wide (:func:`~autofuse.twin.rounding.widen`).
+        operands: wide or not; those of lower rank, or of one row, belong to every row.
         rank: of the operands where they are broadcast to each other.
     """
     sizes = [o.data.size for o in operands]
     rows = max((o.data.shape[0] for o in operands if o.data.ndim == rank > 0), default=1)
     if rows < 2 or max(sizes) <= 2 * _BLOCK:
-        return compute(operands)
+        return compute([_wide(o) for o in operands])
     step = max(_BLOCK * rows // max(sizes), 1)
     data: Array | None = None
     error: Array | None = None
@@ -46,7 +47,11 @@ def in_rows(
     return Value(data, error)
 
 
+def _wide(x: Value) -> Value:
+    return Value(widen(x.data), x.error)
+
+
 def _part(x: Value, rank: int, part: slice) -> Value:
     if x.data.ndim < rank or x.data.shape[0] == 1:
-        return x
-    return Value(x.data[part], None if x.error is None else x.error[part])
+        return _wide(x)
+    return Value(widen(x.data[part]), None if x.error is None else x.error[part])

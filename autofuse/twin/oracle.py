@@ -99,7 +99,8 @@ def evaluate(
     Returns:
         A reference per output name (``GraphOutput.name``).
     """
-    values = {name: Value(widen(np.asarray(inputs[name]))) for name in graph.inputs}
+    # Inputs are widened where they are used: a large one is no larger by then than a few of its rows.
+    values = {name: Value(np.asarray(inputs[name])) for name in graph.inputs}
     last = _last_uses(graph)
     between = _between_reductions(graph)
     with np.errstate(all="ignore"):
@@ -184,7 +185,7 @@ def _apply(
         return _move(operands[0], shape, row.compute_type)
     attrs = _numbers(node.attrs, symbols)
     if row.compute_type in _MOVES:
-        return moved(row, attrs, operands, tensor.dtype)
+        return moved(row, attrs, _widened(operands), tensor.dtype)
     if row.compute_type in ("reduce", "scan", "composite"):
         running = node.inputs[0] in between
 
@@ -195,7 +196,9 @@ def _apply(
 
         rank = operands[0].data.ndim
         axes = attrs.get("axes", ()) if "axis" not in attrs else (attrs["axis"],)
-        return along(operands) if 0 in reduced_axes(axes, rank) else in_rows(along, operands, rank)
+        if 0 in reduced_axes(axes, rank):
+            return along(_widened(operands))
+        return in_rows(along, operands, rank)
     # A sum of many operands is made left to right, rounding each time.
     if row.arity[1] == ANY and len(operands) > 2:
         total = operands[0]
@@ -230,6 +233,10 @@ def _operands(
         _constant(o, d) if isinstance(o, Constant) else values[o]
         for o, d in zip(names, dtypes, strict=True)
     ]
+
+
+def _widened(operands: Sequence[Value]) -> list[Value]:
+    return [Value(widen(o.data), o.error) for o in operands]
 
 
 def _constant(c: Constant, dtype: DType) -> Value:

@@ -30,7 +30,7 @@ Array: TypeAlias = npt.NDArray[Any]
 class Value:
     """A tensor under evaluation: ``data`` in float64, int64, uint64 or bool, and its ``error``.
 
-    For bool, ``error`` is a mask of elements that may flip.
+    Inputs keep their own type until they are computed with.  For bool, ``error`` is a mask of elements that may flip.
     """
 
     data: Array
@@ -89,12 +89,12 @@ def own_error(exact: Array, data: Array, ulp: float, dtype: DType) -> Array | No
 
 
 def widen(x: Array) -> Array:
-    """float64, int64 (uint64 where it is needed) or bool with the same values."""
+    """float64, int64 (uint64 where it is needed) or bool with the same values; what is that already as it is."""
     if x.dtype == np.bool_ or x.dtype == np.uint64:
         return x
     if x.dtype.kind in "iu":
-        return x.astype(np.int64)
-    return x.astype(np.float64)
+        return x.astype(np.int64, copy=False)
+    return x.astype(np.float64, copy=False)
 
 
 def round_to(x: Array, dtype: DType) -> Array:

@@ -303,7 +303,9 @@ def test_limits_are_honoured_also_where_the_tiling_is_folded(
     assert all(16 * getattr(less, n) <= 4096 or n == "z0t_size" for n in chosen)
     refused = host.tiling(*sizes, ub=32)
     assert isinstance(refused, str)
-    assert "smallest tile" in refused or refused == "no template is legal for these sizes and limits"
+    assert (
+        "smallest tile" in refused or refused == "no template is legal for these sizes and limits"
+    )
 
 
 @NEEDS_GPP
