@@ -145,9 +145,12 @@ class _Library:
         *,
         check: str,
         seed: int,
+        ub_bytes: int = 0,
     ) -> list[Finding]:
         del seed
-        self.found = self.inner.launch(tiling, pointers, regions, check=check, seed=self.seed)
+        self.found = self.inner.launch(
+            tiling, pointers, regions, check=check, seed=self.seed, ub_bytes=ub_bytes
+        )
         return []
 
 
