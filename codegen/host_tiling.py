@@ -26,7 +26,7 @@ from autofuse.implgraph.expr import Expr, Max, const
 from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import Condition, ImplGraph
-from autofuse.implgraph.infer import nonempty_sizes
+from autofuse.implgraph.infer import empty_text, nonempty_sizes
 from autofuse.schedule.cost_form import (
     Affine,
     BodyForm,
@@ -80,7 +80,6 @@ class _Template:
     numbers: tuple[str, ...]
     guard: str
     fits: str
-    again: str
     tile_size: str
     block_size: str
 
@@ -243,7 +242,6 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
         numbers=tuple(numbers.found),
         guard=" && ".join(f"autofuse::ProductFits({g})" for g in guards),
         fits=f"&Fits{index}" if guards else "nullptr",
-        again=_bool(form.reads_again),
         tile_size=check_identifier(spec.tile_size),
         block_size=check_identifier(spec.block_size),
     )
@@ -413,8 +411,7 @@ def _errors(
         text = f"{where}even the smallest tile does not fit {limit}"
         yield _Error("kNoTile", row.index, c_string(text))
     for i, (node, size) in enumerate(nonempty_sizes(graph)):
-        text = f"{node.name} is an {node.op} along a dimension of {size}, which must not be 0"
-        yield _Error("kNoElements", i, c_string(text))
+        yield _Error("kNoElements", i, c_string(empty_text(node, size)))
     for i, name in enumerate(graph.inputs):
         shape = ", ".join(str(d) for d in graph.tensors[name].shape)
         yield _Error("kInputShape", i, c_string(f"input {name} does not have the shape [{shape}]"))

@@ -161,8 +161,8 @@ public:
     Costs(const Form& of, const int64_t* numbers, const TileAxis& axis, const Chip& chip)
         : LengthCosts(chip.core_start), form_(of), numbers_(numbers), axis_(axis), granted_(chip)
     {
-        EachRows([&](int i) AUTOFUSE_INLINED { SetBilledRow(i); });
-        EachCopy([&](int i) AUTOFUSE_INLINED {
+        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED { SetBilledRow(i); });
+        Repeat(form().copies, [&](int i) AUTOFUSE_INLINED {
             const Copies& c = form().copy[i];
             const Body& body = BodyOf(i);
             const bool by_tiles = body.place != kOnce && !(axis_.looped && body.place == kTile) &&
@@ -171,8 +171,8 @@ public:
             whole_alike_ = whole_alike_ && (c.route == kWrite || body.place == kOnce || Varies(i) ||
                                             (axis_.outer <= 1 && (axis_.looped || c.varies_by_tile)));
         });
-        EachBody([&](int b) AUTOFUSE_INLINED { vector_[b] = {0, 0}; });
-        EachCall([&](int i) AUTOFUSE_INLINED {
+        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED { vector_[b] = {0, 0}; });
+        Repeat(form().calls, [&](int i) AUTOFUSE_INLINED {
             const Calls& v = form().call[i];
             if (!Goes(i)) {
                 const Line cycles = Value(v.cycles);
@@ -187,7 +187,7 @@ public:
     uint64_t Distances() const
     {
         uint64_t tiled = 0;
-        EachRows([&](int i) AUTOFUSE_INLINED { tiled |= Tiled(i); });
+        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED { tiled |= Tiled(i); });
         return tiled;
     }
 
@@ -205,18 +205,18 @@ public:
             held_ = held;
         }
         const Moved moved = Stagger(tiles);
-        EachBody([&](int b) AUTOFUSE_INLINED { ticks_[b] = {0, vector_[b].At(at.length), 0}; });
-        EachCall([&](int i) AUTOFUSE_INLINED {
+        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED { ticks_[b] = {0, vector_[b].At(at.length), 0}; });
+        Repeat(form().calls, [&](int i) AUTOFUSE_INLINED {
             const Calls& v = form().call[i];
             if (Goes(i)) {
                 const int64_t times = Times(Value(v.along).At(at.length));
                 ticks_[v.body].vector += Value(v.cycles).At(at.length) * times;
             }
         });
-        EachBody([&](int b) AUTOFUSE_INLINED {
+        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED {
             ticks_[b].vector = form().body[b].heads + (ticks_[b].vector >> kTickShift);
         });
-        EachRows([&](int i) AUTOFUSE_INLINED {
+        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED {
             const Rows& r = form().row[i];
             const int64_t rows = Max(Value(r.rows).At(at.length), 1);
             const int64_t commands = Value(r.commands).At(at.length);
@@ -302,30 +302,7 @@ private:
         return Source::Figures(granted_);
     }
 
-    template <typename Each>
-    AUTOFUSE_INLINE void EachBody(const Each& each) const
-    {
-        Repeat(form().bodies, each);
-    }
-
-    template <typename Each>
-    AUTOFUSE_INLINE void EachRows(const Each& each) const
-    {
-        Repeat(form().rows, each);
-    }
-
-    template <typename Each>
-    AUTOFUSE_INLINE void EachCopy(const Each& each) const
-    {
-        Repeat(form().copies, each);
-    }
-
-    template <typename Each>
-    AUTOFUSE_INLINE void EachCall(const Each& each) const
-    {
-        Repeat(form().calls, each);
-    }
-
+    // `each` of the indices below `count`, a member of the form.
     template <typename Each>
     AUTOFUSE_INLINE static void Repeat(int count, const Each& each)
     {
@@ -412,8 +389,8 @@ private:
     {
         int64_t loaded[Form::kBodyLimit];
         int64_t stored[Form::kBodyLimit];
-        EachBody([&](int b) AUTOFUSE_INLINED { loaded[b] = stored[b] = 0; });
-        EachRows([&](int i) AUTOFUSE_INLINED {
+        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED { loaded[b] = stored[b] = 0; });
+        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED {
             const Rows& r = form().row[i];
             const Flow& flow = flow_[i];
             const Body& body = form().body[r.body];
@@ -428,7 +405,7 @@ private:
             stored[r.body] += r.stores * flow.billed;
         });
         Pipes pipes;
-        EachBody([&](int b) AUTOFUSE_INLINED {
+        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED {
             BodyTicks ticks = ticks_[b];
             ticks.load += loaded[b] >> kTickShift;
             ticks.store += stored[b] * rates.store >> kTickShift;
@@ -470,7 +447,7 @@ private:
     AUTOFUSE_INLINE bool Held(int64_t tiles) const
     {
         bool held = true;
-        EachCopy([&](int i) AUTOFUSE_INLINED {
+        Repeat(form().copies, [&](int i) AUTOFUSE_INLINED {
             if (form().copy[i].route == kAgain) {
                 held = held && Footprint(i, tiles) <= chip().l2;
             }
@@ -493,11 +470,11 @@ private:
         int64_t cached = 0;
         int64_t streamed = 0;
         int64_t free = kUnlimited;
-        EachRows([&](int i) AUTOFUSE_INLINED {
+        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED {
             flow_[i].cold = flow_[i].hot = flow_[i].together = 0;
             flow_[i].places = 1;
         });
-        EachCopy([&](int i) AUTOFUSE_INLINED {
+        Repeat(form().copies, [&](int i) AUTOFUSE_INLINED {
             const Copies& c = form().copy[i];
             const Body& body = BodyOf(i);
             Flow& flow = flow_[c.rows];
@@ -559,7 +536,7 @@ private:
         int64_t same = same_;
         int64_t shared = 0;
         int64_t free = free_;
-        EachCopy([&](int i) AUTOFUSE_INLINED {
+        Repeat(form().copies, [&](int i) AUTOFUSE_INLINED {
             if (BodyOf(i).staggered && staggered_[i] != 0) {
                 const int64_t places = Max(Min(at_.steps, most), 1);
                 flow_[form().copy[i].rows].places = places;

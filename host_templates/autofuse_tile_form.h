@@ -134,6 +134,17 @@ struct Form {
     Calls call[kCallLimit];
 };
 
+// Whether a core loads what was loaded or written before.
+template <typename Form>
+constexpr bool LoadsAgain(const Form& form)
+{
+    bool again = false;
+    for (int i = 0; i < form.copies; ++i) {
+        again = again || form.copy[i].route == kAgain;
+    }
+    return again;
+}
+
 // A form, and the chip as granted, that code looks up when it runs: one copy of the code does for all of them.
 template <typename FormOf>
 struct Rolled {

@@ -453,9 +453,11 @@ struct UbOf {
 // Template::solve of a template with this form: functions give its axis, bytes of UB with tiles of a size, and the numbers of
 // the form that depend on sizes.
 template <typename Data, typename Source, const typename Source::Form& kForm, TileAxis (*kAxis)(const Data&),
-          int64_t (*kUb)(const Data&, int64_t), int kNumbers, void (*kFill)(const Data&, int64_t*), bool kAgain>
+          int64_t (*kUb)(const Data&, int64_t), int kNumbers, void (*kFill)(const Data&, int64_t*)>
 Status SolveForm(const Data& sizes, const Chip& chip, int64_t least, Found* found)
 {
+    static_assert(kNumbers <= kMostNumbers, "a number of the form would be taken for itself");
+    constexpr bool kTwice = LoadsAgain(kForm);
     const TileAxis axis = kAxis(sizes);
     if (!axis.conditions) {
         return kCondition;
@@ -481,10 +483,10 @@ Status SolveForm(const Data& sizes, const Chip& chip, int64_t least, Found* foun
     Search search(costs, costs.Distances(), axis, chip, largest);
     Tile tile = search.Spread(least);
     // A tile is not looked for to the end where that is hopeless.
-    if (Comparable(tile.cost, kAgain) <= SaturatingAdd(least, least / kHopeless)) {
+    if (Comparable(tile.cost, kTwice) <= SaturatingAdd(least, least / kHopeless)) {
         tile = search.Refine();
     }
-    *found = {tile, Comparable(tile.cost, kAgain)};
+    *found = {tile, Comparable(tile.cost, kTwice)};
     return kOk;
 }
 

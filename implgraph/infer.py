@@ -10,7 +10,14 @@ from autofuse.implgraph.expr import Expr, bounds
 from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Tensor
 from autofuse.implgraph.ops import OpDef, OpError, lookup
 
-__all__ = ["broadcast_shapes", "check_attrs", "infer_node", "nonempty_sizes", "operand_dtypes"]
+__all__ = [
+    "broadcast_shapes",
+    "check_attrs",
+    "empty_text",
+    "infer_node",
+    "nonempty_sizes",
+    "operand_dtypes",
+]
 
 
 def operand_dtypes(operands: Sequence[Tensor | Constant]) -> list[DType]:
@@ -153,3 +160,8 @@ def nonempty_sizes(graph: FusionGraph) -> list[tuple[FusionNode, Expr]]:
         shapes = [graph.tensors[x].shape if isinstance(x, str) else () for x in n.inputs]
         out += [(n, size) for size in rule(shapes, n.attrs) if bounds(size, ranges)[0] < 1]
     return out
+
+
+def empty_text(node: FusionNode, size: Expr) -> str:
+    """What is wrong where a size of :func:`nonempty_sizes` is 0."""
+    return f"{node.name} is an {node.op} along a dimension of {size}, which must not be 0"

@@ -10,7 +10,7 @@ from autofuse import api
 from autofuse.commands import words
 from autofuse.commands.outcome import Outcome
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.infer import nonempty_sizes
+from autofuse.implgraph.infer import empty_text, nonempty_sizes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,8 +27,8 @@ def explain(graph: Path, *, shapes: Sequence[str], target: str) -> Outcome:
     sizes = explanation.sizes_of(built.graph.symbols, given)
     for node, size in nonempty_sizes(built.graph):
         if size.evaluate(sizes) < 1:
-            text = f"{node.name} is an {node.op} along a dimension of {size}, which must not be 0"
-            raise AutofuseError.of("AF5007", text, hint="a kernel refuses these sizes as well")
+            hint = "a kernel refuses these sizes as well"
+            raise AutofuseError.of("AF5007", empty_text(node, size), hint=hint)
     found = explanation.explain(built.name, built.schedule, built.target, sizes, built.graph.inputs)
 
     def show(screen: Console) -> None:

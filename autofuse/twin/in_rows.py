@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from autofuse.twin.rounding import Array, Value, widen
+from autofuse.twin.rounding import Array, Value, widened
 
 __all__ = ["in_rows"]
 
@@ -28,7 +28,7 @@ def in_rows(
     sizes = [o.data.size for o in operands]
     rows = max((o.data.shape[0] for o in operands if o.data.ndim == rank > 0), default=1)
     if rows < 2 or max(sizes) <= 2 * _BLOCK:
-        return compute([_wide(o) for o in operands])
+        return compute([widened(o) for o in operands])
     step = max(_BLOCK * rows // max(sizes), 1)
     data: Array | None = None
     error: Array | None = None
@@ -47,11 +47,7 @@ def in_rows(
     return Value(data, error)
 
 
-def _wide(x: Value) -> Value:
-    return Value(widen(x.data), x.error)
-
-
 def _part(x: Value, rank: int, part: slice) -> Value:
     if x.data.ndim < rank or x.data.shape[0] == 1:
-        return _wide(x)
-    return Value(widen(x.data[part]), None if x.error is None else x.error[part])
+        return widened(x)
+    return widened(Value(x.data[part], None if x.error is None else x.error[part]))

@@ -53,6 +53,7 @@ from autofuse.twin.rounding import (
     round_to,
     ulp_of,
     widen,
+    widened,
 )
 
 __all__ = ["SAFETY", "Reference", "evaluate", "largest", "round_to", "shape_of", "ulp_of"]
@@ -185,7 +186,7 @@ def _apply(
         return _move(operands[0], shape, row.compute_type)
     attrs = _numbers(node.attrs, symbols)
     if row.compute_type in _MOVES:
-        return moved(row, attrs, _widened(operands), tensor.dtype)
+        return moved(row, attrs, [widened(o) for o in operands], tensor.dtype)
     if row.compute_type in ("reduce", "scan", "composite"):
         running = node.inputs[0] in between
 
@@ -197,7 +198,7 @@ def _apply(
         rank = operands[0].data.ndim
         axes = attrs.get("axes", ()) if "axis" not in attrs else (attrs["axis"],)
         if 0 in reduced_axes(axes, rank):
-            return along(_widened(operands))
+            return along([widened(operands[0])])
         return in_rows(along, operands, rank)
     # A sum of many operands is made left to right, rounding each time.
     if row.arity[1] == ANY and len(operands) > 2:
@@ -233,10 +234,6 @@ def _operands(
         _constant(o, d) if isinstance(o, Constant) else values[o]
         for o, d in zip(names, dtypes, strict=True)
     ]
-
-
-def _widened(operands: Sequence[Value]) -> list[Value]:
-    return [Value(widen(o.data), o.error) for o in operands]
 
 
 def _constant(c: Constant, dtype: DType) -> Value:

@@ -21,6 +21,7 @@ __all__ = [
     "round_to",
     "ulp_of",
     "widen",
+    "widened",
 ]
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -95,6 +96,11 @@ def widen(x: Array) -> Array:
     if x.dtype.kind in "iu":
         return x.astype(np.int64, copy=False)
     return x.astype(np.float64, copy=False)
+
+
+def widened(x: Value) -> Value:
+    """The value with wide data."""
+    return Value(widen(x.data), x.error)
 
 
 def round_to(x: Array, dtype: DType) -> Array:
