@@ -114,13 +114,14 @@ def points(
     out: list[Point] = []
     while len(out) < count:
         kernel = random_.choice(of)
-        found = _point(kernel, random_sizes(kernel.symbols, random_), single_buffers)
+        found = point(kernel, random_sizes(kernel.symbols, random_), single_buffers)
         if found is not None:
             out.append(found)
     return out
 
 
-def _point(kernel: Kernel, sizes: dict[str, int], single_buffers: bool) -> Point | None:
+def point(kernel: Kernel, sizes: dict[str, int], single_buffers: bool = False) -> Point | None:
+    """The choice for these sizes and the best of all; None where no template is legal."""
     legal = [(b, i) for i, f in kernel.templates if (b := _bound(i, f, sizes)) is not None]
     bound = [b for b, _ in legal]
     if not bound:

@@ -114,7 +114,11 @@ inline int64_t BilledRow(const Chip& chip, int64_t row, int64_t rows, int64_t of
         billed = chip.short_row;
     }
     if (off > 0 && row + off > chip.line) {
-        billed = row % kDmaBlock == 0 && row >= chip.line ? row + off : billed * (row + off) / Max(row, chip.line);
+        if (row < chip.line) {
+            billed = billed * (row + off) / chip.line;
+        } else {
+            billed = row % kDmaBlock == 0 ? row + off : billed * (row + off) / row;
+        }
     }
     return billed;
 }

@@ -1,7 +1,7 @@
 // Chooses template, tile, tiles per core and cores for given sizes of a graph, by the costs of autofuse_tile_cost.h.  The
 // generated code holds the tables, the headers formulas and search.  No allocation, no exceptions, no state, no float.
 //
-// Per template the search looks at halves of the largest tile first.  About the best choice so far it then looks at the
+// Per template the search looks at a long tile and its halves first.  About the best choice so far it then looks at the
 // lengths next to it, at those with which a number of cores have so many tiles each, and at equal pieces of an axis; with
 // each length at all tiles per core that may be better.  A group takes the template of the smallest cost, the kernel the
 // result whose groups and barriers cost least in sum; of equals the first is taken.  schedule/solver.py does the same in the
@@ -44,10 +44,10 @@ public:
     const Tile& Spread(int64_t least)
     {
         least_ = least;
-        const int most = few_ ? kWorseFew : axis_.granule >= kLong ? 0 : kWorseHalves;
+        const int most = few_ ? kWorseFew : axis_.looped || axis_.granule >= kLong ? 0 : kWorseHalves;
         int64_t t = largest_;
-        if (!few_ && !axis_.looped && axis_.outer <= 1 && largest_ == axis_.longest) {
-            t = Round(t / kOneTile, line_);  // all of the axis would leave it to one core
+        if (!few_ && !axis_.looped && axis_.outer <= 1) {
+            t = Round(Pieces(axis_.extent, kFirstTiles), line_);  // longer ones would leave the axis to fewer cores
         }
         int worse = 0;
         for (int i = 0; i < kMost; ++i) {
@@ -120,14 +120,14 @@ public:
     }
 
 private:
-    static constexpr int64_t kFew = 16;        // where there are at most so many lengths, all are tried, ...
+    static constexpr int64_t kFew = 12;        // where there are at most so many lengths, all are tried, ...
     static constexpr int64_t kFewLooped = 10;
     static constexpr int kMost = 16;           // ... else halves of the largest one, but no more than this
     static constexpr int64_t kLong = 64;       // granules from which on one more of them matters little
-    static constexpr int kWorseHalves = 2;     // halves in a row that are no better, before no further ones are tried, ...
+    static constexpr int kWorseHalves = 3;     // halves in a row that are no better, before no further ones are tried, ...
     static constexpr int kWorseFew = 5;        // ... and where all lengths are
-    static constexpr int64_t kOneTile = 4;     // part of a whole axis that they start at, where it is one tile
-    static constexpr int64_t kEven = 3;        // numbers of equal pieces of an axis that are tried, the fewest first
+    static constexpr int64_t kFirstTiles = 12; // tiles of an axis that they start with at least, where cores share it
+    static constexpr int64_t kEven = 2;        // numbers of equal pieces of an axis that are tried, the fewest first
     static constexpr int kRounds = 2;          // searches about the best choice so far, ...
     static constexpr int kLittle = 10;         // the next one only if the last has gained more than 2^-10
     static constexpr int kReach = 8;           // lengths to both sides ...
@@ -145,20 +145,27 @@ private:
     static constexpr int64_t kShareTiles = 2;  // ... and tiles per core
     static constexpr int64_t kPieces = 4;      // pieces more and less
     static constexpr int64_t kPiecesLooped = 8;
+    static constexpr int kWorsePieces = 4;     // numbers of pieces in a row that are no better
     static constexpr int64_t kAround = 40;     // tiles per core, or cores, more and less with one length
     static constexpr int64_t kVain = 7;        // numbers of fewer cores in a row that are no better, before no further ones
     static constexpr int kSlotBits = 6;        // of a table that remembers lengths
 
-    // Whether lengths cost twice as much as another template and get no better.
+    // Whether lengths cost far more than another template and do not get better soon.
     bool Hopeless(int64_t before) const
     {
-        return FarFrom(best_.cost) || (!few_ && best_.cost / 2 > least_ && before - best_.cost < before / 4);
+        if (axis_.looped) {
+            return FarFrom(best_.cost);
+        }
+        if (few_) {  // no length is so many times as short
+            return before == kUnlimited && best_.cost / Pieces(largest_, axis_.granule) > least_;
+        }
+        return best_.cost / 2 > least_ && before - best_.cost < before / 4;
     }
 
     // Whether one length tells as much: where one core goes through all of an axis, others are hardly better.
     bool FarFrom(int64_t cost) const
     {
-        return axis_.looped && cost - cost / 3 > least_;
+        return axis_.looped && cost - cost / 7 * 2 > least_;
     }
 
     void NearLengths(int reach, int most)
@@ -170,13 +177,15 @@ private:
                 Walk(near, axis_.granule, few, kWorse);
                 Walk(near, -axis_.granule, few, kWorse);
             }
-            for (int64_t part = 2 * axis_.granule; part < line_; part *= 2) {
+            for (int64_t part = 2 * axis_.granule; part < Min(line_, near + 1); part *= 2) {
                 TryLength(Round(near, part), best_.block_dim);
             }
         }
         const int64_t near = best_.size;
-        Walk(near, line_, reach, most);
-        Walk(near, -line_, reach, most);
+        if (line_ <= near) {
+            Walk(near, line_, reach, most);
+            Walk(near, -line_, reach, most);
+        }
     }
 
     // So many lengths in one direction, until the most in a row are no better.
@@ -240,7 +249,7 @@ private:
         }
     }
 
-    // The same cores with one tile each, and with half as many.
+    // The same cores with one tile each, and with half as many; one tile for each core that GM can keep busy.
     void FewerTiles()
     {
         const Tile near = best_;
@@ -248,6 +257,8 @@ private:
             TryShare(near.block_dim, 1);
             TryShare(near.block_dim, near.per_core / 2);
         }
+        const int64_t busy = (chip_.load_rate + chip_.read_share / 2) / chip_.read_share;
+        TryShare(Min(busy, near.block_dim), 1);
     }
 
     void TryShares(int64_t cores, int64_t near)
@@ -271,11 +282,14 @@ private:
     void NearPieces(int64_t reach)
     {
         const int64_t pieces = Max(Pieces(axis_.extent, best_.size), 1);
+        const int most = axis_.looped && axis_.granule > 1 ? kWorseOne : kWorsePieces;
         TryPieces(pieces);
-        for (int64_t d = 1; d <= reach; ++d) {
-            TryPieces(pieces + d);
-            if (pieces > d) {
-                TryPieces(pieces - d);
+        for (int64_t step = 1; step >= -1; step -= 2) {
+            int worse = 0;
+            for (int64_t d = 1; d <= reach && worse < most && pieces + step * d >= 1; ++d) {
+                const int64_t before = best_.cost;
+                TryPieces(pieces + step * d);
+                worse = best_.cost == before ? worse + 1 : 0;
             }
         }
         TryPieces(2 * pieces);
@@ -395,7 +409,7 @@ struct Template {
     // Looks for the best tile beside what another template counts for; 0 or what is in the way.
     Status (*solve)(const Data&, const Chip&, int64_t least, Found*);
     bool (*fits)(const Data&);            // null, or false if the other would overflow
-    bool again;                           // whether a core loads what was loaded or written before
+    int rank;                             // those of lower ranks are searched first
     int64_t Data::*tile_size;
     int64_t Data::*block_size;
 };
@@ -514,6 +528,9 @@ int64_t SolveResult(const Plan<Data>& plan, const Chip& chip, const Data& sizes,
     int64_t taken = 0;  // cores of the groups that run beside the one at hand, as far as they are known
     *cost = result.head;
     for (int64_t g = result.count - 1; g >= 0; --g) {
+        if (*cost >= limit) {
+            return kOk;
+        }
         const Group<Data>& group = plan.groups[result.first + g];
         const int64_t only = forced < 0 ? -1 : forced / digit % group.count;
         int64_t rc = kNoTemplate;
@@ -523,20 +540,21 @@ int64_t SolveResult(const Plan<Data>& plan, const Chip& chip, const Data& sizes,
         const int64_t bound = SaturatingAdd(left, left / kLeeway);
         int64_t least = kUnlimited;
         Tile best;
-        // Those that load nothing again, and of these the last ones, are mostly the best, so that the others are hopeless.
-        for (int64_t turn = 2 * group.count - 1; turn >= 0; --turn) {
-            const int64_t i = turn % group.count;
-            if (plan.templates[group.first + i].again != (turn < group.count) || (only >= 0 && i != only)) {
-                continue;
-            }
-            Found found;
-            const int64_t why = SolveTemplate(plan, chip, sizes, group.first + i, Min(least, bound), &found);
-            if (why != kOk) {
-                rc = why;
-            } else if (chosen < 0 || found.comparable < least || (found.comparable == least && i < chosen)) {
-                best = found.tile;
-                least = found.comparable;
-                chosen = i;
+        // After the most promising templates the others are mostly hopeless; of equal ranks the last ones are the best.
+        for (int rank = 0; rank < kRanks; ++rank) {
+            for (int64_t i = group.count - 1; i >= 0; --i) {
+                if (plan.templates[group.first + i].rank != rank || (only >= 0 && i != only)) {
+                    continue;
+                }
+                Found found;
+                const int64_t why = SolveTemplate(plan, chip, sizes, group.first + i, Min(least, bound), &found);
+                if (why != kOk) {
+                    rc = why;
+                } else if (chosen < 0 || found.comparable < least || (found.comparable == least && i < chosen)) {
+                    best = found.tile;
+                    least = found.comparable;
+                    chosen = i;
+                }
             }
         }
         if (chosen < 0) {
@@ -548,9 +566,6 @@ int64_t SolveResult(const Plan<Data>& plan, const Chip& chip, const Data& sizes,
         taken = first_core + best.block_dim;
         block_dim = Max(block_dim, Min(taken, chip.cores));
         *cost = SaturatingAdd(*cost, best.cost);
-        if (*cost >= limit) {
-            return kOk;
-        }
         data->*(plan.templates[group.first + chosen].tile_size) = best.size;
         data->*(plan.templates[group.first + chosen].block_size) = best.per_core;
         if (group.first_core != nullptr) {

@@ -177,6 +177,14 @@ class CostForm:
         """Whether a core loads what was loaded or written before, as the second pass over long rows does."""
         return any(c.route is Route.AGAIN for c in self.copies)
 
+    @property
+    def rank(self) -> int:
+        """The place of templates like it in the order of the search: the most promising of a group are of rank 0.
+
+        Templates that load nothing again and keep all that is reduced in UB are mostly the best.
+        """
+        return 2 * self.reads_again + any(b.place is Place.STEP for b in self.bodies)
+
     def sizes(self) -> tuple[Expr, ...]:
         """What a legal tile does not bound: bytes of tensors, and distances in them."""
         out: list[Expr] = []

@@ -69,13 +69,25 @@ def solve(
         return None
     halves, spread, refined = _searched(form, chip)
     for before, best in halves:
-        if form.looped:
-            hopeless = best.cost - best.cost // 3 > least
-        else:
-            hopeless = best.cost // 2 > least and before - best.cost < before // 4
-        if hopeless:
+        if _hopeless(form, before, best.cost, least):
             return best
     return spread if _counted(spread.cost, again) > least + least // HOPELESS else refined
+
+
+def _hopeless(form: BoundForm, before: int, cost: int, least: int) -> bool:
+    """Whether lengths cost far more than another template and do not get better soon."""
+    if form.looped:
+        return (
+            cost - cost // 7 * 2 > least
+        )  # one core goes through all of an axis: one length tells as much
+    if _few(form):  # no length is so many times as short
+        return before == UNLIMITED and cost // -(-form.largest // form.granule) > least
+    return cost // 2 > least and before - cost < before // 4
+
+
+def _few(form: BoundForm) -> bool:
+    """Whether all lengths are tried."""
+    return form.largest <= (FEW_LOOPED if form.looped else FEW) * form.granule
 
 
 @lru_cache(maxsize=128)
@@ -91,13 +103,13 @@ def _searched(form: BoundForm, chip: ChipTable) -> tuple[_Halves, Solution, Solu
 
 
 #: Where there are at most so many lengths, all are tried; else halves of the largest one, but no more than that.
-FEW, FEW_LOOPED, MOST = 16, 10, 16
+FEW, FEW_LOOPED, MOST = 12, 10, 16
 #: Numbers of equal pieces of an axis that are tried, from the smallest on.
-EVEN = 3
+EVEN = 2
 #: Halves in a row that are no better, before no further ones are tried, and where all lengths are.
-WORSE_HALVES, WORSE_FEW = 2, 5
-#: Part of a whole axis that they start at, where it is one tile.
-ONE_TILE = 4
+WORSE_HALVES, WORSE_FEW = 3, 5
+#: Tiles of an axis that they start with at least, where cores share it.
+FIRST_TILES = 12
 #: Searches about the best choice so far; there is another one if the last has gained more than 2**-LITTLE.
 ROUNDS, LITTLE = 2, 10
 #: Granules from which on one more of them matters little.
@@ -106,7 +118,7 @@ LONG = 64
 REACH, REACH_ONE, REACH_LOOPED = 8, 2, 2
 #: ... and of those that do not start at lines, for short granules, and for long ones with several tiles per core.
 REACH_SHORT, REACH_LONG = 4, 1
-#: Lengths in a row that are no better, before no further ones are tried; with one tile per core and long granules.
+#: Lengths in a row that are no better, before no further ones are tried; where one more of them matters little.
 WORSE, WORSE_ONE = 6, 1
 #: Granules of a tile, short and long ones, from which on the lengths next to it are too close to it.
 MANY_SHORT, MANY_LONG = 8, 24
@@ -116,6 +128,8 @@ ROOT_TILES, ROOT_CORES = 4, 1
 SHARE_CORES, SHARE_TILES = 1, 2
 #: Pieces of an axis more and less, also where one core goes through all of it.
 PIECES, PIECES_LOOPED = 4, 8
+#: Numbers of pieces in a row that are no better, where one more of them matters.
+WORSE_PIECES = 4
 #: Tiles per core, or cores, more and less with one length.
 AROUND = 40
 #: Numbers of fewer cores in a row that are no better, before no further ones are tried.
@@ -141,28 +155,26 @@ class Search:
         self._seen = [0] * (1 << SLOT_BITS)
         self._best = Solution(1, 1, 0, UNLIMITED)
         self._line = _line_step(form, chip)
-        self._few = form.largest <= (FEW_LOOPED if form.looped else FEW) * form.granule
+        self._few = _few(form)
         self.halves: list[tuple[int, Solution]] = []
 
     def spread(self) -> Solution:
         """The best of a few lengths that are far apart.
 
-        The search for the host stops where they cost twice what another template does and get no better.  Where one
-        core goes through all of an axis, other lengths hardly are: there it stops at one and a half times as much.
+        The search for the host stops where they cost far more than another template and do not get better soon.
         """
         form = self.form
         few = self._few
         tile, worse = form.largest, 0
-        most = WORSE_FEW if few else 0 if form.granule >= LONG else WORSE_HALVES
-        if not few and not form.looped and form.outer <= 1 and form.largest == form.longest:
-            # All of the axis would leave it to one core.
-            tile = self._round(tile // ONE_TILE, self._line)
+        most = WORSE_FEW if few else 0 if form.looped or form.granule >= LONG else WORSE_HALVES
+        if not few and not form.looped and form.outer <= 1:
+            # Longer ones would leave the axis to fewer cores.
+            tile = self._round(-(-form.extent // FIRST_TILES), self._line)
         for _ in range(MOST):
             before = self._best.cost
             # Where one core goes through all of an axis, all lengths make as many tiles.
             self._try_length(tile, self._best.cores if form.looped else 0)
-            if form.looped or not few:
-                self.halves.append((before, self._best))
+            self.halves.append((before, self._best))
             worse = worse + 1 if self._best.cost == before else 0
             if worse > most:
                 break
@@ -219,12 +231,13 @@ class Search:
                 self._walk(near, granule, few, WORSE)
                 self._walk(near, -granule, few, WORSE)
             part = 2 * granule
-            while part < line:
+            while part < min(line, near + 1):
                 self._try_length(self._round(near, part), self._best.cores)
                 part *= 2
         near = self._best.tile
-        self._walk(near, line, reach, most)
-        self._walk(near, -line, reach, most)
+        if line <= near:
+            self._walk(near, line, reach, most)
+            self._walk(near, -line, reach, most)
 
     def _walk(self, tile: int, step: int, reach: int, most: int) -> None:
         """So many lengths in one direction, until the most in a row are no better."""
@@ -276,11 +289,13 @@ class Search:
             self._try_shares(self.chip.cores, near.per_core)
 
     def _fewer_tiles(self) -> None:
-        """The same cores with one tile each, and with half as many."""
-        near = self._best
+        """The same cores with one tile each, and with half as many; one tile for each core that GM can keep busy."""
+        near, chip = self._best, self.chip
         if near.per_core > 1:
             self._try_share(near.cores, 1)
             self._try_share(near.cores, near.per_core // 2)
+        busy = (chip.load_rate + chip.read_share // 2) // chip.read_share
+        self._try_share(min(busy, near.cores), 1)
 
     def _try_shares(self, cores: int, near: int) -> None:
         for per_core in range(near - SHARE_TILES, near + SHARE_TILES + 1):
@@ -296,11 +311,16 @@ class Search:
 
     def _near_pieces(self, reach: int) -> None:
         pieces = max(-(-self.form.extent // self._best.tile), 1)
+        most = WORSE_ONE if self.form.looped and self.form.granule > 1 else WORSE_PIECES
         self._try_pieces(pieces)
-        for d in range(1, reach + 1):
-            self._try_pieces(pieces + d)
-            if pieces > d:
-                self._try_pieces(pieces - d)
+        for step in (1, -1):
+            worse = 0
+            for d in range(1, reach + 1):
+                if worse == most or pieces + step * d < 1:
+                    break
+                before = self._best.cost
+                self._try_pieces(pieces + step * d)
+                worse = worse + 1 if self._best.cost == before else 0
         self._try_pieces(2 * pieces)
 
     def _try_pieces(self, pieces: int) -> None:
@@ -433,11 +453,9 @@ def solve_template(
 def by_promise(impls: Sequence[ImplGraph], target: TargetSpec) -> list[tuple[int, ImplGraph]]:
     """The templates of a group with their places, in the order in which they are searched.
 
-    Those that load nothing again, and of these the last ones, are mostly the best, so that the others are hopeless.
+    After those of the lowest rank the others are mostly hopeless; of equals the last ones are the best.
     """
-    return sorted(
-        enumerate(impls), key=lambda row: (cost_form(row[1], target).reads_again, -row[0])
-    )
+    return sorted(enumerate(impls), key=lambda row: (cost_form(row[1], target).rank, -row[0]))
 
 
 def comparable(cost: _Cost, impl: ImplGraph, target: TargetSpec) -> _Cost:
@@ -533,6 +551,8 @@ def _choose_in(
     key, digit, cores, taken, total = first_key, 1, 1, 0, head
     fields: dict[str, int] = {}
     for g in reversed(result.groups):
+        if total >= limit:
+            return None
         best: Solution | None = None
         # A group that costs more than is left to the limit cannot win either, however its template is counted.
         left = max(limit - total, 0)
@@ -554,9 +574,9 @@ def _choose_in(
         taken = first_core + best.cores
         cores = max(cores, min(taken, most))
         total += best.cost
-        if total >= limit:
-            return None
         fields |= {spec.tile_size: best.tile, spec.block_size: best.per_core}
         if spec.first_core is not None:
             fields[spec.first_core] = first_core
+    if total >= limit:
+        return None
     return total, Choice(key, cores, fields)
