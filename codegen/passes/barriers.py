@@ -33,6 +33,8 @@ _BARRIER = Barrier("PIPE_V")
 _BARRIERS = (_BARRIER, Barrier("PIPE_ALL"))
 #: What the vector pipe has to do with, and loops.
 _CONCERNED = frozenset({Alloc, Barrier, Call, For, Sync})
+#: What says whose bytes a tensor has, and loops.
+_PLACING = frozenset({Alias, For, GetBuf})
 
 
 @dataclass(slots=True)
@@ -158,6 +160,8 @@ def _places(body: Iterable[Stmt]) -> dict[str, str]:
     """What holds the bytes of a tensor, where that is not itself: its TBuf, or the tensor that it is an alias of."""
     out: dict[str, str] = {}
     for s in body:
+        if type(s) not in _PLACING:
+            continue
         if isinstance(s, For):
             out |= _places(s.body)
         elif isinstance(s, GetBuf):
@@ -169,7 +173,10 @@ def _places(body: Iterable[Stmt]) -> dict[str, str]:
 
 def _concerns(loop: For) -> bool:
     """Whether there is anything but copies in a loop."""
-    return any(_concerns(s) if isinstance(s, For) else type(s) in _CONCERNED for s in loop.body)
+    for s in loop.body:
+        if type(s) in _CONCERNED and (not isinstance(s, For) or _concerns(s)):
+            return True
+    return False
 
 
 def _is_positive(e: Expr) -> bool:
@@ -200,4 +207,8 @@ def _is_length(e: Expr) -> bool:
 
 
 def _count(body: Iterable[Stmt]) -> int:
-    return sum(_count(s.body) if isinstance(s, For) else isinstance(s, Barrier) for s in body)
+    found = 0
+    for s in body:
+        if type(s) in _CONCERNED:
+            found += _count(s.body) if isinstance(s, For) else isinstance(s, Barrier)
+    return found

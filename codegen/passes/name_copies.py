@@ -27,6 +27,11 @@ from autofuse.implgraph.frozen import replace
 __all__ = ["NameCopies"]
 
 
+_COPIES = (CopyIn, CopyOut)
+#: Copies, and what decides how they are named.
+_CONCERNED = frozenset({CopyIn, CopyOut, For, IndexRead})
+
+
 @dataclass(slots=True)
 class _Names:
     """Names of one function; numbers are not used twice."""
@@ -68,7 +73,7 @@ class NameCopies:
 
     def __call__(self, fn: KernelFn) -> KernelFn:
         """The function with named offsets and descriptors."""
-        if not all(c.pad for c in _copies(fn.body)):
+        if not _all_pad(fn.body):
             return fn
         counters: dict[str, int] = {}
         body: list[Stmt] = []
@@ -88,14 +93,17 @@ def _in_reduce_loop(s: For, counters: dict[str, int]) -> For:
     return s
 
 
-def _copies(body: tuple[Stmt, ...]) -> list[CopyIn | CopyOut]:
-    out: list[CopyIn | CopyOut] = []
+def _all_pad(body: tuple[Stmt, ...]) -> bool:
+    """Whether all copies are DataCopyPad."""
     for s in body:
-        if isinstance(s, For):
-            out += _copies(s.body)
-        elif isinstance(s, CopyIn | CopyOut):
-            out.append(s)
-    return out
+        if type(s) not in _CONCERNED:
+            pass
+        elif isinstance(s, _COPIES):
+            if not s.pad:
+                return False
+        elif isinstance(s, For) and not _all_pad(s.body):
+            return False
+    return True
 
 
 def _named(body: tuple[Stmt, ...], names: _Names) -> tuple[Stmt, ...]:
@@ -105,9 +113,16 @@ def _named(body: tuple[Stmt, ...], names: _Names) -> tuple[Stmt, ...]:
     """
     out: list[Stmt] = []
     first: int | None = None
-    read = {s.name for s in body if isinstance(s, IndexRead)}
+    looped = False
+    read: set[str] = set()
     for s in body:
-        if isinstance(s, CopyIn | CopyOut):
+        if type(s) not in _CONCERNED:
+            pass
+        elif isinstance(s, IndexRead):
+            read.add(s.name)
+        elif isinstance(s, For):
+            looped = True
+        elif isinstance(s, _COPIES):
             if first is None:
                 first = len(out)
             named = names.block(s.block, isinstance(s, CopyIn))
@@ -118,7 +133,7 @@ def _named(body: tuple[Stmt, ...], names: _Names) -> tuple[Stmt, ...]:
     if first is None:
         return body
     # A loop body begins with the indices that offsets are made of; a function begins with much else.
-    if any(isinstance(s, For) for s in out):
+    if looped:
         at = _statement_start(out, first)
     else:
         at = next((i for i, s in enumerate(out) if not isinstance(s, Let)), len(out))
