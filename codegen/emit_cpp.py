@@ -77,7 +77,11 @@ def emit_block(body: Sequence[Stmt], indent: str = "") -> list[str]:
             lines += emit_block(s.body, indent + INDENT)
             lines.append(indent + "}")
         else:
-            lines += [indent + line for line in _EMIT[type(s)](s)]
+            found = _EMIT[type(s)](s)
+            if len(found) == 1:
+                lines.append(indent + found[0])
+            else:
+                lines += [indent + line for line in found]
     return lines
 
 

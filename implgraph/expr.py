@@ -471,7 +471,8 @@ def _eval_atom(a: Atom, env: Mapping[str, int]) -> int:
 
 def divide_exact(a: IntLike, b: IntLike) -> Expr | None:
     """``a / b`` as an integer polynomial, or None if there is none."""
-    x, y = Expr.of(a), Expr.of(b)
+    x = a if isinstance(a, Expr) else const(a)
+    y = b if isinstance(b, Expr) else const(b)
     if not y.terms:
         return None
     if x.is_const and y.is_const:
@@ -560,7 +561,8 @@ def _func(name: str, args: tuple[Expr, ...]) -> Expr:
 
 def CeilDiv(a: IntLike, b: IntLike) -> Expr:  # noqa: N802 - the field's name for it
     """Smallest integer >= a / b."""
-    x, y = Expr.of(a), Expr.of(b)
+    x = a if isinstance(a, Expr) else const(a)
+    y = b if isinstance(b, Expr) else const(b)
     if x.is_const and y.is_const and y._value:
         return const(-(-x._value // y._value))
     return _ceil_div(x, y)

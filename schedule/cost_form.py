@@ -309,15 +309,16 @@ class _FormReader:
         m, index = self.target.model, len(self.bodies)
         self.copies += self._copies(nodes, index, place, routes)
         heads: list[float] = []
-        cycles: dict[Affine, list[Affine]] = {}
+        cycles: dict[Expr, list[Affine]] = {}
         plain: dict[tuple[int, ...], int] = {}
         for n in nodes:
             if n.api is not None and n.api.unit == "Vector" and n.op not in OFFSETS:
                 head = self._calls(n, cycles, plain)
                 heads += [head] if head is not None else []
-        cycles.get(SINGLE, []).extend(self._elements(a).times(rate) for a, rate in plain.items())
+        if plain:
+            cycles[ONE] += [self._elements(a).times(rate) for a, rate in plain.items()]
         head = max(heads, default=0.0) if m.vector_fused else sum(heads)
-        self.calls += [CallForm(index, _sum(c), along) for along, c in cycles.items()]
+        self.calls += [CallForm(index, _sum(c), Affine(a, ZERO)) for a, c in cycles.items()]
         loads = [n for n in nodes if n.op == "Load"]
         straight = any(n.name in self.carried for n in loads)
         reads = sum(not n.y.vectorized_axis for n in loads)
@@ -334,13 +335,13 @@ class _FormReader:
         )
 
     def _calls(
-        self, n: Node, cycles: dict[Affine, list[Affine]], plain: dict[tuple[int, ...], int]
+        self, n: Node, cycles: dict[Expr, list[Affine]], plain: dict[tuple[int, ...], int]
     ) -> float | None:
         """Adds the cycles of a vector node; the head of its call, 0 for one of many calls, None where it is free.
 
         Args:
             n: the node.
-            cycles: of instructions, by how often they are issued.
+            cycles: of instructions, by what the logarithm of says how often they are issued.
             plain: of element-wise calls, per element by the axes of the tensor, in units of 2**-24.
         """
         operands = self._tensors(n)
@@ -356,21 +357,19 @@ class _FormReader:
         per_element = self._per_element(row, bits, self.collide.get(n.name, Conflict.NONE))
         axes = n.y.vectorized_axis
         if not plain:
-            cycles.setdefault(SINGLE, [])  # its place among the others is that of the first call
+            cycles.setdefault(ONE, [])  # its place among the others is that of the first call
         plain[axes] = plain.get(axes, 0) + _rate(per_element)
         return row.head + self.target.model.vector_gap
 
     def _per_element(self, row: VectorCost, bits: int, conflict: Conflict) -> float:
         """Cycles of an element."""
-        m = self.target.model
-        factor = {
-            Conflict.NONE: 1.0,
-            Conflict.SOURCES: m.conflict_sources,
-            Conflict.RESULT: m.conflict_result,
-        }[conflict]
+        m, factor = self.target.model, 1.0
+        if conflict is not Conflict.NONE:
+            sources = conflict is Conflict.SOURCES
+            factor = m.conflict_sources if sources else m.conflict_result
         return factor / ((row.rate16 if bits <= 16 else row.rate32) * m.vector_issue)
 
-    def _issue(self, x: Issued, bits: int, cycles: dict[Affine, list[Affine]]) -> None:
+    def _issue(self, x: Issued, bits: int, cycles: dict[Expr, list[Affine]]) -> None:
         """Adds the cycles of instructions; on registers, where calls have one head in all, without heads."""
         m, row = self.target.model, self.target.vector[x.kind]
         if not row.rate32:
@@ -381,7 +380,7 @@ class _FormReader:
         parts = amount.parts if x.times is ONE else amount.times(x.times).parts
         found = [self._affine(e).times(_rate(weight)) for weight, e in parts]
         if found:
-            cycles.setdefault(Affine(x.along, ZERO), []).extend(found)
+            cycles.setdefault(x.along, []).extend(found)
 
     def _longest(self, found: Iterable[Issued]) -> float:
         """The head of the longest call, where all have one in common."""
@@ -407,18 +406,19 @@ class _FormReader:
                 where = (y.dtype.itemsize, y.axis, y.strides, y.offset)
                 lies = (run, *where, y.vectorized_axis, y.vectorized_strides)
                 alike.setdefault((routes[n.name], lies), []).append(n)
-        same: dict[CopyForm, list[Node]] = {}
+        same: dict[tuple[Route, CopyForm], int] = {}
         for (route, layout), members in alike.items():
             key = (layout, place is Place.STEP, route is Route.AGAIN)
             form = self.copied.get(key)
             if form is None:
-                form = self.copied[key] = self._copy(members[0], body, place, route)
+                form = self.copied[key] = self._copy(members[0], place, route)
             if len(alike) == 1:
                 return [replace(form, body=body, route=route, count=len(members))]
-            same.setdefault(replace(form, body=body, route=route), []).extend(members)
-        return [replace(form, count=len(members)) for form, members in same.items()]
+            same[route, form] = same.get((route, form), 0) + len(members)
+        return [replace(form, body=body, route=route, count=n) for (route, form), n in same.items()]
 
-    def _copy(self, n: Node, body: int, place: Place, route: Route) -> CopyForm:
+    def _copy(self, n: Node, place: Place, route: Route) -> CopyForm:
+        """One Load or Store; which body it is in, and by which route it goes, is for the caller to say."""
         y, spec = n.y, self.impl.tiling
         item = y.dtype.itemsize
         rows, commands, row = self._rows(n)
@@ -441,8 +441,8 @@ class _FormReader:
         ]
         own = {p for a in moving for p in self._parts_of(a) if p != self.tile_out}
         return CopyForm(
-            body,
-            route,
+            0,
+            Route.READ,
             commands,
             rows,
             row.times(item),

@@ -243,6 +243,7 @@ def _schedule_group(
 ) -> tuple[tuple[ImplGraph, ...], list[Rejected]]:
     rejected: list[Rejected] = []
     made: list[tuple[int, ImplGraph]] = []
+    taken: set[str] = set()
     tries = _tries(g)
     for number, (group, choice) in enumerate(tries):
         try:
@@ -250,11 +251,12 @@ def _schedule_group(
         except TemplateRejectedError as why:
             rejected.append(Rejected(g.group, _title(group, choice), str(why), why.code))
             continue
-        if any(impl.name == other.name for _, other in made):
+        if impl.name in taken:
             # Ids of axes are those of one template: another one may have the same for other axes.
             tiled = next(a.name for a in impl.axes if a.id == impl.tiling.tile_axis)
             parts = (impl.suffix, f"by_{tiled}")
             impl = replace(impl, suffix="_".join(p for p in parts if p))
+        taken.add(impl.name)
         made.append((number, impl))
     if not made:
         raise _nothing_fits(g, rejected)

@@ -49,6 +49,9 @@ MOST_TICKS, CORE_BITS = UNLIMITED // 4, 16
 #: What is hidden, GM or the pipes, counts for a 256th: of tilings that GM makes equal, the one with the least work is
 #: taken.
 HIDDEN_BITS = 8
+#: Members that every tile asks for; the interpreter takes long to look them up.
+_ONCE, _STEP = Place.ONCE, Place.STEP
+_WRITE, _AGAIN, _STREAM = Route.WRITE, Route.AGAIN, Route.STREAM
 #: From rates to ticks, and of the share of bytes that L2 holds.
 TICK_SHIFT = RATE_BITS - TICK_BITS
 SHARE_BITS = 20
@@ -348,13 +351,13 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
         distinct = count * c.distinct
         distinct = distinct if distinct < moved else moved
         cached += distinct
-        if route is Route.WRITE:
+        if route is _WRITE:
             store[body] += count * (issue + chip.store_issue * commands)
             stored[body] += billed
             written += moved
             continue
         load[body] += count * (issue + chip.load_issue * commands)
-        once = place is Place.ONCE
+        once = place is _ONCE
         if once or (most > 1 and not c.varies and not (c.varies_by_tile and pieces > 1)):
             # All cores read one tensor: those that start at the same place do so in the same order.
             places = max(min(steps, most), 1) if form.bodies[body].staggered else 1
@@ -367,14 +370,14 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
             hit, reach = moved - distinct, 0
             if hit > 0:
                 held = distinct
-                if route is Route.AGAIN:
+                if route is _AGAIN:
                     held = c.footprint.at(length) * most * max(steps, 1)
                 if held > chip.l2:
                     hit = hit * ((chip.l2 << SHARE_BITS) // held) >> SHARE_BITS
                 reach = 1 if 2 * hit >= moved else 0
             read += moved - hit
             again += hit
-            streamed += distinct if route is Route.STREAM else 0
+            streamed += distinct if route is _STREAM else 0
             moves[body][reach] += billed
     for v in form.calls:
         along = v.along.at(length)
@@ -475,8 +478,8 @@ def _pipes(
         total = latency + mte2 + vector + mte3
         scalar = b.scalar
         alone = total if total > scalar else scalar
-        times = steps if b.place is Place.STEP else 1
-        if b.place is Place.ONCE:
+        times = steps if b.place is _STEP else 1
+        if b.place is _ONCE:
             once += alone
         elif times > 0:
             wait = total if b.chained else max(latency + mte2, mte3) + vector

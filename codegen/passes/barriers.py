@@ -31,8 +31,9 @@ __all__ = ["InsertBarriers"]
 
 _BARRIER = Barrier("PIPE_V")
 _BARRIERS = (_BARRIER, Barrier("PIPE_ALL"))
-#: What the vector pipe has to do with, and loops.
-_CONCERNED = frozenset({Alloc, Barrier, Call, For, Sync})
+#: What the vector pipe has to do with; the same and loops.
+_OF_PIPES = frozenset({Alloc, Barrier, Call, Sync})
+_CONCERNED = _OF_PIPES | {For}
 #: What says whose bytes a tensor has, and loops.
 _PLACING = frozenset({Alias, For, GetBuf})
 
@@ -156,12 +157,12 @@ class InsertBarriers:
                 return out
 
 
-def _places(body: Iterable[Stmt]) -> dict[str, str]:
+def _places(body: tuple[Stmt, ...]) -> dict[str, str]:
     """What holds the bytes of a tensor, where that is not itself: its TBuf, or the tensor that it is an alias of."""
     out: dict[str, str] = {}
+    if _PLACING.isdisjoint(map(type, body)):
+        return out
     for s in body:
-        if type(s) not in _PLACING:
-            continue
         if isinstance(s, For):
             out |= _places(s.body)
         elif isinstance(s, GetBuf):
@@ -173,10 +174,9 @@ def _places(body: Iterable[Stmt]) -> dict[str, str]:
 
 def _concerns(loop: For) -> bool:
     """Whether there is anything but copies in a loop."""
-    for s in loop.body:
-        if type(s) in _CONCERNED and (not isinstance(s, For) or _concerns(s)):
-            return True
-    return False
+    if not _OF_PIPES.isdisjoint(map(type, loop.body)):
+        return True
+    return any([_concerns(s) for s in loop.body if isinstance(s, For)])
 
 
 def _is_positive(e: Expr) -> bool:

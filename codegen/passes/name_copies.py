@@ -28,8 +28,9 @@ __all__ = ["NameCopies"]
 
 
 _COPIES = (CopyIn, CopyOut)
+_MOVING = frozenset({CopyIn, CopyOut, For})
 #: Copies, and what decides how they are named.
-_CONCERNED = frozenset({CopyIn, CopyOut, For, IndexRead})
+_CONCERNED = frozenset({CopyIn, CopyOut, IndexRead})
 
 
 @dataclass(slots=True)
@@ -96,12 +97,9 @@ def _in_reduce_loop(s: For, counters: dict[str, int]) -> For:
 def _all_pad(body: tuple[Stmt, ...]) -> bool:
     """Whether all copies are DataCopyPad."""
     for s in body:
-        if type(s) not in _CONCERNED:
-            pass
-        elif isinstance(s, _COPIES):
-            if not s.pad:
-                return False
-        elif isinstance(s, For) and not _all_pad(s.body):
+        if type(s) not in _MOVING:
+            continue
+        if not (_all_pad(s.body) if isinstance(s, For) else isinstance(s, _COPIES) and s.pad):
             return False
     return True
 
@@ -111,17 +109,16 @@ def _named(body: tuple[Stmt, ...], names: _Names) -> tuple[Stmt, ...]:
 
     An offset that depends on what a tensor holds stays where it is.
     """
+    if _CONCERNED.isdisjoint(map(type, body)):
+        return body
     out: list[Stmt] = []
     first: int | None = None
-    looped = False
     read: set[str] = set()
     for s in body:
         if type(s) not in _CONCERNED:
             pass
         elif isinstance(s, IndexRead):
             read.add(s.name)
-        elif isinstance(s, For):
-            looped = True
         elif isinstance(s, _COPIES):
             if first is None:
                 first = len(out)
@@ -133,7 +130,7 @@ def _named(body: tuple[Stmt, ...], names: _Names) -> tuple[Stmt, ...]:
     if first is None:
         return body
     # A loop body begins with the indices that offsets are made of; a function begins with much else.
-    if looped:
+    if For in map(type, body):
         at = _statement_start(out, first)
     else:
         at = next((i for i, s in enumerate(out) if not isinstance(s, Let)), len(out))

@@ -31,7 +31,7 @@ __all__ = ["InsertSyncs"]
 #: What loads or computes tensors or uses them, and loops.
 _CONCERNED = frozenset({Call, CopyIn, DeQue, For, IndexRead, ScalarRead, Sync})
 #: What the scalar unit reads.
-_READS = (ScalarRead, IndexRead)
+_READS = frozenset({ScalarRead, IndexRead})
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class _Pending:
         if isinstance(s, Call):
             loaded = self.vector and self.vector & self.places(*s.reads, *s.writes)
             return "MTE2_V" if loaded else ""
-        if isinstance(s, _READS):
+        if isinstance(s, (ScalarRead, IndexRead)):
             place = self.places(s.local)
             return "V_S" if self.made & place else "MTE2_S" if self.scalar & place else ""
         return ""
@@ -173,12 +173,11 @@ def _written(s: Stmt) -> tuple[str, ...]:
     return (s.local,) if isinstance(s, CopyIn) else ()
 
 
-def _reads(body: Iterable[Stmt]) -> bool:
+def _reads(body: tuple[Stmt, ...]) -> bool:
     """Whether the scalar unit reads a tensor."""
-    for s in body:
-        if isinstance(s, _READS) or (isinstance(s, For) and _reads(s.body)):
-            return True
-    return False
+    if not _READS.isdisjoint(map(type, body)):
+        return True
+    return any([_reads(s.body) for s in body if isinstance(s, For)])
 
 
 def _statements(body: Iterable[Stmt]) -> Iterator[Stmt]:
