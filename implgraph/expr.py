@@ -202,7 +202,12 @@ class Expr:
         if len(items) > 1:
             if len(items) > MAX_TERMS:
                 raise ExprError(f"expression grows to more than {MAX_TERMS} terms")
-            items.sort(key=lambda mc: _monomial_key(mc[0]))
+            first, last = items[0][0], items[-1][0]
+            if len(items) == 2 and len(first) != len(last):
+                if len(first) > len(last):  # as that key says, without its texts
+                    items.reverse()
+            else:
+                items.sort(key=lambda mc: _monomial_key(mc[0]))
         elif not items or not items[0][0]:
             return const(items[0][1]) if items else ZERO
         return Expr(tuple(items))

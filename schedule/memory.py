@@ -424,7 +424,8 @@ class _Planner:
 
     def _hold(self, slot: _Slot, n: Node) -> None:
         slot.hold(n.name, self.nbytes(n), self.last[n.name])
-        self.missed += not self.halves.put(slot.leader, n.name, apart=False)
+        if slot.leader != n.name:
+            self.missed += not self.halves.put(slot.leader, n.name, apart=False)
 
     def _keep(self, n: Node, slot: _Slot, position: Position, queue: int | None) -> None:
         self.homes[n.name] = (position, queue, slot.id)
