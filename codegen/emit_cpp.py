@@ -61,7 +61,7 @@ def emit_function(fn: KernelFn) -> str:
     params += ["GM_ADDR workspace", "const AutofuseTilingData& t"]
     lines = [f"// {text}" for text in fn.title]
     lines += wrap_call(f"inline __aicore__ void {fn.name}", params, " {")
-    used = any(isinstance(s, GlobalDecl) and s.param == "workspace" for s in fn.body)
+    used = any([isinstance(s, GlobalDecl) and s.param == "workspace" for s in fn.body])
     lines += [f"{INDENT}(void){name};" for name in (*fn.unused, *(() if used else ("workspace",)))]
     lines += emit_block(fn.body, INDENT)
     lines += ["}", ""]

@@ -452,12 +452,11 @@ def _eval_atom(a: Atom, env: Mapping[str, int]) -> int:
             return env[a.name]
         except KeyError:
             raise ExprError(f"symbol {a.name!r} has no value") from None
-    args = [x._value if x.is_const else x.evaluate(env) for x in a.args]
-    if a.name == "Min":
-        return min(args)
-    if a.name == "Max":
-        return max(args)
-    n, d = args
+    if a.name in ("Min", "Max"):
+        args = [x.evaluate(env) for x in a.args]
+        return min(args) if a.name == "Min" else max(args)
+    x, y = a.args
+    n, d = x.evaluate(env), y._value if y.is_const else y.evaluate(env)
     if d == 0:
         raise ExprError(f"division by zero in {a}")
     if a.name == "CeilDiv":

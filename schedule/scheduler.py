@@ -60,6 +60,8 @@ __all__ = ["schedule", "schedule_all"]
 
 #: Templates kept per group when all sizes are known, and for a kernel of symbolic sizes.
 MAX_STATIC, MAX_SYMBOLIC = 2, 5
+#: What all tensors in GM have in common.
+_GLOBAL, _GM, _AT_GM = AllocType.GLOBAL, Hardware.GM, Position.GM
 #: Branches of one kernel at most; several groups multiply.
 MAX_KEYS = 16
 
@@ -601,7 +603,7 @@ def _gm(g: GroupInput, n: Node) -> Mem:
     """The memory of a Data, Output or Workspace node: inputs first, then outputs, then workspaces."""
     first = {"Data": 0, "Output": g.inputs, "Workspace": g.inputs + g.outputs}[n.op]
     number = first + int(str(n.attrs["index"]))
-    return Mem(number, AllocType.GLOBAL, Hardware.GM, Position.GM)
+    return Mem(number, _GLOBAL, _GM, _AT_GM)
 
 
 _HINTS = {

@@ -334,7 +334,9 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
     runs = (0, tiles, tiles * steps)
     read = again = same = shared = same_core = written = cached = streamed = 0
     for c in form.copies:
-        commands, rows, row = c.commands.at(length), c.rows.at(length), c.row_bytes.at(length)
+        commands = c.commands.base + c.commands.step * length
+        rows = c.rows.base + c.rows.step * length
+        row = c.row_bytes.base + c.row_bytes.step * length
         rows = rows if rows > 1 else 1
         padded = -(-row // BLOCK) * BLOCK
         if row < BLOCK and rows > 1:
@@ -444,9 +446,9 @@ def _alone(chip: ChipTable) -> _Rates:
 def _undisturbed(chip: ChipTable, bodies: Sequence[BodyParts]) -> int:
     """Cores up to which each moves its bytes as fast as by itself."""
     memory = again = same = shared = stored = 0
-    for b in bodies:
-        memory, again, same = memory | b.memory, again | b.again, same | b.same
-        shared, stored = shared | b.shared, stored | b.stored
+    for _, from_memory, from_l2, in_order, apart, _, _, written in bodies:
+        memory, again, same = memory | from_memory, again | from_l2, same | in_order
+        shared, stored = shared | apart, stored | written
     free = chip.store_rate // chip.write_share if stored else UNLIMITED
     if memory:
         free = min(free, chip.load_rate // chip.read_share)

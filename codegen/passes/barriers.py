@@ -97,8 +97,10 @@ class InsertBarriers:
         places = _places(fn.body)
         lets = {s.name: s.value for s in fn.body if isinstance(s, Let)}
         runs = {name for name, value in lets.items() if _is_positive(value)}
-        tiles = (s for loop in fn.body if isinstance(loop, For) for s in loop.body)
-        runs |= {s.name for s in tiles if isinstance(s, Let) and _is_length(s.value)}
+        for loop in fn.body:
+            if isinstance(loop, For):
+                lengths = [s for s in loop.body if isinstance(s, Let) and _is_length(s.value)]
+                runs.update([s.name for s in lengths])
         return replace(fn, body=self._block(fn.body, _Pending(), _Places(places, runs)))
 
     def _block(self, body: tuple[Stmt, ...], pending: _Pending, bufs: _Places) -> tuple[Stmt, ...]:
