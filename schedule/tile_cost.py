@@ -508,19 +508,20 @@ def tile_cost(
         per_core: tiles of one core.
         best: another choice, which is returned unless this one costs less.
     """
-    cores = -(-parts.tiles // per_core)
-    if cores == 0:
-        return _cheaper(best, parts.tile, per_core, 1, chip.core_start)
-    once, period, rest = parts.pipes
-    gm = parts.gm + cores * parts.gm_core
-    gm += rest if gm > 0 else 0
-    start = chip.core_start * cores
-    cost = start + _hidden(gm, once + per_core * period)
-    # No core is faster beside others than by itself, so one that is no better then needs no second look.
-    if cores > parts.free and (best is None or cost < best.cost):
-        once, period, _ = _pipes(form, chip, parts.bodies, parts.steps, _rates(chip, cores))
+    cores, cost = -(-parts.tiles // per_core), chip.core_start
+    if cores > 0:
+        once, period, rest = parts.pipes
+        gm = parts.gm + cores * parts.gm_core
+        gm += rest if gm > 0 else 0
+        start = chip.core_start * cores
         cost = start + _hidden(gm, once + per_core * period)
-    return _cheaper(best, parts.tile, per_core, cores, cost)
+        # No core is faster beside others than by itself, so one that is no better then needs no second look.
+        if cores > parts.free and (best is None or cost < best.cost):
+            once, period, _ = _pipes(form, chip, parts.bodies, parts.steps, _rates(chip, cores))
+            cost = start + _hidden(gm, once + per_core * period)
+    if best is not None and cost >= best.cost:
+        return best
+    return Solution(parts.tile, per_core, max(cores, 1), min(cost, UNLIMITED))
 
 
 def _hidden(gm: int, pipeline: int) -> int:
@@ -529,10 +530,3 @@ def _hidden(gm: int, pipeline: int) -> int:
     if gm > pipeline:
         return gm + (pipeline >> HIDDEN_BITS)
     return pipeline + (gm >> HIDDEN_BITS)
-
-
-def _cheaper(best: Solution | None, tile: int, per_core: int, cores: int, cost: int) -> Solution:
-    """The better one; the first of two that cost the same."""
-    if best is not None and cost >= best.cost:
-        return best
-    return Solution(tile, per_core, cores, min(cost, UNLIMITED))
