@@ -45,18 +45,18 @@ def _post_order(operands: Sequence[Sequence[int]], roots: Sequence[int]) -> list
     done = [False] * len(operands)
     out: list[int] = []
     for root in roots:
-        if done[root]:
-            continue
-        path, left = [root], [iter(operands[root])]
-        while path:
-            for i in left[-1]:
-                if not done[i]:
-                    path.append(i)
-                    left.append(iter(operands[i]))
-                    break
+        stack = [(root, 0)]
+        while stack:
+            node, k = stack.pop()
+            if done[node]:
+                continue
+            ops = operands[node]
+            while k < len(ops) and done[ops[k]]:
+                k += 1
+            if k < len(ops):
+                stack.append((node, k + 1))
+                stack.append((ops[k], 0))
             else:
-                left.pop()
-                node = path.pop()
                 done[node] = True
                 out.append(node)
     return out
