@@ -61,7 +61,7 @@ def emit_function(fn: KernelFn) -> str:
     params += ["GM_ADDR workspace", "const AutofuseTilingData& t"]
     lines = [f"// {text}" for text in fn.title]
     lines += wrap_call(f"inline __aicore__ void {fn.name}", params, " {")
-    used = any(isinstance(s, GlobalDecl) and s.param == "workspace" for s in fn.body)
+    used = any([isinstance(s, GlobalDecl) and s.param == "workspace" for s in fn.body])
     lines += [f"{INDENT}(void){name};" for name in (*fn.unused, *(() if used else ("workspace",)))]
     lines += emit_block(fn.body, INDENT)
     lines += ["}", ""]
@@ -77,7 +77,11 @@ def emit_block(body: Sequence[Stmt], indent: str = "") -> list[str]:
             lines += emit_block(s.body, indent + INDENT)
             lines.append(indent + "}")
         else:
-            lines += [indent + line for line in _EMIT[type(s)](s)]
+            found = _EMIT[type(s)](s)
+            if len(found) == 1:
+                lines.append(indent + found[0])
+            else:
+                lines += [indent + line for line in found]
     return lines
 
 

@@ -338,13 +338,14 @@ class _Numbers:
 
     def one(self, text: str) -> str:
         """A constant, or what stands for the number."""
-        if _CONSTANT.fullmatch(text):
+        if text.isdigit() or _CONSTANT.fullmatch(text):
             return text
         return f"Number({self.found.setdefault(text, len(self.found))})"
 
     def line(self, a: Affine, names: Mapping[str, str]) -> str:
         """Both numbers of an ``autofuse::Line``."""
-        return _braces(self.one(to_cpp(e, names)) for e in a.exprs())
+        base, step = self.one(to_cpp(a.base, names)), self.one(to_cpp(a.step, names))
+        return f"{{{base}, {step}}}"
 
 
 def _or(distances: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import TypeAlias
 
 from autofuse.codegen.dma import Dim, dma_block, join_dims, run_dims
 from autofuse.codegen.extents import Extents, actual_size, size_of
@@ -24,6 +25,7 @@ from autofuse.codegen.kernel_ir import (
     CopyIn,
     CopyOut,
     DeQue,
+    DmaBlock,
     EnQue,
     For,
     Free,
@@ -61,6 +63,9 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["lower_kernel"]
 
+#: Offsets in GM and UB, the descriptor of a DMA command, and the loops around it.
+_Moved: TypeAlias = "tuple[Expr, Expr, DmaBlock, Sequence[tuple[str, Expr]]]"
+
 PIPE = "tpipe"
 
 
@@ -96,6 +101,8 @@ class _Lowering:
             if n.op == "Store":
                 self.first_store.setdefault(n.inputs[0], n.name)
         self.scalars: dict[str, ScalarVar] = {}
+        #: What moves tiles, by how they lie: that of most copies is the same.
+        self.moved: dict[tuple[object, ...], _Moved] = {}
         self.last: dict[str, int] = {}
         for i, n in enumerate(impl.nodes):
             for x in n.inputs:
@@ -441,16 +448,41 @@ class _Lowering:
 
         Where a tensor says which elements are loaded, a loop per axis along which it does so is around the commands.
         """
+        y, is_indexed = n.y, n.op == "Load" and len(n.inputs) > 1
+        indices: list[int] = []
+        if is_indexed:
+            stride = dict(zip(y.axis, y.strides, strict=True))
+            indices = [a for a in y.vectorized_axis if stride[a] == ZERO]
+        where = (y.dtype.itemsize, y.axis, y.repeats, y.strides, y.offset)
+        lies = (*where, y.vectorized_axis, y.vectorized_strides)
+        key = (lies, whole, is_run(n), beyond(n), *indices)
+        moved = self.moved.get(key)
+        if moved is None:
+            moved = self.moved[key] = self._moved(n, indices, whole=whole)
+        gm, ub, block, loops = moved
+        read: list[Stmt] = []
+        if is_indexed:
+            at = self._index_read(n, {a: sym(f"row{k}") for k, a in enumerate(indices)})
+            gm = gm + sym(at.name) * size_of(n.attrs["stride"])
+            read = [at]
+        stmts: list[Stmt] = [self._dma(n, local, gm, ub, block)]
+        for k in reversed(range(len(loops) + 1)):
+            if k == len(indices):
+                stmts = [*read, *stmts]
+            if k:
+                var, size = loops[k - 1]
+                stmts = [For(var, size, tuple(stmts))]
+        return stmts
+
+    def _moved(self, n: Node, indices: Sequence[int], *, whole: bool) -> _Moved:
+        """How a Load or Store moves its tile; ``indices``: axes along which a tensor says what is loaded."""
         y = n.y
         stride = dict(zip(y.axis, y.strides, strict=True))
         dims: list[Dim] = []
-        indexed: list[tuple[int, Dim]] = []
+        indexed: list[Dim] = []
         for a, pitch in zip(y.vectorized_axis, y.vectorized_strides, strict=True):
             d = Dim(self.extents.of(a, whole), stride[a], pitch)
-            if n.op == "Load" and len(n.inputs) > 1 and stride[a] == ZERO:
-                indexed.append((a, d))
-            else:
-                dims.append(d)
+            (indexed if a in indices else dims).append(d)
         # A tail changes only the outermost dimension, so dimensions may be joined by their full sizes.
         offset = y.offset
         if is_run(n):
@@ -473,23 +505,11 @@ class _Lowering:
             inner, outer = dims[-1:], dims[:-1]
         gm, ub = offset, ZERO
         loops: list[tuple[str, Expr]] = []
-        for k, d in enumerate((*(d for _, d in indexed), *outer)):
+        for k, d in enumerate((*indexed, *outer)):
             var = f"row{k}"
             loops.append((var, d.size))
             gm, ub = gm + d.gm * sym(var), ub + d.ub * sym(var)
-        read: list[Stmt] = []
-        if n.op == "Load" and len(n.inputs) > 1:
-            at = self._index_read(n, {a: sym(f"row{k}") for k, (a, _) in enumerate(indexed)})
-            gm = gm + sym(at.name) * size_of(n.attrs["stride"])
-            read = [at]
-        stmts: list[Stmt] = [self._dma(n, local, gm, ub, inner)]
-        for k in reversed(range(len(loops) + 1)):
-            if k == len(indexed):
-                stmts = [*read, *stmts]
-            if k:
-                var, size = loops[k - 1]
-                stmts = [For(var, size, tuple(stmts))]
-        return stmts
+        return gm, ub, dma_block(inner, y.dtype.itemsize), loops
 
     def _index_read(self, n: Node, rows: Mapping[int, Expr]) -> IndexRead:
         """Which element of the indexed dimension a Load takes; ``rows`` are the indices of the axes in this tile."""
@@ -525,8 +545,7 @@ class _Lowering:
             },
         }
 
-    def _dma(self, n: Node, local: str, gm: Expr, ub: Expr, dims: Sequence[Dim]) -> Stmt:
-        block = dma_block(dims, n.y.dtype.itemsize)
+    def _dma(self, n: Node, local: str, gm: Expr, ub: Expr, block: DmaBlock) -> Stmt:
         kind = CopyIn if n.op == "Load" else CopyOut
         return kind(local, ub, self._gm(n), gm, n.y.dtype, block, pad=self.target.has_datacopypad)
 

@@ -61,10 +61,13 @@ def banner(graph: FusionGraph, target: str, comment: str = "//") -> str:
     return "\n".join(f"{comment} {line}" for line in banner_lines(graph, target))
 
 
+_AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+
+
 def _plain(value: object) -> object:
-    if isinstance(value, str):
-        return value
     kind = type(value)
+    if kind in _AS_THEY_ARE or isinstance(value, str):
+        return value
     if kind is Expr:
         return str(value)
     if kind is tuple:

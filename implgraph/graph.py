@@ -409,7 +409,8 @@ class ImplGraph:
     @property
     def name(self) -> str:
         """Name of the template function, ``<graph>_<result>_<template>_<group>_<X>_<Y>_<R>[_<suffix>]``."""
-        x, r = ("nil" if a is None else a for a in (self.x_axis, self.r_axis))
+        x = "nil" if self.x_axis is None else self.x_axis
+        r = "nil" if self.r_axis is None else self.r_axis
         tail = f"_{self.suffix}" if self.suffix else ""
         head = f"{self.graph}_{self.result}_{self.template}_{self.group}"
         return f"{head}_{x}_{self.y_axis}_{r}{tail}"

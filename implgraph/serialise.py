@@ -57,14 +57,18 @@ def json_text(value: object, indent: int) -> str:
 
 def _indented(value: object, line: str, step: str) -> str:
     """The text of a value; ``line`` begins a new line at its level."""
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict):
+        if not value:
+            return "{}"
         inside, text = line + step, _SCALAR_TEXTS.get
         items = [
             f"{quoted(k)}: {simple(v) if (simple := text(type(v))) else _indented(v, inside, step)}"
             for k, v in value.items()
         ]
         return f"{{{inside}{(',' + inside).join(items)}{line}}}"
-    if isinstance(value, list) and value:
+    if isinstance(value, list):
+        if not value:
+            return "[]"
         inside, text = line + step, _SCALAR_TEXTS.get
         items = [
             simple(v) if (simple := text(type(v))) else _indented(v, inside, step) for v in value

@@ -92,12 +92,14 @@ class Halves:
 
     def _root(self, name: str) -> tuple[str, bool]:
         """The tensor that stands for the component, and whether ``name`` is apart from it."""
-        if name not in self._up:
+        found = self._up.get(name)
+        if found is None:
             return name, False
-        up, apart = self._up[name]
-        root, other = self._root(up)
-        self._up[name] = (root, apart ^ other)
-        return self._up[name]
+        up, apart = found
+        if up in self._up:
+            root, other = self._root(up)
+            found = self._up[name] = (root, apart ^ other)
+        return found
 
     def put(self, a: str, b: str, *, apart: bool) -> bool:
         """Put two tensors apart, or together; False, and nothing is changed, where they are the other way already."""
@@ -111,6 +113,8 @@ class Halves:
 
     def may_share(self, a: str, b: str) -> bool:
         """Whether nothing says that the two have to be apart."""
+        if a == b:
+            return True
         (ra, pa), (rb, pb) = self._root(a), self._root(b)
         return ra != rb or pa == pb
 
@@ -143,6 +147,8 @@ def halves_of(nodes: Sequence[Node]) -> Halves:
         if n.attrs.get("joins"):
             halves.put(n.name, str(n.attrs["joins"]), apart=False)
     for n in nodes:
+        if len(n.inputs) < 2:
+            continue
         names = [x.name for x in data_operands(n, named)]
         if len(names) == 2 and names[0] != names[1]:
             halves.put(names[0], names[1], apart=True)

@@ -256,6 +256,13 @@ def ticks(cycles: float) -> int:
     return round(cycles * (1 << TICK_BITS))
 
 
+#: Members that every node asks for; the interpreter takes long to look them up.
+_ONCE, _TILE, _STEP = Place.ONCE, Place.TILE, Place.STEP
+_READ, _AGAIN, _WRITE = Route.READ, Route.AGAIN, Route.WRITE
+_NO_CONFLICT = Conflict.NONE
+_BLOCK_OUT, _BLOCK_IN, _MERGED = AxisType.BLOCK_OUT, AxisType.BLOCK_IN, AxisType.MERGED
+
+
 class _FormReader:
     """Reads the costs of one template."""
 
@@ -283,8 +290,11 @@ class _FormReader:
         self.parts: dict[int, frozenset[int]] = {}
         #: What the reduce loop goes through.
         self.looped = set() if impl.r_axis is None else impl.merged_from(impl.r_axis)
-        #: Copies by how they lie in GM and in UB, in a step or not, and whether their bytes were read before.
-        self.copied: dict[tuple[tuple[object, ...], bool, bool], CopyForm] = {}
+        #: Numbers of the ways in which copies lie in GM and in UB, ...
+        self.lies: dict[tuple[object, ...], int] = {}
+        #: ... and of forms, by that, whether they are in a step, and whether their bytes were read before.
+        self.copied: dict[tuple[int, bool, bool], int] = {}
+        self.forms: dict[CopyForm, int] = {}
         self.bodies: list[BodyForm] = []
         self.copies: list[CopyForm] = []
         self.calls: list[CallForm] = []
@@ -297,11 +307,11 @@ class _FormReader:
         # What was read before is known in the order of workload: once, per tile, per step.
         routes = {n.name: self._route(n) for part in (once, outer, inner) for n in part}
         for p in sorted({n.loop_pass for n in inner}):
-            self._body(Place.STEP, [n for n in inner if n.loop_pass == p], routes)
+            self._body(_STEP, [n for n in inner if n.loop_pass == p], routes)
         if outer:
-            self._body(Place.TILE, outer, routes)
+            self._body(_TILE, outer, routes)
         if once:
-            self._body(Place.ONCE, once, routes)
+            self._body(_ONCE, once, routes)
         return CostForm(tuple(self.bodies), tuple(self.copies), tuple(self.calls))
 
     # bodies -----------------------------------------------------------------------------------
@@ -309,15 +319,16 @@ class _FormReader:
         m, index = self.target.model, len(self.bodies)
         self.copies += self._copies(nodes, index, place, routes)
         heads: list[float] = []
-        cycles: dict[Affine, list[Affine]] = {}
+        cycles: dict[Expr, list[Affine]] = {}
         plain: dict[tuple[int, ...], int] = {}
         for n in nodes:
             if n.api is not None and n.api.unit == "Vector" and n.op not in OFFSETS:
                 head = self._calls(n, cycles, plain)
                 heads += [head] if head is not None else []
-        cycles.get(SINGLE, []).extend(self._elements(a).times(rate) for a, rate in plain.items())
+        if plain:
+            cycles[ONE] += [self._elements(a).times(rate) for a, rate in plain.items()]
         head = max(heads, default=0.0) if m.vector_fused else sum(heads)
-        self.calls += [CallForm(index, _sum(c), along) for along, c in cycles.items()]
+        self.calls += [CallForm(index, _sum(c), Affine(a, ZERO)) for a, c in cycles.items()]
         loads = [n for n in nodes if n.op == "Load"]
         straight = any(n.name in self.carried for n in loads)
         reads = sum(not n.y.vectorized_axis for n in loads)
@@ -329,18 +340,18 @@ class _FormReader:
                 self.buffers,
                 straight,
                 bool(loads),
-                place is Place.STEP and nodes[0].loop_pass in self.impl.tiling.staggered,
+                place is _STEP and nodes[0].loop_pass in self.impl.tiling.staggered,
             )
         )
 
     def _calls(
-        self, n: Node, cycles: dict[Affine, list[Affine]], plain: dict[tuple[int, ...], int]
+        self, n: Node, cycles: dict[Expr, list[Affine]], plain: dict[tuple[int, ...], int]
     ) -> float | None:
         """Adds the cycles of a vector node; the head of its call, 0 for one of many calls, None where it is free.
 
         Args:
             n: the node.
-            cycles: of instructions, by how often they are issued.
+            cycles: of instructions, by what the logarithm of says how often they are issued.
             plain: of element-wise calls, per element by the axes of the tensor, in units of 2**-24.
         """
         operands = self._tensors(n)
@@ -353,24 +364,22 @@ class _FormReader:
         row = self.target.vector[lookup(n.op).cost]
         if not row.rate32:
             return None
-        per_element = self._per_element(row, bits, self.collide.get(n.name, Conflict.NONE))
+        per_element = self._per_element(row, bits, self.collide.get(n.name, _NO_CONFLICT))
         axes = n.y.vectorized_axis
         if not plain:
-            cycles.setdefault(SINGLE, [])  # its place among the others is that of the first call
+            cycles.setdefault(ONE, [])  # its place among the others is that of the first call
         plain[axes] = plain.get(axes, 0) + _rate(per_element)
         return row.head + self.target.model.vector_gap
 
     def _per_element(self, row: VectorCost, bits: int, conflict: Conflict) -> float:
         """Cycles of an element."""
-        m = self.target.model
-        factor = {
-            Conflict.NONE: 1.0,
-            Conflict.SOURCES: m.conflict_sources,
-            Conflict.RESULT: m.conflict_result,
-        }[conflict]
+        m, factor = self.target.model, 1.0
+        if conflict is not _NO_CONFLICT:
+            sources = conflict is Conflict.SOURCES
+            factor = m.conflict_sources if sources else m.conflict_result
         return factor / ((row.rate16 if bits <= 16 else row.rate32) * m.vector_issue)
 
-    def _issue(self, x: Issued, bits: int, cycles: dict[Affine, list[Affine]]) -> None:
+    def _issue(self, x: Issued, bits: int, cycles: dict[Expr, list[Affine]]) -> None:
         """Adds the cycles of instructions; on registers, where calls have one head in all, without heads."""
         m, row = self.target.model, self.target.vector[x.kind]
         if not row.rate32:
@@ -381,7 +390,7 @@ class _FormReader:
         parts = amount.parts if x.times is ONE else amount.times(x.times).parts
         found = [self._affine(e).times(_rate(weight)) for weight, e in parts]
         if found:
-            cycles.setdefault(Affine(x.along, ZERO), []).extend(found)
+            cycles.setdefault(x.along, []).extend(found)
 
     def _longest(self, found: Iterable[Issued]) -> float:
         """The head of the longest call, where all have one in common."""
@@ -400,25 +409,27 @@ class _FormReader:
         self, nodes: Sequence[Node], body: int, place: Place, routes: Mapping[str, Route]
     ) -> list[CopyForm]:
         """The Loads and Stores of a body, those that do the same as one."""
-        alike: dict[tuple[Route, tuple[object, ...]], list[Node]] = {}
+        found: dict[tuple[int, Route], int] = {}
         for n in nodes:
-            if _copies(n):
-                y, run = n.y, (is_run(n), beyond(n))
-                where = (y.dtype.itemsize, y.axis, y.strides, y.offset)
-                lies = (run, *where, y.vectorized_axis, y.vectorized_strides)
-                alike.setdefault((routes[n.name], lies), []).append(n)
-        same: dict[CopyForm, list[Node]] = {}
-        for (route, layout), members in alike.items():
-            key = (layout, place is Place.STEP, route is Route.AGAIN)
-            form = self.copied.get(key)
-            if form is None:
-                form = self.copied[key] = self._copy(members[0], body, place, route)
-            if len(alike) == 1:
-                return [replace(form, body=body, route=route, count=len(members))]
-            same.setdefault(replace(form, body=body, route=route), []).extend(members)
-        return [replace(form, count=len(members)) for form, members in same.items()]
+            if not _copies(n):
+                continue
+            y, route = n.y, routes[n.name]
+            where = (y.dtype.itemsize, y.axis, y.strides, y.offset)
+            lies = (is_run(n), beyond(n), *where, y.vectorized_axis, y.vectorized_strides)
+            key = (self.lies.setdefault(lies, len(self.lies)), place is _STEP, route is _AGAIN)
+            number = self.copied.get(key)
+            if number is None:
+                form = self._copy(n, place, route)
+                number = self.copied[key] = self.forms.setdefault(form, len(self.forms))
+            found[number, route] = found.get((number, route), 0) + 1
+        forms = tuple(self.forms)
+        return [
+            replace(forms[number], body=body, route=route, count=count)
+            for (number, route), count in found.items()
+        ]
 
-    def _copy(self, n: Node, body: int, place: Place, route: Route) -> CopyForm:
+    def _copy(self, n: Node, place: Place, route: Route) -> CopyForm:
+        """One Load or Store; which body it is in, and by which route it goes, is for the caller to say."""
         y, spec = n.y, self.impl.tiling
         item = y.dtype.itemsize
         rows, commands, row = self._rows(n)
@@ -430,7 +441,7 @@ class _FormReader:
             elements = elements.times(step) + rows.times((1 - step + beyond(n)) * item)
         whole, each = ZERO, elements.base
         if self.tile_in in y.vectorized_axis:
-            runs = spec.outer * (spec.reduce_outer if place is Place.STEP else 1)
+            runs = spec.outer * (spec.reduce_outer if place is _STEP else 1)
             whole = elements.step * spec.extent * runs
         moving = [
             a
@@ -441,8 +452,8 @@ class _FormReader:
         ]
         own = {p for a in moving for p in self._parts_of(a) if p != self.tile_out}
         return CopyForm(
-            body,
-            route,
+            0,
+            _READ,
             commands,
             rows,
             row.times(item),
@@ -450,24 +461,24 @@ class _FormReader:
             tiled,
             whole,
             each,
-            ZERO if route is Route.AGAIN else self._distinct(y) * item * step,
-            elements if route is Route.AGAIN else NOTHING,
+            ZERO if route is _AGAIN else self._distinct(y) * item * step,
+            elements if route is _AGAIN else NOTHING,
             tuple(dict.fromkeys(self.size[a] for a in sorted(own))),
             any(self.tile_out in self._parts_of(a) for a in moving),
         )
 
     def _route(self, n: Node) -> Route:
         if n.op == "Store":
-            return Route.WRITE
+            return _WRITE
         if n.op != "Load":
-            return Route.READ
+            return _READ
         y = n.y
         key = (n.inputs[0], y.offset, y.strides)
         before = len(self.seen)
         self.seen.add(key)
         if len(self.seen) == before or self.named[n.inputs[0]].op == "Workspace":
-            return Route.AGAIN
-        return Route.READ if bypass_bytes(n) is None else Route.STREAM
+            return _AGAIN
+        return _READ if bypass_bytes(n) is None else Route.STREAM
 
     def _rows(self, n: Node) -> tuple[Affine, Affine, Affine]:
         """Rows of a copy, commands, and elements of a row; axes whose elements follow on each other are one."""
@@ -508,10 +519,10 @@ class _FormReader:
             aligned.append((None, y.offset * item))
         for a, stride in zip(y.axis, y.strides, strict=True):
             axis = self.impl.axes[a]
-            if stride.number in (0, 1) or a in inside or axis.type is AxisType.BLOCK_OUT:
+            if stride.number in (0, 1) or a in inside or axis.type is _BLOCK_OUT:
                 continue  # blocks are as far apart as a number of the tiles in them
             distance = self._affine(stride).times(item)
-            root = axis.origin[0] if axis.type is AxisType.BLOCK_IN else a
+            root = axis.origin[0] if axis.type is _BLOCK_IN else a
             if root == self.tile_out:
                 tiled.append(distance.step)
             elif self.size[root].as_int() != 1:
@@ -541,9 +552,9 @@ class _FormReader:
 
     def _parts(self, axis: int) -> Iterable[int]:
         found = self.impl.axes[axis]
-        if found.type in (AxisType.BLOCK_OUT, AxisType.BLOCK_IN):
+        if found.type in (_BLOCK_OUT, _BLOCK_IN):
             yield from self._parts(found.origin[0])
-        elif found.type is AxisType.MERGED and self._made_of_tiles(found.origin):
+        elif found.type is _MERGED and self._made_of_tiles(found.origin):
             for a in found.origin:
                 yield from self._parts(a)
         else:

@@ -47,6 +47,9 @@ __all__ = ["MemoryPlan", "buffer_title", "least_bytes", "plan_memory"]
 #: Ways to choose among buffers, tried where the first one leaves a bank conflict; those from 8 on take a further buffer
 #: where none suits, if UB grows by no more than this part of it.
 _ORDERS, _SPARE = 16, 6
+#: Members that every tensor asks for; the interpreter takes long to look them up.
+_BUFFER, _QUEUE, _UB = AllocType.BUFFER, AllocType.QUEUE, Hardware.UB
+_VECIN, _VECOUT, _VECCALC = Position.VECIN, Position.VECOUT, Position.VECCALC
 
 
 @frozen
@@ -61,10 +64,10 @@ class _Place:
 
     def given_to(self, n: Node, tensor: int) -> Node:
         """The node with this memory; ``tensor`` is the id of its tensor."""
-        kind = AllocType.BUFFER if self.queue is None else AllocType.QUEUE
+        kind = _BUFFER if self.queue is None else _QUEUE
         number = self.buf if self.queue is None else self.queue.id
         assert number is not None
-        mem = Mem(tensor, kind, Hardware.UB, self.position, reuse_id=number)
+        mem = Mem(tensor, kind, _UB, self.position, reuse_id=number)
         y = replace(n.y, mem=mem, que=self.queue, buf=self.buf)
         if self.over is not None:
             return replace(n, y=y, tmp_buffers=self.tmp, attrs={**n.attrs, "over": self.over})
@@ -373,7 +376,7 @@ class _Planner:
             name, nbytes = n.name, self.nbytes(n)
             hoisted = number < len(self.placed.hoisted)
             if hoisted:
-                position = Position.VECIN if n.op == "Load" else Position.VECCALC
+                position = _VECIN if n.op == "Load" else _VECCALC
                 slot = _Slot(len(bufs), nbytes, group=1 if n.op == "Load" else 0)
                 bufs.append(slot)
                 self._hold(slot, n)
@@ -382,26 +385,26 @@ class _Planner:
                 slot = _Slot(len(shared), nbytes, (n.loop_axis, n.loop_pass))
                 shared.append(slot)
                 self._hold(slot, n)
-                self._keep(n, slot, Position.VECOUT, 3)
+                self._keep(n, slot, _VECOUT, 3)
                 self.holder[name] = n
             elif name in self.over:
                 self._inherit(n, shared)
             elif name in self.straight:
                 slot = self._queue_slot(copies, self.copy_slots, nbytes, n, "stored loads")
                 self._hold(slot, n)
-                self._keep(n, slot, Position.VECOUT, 2)
+                self._keep(n, slot, _VECOUT, 2)
             elif n.op == "Load":
                 slot = self._queue_slot(vecin, self.room, nbytes, n, "loads")
                 self._hold(slot, n)
-                self._keep(n, slot, Position.VECIN, 0)
+                self._keep(n, slot, _VECIN, 0)
             elif name in self.stored:
                 slot = self._queue_slot(vecout, self.room, nbytes, n, "results to be stored")
                 self._hold(slot, n)
-                self._keep(n, slot, Position.VECOUT, 1)
+                self._keep(n, slot, _VECOUT, 1)
             elif n.attrs.get("joins"):
                 slot = bufs[self.homes[str(n.attrs["joins"])][2]]
                 self._hold(slot, n)
-                self._keep(n, slot, Position.VECCALC, None)
+                self._keep(n, slot, _VECCALC, None)
             else:
                 taken = self._takeover(n, i, nbytes, bufs)
                 guest = self._guest(n, i) if taken is None and self.heirs else None
@@ -411,7 +414,7 @@ class _Planner:
                     continue
                 slot = self._slot(n, i, nbytes, bufs, taken)
                 self._hold(slot, n)
-                self._keep(n, slot, Position.VECCALC, None)
+                self._keep(n, slot, _VECCALC, None)
         self._finish(vecin, vecout, copies, shared, bufs)
 
     def _inherit(self, n: Node, shared: list[_Slot]) -> None:
@@ -419,12 +422,13 @@ class _Planner:
         load = self.over[n.name]
         slot = next(s for s in shared if load in s.tensors)
         self._hold(slot, n)
-        self._keep(n, slot, Position.VECOUT, 3)
+        self._keep(n, slot, _VECOUT, 3)
         self.holder[load] = n
 
     def _hold(self, slot: _Slot, n: Node) -> None:
         slot.hold(n.name, self.nbytes(n), self.last[n.name])
-        self.missed += not self.halves.put(slot.leader, n.name, apart=False)
+        if slot.leader != n.name:
+            self.missed += not self.halves.put(slot.leader, n.name, apart=False)
 
     def _keep(self, n: Node, slot: _Slot, position: Position, queue: int | None) -> None:
         self.homes[n.name] = (position, queue, slot.id)
@@ -532,10 +536,10 @@ class _Planner:
         leaders: list[str] = []
         queue_id: dict[tuple[int, int], int] = {}
         for kind, slots, position in (
-            (0, vecin, Position.VECIN),
-            (2, copies, Position.VECOUT),
-            (3, shared, Position.VECOUT),
-            (1, vecout, Position.VECOUT),
+            (0, vecin, _VECIN),
+            (2, copies, _VECOUT),
+            (3, shared, _VECOUT),
+            (1, vecout, _VECOUT),
         ):
             for s in slots:
                 queue_id[kind, s.id] = len(plans)
@@ -554,7 +558,7 @@ class _Planner:
                     )
                 )
         for s in bufs:
-            position = Position.VECIN if s.group == 1 else Position.VECCALC
+            position = _VECIN if s.group == 1 else _VECCALC
             leaders.append(s.leader)
             names = tuple(t for t in s.tensors if t)
             plans.append(BufferPlan("buf", s.id, position, 1, 1, s.nbytes, names))

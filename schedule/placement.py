@@ -105,11 +105,8 @@ def place(g: GroupInput, choice: Choice) -> Placed:
 def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
     split = split_axes(g, choice.position)
     layout = Layout(split, _pitches(g, choice, split))
+    nest = (split.block_out, split.block_in, *split.vector)
     stored = {i for n in g.nodes if n.op == "Store" for i in n.inputs}
-    users: dict[str, list[Node]] = {n.name: [] for n in g.nodes}
-    for n in g.nodes:
-        for i in dict.fromkeys(n.inputs):
-            users[i].append(n)
     moving = {split.tiled, *split.outer}
     uniform_group = all(not n.y.varies() for n in g.nodes if n.op == "Store")
     fixed: set[str] = set()
@@ -136,13 +133,13 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
             n,
             inputs=inputs,
             y=layout.place(n.y),
-            axis=(split.block_out, split.block_in, *split.vector),
+            axis=nest,
             loop_axis=None if still else split.block_in,
             api=api_of(n.op),
         )
         made = [node]
         if n.op == "Load":
-            single = copied_by_elements(n, users[n.name], layout)
+            single = copied_by_elements(n, g.nodes, layout)
             made = [by_elements(node)] if single else transposed_load(node, layout)
         elif n.op == "Store":
             made = transposed_store(node, placed[inputs[0]], layout)

@@ -60,6 +60,8 @@ __all__ = ["schedule", "schedule_all"]
 
 #: Templates kept per group when all sizes are known, and for a kernel of symbolic sizes.
 MAX_STATIC, MAX_SYMBOLIC = 2, 5
+#: What all tensors in GM have in common.
+_GLOBAL, _GM, _AT_GM = AllocType.GLOBAL, Hardware.GM, Position.GM
 #: Branches of one kernel at most; several groups multiply.
 MAX_KEYS = 16
 
@@ -243,6 +245,7 @@ def _schedule_group(
 ) -> tuple[tuple[ImplGraph, ...], list[Rejected]]:
     rejected: list[Rejected] = []
     made: list[tuple[int, ImplGraph]] = []
+    taken: set[str] = set()
     tries = _tries(g)
     for number, (group, choice) in enumerate(tries):
         try:
@@ -250,11 +253,12 @@ def _schedule_group(
         except TemplateRejectedError as why:
             rejected.append(Rejected(g.group, _title(group, choice), str(why), why.code))
             continue
-        if any(impl.name == other.name for _, other in made):
+        if impl.name in taken:
             # Ids of axes are those of one template: another one may have the same for other axes.
             tiled = next(a.name for a in impl.axes if a.id == impl.tiling.tile_axis)
             parts = (impl.suffix, f"by_{tiled}")
             impl = replace(impl, suffix="_".join(p for p in parts if p))
+        taken.add(impl.name)
         made.append((number, impl))
     if not made:
         raise _nothing_fits(g, rejected)
@@ -599,7 +603,7 @@ def _gm(g: GroupInput, n: Node) -> Mem:
     """The memory of a Data, Output or Workspace node: inputs first, then outputs, then workspaces."""
     first = {"Data": 0, "Output": g.inputs, "Workspace": g.inputs + g.outputs}[n.op]
     number = first + int(str(n.attrs["index"]))
-    return Mem(number, AllocType.GLOBAL, Hardware.GM, Position.GM)
+    return Mem(number, _GLOBAL, _GM, _AT_GM)
 
 
 _HINTS = {

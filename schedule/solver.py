@@ -378,9 +378,7 @@ class Search:
         return min(cores, -(-parts.tiles // min(hidden // pipes.period, parts.tiles)))
 
     def _try(self, parts: TileParts, per_core: int) -> None:
-        found = tile_cost(self.form, self.chip, parts, per_core)
-        if found.cost < self._best.cost:
-            self._best = found
+        self._best = tile_cost(self.form, self.chip, parts, per_core, self._best)
 
     def _parts(self, tile: int) -> TileParts:
         found = self._known.get(tile)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.graph import TilingSpec
@@ -49,6 +49,9 @@ MOST_TICKS, CORE_BITS = UNLIMITED // 4, 16
 #: What is hidden, GM or the pipes, counts for a 256th: of tilings that GM makes equal, the one with the least work is
 #: taken.
 HIDDEN_BITS = 8
+#: Members that every tile asks for; the interpreter takes long to look them up.
+_ONCE, _STEP = Place.ONCE, Place.STEP
+_WRITE, _AGAIN, _STREAM = Route.WRITE, Route.AGAIN, Route.STREAM
 #: From rates to ticks, and of the share of bytes that L2 holds.
 TICK_SHIFT = RATE_BITS - TICK_BITS
 SHARE_BITS = 20
@@ -257,8 +260,7 @@ def bind(
     )
 
 
-@frozen
-class BodyParts:
+class BodyParts(NamedTuple):
     """One run of a loop body, in ticks and in bytes by where they come from and go to.
 
     Attributes:
@@ -278,8 +280,7 @@ class BodyParts:
     stored: int
 
 
-@frozen
-class Pipes:
+class Pipes(NamedTuple):
     """Ticks of the pipes of one core: ``once``, and ``period`` for each of its tiles.
 
     Attributes:
@@ -300,6 +301,7 @@ class TileParts:
         steps: of the reduce loop.
         gm, gm_core: ticks of GM for all cores, and more of them for every core that takes part.
         pipes: of a core that no other one disturbs.
+        free: cores up to which that is so.
     """
 
     tile: int
@@ -309,6 +311,7 @@ class TileParts:
     gm: int
     gm_core: int
     pipes: Pipes
+    free: int
 
 
 def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
@@ -331,8 +334,10 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
     runs = (0, tiles, tiles * steps)
     read = again = same = shared = same_core = written = cached = streamed = 0
     for c in form.copies:
-        commands, rows = c.commands.at(length), max(c.rows.at(length), 1)
-        row = c.row_bytes.at(length)
+        commands = c.commands.base + c.commands.step * length
+        rows = c.rows.base + c.rows.step * length
+        row = c.row_bytes.base + c.row_bytes.step * length
+        rows = rows if rows > 1 else 1
         padded = -(-row // BLOCK) * BLOCK
         if row < BLOCK and rows > 1:
             padded = chip.short_row
@@ -340,42 +345,45 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
         off = chip.line - (bits & -bits)
         if off > 0 and row + off > chip.line:
             padded = padded * (row + off) // max(row, chip.line)
-        billed = c.count * rows * padded
-        issue = chip.row * max(rows - commands, 0)
-        once = form.bodies[c.body].place is Place.ONCE
-        moved = c.count * (c.whole + c.each * runs[form.bodies[c.body].place])
-        distinct = min(c.count * c.distinct, moved)
-        if c.route is Route.WRITE:
-            store[c.body] += c.count * (issue + chip.store_issue * commands)
-            stored[c.body] += billed
+        body, count, route = c.body, c.count, c.route
+        billed = count * rows * padded
+        issue = chip.row * (rows - commands) if rows > commands else 0
+        place = form.bodies[body].place
+        moved = count * (c.whole + c.each * runs[place])
+        distinct = count * c.distinct
+        distinct = distinct if distinct < moved else moved
+        cached += distinct
+        if route is _WRITE:
+            store[body] += count * (issue + chip.store_issue * commands)
+            stored[body] += billed
             written += moved
-            cached += distinct
             continue
-        load[c.body] += c.count * (issue + chip.load_issue * commands)
+        load[body] += count * (issue + chip.load_issue * commands)
+        once = place is _ONCE
         if once or (most > 1 and not c.varies and not (c.varies_by_tile and pieces > 1)):
             # All cores read one tensor: those that start at the same place do so in the same order.
-            places = max(min(steps, most), 1) if form.bodies[c.body].staggered else 1
+            places = max(min(steps, most), 1) if form.bodies[body].staggered else 1
             same += moved // places
             shared += moved - moved // places
-            moves[c.body][2] += billed // places
-            moves[c.body][3] += billed - billed // places
-            same_core += c.count * c.each if once else 0
+            moves[body][2] += billed // places
+            moves[body][3] += billed - billed // places
+            same_core += count * c.each if once else 0
         else:
-            hit, route = moved - distinct, 0
+            hit, reach = moved - distinct, 0
             if hit > 0:
                 held = distinct
-                if c.route is Route.AGAIN:
+                if route is _AGAIN:
                     held = c.footprint.at(length) * most * max(steps, 1)
                 if held > chip.l2:
                     hit = hit * ((chip.l2 << SHARE_BITS) // held) >> SHARE_BITS
-                route = 1 if 2 * hit >= moved else 0
+                reach = 1 if 2 * hit >= moved else 0
             read += moved - hit
             again += hit
-            streamed += distinct if c.route is Route.STREAM else 0
-            moves[c.body][route] += billed
-        cached += distinct
+            streamed += distinct if route is _STREAM else 0
+            moves[body][reach] += billed
     for v in form.calls:
-        times = 1 + max(v.along.at(length) - 1, 0).bit_length()
+        along = v.along.at(length)
+        times = 1 + (along - 1).bit_length() if along > 1 else 1
         cycles[v.body] += v.cycles.at(length) * times
     gm = (read * chip.read_share >> TICK_SHIFT) + (again * chip.again_share >> TICK_SHIFT)
     gm += (same * chip.same_share >> TICK_SHIFT) + (shared * chip.shared_share >> TICK_SHIFT)
@@ -386,19 +394,21 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
         spilled = written - (written * ((chip.l2 << SHARE_BITS) // cached) >> SHARE_BITS)
         gm += spilled * chip.writeback_share >> TICK_SHIFT
     bodies = tuple(
-        BodyParts(
-            load[i],
-            memory,
-            near,
-            in_order,
-            apart,
-            form.bodies[i].heads + (cycles[i] >> TICK_SHIFT),
-            store[i],
-            stored[i],
-        )
-        for i, (memory, near, in_order, apart) in enumerate(moves)
+        [
+            BodyParts(
+                load[i],
+                memory,
+                near,
+                in_order,
+                apart,
+                form.bodies[i].heads + (cycles[i] >> TICK_SHIFT),
+                store[i],
+                stored[i],
+            )
+            for i, (memory, near, in_order, apart) in enumerate(moves)
+        ]
     )
-    alone = _pipes(form, chip, bodies, steps, _rates(chip, 0))
+    alone = _pipes(form, chip, bodies, steps, _alone(chip))
     period = alone.period
     if tiles * period > MOST_TICKS:
         period = MOST_TICKS // tiles
@@ -410,6 +420,7 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
         min(gm, MOST_TICKS),
         min(same_core * chip.same_share >> TICK_SHIFT, MOST_TICKS >> CORE_BITS),
         Pipes(min(alone.once, MOST_TICKS), period, min(alone.rest, MOST_TICKS)),
+        _undisturbed(chip, bodies),
     )
 
 
@@ -417,7 +428,7 @@ _Rates: TypeAlias = tuple[int, int, int, int, int]
 
 
 def _rates(chip: ChipTable, cores: int) -> _Rates:
-    """Rates of one of so many cores, 0 for one by itself: of loads as in :class:`BodyParts`, and of stores."""
+    """Rates of one of so many cores: of loads as in :class:`BodyParts`, and of stores."""
     return (
         max(chip.load_rate, cores * chip.read_share),
         max(chip.hot_rate, cores * chip.again_share),
@@ -425,6 +436,29 @@ def _rates(chip: ChipTable, cores: int) -> _Rates:
         max(chip.load_rate, cores * chip.shared_share),
         max(chip.store_rate, cores * chip.write_share),
     )
+
+
+def _alone(chip: ChipTable) -> _Rates:
+    """Rates of a core by itself."""
+    return chip.load_rate, chip.hot_rate, chip.load_rate, chip.load_rate, chip.store_rate
+
+
+def _undisturbed(chip: ChipTable, bodies: Sequence[BodyParts]) -> int:
+    """Cores up to which each moves its bytes as fast as by itself."""
+    memory = again = same = shared = stored = 0
+    for _, from_memory, from_l2, in_order, apart, _, _, written in bodies:
+        memory, again, same = memory | from_memory, again | from_l2, same | in_order
+        shared, stored = shared | apart, stored | written
+    free = chip.store_rate // chip.write_share if stored else UNLIMITED
+    if memory:
+        free = min(free, chip.load_rate // chip.read_share)
+    if again:
+        free = min(free, chip.hot_rate // chip.again_share)
+    if same:
+        free = min(free, chip.load_rate // chip.same_share)
+    if shared:
+        free = min(free, chip.load_rate // chip.shared_share)
+    return free
 
 
 def _pipes(
@@ -438,25 +472,33 @@ def _pipes(
     memory, again, same, shared, stored = rates
     once = period = exposed = rest = 0
     for b, p in zip(form.bodies, bodies, strict=True):
-        loaded = p.memory * memory + p.again * again + p.same * same + p.shared * shared
-        mte2 = p.load + (loaded >> TICK_SHIFT)
-        mte3 = p.store + (p.stored * stored >> TICK_SHIFT)
+        load, from_memory, from_l2, in_order, apart, vector, store, written = p
+        loaded = from_memory * memory + from_l2 * again + in_order * same + apart * shared
+        mte2 = load + (loaded >> TICK_SHIFT)
+        mte3 = store + (written * stored >> TICK_SHIFT)
         latency = chip.latency if b.loads else 0
-        total = latency + mte2 + p.vector + mte3
-        alone = max(total, b.scalar)
-        times = steps if b.place is Place.STEP else 1
-        if b.place is Place.ONCE:
+        total = latency + mte2 + vector + mte3
+        scalar = b.scalar
+        alone = total if total > scalar else scalar
+        times = steps if b.place is _STEP else 1
+        if b.place is _ONCE:
             once += alone
         elif times > 0:
-            wait = total if b.chained else max(latency + mte2, mte3) + p.vector
-            one = max(mte2, p.vector, mte3, b.scalar, wait // b.buffers)
-            period = min(period + times * one, UNLIMITED)
+            wait = total if b.chained else max(latency + mte2, mte3) + vector
+            one = max(mte2, vector, mte3, scalar, wait // b.buffers)
+            period += times * one
             exposed = max(exposed, alone - one)
-            rest = max(rest, latency + p.vector)
-    return Pipes(once + exposed, period, rest)
+            rest = max(rest, latency + vector)
+    return Pipes(once + exposed, min(period, UNLIMITED), rest)
 
 
-def tile_cost(form: BoundForm, chip: ChipTable, parts: TileParts, per_core: int) -> Solution:
+def tile_cost(
+    form: BoundForm,
+    chip: ChipTable,
+    parts: TileParts,
+    per_core: int,
+    best: Solution | None = None,
+) -> Solution:
     """The cost of a choice.
 
     Args:
@@ -464,16 +506,27 @@ def tile_cost(form: BoundForm, chip: ChipTable, parts: TileParts, per_core: int)
         chip: figures.
         parts: of a length of a tile.
         per_core: tiles of one core.
+        best: another choice, which is returned unless this one costs less.
     """
-    cores = -(-parts.tiles // per_core)
-    if cores == 0:
-        return Solution(parts.tile, per_core, 1, chip.core_start)
-    pipes = parts.pipes
-    rates = _rates(chip, cores)
-    if rates != _rates(chip, 0):
-        pipes = _pipes(form, chip, parts.bodies, parts.steps, rates)
-    pipeline = min(pipes.once + per_core * pipes.period, MOST_TICKS)
-    gm = parts.gm + cores * parts.gm_core
-    gm += parts.pipes.rest if gm > 0 else 0
-    cost = chip.core_start * cores + max(gm, pipeline) + (min(gm, pipeline) >> HIDDEN_BITS)
-    return Solution(parts.tile, per_core, cores, min(cost, UNLIMITED))
+    cores, cost = -(-parts.tiles // per_core), chip.core_start
+    if cores > 0:
+        once, period, rest = parts.pipes
+        gm = parts.gm + cores * parts.gm_core
+        gm += rest if gm > 0 else 0
+        start = chip.core_start * cores
+        cost = start + _hidden(gm, once + per_core * period)
+        # No core is faster beside others than by itself, so one that is no better then needs no second look.
+        if cores > parts.free and (best is None or cost < best.cost):
+            once, period, _ = _pipes(form, chip, parts.bodies, parts.steps, _rates(chip, cores))
+            cost = start + _hidden(gm, once + per_core * period)
+    if best is not None and cost >= best.cost:
+        return best
+    return Solution(parts.tile, per_core, max(cores, 1), min(cost, UNLIMITED))
+
+
+def _hidden(gm: int, pipeline: int) -> int:
+    """Ticks of both at the same time."""
+    pipeline = pipeline if pipeline < MOST_TICKS else MOST_TICKS
+    if gm > pipeline:
+        return gm + (pipeline >> HIDDEN_BITS)
+    return pipeline + (gm >> HIDDEN_BITS)

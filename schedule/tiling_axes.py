@@ -135,26 +135,31 @@ class Split:
 
     def view(self, y: TensorView) -> TensorView:
         """``y`` on the split axes."""
-        repeat = dict(zip(y.axis, y.repeats, strict=True))
-        stride = dict(zip(y.axis, y.strides, strict=True))
-        s, varies = stride[self.tiled], repeat[self.tiled] != 1
-        tile = [(self.tile_in, self.t if varies else ONE, s if varies else ZERO)]
-        count = CeilDiv(self.sizes[self.tiled], self.t)
-        tiles = (self.tile_out, count if varies else ONE, s * self.t if varies else ZERO)
-        if self.outer:
-            head = [(a, repeat[a], stride[a]) for a in self.outer]
-            head += [] if self.tile_reduced else [tiles]
+        own = {a: (a, r, s) for a, r, s in zip(y.axis, y.repeats, y.strides, strict=True)}
+        _, repeat, s = own[self.tiled]
+        if repeat.number == 1:
+            tile, tiles = (self.tile_in, ONE, ZERO), (self.tile_out, ONE, ZERO)
+            blocks = [(self.block_out, ONE, ZERO), (self.block_in, ONE, ZERO)]
         else:
-            both = self.b * self.t
-            blocks = Ratio(self.sizes[self.tiled], both)
-            head = [
-                (self.block_out, blocks if varies else ONE, s * both if varies else ZERO),
-                (self.block_in, self.b if varies else ONE, s * self.t if varies else ZERO),
-            ]
-        head += [(a, repeat[a], stride[a]) for a in self.summed]
-        head += [tiles] if self.tile_reduced else []
-        above = [(a, repeat[a], stride[a]) for a in self.above]
-        rows = [*head, *above, *tile, *((a, repeat[a], stride[a]) for a in self.inner)]
+            step = s * self.t
+            tile = (self.tile_in, self.t, s)
+            tiles = (self.tile_out, self.sizes[self.tile_out], step)
+            blocks = []
+            if not self.outer:
+                both = self.b * self.t
+                number = Ratio(self.sizes[self.tiled], both)
+                blocks = [(self.block_out, number, s * both), (self.block_in, self.b, step)]
+        rows = [own[a] for a in self.outer]
+        if not self.outer:
+            rows += blocks
+        elif not self.tile_reduced:
+            rows.append(tiles)
+        rows += [own[a] for a in self.summed]
+        if self.tile_reduced:
+            rows.append(tiles)
+        rows += [own[a] for a in self.above]
+        rows.append(tile)
+        rows += [own[a] for a in self.inner]
         axis, repeats, strides = zip(*rows, strict=True)
         return replace(y, axis=axis, repeats=repeats, strides=strides)
 

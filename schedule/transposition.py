@@ -66,9 +66,18 @@ def is_relaid(n: Node, vector: Sequence[int]) -> bool:
     return bool(here) and (y.vectorized_axis != here or y.vectorized_strides[-1] != 1)
 
 
-def copied_by_elements(n: Node, users: Sequence[Node], layout: Layout) -> bool:
-    """Whether a 64-bit tensor, which no call transposes, is moved element by element from a Load to its Stores."""
-    if n.op != "Load" or n.y.dtype.bits != 64 or any(m.op != "Store" for m in users):
+def copied_by_elements(n: Node, nodes: Sequence[Node], layout: Layout) -> bool:
+    """Whether a 64-bit tensor, which no call transposes, is moved element by element from a Load to its Stores.
+
+    Args:
+        n: a Load.
+        nodes: those of its group.
+        layout: how tensors lie in UB.
+    """
+    if n.op != "Load" or n.y.dtype.bits != 64:
+        return False
+    users = [m for m in nodes if n.name in m.inputs]
+    if any(m.op != "Store" for m in users):
         return False
     placed = replace(n, y=layout.place(n.y))
     picked = run_step(placed, layout) is not None

@@ -31,8 +31,11 @@ __all__ = ["InsertBarriers"]
 
 _BARRIER = Barrier("PIPE_V")
 _BARRIERS = (_BARRIER, Barrier("PIPE_ALL"))
-#: What the vector pipe has to do with, and loops.
-_CONCERNED = frozenset({Alloc, Barrier, Call, For, Sync})
+#: What the vector pipe has to do with; the same and loops.
+_OF_PIPES = frozenset({Alloc, Barrier, Call, Sync})
+_CONCERNED = _OF_PIPES | {For}
+#: What says whose bytes a tensor has, and loops.
+_PLACING = frozenset({Alias, For, GetBuf})
 
 
 @dataclass(slots=True)
@@ -94,8 +97,10 @@ class InsertBarriers:
         places = _places(fn.body)
         lets = {s.name: s.value for s in fn.body if isinstance(s, Let)}
         runs = {name for name, value in lets.items() if _is_positive(value)}
-        tiles = (s for loop in fn.body if isinstance(loop, For) for s in loop.body)
-        runs |= {s.name for s in tiles if isinstance(s, Let) and _is_length(s.value)}
+        for loop in fn.body:
+            if isinstance(loop, For):
+                lengths = [s for s in loop.body if isinstance(s, Let) and _is_length(s.value)]
+                runs.update([s.name for s in lengths])
         return replace(fn, body=self._block(fn.body, _Pending(), _Places(places, runs)))
 
     def _block(self, body: tuple[Stmt, ...], pending: _Pending, bufs: _Places) -> tuple[Stmt, ...]:
@@ -154,9 +159,11 @@ class InsertBarriers:
                 return out
 
 
-def _places(body: Iterable[Stmt]) -> dict[str, str]:
+def _places(body: tuple[Stmt, ...]) -> dict[str, str]:
     """What holds the bytes of a tensor, where that is not itself: its TBuf, or the tensor that it is an alias of."""
     out: dict[str, str] = {}
+    if _PLACING.isdisjoint(map(type, body)):
+        return out
     for s in body:
         if isinstance(s, For):
             out |= _places(s.body)
@@ -169,7 +176,9 @@ def _places(body: Iterable[Stmt]) -> dict[str, str]:
 
 def _concerns(loop: For) -> bool:
     """Whether there is anything but copies in a loop."""
-    return any(_concerns(s) if isinstance(s, For) else type(s) in _CONCERNED for s in loop.body)
+    if not _OF_PIPES.isdisjoint(map(type, loop.body)):
+        return True
+    return any([_concerns(s) for s in loop.body if isinstance(s, For)])
 
 
 def _is_positive(e: Expr) -> bool:
@@ -200,4 +209,8 @@ def _is_length(e: Expr) -> bool:
 
 
 def _count(body: Iterable[Stmt]) -> int:
-    return sum(_count(s.body) if isinstance(s, For) else isinstance(s, Barrier) for s in body)
+    found = 0
+    for s in body:
+        if type(s) in _CONCERNED:
+            found += _count(s.body) if isinstance(s, For) else isinstance(s, Barrier)
+    return found

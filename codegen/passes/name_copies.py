@@ -27,6 +27,12 @@ from autofuse.implgraph.frozen import replace
 __all__ = ["NameCopies"]
 
 
+_COPIES = (CopyIn, CopyOut)
+_MOVING = frozenset({CopyIn, CopyOut, For})
+#: Copies, and what decides how they are named.
+_CONCERNED = frozenset({CopyIn, CopyOut, IndexRead})
+
+
 @dataclass(slots=True)
 class _Names:
     """Names of one function; numbers are not used twice."""
@@ -68,7 +74,7 @@ class NameCopies:
 
     def __call__(self, fn: KernelFn) -> KernelFn:
         """The function with named offsets and descriptors."""
-        if not all(c.pad for c in _copies(fn.body)):
+        if not _all_pad(fn.body):
             return fn
         counters: dict[str, int] = {}
         body: list[Stmt] = []
@@ -88,14 +94,14 @@ def _in_reduce_loop(s: For, counters: dict[str, int]) -> For:
     return s
 
 
-def _copies(body: tuple[Stmt, ...]) -> list[CopyIn | CopyOut]:
-    out: list[CopyIn | CopyOut] = []
+def _all_pad(body: tuple[Stmt, ...]) -> bool:
+    """Whether all copies are DataCopyPad."""
     for s in body:
-        if isinstance(s, For):
-            out += _copies(s.body)
-        elif isinstance(s, CopyIn | CopyOut):
-            out.append(s)
-    return out
+        if type(s) not in _MOVING:
+            continue
+        if not (_all_pad(s.body) if isinstance(s, For) else isinstance(s, _COPIES) and s.pad):
+            return False
+    return True
 
 
 def _named(body: tuple[Stmt, ...], names: _Names) -> tuple[Stmt, ...]:
@@ -103,11 +109,17 @@ def _named(body: tuple[Stmt, ...], names: _Names) -> tuple[Stmt, ...]:
 
     An offset that depends on what a tensor holds stays where it is.
     """
+    if _CONCERNED.isdisjoint(map(type, body)):
+        return body
     out: list[Stmt] = []
     first: int | None = None
-    read = {s.name for s in body if isinstance(s, IndexRead)}
+    read: set[str] = set()
     for s in body:
-        if isinstance(s, CopyIn | CopyOut):
+        if type(s) not in _CONCERNED:
+            pass
+        elif isinstance(s, IndexRead):
+            read.add(s.name)
+        elif isinstance(s, _COPIES):
             if first is None:
                 first = len(out)
             named = names.block(s.block, isinstance(s, CopyIn))
@@ -118,7 +130,7 @@ def _named(body: tuple[Stmt, ...], names: _Names) -> tuple[Stmt, ...]:
     if first is None:
         return body
     # A loop body begins with the indices that offsets are made of; a function begins with much else.
-    if any(isinstance(s, For) for s in out):
+    if For in map(type, body):
         at = _statement_start(out, first)
     else:
         at = next((i for i, s in enumerate(out) if not isinstance(s, Let)), len(out))

@@ -30,6 +30,8 @@ __all__ = ["InsertSyncs"]
 
 #: What loads or computes tensors or uses them, and loops.
 _CONCERNED = frozenset({Call, CopyIn, DeQue, For, IndexRead, ScalarRead, Sync})
+#: What the scalar unit reads.
+_READS = frozenset({ScalarRead, IndexRead})
 
 
 @dataclass(slots=True)
@@ -75,7 +77,7 @@ class _Pending:
         if isinstance(s, Call):
             loaded = self.vector and self.vector & self.places(*s.reads, *s.writes)
             return "MTE2_V" if loaded else ""
-        if isinstance(s, ScalarRead | IndexRead):
+        if isinstance(s, (ScalarRead, IndexRead)):
             place = self.places(s.local)
             return "V_S" if self.made & place else "MTE2_S" if self.scalar & place else ""
         return ""
@@ -119,8 +121,7 @@ class InsertSyncs:
     def __call__(self, fn: KernelFn) -> KernelFn:
         """The function with syncs."""
         bufs = {s.local: s.buf for s in fn.body if isinstance(s, GetBuf)}
-        read = any(isinstance(s, ScalarRead | IndexRead) for s in _statements(fn.body))
-        return replace(fn, body=self._block(fn.body, _Pending(bufs, read)))
+        return replace(fn, body=self._block(fn.body, _Pending(bufs, _reads(fn.body))))
 
     def _block(self, body: tuple[Stmt, ...], pending: _Pending) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
@@ -170,6 +171,13 @@ def _written(s: Stmt) -> tuple[str, ...]:
     if isinstance(s, Call):
         return s.writes
     return (s.local,) if isinstance(s, CopyIn) else ()
+
+
+def _reads(body: tuple[Stmt, ...]) -> bool:
+    """Whether the scalar unit reads a tensor."""
+    if not _READS.isdisjoint(map(type, body)):
+        return True
+    return any([_reads(s.body) for s in body if isinstance(s, For)])
 
 
 def _statements(body: Iterable[Stmt]) -> Iterator[Stmt]:

@@ -38,15 +38,19 @@ def _sweep(body: tuple[Stmt, ...], used: set[str]) -> tuple[Stmt, ...]:
     """Walks backwards, so that a use is seen before its definition."""
     out: list[Stmt] = []
     for s in reversed(body):
-        if isinstance(s, Let) and s.name not in used:
-            continue
-        if isinstance(s, For):
+        members = _MEMBERS[type(s)]
+        if not members:
+            if isinstance(s, ReturnIfEmpty):
+                used.add(s.value)
+        elif isinstance(s, Let):
+            if s.name not in used:
+                continue
+            used |= s.value.symbols()
+        elif isinstance(s, For):
             s = replace(s, body=_sweep(s.body, used))
             used |= s.extent.symbols()
-        elif isinstance(s, ReturnIfEmpty):
-            used.add(s.value)
         else:
-            for member in _MEMBERS[type(s)]:
+            for member in members:
                 _use(getattr(s, member), used)
         out.append(s)
     return tuple(reversed(out))

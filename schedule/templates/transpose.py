@@ -29,8 +29,11 @@ def contiguous_axes(g: GroupInput) -> tuple[int, ...]:
     found: set[int] = set()
     apart = False
     for n in g.nodes:
-        axes = [a for a in g.order if a in n.y.varies()]
-        if n.op not in ("Load", "Store") or len(axes) < 2:
+        if n.op not in ("Load", "Store"):
+            continue
+        varies = n.y.varies()
+        axes = [a for a in g.order if a in varies]
+        if len(axes) < 2:
             continue
         k = contiguous_axis(n.y, reversed(axes))
         if k is not None:
