@@ -47,7 +47,10 @@ public:
         const int most = few_ ? kWorseFew : axis_.looped || axis_.granule >= kLong ? 0 : kWorseHalves;
         int64_t t = largest_;
         if (!few_ && !axis_.looped && axis_.outer <= 1) {
-            t = Round(Pieces(axis_.extent, kFirstTiles), line_);  // longer ones would leave the axis to fewer cores
+            // Longer ones would leave the axis to fewer cores; halves of these keep as many busy.
+            const int64_t pieces = Max(chip_.cores / kFirstCores, 1);
+            const int64_t fewest = Max(Pieces(axis_.extent, largest_), 1);
+            t = Round(Pieces(axis_.extent, pieces << BitLength(Pieces(fewest, pieces) - 1)), line_);
         }
         int worse = 0;
         for (int i = 0; i < kMost; ++i) {
@@ -126,7 +129,7 @@ private:
     static constexpr int64_t kLong = 64;       // granules from which on one more of them matters little
     static constexpr int kWorseHalves = 3;     // halves in a row that are no better, before no further ones are tried, ...
     static constexpr int kWorseFew = 5;        // ... and where all lengths are
-    static constexpr int64_t kFirstTiles = 12; // tiles of an axis that they start with at least, where cores share it
+    static constexpr int64_t kFirstCores = 4;  // they start with a tile for one of so many cores, where cores share an axis
     static constexpr int64_t kEven = 2;        // numbers of equal pieces of an axis that are tried, the fewest first
     static constexpr int kRounds = 2;          // searches about the best choice so far, ...
     static constexpr int kLittle = 10;         // the next one only if the last has gained more than 2^-10

@@ -108,8 +108,8 @@ FEW, FEW_LOOPED, MOST = 12, 10, 16
 EVEN = 2
 #: Halves in a row that are no better, before no further ones are tried, and where all lengths are.
 WORSE_HALVES, WORSE_FEW = 3, 5
-#: Tiles of an axis that they start with at least, where cores share it.
-FIRST_TILES = 12
+#: They start with a tile for one of so many cores at least, where cores share an axis.
+FIRST_CORES = 4
 #: Searches about the best choice so far; there is another one if the last has gained more than 2**-LITTLE.
 ROUNDS, LITTLE = 2, 10
 #: Granules from which on one more of them matters little.
@@ -168,8 +168,11 @@ class Search:
         tile, worse = form.largest, 0
         most = WORSE_FEW if few else 0 if form.looped or form.granule >= LONG else WORSE_HALVES
         if not few and not form.looped and form.outer <= 1:
-            # Longer ones would leave the axis to fewer cores.
-            tile = self._round(-(-form.extent // FIRST_TILES), self._line)
+            # Longer ones would leave the axis to fewer cores; halves of these keep as many busy.
+            pieces = max(self.chip.cores // FIRST_CORES, 1)
+            fewest = max(-(-form.extent // form.largest), 1)
+            pieces <<= (-(-fewest // pieces) - 1).bit_length()
+            tile = self._round(-(-form.extent // pieces), self._line)
         for _ in range(MOST):
             before = self._best.cost
             # Where one core goes through all of an axis, all lengths make as many tiles.

@@ -228,6 +228,18 @@ def test_the_choice_is_near_the_best_of_all_where_two_far_apart_are_good(m: int,
         assert each.ratio <= 1.015, each
 
 
+@pytest.mark.parametrize("cores", [1, 2, 4, 8])
+@pytest.mark.parametrize("name", ["sum_columns", "add_row"])
+def test_the_choice_is_near_the_best_of_all_with_few_cores(kernels, name: str, cores: int) -> None:
+    """Halves start at pieces that the granted cores share evenly, not at those for all cores of the chip."""
+    for kernel in kernels:
+        if kernel.name == name:
+            granted = replace(kernel, chip=replace(kernel.chip, cores=cores))
+            for n in (13870, 16384):
+                found = choosing.point(granted, {"m": 32, "n": n})
+                assert found is None or found.ratio <= 1.03, found
+
+
 def form_of(document: dict, sizes: dict[str, int], template: int = 0) -> BoundForm:
     built = api.build(document, target=CHIP)
     impl = built.schedule[0].groups[0].impls[template]
