@@ -125,7 +125,7 @@ public:
 private:
     static constexpr int64_t kFew = 12;        // where there are at most so many lengths, all are tried, ...
     static constexpr int64_t kFewLooped = 10;
-    static constexpr int kMost = 16;           // ... else halves of the largest one, but no more than this
+    static constexpr int kMost = 16;           // ... else halves of a long one, but no more than this
     static constexpr int64_t kLong = 64;       // granules from which on one more of them matters little
     static constexpr int kWorseHalves = 3;     // halves in a row that are no better, before no further ones are tried, ...
     static constexpr int kWorseFew = 5;        // ... and where all lengths are

@@ -202,12 +202,7 @@ class Expr:
         if len(items) > 1:
             if len(items) > MAX_TERMS:
                 raise ExprError(f"expression grows to more than {MAX_TERMS} terms")
-            first, last = items[0][0], items[-1][0]
-            if len(items) == 2 and len(first) != len(last):
-                if len(first) > len(last):  # as that key says, without its texts
-                    items.reverse()
-            else:
-                items.sort(key=lambda mc: _monomial_key(mc[0]))
+            items.sort(key=lambda mc: _monomial_key(mc[0]))
         elif not items or not items[0][0]:
             return const(items[0][1]) if items else ZERO
         return Expr(tuple(items))
@@ -452,11 +447,12 @@ def _eval_atom(a: Atom, env: Mapping[str, int]) -> int:
             return env[a.name]
         except KeyError:
             raise ExprError(f"symbol {a.name!r} has no value") from None
-    if a.name in ("Min", "Max"):
-        args = [x.evaluate(env) for x in a.args]
-        return min(args) if a.name == "Min" else max(args)
-    x, y = a.args
-    n, d = x.evaluate(env), y._value if y.is_const else y.evaluate(env)
+    args = [x._value if x.is_const else x.evaluate(env) for x in a.args]
+    if a.name == "Min":
+        return min(args)
+    if a.name == "Max":
+        return max(args)
+    n, d = args
     if d == 0:
         raise ExprError(f"division by zero in {a}")
     if a.name == "CeilDiv":
@@ -475,8 +471,7 @@ def _eval_atom(a: Atom, env: Mapping[str, int]) -> int:
 
 def divide_exact(a: IntLike, b: IntLike) -> Expr | None:
     """``a / b`` as an integer polynomial, or None if there is none."""
-    x = a if isinstance(a, Expr) else const(a)
-    y = b if isinstance(b, Expr) else const(b)
+    x, y = Expr.of(a), Expr.of(b)
     if not y.terms:
         return None
     if x.is_const and y.is_const:
@@ -565,8 +560,7 @@ def _func(name: str, args: tuple[Expr, ...]) -> Expr:
 
 def CeilDiv(a: IntLike, b: IntLike) -> Expr:  # noqa: N802 - the field's name for it
     """Smallest integer >= a / b."""
-    x = a if isinstance(a, Expr) else const(a)
-    y = b if isinstance(b, Expr) else const(b)
+    x, y = Expr.of(a), Expr.of(b)
     if x.is_const and y.is_const and y._value:
         return const(-(-x._value // y._value))
     return _ceil_div(x, y)

@@ -55,7 +55,7 @@ def solve(
 ) -> Solution | None:
     """The tiling of the least cost that a short search finds; None where no tile is legal.
 
-    Lengths from the largest on, each half of the one before, and all where there are few.  About the best of them the
+    Lengths from a long one on, each half of the one before, and all where there are few.  About the best of them the
     lengths next to it, those with which a number of cores have so many tiles each, and equal pieces of the axis; with
     each length all tiles per core that may be better than the best so far.
 
@@ -77,10 +77,10 @@ def solve(
 def _hopeless(form: BoundForm, before: int, cost: int, least: int) -> bool:
     """Whether lengths cost far more than another template and do not get better soon."""
     if form.looped:
-        return (
-            cost - cost // 7 * 2 > least
-        )  # one core goes through all of an axis: one length tells as much
-    if _few(form):  # no length is so many times as short
+        # One core goes through all of an axis: one length tells as much.
+        return cost - cost // 7 * 2 > least
+    if _few(form):
+        # No length is so many times as short.
         return before == UNLIMITED and cost // -(-form.largest // form.granule) > least
     return cost // 2 > least and before - cost < before // 4
 
@@ -102,7 +102,7 @@ def _searched(form: BoundForm, chip: ChipTable) -> tuple[_Halves, Solution, Solu
     return tuple(search.halves), spread, search.refine()
 
 
-#: Where there are at most so many lengths, all are tried; else halves of the largest one, but no more than that.
+#: Where there are at most so many lengths, all are tried; else halves of a long one, but no more than that.
 FEW, FEW_LOOPED, MOST = 12, 10, 16
 #: Numbers of equal pieces of an axis that are tried, from the smallest on.
 EVEN = 2
