@@ -24,7 +24,9 @@ from benchmark_words import graph_folder, positive, target_name
 
 from autofuse.api import build
 from autofuse.diagnostics import AutofuseError
+from autofuse.implgraph.graph import ImplGraph
 from autofuse.report.explanation import sizes_of
+from autofuse.schedule.banks import data_operands, halves_of
 from autofuse.schedule.cost import Conflict
 from autofuse.schedule.solver import best_tiling
 from autofuse.schedule.workload import conflicts
@@ -34,7 +36,7 @@ REPO = Path(__file__).resolve().parent.parent
 FOLDERS = (REPO / "examples", REPO.parent / "shared" / "corpus" / "akg")
 
 #: What is counted of a call that reads two tensors.
-FREE, ONE_TENSOR, LEFT = "free", "one tensor twice", "left"
+FREE, ONE_TENSOR, ODD_RING, LEFT = "free", "one tensor twice", "odd ring", "left"
 
 
 @dataclass(frozen=True)
@@ -165,9 +167,11 @@ def templates(path: Path, target: TargetSpec) -> Iterator[Template]:
             if read > 1:
                 why = ONE_TENSOR if len(set(n.inputs)) == 1 else LEFT
                 calls[FREE if found is Conflict.NONE else why] += 1
-        env = {**sizes, impl.tiling.tile_size: tiling.tile}
         # Without calls that need it, nothing is put into a half.
         banks = any(b.bank is not None for b in impl.buffers) or not calls[LEFT]
+        odd = min(odd_rings(impl), calls[LEFT])
+        calls += Counter({ODD_RING: odd, LEFT: -odd})
+        env = {**sizes, impl.tiling.tile_size: tiling.tile}
         yield Template(
             impl.name,
             tiling.cost.total,
@@ -179,6 +183,14 @@ def templates(path: Path, target: TargetSpec) -> Iterator[Template]:
         )
 
 
+def odd_rings(impl: ImplGraph) -> int:
+    """Calls for which two halves are too few: they close a ring of an odd number of tensors that are to be apart."""
+    halves, named = halves_of(impl.nodes), impl.by_name()
+    read = [[x.name for x in data_operands(n, named)] for n in impl.nodes]
+    pairs = [(r[0], r[1]) for r in read if len(r) == 2 and r[0] != r[1]]
+    return sum(not halves.put(a, b, apart=True) for a, b in pairs)
+
+
 def _mean(ratios: Sequence[float]) -> float:
     """The geometric mean."""
     return math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else 1.0
@@ -188,7 +200,7 @@ def show(shares: Sequence[Share]) -> None:
     """A Markdown table."""
     titles = (
         *("chip", "graphs", "templates", "calls with two tensors", "free before", "free after"),
-        *("one tensor twice", "left", "free of those on two different tensors"),
+        *("one tensor twice", "odd ring", "left", "free of those on two different tensors"),
         *("result and operand, before, after", "no room", "UB, of what is usable"),
         *("modelled time", "worst", "vector unit, of templates with such calls"),
     )
@@ -205,6 +217,7 @@ def show(shares: Sequence[Share]) -> None:
             _percent(s.before[FREE], calls),
             _percent(s.after[FREE], calls),
             s.after[ONE_TENSOR],
+            s.after[ODD_RING],
             s.after[LEFT],
             _percent(s.after[FREE], apart),
             f"{s.results_before}, {s.results_after}",

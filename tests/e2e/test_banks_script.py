@@ -1,5 +1,6 @@
 """``benchmarks/banks.py``: shares of calls without bank conflicts, with and without the memory plan's care."""
 
+import json
 from pathlib import Path
 
 import banks
@@ -19,6 +20,25 @@ def test_examples_before_and_after(repo: Path) -> None:
     assert found.after[banks.LEFT] == 0
     assert found.results_after == 0
     assert found.vector < 1.0
+
+
+def test_three_tensors_that_all_meet_are_a_ring(tmp_path: Path) -> None:
+    nodes = [("Add", "xy"), ("Mul", "yz"), ("Sub", "zx"), ("Maximum", "ab"), ("Minimum", "dc")]
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": "ring",
+        "inputs": [{"name": x, "dtype": "float32", "shape": [4096]} for x in "xyz"],
+        "nodes": [
+            {"name": op.lower(), "op": op, "inputs": list(read), "outputs": [made]}
+            for (op, read), made in zip(nodes, "abcde", strict=True)
+        ],
+        "outputs": ["e"],
+    }
+    path = tmp_path / "ring.json"
+    path.write_text(json.dumps(graph))
+    found = banks.count([path], load_target("ascend910b1"))
+    assert found.after[banks.ODD_RING] == found.templates
+    assert found.after[banks.LEFT] == 0
 
 
 @pytest.mark.corpus
