@@ -18,7 +18,8 @@ a TPipe hands them out one after another.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autofuse.implgraph.expr import Expr, total
@@ -126,6 +127,7 @@ def plan_memory(
     *,
     share: bool = False,
     banks: bool = True,
+    cycles: Callable[[MemoryPlan], float] = lambda _: math.inf,
 ) -> MemoryPlan:
     """Give every UB tensor of a template its memory.
 
@@ -136,6 +138,7 @@ def plan_memory(
         share: results take over the buffers of loads.
         banks: buffers start and end where the operands of calls do not collide, which takes some bytes; nothing is
             done about it for a chip whose operands collide wherever they are.
+        cycles: modelled cycles with a plan, which are asked for where a larger one has rows in its tiles.
 
     Raises:
         TemplateRejectedError: the chip's limits on queue buffers or on buffers in all are exceeded.
@@ -143,15 +146,18 @@ def plan_memory(
     banks = banks and target.bank_halves
     best = _Planner(placed, target, buf_num, share=share, banks=banks)
     best.run()
-    most = weight(best.ub)
-    if len(placed.layout.split.vector) == 1:
-        most += most // _SPARE  # tiles that have nothing inside can be a little shorter
+    least = weight(best.ub)
+    most = least + least // _SPARE
+    # Tiles that have nothing inside can be a little shorter; of few rows in a tile, one less may be much.
+    unasked = most if len(placed.layout.split.vector) == 1 else least
     for order in range(1, _ORDERS):
         if not best.missed:
             break
         other = _Planner(placed, target, buf_num, share=share, banks=banks, order=order)
         other.run()
-        if other.missed < best.missed and weight(other.ub) <= most:
+        if other.missed >= best.missed or weight(other.ub) > most:
+            continue
+        if weight(other.ub) <= unasked or cycles(other.plan()) < cycles(best.plan()):
             best = other
     return best.plan()
 

@@ -433,8 +433,19 @@ class _Template:
 
     def _plan(self, buf_num: int, share: bool, banks: bool) -> ImplGraph:
         target = self.g.target
-        plan = plan_memory(self.placed, target, buf_num, share=share, banks=banks)
+        plan = plan_memory(
+            self.placed, target, buf_num, share=share, banks=banks, cycles=self._cycles
+        )
         return self._assemble(plan)
+
+    def _cycles(self, plan: MemoryPlan) -> float:
+        """Modelled cycles with a plan; infinite where it does not fit."""
+        if plan.ub.symbols() - {self._tiling.tile_size}:
+            return math.inf  # rows of any length: the longest ones would not fit with a larger plan
+        try:
+            return modelled_cycles(self._assemble(plan), self.g.target)
+        except TemplateRejectedError:
+            return math.inf
 
     def _never_fits(self) -> bool:
         """Whether it is certain that no plan fits."""

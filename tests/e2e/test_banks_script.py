@@ -47,4 +47,5 @@ def test_a_sample_of_the_corpus(shared_dir: Path) -> None:
     found = banks.count(paths, load_target("ascend910b2"))
     calls = sum(found.after.values()) - found.after[banks.ONE_TENSOR]
     assert found.after[banks.FREE] >= 0.95 * calls > 50
+    assert found.after[banks.LEFT] == 0
     assert found.results_after == 0

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autofuse.implgraph.expr import CeilDiv, Expr, Max, align_up, const, sym
+from autofuse.schedule import scheduler
 from autofuse.schedule.banks import HALF_BYTES, PERIOD, Halves, bank_conflict, round_up
 from autofuse.schedule.cost import Conflict
 from autofuse.schedule.memory import plan_memory
@@ -215,3 +216,56 @@ def test_where_ub_has_no_room_the_operands_may_collide(impls, target):
     assert spare
     for impl in full:
         assert impl.tiling.ub.evaluate({impl.tiling.tile_size: 1}) > target.ub_usable - 6 * 512
+
+
+# A product of which both operands are in the only half that has dead buffers.
+LATE_PRODUCT = [
+    ("q", "Div", ["x", "a"]),
+    ("m", "Maximum", ["q", 0.5]),
+    ("l", "Log", ["m"]),
+    ("w", "Mul", ["y", "l"]),
+    ("s", "ReduceSum", ["w"], {"axes": (1,)}),
+    ("d", "Sub", ["q", "y"]),
+    ("p", "Mul", ["d", "b"]),
+]
+
+
+@pytest.fixture
+def whole_rows(impls):
+    """The template of ``LATE_PRODUCT`` that has whole rows in a tile."""
+
+    def do(length, **symbols):
+        inputs = {t: ("float32", [64, length]) for t in "xy"}
+        inputs |= {t: ("float32", [64, 1]) for t in "ab"}
+        made = impls(inputs, LATE_PRODUCT, ["s", "p"], **symbols)
+        return next(i for i in made if i.template == "reduce_all")
+
+    return do
+
+
+def left(impl, **sizes):
+    found = conflicts(impl, sizes, 1)
+    return [n.op for n, read, conflict in found if read == 2 and conflict is Conflict.SOURCES]
+
+
+def test_rows_of_known_length_get_a_further_buffer(whole_rows):
+    assert left(whole_rows(1000)) == []
+
+
+def test_rows_of_any_length_do_not_for_the_longest_would_not_fit(whole_rows):
+    assert left(whole_rows("n", n=(1, 1 << 20, 1000)), n=1000) == ["Mul"]
+
+
+def test_what_is_free_of_conflicts_stays_so_where_a_further_buffer_does_not_fit(whole_rows):
+    impl = whole_rows(5400)
+    assert left(impl) == ["Mul"]
+    assert {b.bank for b in impl.buffers} == {0, 256, None}
+    assert {b.buf_num for b in impl.buffers if b.kind == "queue"} == {2}
+
+
+def test_a_further_buffer_is_not_taken_where_that_is_slower(whole_rows, monkeypatch):
+    def bytes_of_a_row(impl, _):
+        return impl.tiling.ub.evaluate({impl.tiling.tile_size: 1})
+
+    monkeypatch.setattr(scheduler, "modelled_cycles", bytes_of_a_row)
+    assert left(whole_rows(1000)) == ["Mul"]
