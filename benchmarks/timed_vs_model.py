@@ -92,7 +92,7 @@ def cases() -> tuple[Case, ...]:
         inputs = {"x": (40000, columns), "r": (columns,)}
         out.append(Case("broadcast of a row", f"40000 x {columns}", inputs, row))
     out += _reductions()
-    for rows, columns, axis in ((96, 40000, 1), (40000, 96, 0), (480, 200, 1)):
+    for rows, columns, axis in ((96, 40000, 1), (40000, 96, 0), (480, 200, 1), (141, 83, 1)):
         steps = [step("CumSum", "x", axis=axis)]
         what = "columns" if axis == 0 else "rows"
         x = {"x": (rows, columns)}

@@ -14,9 +14,10 @@ __all__ = ["scan_call", "scan_name"]
 
 
 def scan_name(n: Node, inner: bool) -> str:
-    """The function, with what a Scan leaves out and where it begins."""
-    flags = ", ".join("true" if n.attrs[k] else "false" for k in ("exclusive", "reverse"))
-    return f"autofuse::Scan{'Inner' if inner else 'Outer'}<{flags}>"
+    """The function, with what a Scan leaves out and where it begins, and that rows are summed side by side."""
+    flags = ["true" if n.attrs[k] else "false" for k in ("exclusive", "reverse")]
+    flags += ["true"] if inner and n.attrs.get("together") else []
+    return f"autofuse::Scan{'Inner' if inner else 'Outer'}<{', '.join(flags)}>"
 
 
 def scan_call(

@@ -178,11 +178,12 @@ __aicore__ inline void ScanRow(const AscendC::LocalTensor<T>& dst, const AscendC
 }
 
 // dst[o, j] = sum of src[o, k] over k <= j, j < n, for rows that are `pitch` elements apart; pitch * S is a multiple of
-// 32. Elements of dst behind n in a row get unspecified values. 16 rows and more are summed side by side.
+// 32. Elements of dst behind n in a row get unspecified values. 16 rows and more are summed side by side, fewer with
+// kTogether only: that takes as long as 16, which is less than one after the other for most of them.
 // `tmp`, in bytes:
-//   outer < 16:  S * (32 * AlignUp(CeilDiv(n, 16), 32 / S) + 560) + 512
-//   else:        S * 2 * n * AlignUp(outer, 16) + 512
-template <bool kExclusive, bool kReverse, typename T>
+//   side by side:         S * 2 * n * AlignUp(outer, 16) + 512
+//   one after the other:  S * (32 * AlignUp(CeilDiv(n, 16), 32 / S) + 560) + 512
+template <bool kExclusive, bool kReverse, bool kTogether = false, typename T>
 __aicore__ inline void ScanInner(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                  const AscendC::LocalTensor<uint8_t>& tmp, int64_t outer, int64_t n, int64_t pitch) {
   if (outer <= 0 || n <= 0) {
@@ -191,7 +192,7 @@ __aicore__ inline void ScanInner(const AscendC::LocalTensor<T>& dst, const Ascen
   const uint32_t rows = static_cast<uint32_t>(outer);
   const uint32_t cols = static_cast<uint32_t>(n);
   const uint32_t step = static_cast<uint32_t>(pitch);
-  if (rows < kSegments) {
+  if (!kTogether && rows < kSegments) {
     for (uint32_t r = 0; r < rows; r++) {
       ScanRow<kExclusive, kReverse, false>(dst[r * step], src[r * step], src, tmp, cols);
     }

@@ -324,6 +324,7 @@ ROWS: tuple[OpDef, ...] = (
             Attr("axes", "ints", doc="ids of the axes, outermost first"),
             Attr("exclusive", "bool", False, doc="the element itself is left out"),
             Attr("reverse", "bool", False, doc="sums from the end"),
+            Attr("together", "bool", False, doc="rows of a tile side by side, however few"),
         ),
         calls=_both(
             Call(

@@ -53,10 +53,12 @@ def scan_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr) -> Expr:
 SCANNED_TOGETHER = 16
 
 
-def scan_inner_bytes(dtype: DType, outer: Expr, n: Expr, *, few: bool = False) -> Expr:
+def scan_inner_bytes(
+    dtype: DType, outer: Expr, n: Expr, *, few: bool = False, together: bool = False
+) -> Expr:
     """Of ``ScanInner``: few rows one after the other, in segments; from 16 rows on all of them, transposed.
 
-    ``few``: it is known that there are fewer than 16.
+    ``few``: it is known that there are fewer than 16; ``together``: the rows are transposed, however few they are.
     """
     size = dtype.itemsize
     fixed = (2 * 17 * 16 + 16) * size + TRANSPOSE_BYTES
@@ -65,6 +67,8 @@ def scan_inner_bytes(dtype: DType, outer: Expr, n: Expr, *, few: bool = False) -
     rows = outer.as_int()
     if few:
         return one
+    if rows is None and together:
+        return 2 * n * (outer + SCANNED_TOGETHER - 1) * size + TRANSPOSE_BYTES
     if rows is None:
         return one + 4 * n * outer * size
     return (

@@ -423,7 +423,7 @@ class _Chip:
             if not carry:
                 return steps
             return (*steps, self._carried(count, unit), self._copy(ONE, unit, waits=1.0))
-        many = self._has_many(outer, count)
+        many = ONE if n.attrs.get("together", False) else self._has_many(outer, count)
         unit = align_up(outer, _ROWS)
         if self._open(outer):
             unit = outer if self._multiple(outer, _ROWS) else outer + _ROWS // 2
@@ -435,15 +435,10 @@ class _Chip:
         )
 
     def _has_many(self, rows: Expr, beside: Expr) -> Expr:
-        """1 where rows are summed side by side, else 0: known where the template is for many of them or few."""
-        if isinstance(self.tile, Tile) and self._open(rows):
-            tile = self.tile
-            least, most = (
-                None if t is None else rows.substitute({tile.name: const(t)}).as_int()
-                for t in (tile.least, tile.most)
-            )
-            if least is not None and least >= SCANNED_TOGETHER:
-                return ONE
+        """1 where rows are summed side by side, else 0: known where the template is for few of them."""
+        tile = self.tile
+        if isinstance(tile, Tile) and tile.most is not None and self._open(rows):
+            most = rows.substitute({tile.name: const(tile.most)}).as_int()
             if most is not None and most < SCANNED_TOGETHER:
                 return ZERO
         return _reaches(self._typical(rows, beside), const(SCANNED_TOGETHER))

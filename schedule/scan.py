@@ -67,17 +67,17 @@ def place_scan(g: GroupInput, choice: Choice) -> Placed:
         TemplateRejectedError: a DMA block is not contiguous in GM, or the axes of a sum do not lie side by side in UB.
     """
     split = split_axes(g, choice.position, all_load=choice.all_load)
-    return _Placer(g, split, choice.longest).run()
+    return _Placer(g, split, choice).run()
 
 
 class _Placer:
-    def __init__(self, g: GroupInput, split: Split, longest: int | None) -> None:
-        self.g, self.split = g, split
+    def __init__(self, g: GroupInput, split: Split, choice: Choice) -> None:
+        self.g, self.split, self.choice = g, split, choice
         self.axes = {a.id: a for a in split.axes}
         self.nodes = [n for n in g.nodes if not is_source(n) and not is_sink(n)]
         self.by_name = {n.name: n for n in g.nodes}
         self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
-        self.layout = Layout(split, self._pitches(), longest)
+        self.layout = Layout(split, self._pitches(), choice.longest)
         self.made: dict[str, Node] = {}
         self.hoist = any(split.sizes[a] != 1 for a in split.blocked)
 
@@ -205,7 +205,7 @@ class _Placer:
         if any(self.layout.padded(axes[i]) for i in run[1:]):
             raise TemplateRejectedError(f"padding lies between what {n.name} adds up")
         if level != LOOP:
-            return n
+            return self._side_by_side(n, run)
         outside = [i for i in range(len(axes)) if run and i < run[0]]
         if any(self.split.sizes[axes[i]] != 1 for i in outside):
             raise TemplateRejectedError(
@@ -214,6 +214,17 @@ class _Placer:
         carry = self._carry(self.by_name[n.name])
         tiles.append(carry)
         return replace(n, inputs=(source.name, carry.name))
+
+    def _side_by_side(self, n: Node, run: Sequence[int]) -> Node:
+        """Where all tiles but the last one have rows enough, what is left for that one is summed the same way."""
+        axes = n.y.vectorized_axis
+        outer, _, _ = scan_extents(n, [self.layout.extent(a) for a in axes], run)
+        tile = str(self.split.t)
+        least = outer.substitute({tile: const(self.choice.shortest)}).as_int()
+        inner = bool(run) and run[-1] + 1 == len(axes)
+        if not inner or tile not in outer.symbols() or (least or 0) < SCANNED_TOGETHER:
+            return n
+        return replace(n, attrs={**n.attrs, "together": True})
 
     def _carry(self, n: Node) -> Node:
         """What comes before the first tile: zeros."""
@@ -264,5 +275,6 @@ def scan_tmp(n: Node, layout: Layout) -> Expr:
         if layout.longest is not None:
             most = outer.substitute({str(layout.split.t): const(layout.longest)}).as_int()
         few = most is not None and most < SCANNED_TOGETHER
-        return scan_inner_bytes(n.y.dtype, outer, count, few=few)
+        together = bool(n.attrs.get("together", False))
+        return scan_inner_bytes(n.y.dtype, outer, count, few=few, together=together)
     return scan_outer_bytes(n.y.dtype, outer, count, inner)

@@ -108,7 +108,8 @@ def scan_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Itera
         used = [outer * row * size] * 2
         kept = Expr.of(size)
         few = kernel.prover.nonneg(SCANNED_TOGETHER - 1 - outer)
-        scratch = scan_inner_bytes(n.y.dtype, outer, length, few=few)
+        together = bool(n.attrs.get("together", False))
+        scratch = scan_inner_bytes(n.y.dtype, outer, length, few=few, together=together)
     used += [align_up(kept, BLOCK)] if len(n.inputs) > 1 else []
     for local, room, nbytes in zip(locals_, rooms, [*used, scratch], strict=True):
         yield from kernel.at_least(room, nbytes, f"bytes of {local} in {s.api}", n.name)

@@ -25,9 +25,9 @@ template <typename T> constexpr int64_t kBlock = 32 / static_cast<int64_t>(sizeo
 template <typename T> int64_t OuterTmp(int64_t outer, int64_t n, int64_t inner) {
     return n == 1 ? 0 : outer * n * inner * static_cast<int64_t>(sizeof(T));
 }
-template <typename T> int64_t InnerTmp(int64_t outer, int64_t n) {
+template <typename T> int64_t InnerTmp(int64_t outer, int64_t n, bool together = false) {
     const int64_t size = static_cast<int64_t>(sizeof(T));
-    return outer < 16 ? size * (32 * AlignUp((n + 15) / 16, kBlock<T>) + 560) + 512
+    return outer < 16 && !together ? size * (32 * AlignUp((n + 15) / 16, kBlock<T>) + 560) + 512
                       : size * 2 * n * AlignUp(outer, 16) + 512;
 }
 
@@ -184,18 +184,19 @@ template <bool kExclusive, bool kReverse, typename T> std::string Name(const cha
 }
 
 // All of it in one call.
-template <bool kExclusive, bool kReverse, typename T> void Whole(const Extents& e, uint64_t seed) {
-    const std::string name = Name<kExclusive, kReverse, T>(e.innermost ? "ScanInner" : "ScanOuter", e);
+template <bool kExclusive, bool kReverse, bool kTogether, typename T> void Whole(const Extents& e, uint64_t seed) {
+    const char* call = !e.innermost ? "ScanOuter" : kTogether ? "ScanInner together" : "ScanInner";
+    const std::string name = Name<kExclusive, kReverse, T>(call, e);
     std::vector<T> in = Values<T>(e.elements(), seed + 11);
     std::vector<T> out;
     std::vector<T> none;
-    const int64_t tmp_bytes = e.innermost ? InnerTmp<T>(e.outer, e.n) : OuterTmp<T>(e.outer, e.n, e.inner);
+    const int64_t tmp_bytes = e.innermost ? InnerTmp<T>(e.outer, e.n, kTogether) : OuterTmp<T>(e.outer, e.n, e.inner);
     const bool ran = Run<T>(
         name, seed, in, out, none, e, tmp_bytes,
         [&](const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>&,
             const LocalTensor<uint8_t>& tmp) {
             if (e.innermost) {
-                autofuse::ScanInner<kExclusive, kReverse>(dst, src, tmp, e.outer, e.n, e.pitch<T>());
+                autofuse::ScanInner<kExclusive, kReverse, kTogether>(dst, src, tmp, e.outer, e.n, e.pitch<T>());
             } else {
                 autofuse::ScanOuter<kExclusive, kReverse>(dst, src, tmp, e.outer, e.n, e.inner);
             }
@@ -254,11 +255,11 @@ void Tiles(const Extents& first, const Extents& second, uint64_t seed) {
     }
 }
 
-template <typename T> void AllFlags(const Extents& e, uint64_t seed) {
-    Whole<false, false, T>(e, seed);
-    Whole<false, true, T>(e, seed);
-    Whole<true, false, T>(e, seed);
-    Whole<true, true, T>(e, seed);
+template <typename T, bool kTogether = false> void AllFlags(const Extents& e, uint64_t seed) {
+    Whole<false, false, kTogether, T>(e, seed);
+    Whole<false, true, kTogether, T>(e, seed);
+    Whole<true, false, kTogether, T>(e, seed);
+    Whole<true, true, kTogether, T>(e, seed);
 }
 template <typename T> void AllTiles(const Extents& a, const Extents& b, uint64_t seed) {
     Tiles<false, false, T>(a, b, seed);
@@ -272,6 +273,7 @@ template <typename T> void OfType(uint64_t seed) {
     for (const int64_t outer : {1, 3, 15, 16, 17, 40}) {
         for (const int64_t n : {1, 2, 7, 16, 31, 257}) {
             AllFlags<T>(Extents{outer, n, 1, true}, seed);
+            AllFlags<T, true>(Extents{outer, n, 1, true}, seed);
         }
     }
     AllFlags<T>(Extents{1, 4099, 1, true}, seed);

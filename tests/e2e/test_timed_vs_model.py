@@ -25,6 +25,7 @@ NAMES = (
     "transpose 4099 x 1021",
     "running sums of rows 4096 x 1024",
     "running sums of rows 96 x 40000",
+    "running sums of rows 141 x 83",
     "running sums of columns 40000 x 96",
 )
 

@@ -65,6 +65,13 @@ def test_an_unknown_number_of_rows_has_one_template(group):
     assert [c for c in found if c[1] == 0] == [("", 0, 1, None)]
 
 
+def test_what_is_left_of_many_rows_is_summed_like_them(templates):
+    """The last tile may have fewer than 16 rows; one after the other they would take longer than a whole tile."""
+    for impl in templates:
+        (node,) = (n for n in impl.nodes if n.op == "Scan")
+        assert node.attrs.get("together", False) == (impl.suffix != scan.FEW)
+
+
 def test_few_rows_need_less_ub(templates):
     many, few = (next(i for i in templates if i.suffix == s) for s in ("", scan.FEW))
     sizes = {"m": 4096, "n": 1500, few.tiling.tile_size: 15}

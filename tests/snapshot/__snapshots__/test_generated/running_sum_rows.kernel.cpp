@@ -105,7 +105,7 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil(
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECCALC> buf0;
   const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(32 * autofuse::CeilDiv(n, 8), 512) + 128 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(512 + 960 * autofuse::CeilDiv(n, 8) + 64 * z0t_size * autofuse::CeilDiv(n, 8), 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
@@ -123,7 +123,7 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil(
     gather_0_local = que0.DeQue<float>();
     // from: sum: Scan (/nodes/0)
     LocalTensor<float> sum_local = que1.AllocTensor<float>();
-    autofuse::ScanInner<true, false>(
+    autofuse::ScanInner<true, false, true>(
         sum_local[0],
         gather_0_local[0],
         sum_tmp,

@@ -63,7 +63,7 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.n, 8), 512) + 128 * t * autofuse::CeilDiv(s.n, 8), 256) + 1024 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 256);
+    return 1024 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 256) + 256 * autofuse::CeilDiv(512 + 960 * autofuse::CeilDiv(s.n, 8) + 64 * t * autofuse::CeilDiv(s.n, 8), 256);
 }
 
 constexpr Form kForm1 = {
