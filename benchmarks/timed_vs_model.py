@@ -3,6 +3,7 @@
     python benchmarks/timed_vs_model.py                 every case, as a Markdown table
     python benchmarks/timed_vs_model.py --case softmax  those whose name has this in it
     python benchmarks/timed_vs_model.py --every-key     all templates of a kernel, not only the one that is chosen
+    python benchmarks/timed_vs_model.py --random 168    so many matrices of random sizes, those that are 10 % off
     python benchmarks/timed_vs_model.py --json
 
 Both times are modelled, neither was measured: ``schedule/cost.py`` evaluates a formula for a template and its tile,
@@ -12,14 +13,18 @@ timed mode plays the instructions of a run of the kernel through.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
+import random
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import traffic
+from benchmark_words import positive
 from traffic import Case, step
 
 from autofuse.api import BuildResult, build, timed
@@ -92,7 +97,8 @@ def cases() -> tuple[Case, ...]:
         inputs = {"x": (40000, columns), "r": (columns,)}
         out.append(Case("broadcast of a row", f"40000 x {columns}", inputs, row))
     out += _reductions()
-    for rows, columns, axis in ((96, 40000, 1), (40000, 96, 0), (480, 200, 1), (141, 83, 1)):
+    sizes = ((96, 40000, 1), (40000, 96, 0), (480, 200, 1), (141, 83, 1))
+    for rows, columns, axis in sizes:
         steps = [step("CumSum", "x", axis=axis)]
         what = "columns" if axis == 0 else "rows"
         x = {"x": (rows, columns)}
@@ -106,6 +112,26 @@ def _reductions() -> Iterator[Case]:
     yield Case("sum AR", "40000 x 77", {"x": (40000, 77)}, [step("ReduceSum", "x", axes=[1])])
     yield Case("sum AR", "96 x 40000", {"x": (96, 40000)}, [step("ReduceSum", "x", axes=[1])])
     yield Case("sum RA", "1000 x 5000", {"x": (1000, 5000)}, [step("ReduceSum", "x", axes=[0])])
+
+
+def random_cases(count: int, seed: int) -> Iterator[Case]:
+    """Matrices of 2 to 4,095 rows and 4 to 4,095 columns, log-uniformly, each with one operator in turns."""
+    draw = random.Random(seed)
+    forms: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("running sums of columns", "CumSum", {"axis": 0}),
+        ("running sums of rows", "CumSum", {"axis": 1}),
+        ("sums of columns", "ReduceSum", {"axes": (0,)}),
+        ("sums of rows", "ReduceSum", {"axes": (1,)}),
+        ("transpose", "Transpose", {"perm": (1, 0)}),
+        ("broadcast of a row", "Add", {}),
+        ("broadcast of a column", "Add", {}),
+    )
+    for what, op, attrs in itertools.islice(itertools.cycle(forms), count):
+        rows, columns = int(2 ** draw.uniform(1, 12)), int(2 ** draw.uniform(2, 12))
+        inputs: dict[str, tuple[int, ...]] = {"x": (rows, columns)}
+        if op == "Add":
+            inputs["y"] = (columns,) if what.endswith("row") else (rows, 1)
+        yield Case(what, f"{rows} x {columns}", inputs, [step(op, *inputs, **attrs)])
 
 
 def price(case: Case, built: BuildResult, key: int | None = None) -> Priced:
@@ -182,13 +208,18 @@ def table(rows: Sequence[Priced]) -> str:
     return "\n".join(out)
 
 
+def is_off(row: Priced) -> bool:
+    """Whether the two are more than 10 % from each other."""
+    return abs(math.log(row.ratio)) > math.log(1.1)
+
+
 def summary(rows: Sequence[Priced]) -> str:
     """How far the two are from each other."""
     off = sorted(abs(math.log(r.ratio)) for r in rows)
     worst = max(rows, key=lambda r: abs(math.log(r.ratio)))
     return (
         f"mean |ln ratio| {statistics.fmean(off):.3f}, worst {worst.ratio:.3f} "
-        f"({worst.case.name}, {worst.templates}), {sum(o > math.log(1.1) for o in off)} of "
+        f"({worst.case.name}, {worst.templates}), {sum(map(is_off, rows))} of "
         f"{len(rows)} beyond 10 %"
     )
 
@@ -201,8 +232,13 @@ def main() -> int:
     parser.add_argument("--case", default="", help="only cases with this in their name")
     parser.add_argument("--every-key", action="store_true", help="all templates of each kernel")
     parser.add_argument("--json", action="store_true", help="numbers instead of tables")
+    parser.add_argument(
+        "--random", type=positive, metavar="N", help="so many random sizes instead of the cases"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the random sizes (default 1)")
     args = parser.parse_args()
-    wanted = [c for c in cases() if args.case in c.name]
+    known = random_cases(args.random, args.seed) if args.random else cases()
+    wanted = [c for c in known if args.case in c.name]
     if not wanted:
         parser.error(f"no case has {args.case!r} in its name")
     rows = [r for c in wanted for r in measure(c, every_key=args.every_key)]
@@ -217,7 +253,7 @@ def main() -> int:
         print(json.dumps(document, indent=2))
     else:
         print("Microseconds of two models; none was measured.\n")
-        print(table(rows))
+        print(table([r for r in rows if not args.random or is_off(r)]))
         print(f"\n{summary(rows)}")
     return 0
 

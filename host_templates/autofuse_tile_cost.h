@@ -104,6 +104,9 @@ struct Length {
     int64_t free;     // so many cores do not disturb each other: their pipes take ...
     int64_t once;     // ... so many ticks ...
     int64_t period;   // ... and so many for each tile of a core
+    int64_t tail;     // more of them for the last tile of the axis, if its rows are shorter than a block, ...
+    int64_t behind;   // ... and those that it leaves unhidden where it is the last one of a core; ...
+    int64_t every;    // ... one of so many tiles is such
 };
 
 // Bytes that one row counts for, if rows may start so many bytes behind the start of a line.
@@ -135,7 +138,7 @@ public:
     // What a choice costs, with `per_core` tiles on each of `cores` > 0 cores; less where these disturb each other.
     int64_t AtLeast(const Length& at, int64_t per_core, int64_t cores) const
     {
-        return Total(at, cores, at.once + per_core * at.period);
+        return Total(at, cores, at.once + per_core * at.period + Tails(at, per_core, cores));
     }
 
 protected:
@@ -144,6 +147,16 @@ protected:
     }
 
     ~LengthCosts() = default;
+
+    // What last tiles add to the core that takes longest; of one axis the last core has it, with fewer others.
+    static int64_t Tails(const Length& at, int64_t per_core, int64_t cores)
+    {
+        if ((at.tail | at.behind) == 0) {
+            return 0;
+        }
+        const int64_t spare = at.tiles == at.every ? (per_core * cores - at.tiles) * at.period : 0;
+        return Max(Pieces(per_core, at.every) * at.tail + at.behind - spare, 0);
+    }
 
     int64_t Total(const Length& at, int64_t cores, int64_t pipeline) const
     {
@@ -165,7 +178,12 @@ public:
     Costs(const Form& of, const int64_t* numbers, const TileAxis& axis, const Chip& chip)
         : LengthCosts(chip.core_start), form_(of), numbers_(numbers), axis_(axis), granted_(chip)
     {
-        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED { SetBilledRow(i); });
+        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED {
+            SetBilledRow(i);
+            const Line rows = Value(form().row[i].rows);
+            const int64_t step = Value(form().row[i].row_bytes.step);
+            row_step_ = step > 0 && rows.base + rows.step > 1 ? Min(row_step_, step) : row_step_;
+        });
         Repeat(form().copies, [&](int i) AUTOFUSE_INLINED {
             const Copies& c = form().copy[i];
             const Body& body = BodyOf(i);
@@ -209,32 +227,32 @@ public:
             held_ = held;
         }
         const Moved moved = Stagger(tiles);
-        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED { ticks_[b] = {0, vector_[b].At(at.length), 0}; });
-        Repeat(form().calls, [&](int i) AUTOFUSE_INLINED {
-            const Calls& v = form().call[i];
-            if (Goes(i)) {
-                const int64_t times = Times(Value(v.along).At(at.length));
-                ticks_[v.body].vector += Value(v.cycles).At(at.length) * times;
-            }
-        });
-        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED {
-            ticks_[b].vector = form().body[b].heads + (ticks_[b].vector >> kTickShift);
-        });
-        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED {
-            const Rows& r = form().row[i];
-            const int64_t rows = Max(Value(r.rows).At(at.length), 1);
-            const int64_t commands = Value(r.commands).At(at.length);
-            const int64_t further = chip().row * Max(rows - commands, 0);
-            ticks_[r.body].load += r.loads * (further + chip().load_issue * commands);
-            ticks_[r.body].store += r.stores * (further + chip().store_issue * commands);
-            flow_[i].billed = Billed(i, rows);
-        });
-        const Pipes pipes = WithRates(
-            {chip().load_rate, chip().hot_rate, chip().load_rate, chip().load_rate, chip().store_rate});
+        const int64_t last = axis_.extent - (pieces - 1) * t;
+        const bool is_short = Cuts() && pieces > 1 && last * row_step_ < kDmaBlock;
+        Pipes shorter;
+        if (is_short) {
+            shorter = OfLast(last);
+            at_.length = at.length;
+        }
+        const Pipes pipes = Undisturbed();
+        int64_t tail = 0;
+        int64_t behind = 0;
+        if (is_short) {
+            // Where a core goes through all of the axis, every step of a tile was taken for a last one.
+            tail = Max(shorter.period - pipes.period, 0) / (axis_.looped ? pieces : 1);
+            behind = Min(Max(shorter.exposed - pipes.exposed, 0), kMostTicks);
+        }
         const int64_t rest = moved.gm > 0 || gm_core_ > 0 ? Min(pipes.rest, kMostTicks) : 0;
-        const bool many = SaturatingMul(tiles, pipes.period) > kMostTicks;
-        return {t,       tiles, moved.gm + rest, gm_core_, moved.free, Min(pipes.once + pipes.exposed, kMostTicks),
-                many ? kMostTicks / tiles : pipes.period};
+        return {t,
+                tiles,
+                moved.gm + rest,
+                gm_core_,
+                moved.free,
+                Min(pipes.once + pipes.exposed, kMostTicks),
+                AtMost(pipes.period, tiles),
+                AtMost(tail, tiles),
+                behind,
+                axis_.looped ? 1 : pieces};
     }
 
     int64_t Crowded(const Length& at, int64_t per_core, int64_t cores) const override
@@ -245,7 +263,7 @@ public:
                                        Max(chip().load_rate, cores * chip().shared_share),
                                        Max(chip().store_rate, cores * chip().write_share)});
         const int64_t pipeline = SaturatingAdd(pipes.once + pipes.exposed, SaturatingMul(per_core, pipes.period));
-        return Total(at, cores, Min(pipeline, kMostTicks));
+        return Total(at, cores, Min(pipeline, kMostTicks) + Tails(at, per_core, cores));
     }
 
 private:
@@ -386,6 +404,57 @@ private:
         }
         const int64_t off = chip().line - LowBit(Aligned(i) | Tiled(i) * at_.apart);
         return rows * BilledRow(chip(), Value(r.row_bytes).At(at_.length), rows, off);
+    }
+
+    // Ticks of a tile, all of which together are no overflow.
+    static int64_t AtMost(int64_t period, int64_t tiles)
+    {
+        return SaturatingMul(tiles, period) > kMostTicks ? kMostTicks / tiles : period;
+    }
+
+    // The pipes of a core that no other one disturbs, for the length at hand.
+    AUTOFUSE_INLINE Pipes Undisturbed()
+    {
+        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED { ticks_[b] = {0, vector_[b].At(at_.length), 0}; });
+        Repeat(form().calls, [&](int i) AUTOFUSE_INLINED {
+            const Calls& v = form().call[i];
+            if (Goes(i)) {
+                const int64_t times = Times(Value(v.along).At(at_.length));
+                ticks_[v.body].vector += Value(v.cycles).At(at_.length) * times;
+            }
+        });
+        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED {
+            ticks_[b].vector = form().body[b].heads + (ticks_[b].vector >> kTickShift);
+        });
+        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED {
+            const Rows& r = form().row[i];
+            const int64_t rows = Max(Value(r.rows).At(at_.length), 1);
+            const int64_t commands = Value(r.commands).At(at_.length);
+            const int64_t further = chip().row * Max(rows - commands, 0);
+            ticks_[r.body].load += r.loads * (further + chip().load_issue * commands);
+            ticks_[r.body].store += r.stores * (further + chip().store_issue * commands);
+            flow_[i].billed = Billed(i, rows);
+        });
+        return WithRates(
+            {chip().load_rate, chip().hot_rate, chip().load_rate, chip().load_rate, chip().store_rate});
+    }
+
+    // The same for the last tile of the axis, which is seldom asked for.
+    __attribute__((noinline)) Pipes OfLast(int64_t length)
+    {
+        at_.length = length;
+        return Undisturbed();
+    }
+
+    // Whether something is cut into rows the length of which is that of a tile.
+    AUTOFUSE_INLINE bool Cuts() const
+    {
+        bool cuts = false;
+        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED {
+            const Rows& r = form().row[i];
+            cuts = cuts || (r.row_bytes.step != 0 && (r.rows.base != 1 || r.rows.step != 0));
+        });
+        return cuts;
     }
 
     // The pipes of one core with these rates.
@@ -564,6 +633,7 @@ private:
     const TileAxis& axis_;
     const Chip& granted_;
     At at_ = {};                 // the length at hand
+    int64_t row_step_ = kDmaBlock;  // bytes of a row per element of t, the fewest of what is cut into several; no more
     bool constant_ = true;       // what is moved does not depend on the length, as long as there are several tiles, ...
     bool whole_alike_ = true;    // ... or at all
     bool known_ = false;         // ticks of GM are known, ...

@@ -25,6 +25,7 @@ __all__ = [
     "Cost",
     "Loop",
     "Reach",
+    "Tail",
     "Traffic",
     "Work",
     "call_cycles",
@@ -156,6 +157,21 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
+class Tail:
+    """The last tile of the axis, where its rows are shorter than a block: it may take longer than the others.
+
+    Attributes:
+        loops: as of the work, with what that tile has.
+        count: how many such tiles the core with the most to do has.
+        spare: tiles that it has fewer than other cores.
+    """
+
+    loops: tuple[Loop, ...]
+    count: int
+    spare: int
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """What a kernel, or one group of it, does.
 
@@ -165,6 +181,7 @@ class Work:
         loops: of the core with the most to do, one after another; repeated ``rounds`` times.
         barriers: times that all cores meet.
         tiling_in_gm: the tiling data come in GM, not by value.
+        tail: of the tiles.
     """
 
     cores: int
@@ -174,6 +191,7 @@ class Work:
     rounds: int = 1
     barriers: int = 0
     tiling_in_gm: bool = False
+    tail: Tail | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +287,7 @@ def evaluate(work: Work, target: TargetSpec) -> Cost:
     steady = sum(n * p.period for p, n in zip(pipes, count, strict=True))
     exposed = max((p.alone - p.period for p in running), default=0.0)
     before = once.alone if once is not None else 0.0
-    pipeline = before + steady + exposed
+    pipeline = before + steady + exposed + _longer(work, target)
     gm = traffic_us(work.traffic, target)
     # GM rests until the first load arrives, and while the last tile is computed.
     rest = us * max((p.latency + p.vector for p in running), default=0.0) if gm > 0 else 0.0
@@ -294,6 +312,20 @@ def evaluate(work: Work, target: TargetSpec) -> Cost:
         total=start + body + sync,
         limit=_limit(start, sync, body, by_gm, busy),
     )
+
+
+def _longer(work: Work, target: TargetSpec) -> float:
+    """Cycles by which a core with last tiles takes longer than one without, both by themselves."""
+    tail = work.tail
+    if tail is None:
+        return 0.0
+    whole = [_busy(loop.body, 1, target) for loop in work.loops]
+    last = [_busy(loop.body, 1, target) for loop in tail.loops]
+    pairs = list(zip(tail.loops, last, whole, strict=True))
+    more = sum(loop.iterations * (a.period - b.period) for loop, a, b in pairs)
+    behind = max(p.alone - p.period for p in last) - max(p.alone - p.period for p in whole)
+    spare = sum(loop.iterations * p.period for loop, p in zip(work.loops, whole, strict=True))
+    return max(tail.count * max(more, 0.0) + max(behind, 0.0) - tail.spare * spare, 0.0)
 
 
 def _limit(start: float, sync: float, body: float, by_gm: bool, busy: dict[str, float]) -> str:

@@ -52,6 +52,9 @@ HIDDEN_BITS = 8
 #: Members that every tile asks for; the interpreter takes long to look them up.
 _ONCE, _STEP = Place.ONCE, Place.STEP
 _WRITE, _AGAIN, _STREAM = Route.WRITE, Route.AGAIN, Route.STREAM
+#: Where a copy comes from, as in :class:`BodyParts`: memory, L2, what all cores read in one order, or from several
+#: places; and one that is stored.
+_MEMORY, _NEAR, _SAME, _APART, _STORED = range(5)
 #: From rates to ticks, and of the share of bytes that L2 holds.
 TICK_SHIFT = RATE_BITS - TICK_BITS
 SHARE_BITS = 20
@@ -174,6 +177,8 @@ class BoundForm:
         longest: the tile that holds the whole axis.
         looped: one core goes through all tiles of the axis.
         largest: the largest legal tile, or 0.
+        row_step: bytes of a row for each element of a tile that is cut into several, the fewest of all copies;
+            as many as no row is too short for where there are none.
     """
 
     extent: int
@@ -183,6 +188,7 @@ class BoundForm:
     granule: int
     looped: bool
     largest: int
+    row_step: int
     bodies: tuple[BodyForm, ...]
     copies: tuple[BoundCopy, ...]
     calls: tuple[BoundCalls, ...]
@@ -254,6 +260,14 @@ def bind(
         spec.granule,
         spec.reduce_tiles,
         largest_tile(spec, sizes, ub),
+        min(
+            [
+                c.row_bytes.step
+                for c in copies
+                if c.row_bytes.step > 0 and c.rows.base + c.rows.step > 1
+            ],
+            default=BLOCK,
+        ),
         form.bodies,
         tuple(copies),
         calls,
@@ -285,11 +299,13 @@ class Pipes(NamedTuple):
 
     Attributes:
         rest: ticks that are left once the last bytes have come.
+        exposed: those of ``once`` that the first and the last tile leave unhidden.
     """
 
     once: int
     period: int
     rest: int
+    exposed: int
 
 
 @frozen
@@ -302,6 +318,9 @@ class TileParts:
         gm, gm_core: ticks of GM for all cores, and more of them for every core that takes part.
         pipes: of a core that no other one disturbs.
         free: cores up to which that is so.
+        tail, behind: ticks that the last tile of the axis takes longer than others, and leaves unhidden where it is the
+            last one of a core, if its rows are shorter than a block.
+        every: so many tiles have one such.
     """
 
     tile: int
@@ -312,6 +331,9 @@ class TileParts:
     gm_core: int
     pipes: Pipes
     free: int
+    tail: int
+    behind: int
+    every: int
 
 
 def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
@@ -327,64 +349,41 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
     steps = pieces * form.reduce_outer if form.looped else form.reduce_outer
     most = max(min(tiles, chip.cores), 1)
     length = min(tile, max(form.extent, 1))
-    load, store = [0] * len(form.bodies), [0] * len(form.bodies)
-    stored = [0] * len(form.bodies)
-    moves = [[0, 0, 0, 0] for _ in form.bodies]
-    cycles = [0] * len(form.bodies)
     runs = (0, tiles, tiles * steps)
+    flows: list[tuple[int, int]] = []
     read = again = same = shared = same_core = written = cached = streamed = 0
     for c in form.copies:
-        commands = c.commands.base + c.commands.step * length
-        rows = c.rows.base + c.rows.step * length
-        row = c.row_bytes.base + c.row_bytes.step * length
-        rows = rows if rows > 1 else 1
-        padded = -(-row // BLOCK) * BLOCK
-        if row < BLOCK and rows > 1:
-            padded = chip.short_row
-        bits = chip.line | c.aligned | (c.tiled * tile if pieces > 1 else 0)
-        off = chip.line - (bits & -bits)
-        if off > 0 and row + off > chip.line:
-            padded = padded * (row + off) // max(row, chip.line)
-        body, count, route = c.body, c.count, c.route
-        billed = count * rows * padded
-        issue = chip.row * (rows - commands) if rows > commands else 0
-        place = form.bodies[body].place
+        body, count, route = form.bodies[c.body], c.count, c.route
+        place = body.place
         moved = count * (c.whole + c.each * runs[place])
         distinct = count * c.distinct
         distinct = distinct if distinct < moved else moved
         cached += distinct
         if route is _WRITE:
-            store[body] += count * (issue + chip.store_issue * commands)
-            stored[body] += billed
+            flows.append((_STORED, 1))
             written += moved
             continue
-        load[body] += count * (issue + chip.load_issue * commands)
         once = place is _ONCE
         if once or (most > 1 and not c.varies and not (c.varies_by_tile and pieces > 1)):
             # All cores read one tensor: those that start at the same place do so in the same order.
-            places = max(min(steps, most), 1) if form.bodies[body].staggered else 1
+            places = max(min(steps, most), 1) if body.staggered else 1
+            flows.append((_SAME, places))
             same += moved // places
             shared += moved - moved // places
-            moves[body][2] += billed // places
-            moves[body][3] += billed - billed // places
             same_core += count * c.each if once else 0
         else:
-            hit, reach = moved - distinct, 0
+            hit, reach = moved - distinct, _MEMORY
             if hit > 0:
                 held = distinct
                 if route is _AGAIN:
                     held = c.footprint.at(length) * most * max(steps, 1)
                 if held > chip.l2:
                     hit = hit * ((chip.l2 << SHARE_BITS) // held) >> SHARE_BITS
-                reach = 1 if 2 * hit >= moved else 0
+                reach = _NEAR if 2 * hit >= moved else _MEMORY
             read += moved - hit
             again += hit
             streamed += distinct if route is _STREAM else 0
-            moves[body][reach] += billed
-    for v in form.calls:
-        along = v.along.at(length)
-        times = 1 + (along - 1).bit_length() if along > 1 else 1
-        cycles[v.body] += v.cycles.at(length) * times
+            flows.append((reach, 1))
     gm = (read * chip.read_share >> TICK_SHIFT) + (again * chip.again_share >> TICK_SHIFT)
     gm += (same * chip.same_share >> TICK_SHIFT) + (shared * chip.shared_share >> TICK_SHIFT)
     gm += written * chip.write_share >> TICK_SHIFT
@@ -393,25 +392,15 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
     if cached > chip.l2:
         spilled = written - (written * ((chip.l2 << SHARE_BITS) // cached) >> SHARE_BITS)
         gm += spilled * chip.writeback_share >> TICK_SHIFT
-    bodies = tuple(
-        [
-            BodyParts(
-                load[i],
-                memory,
-                near,
-                in_order,
-                apart,
-                form.bodies[i].heads + (cycles[i] >> TICK_SHIFT),
-                store[i],
-                stored[i],
-            )
-            for i, (memory, near, in_order, apart) in enumerate(moves)
-        ]
-    )
+    apart = tile if pieces > 1 else 0
+    bodies = _bodies(form, chip, flows, length, apart)
     alone = _pipes(form, chip, bodies, steps, _alone(chip))
-    period = alone.period
-    if tiles * period > MOST_TICKS:
-        period = MOST_TICKS // tiles
+    last, tail, behind = form.extent - (pieces - 1) * tile, 0, 0
+    if pieces > 1 and last * form.row_step < BLOCK:
+        shorter = _pipes(form, chip, _bodies(form, chip, flows, last, apart), steps, _alone(chip))
+        # Where a core goes through all of an axis, every step of a tile was taken for a last one.
+        tail = max(shorter.period - alone.period, 0) // (pieces if form.looped else 1)
+        behind = min(max(shorter.exposed - alone.exposed, 0), MOST_TICKS)
     return TileParts(
         tile,
         tiles,
@@ -419,8 +408,80 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
         bodies,
         min(gm, MOST_TICKS),
         min(same_core * chip.same_share >> TICK_SHIFT, MOST_TICKS >> CORE_BITS),
-        Pipes(min(alone.once, MOST_TICKS), period, min(alone.rest, MOST_TICKS)),
+        Pipes(
+            min(alone.once, MOST_TICKS),
+            _at_most(alone.period, tiles),
+            min(alone.rest, MOST_TICKS),
+            alone.exposed,
+        ),
         _undisturbed(chip, bodies),
+        _at_most(tail, tiles),
+        behind,
+        1 if form.looped else pieces,
+    )
+
+
+def _at_most(period: int, tiles: int) -> int:
+    """Ticks of a tile, all of which together are no overflow."""
+    return MOST_TICKS // tiles if tiles * period > MOST_TICKS else period
+
+
+def _bodies(
+    form: BoundForm, chip: ChipTable, flows: Sequence[tuple[int, int]], length: int, apart: int
+) -> tuple[BodyParts, ...]:
+    """One run of every loop body.
+
+    Args:
+        form: a template for given sizes.
+        chip: figures.
+        flows: of every copy, where it goes to or comes from, and at how many places the cores start there.
+        length: of the tile.
+        apart: distance of the tiles; 0 where there is one.
+    """
+    load, store = [0] * len(form.bodies), [0] * len(form.bodies)
+    stored = [0] * len(form.bodies)
+    moves = [[0, 0, 0, 0] for _ in form.bodies]
+    cycles = [0] * len(form.bodies)
+    for c, (reach, places) in zip(form.copies, flows, strict=True):
+        commands = c.commands.base + c.commands.step * length
+        rows = c.rows.base + c.rows.step * length
+        row = c.row_bytes.base + c.row_bytes.step * length
+        rows = rows if rows > 1 else 1
+        padded = -(-row // BLOCK) * BLOCK
+        if row < BLOCK and rows > 1:
+            padded = chip.short_row
+        bits = chip.line | c.aligned | c.tiled * apart
+        off = chip.line - (bits & -bits)
+        if off > 0 and row + off > chip.line:
+            padded = padded * (row + off) // max(row, chip.line)
+        body, count = c.body, c.count
+        billed = count * rows * padded
+        issue = chip.row * (rows - commands) if rows > commands else 0
+        if reach == _STORED:
+            store[body] += count * (issue + chip.store_issue * commands)
+            stored[body] += billed
+            continue
+        load[body] += count * (issue + chip.load_issue * commands)
+        moves[body][reach] += billed // places
+        moves[body][_APART] += billed - billed // places
+    for v in form.calls:
+        along = v.along.at(length)
+        times = 1 + (along - 1).bit_length() if along > 1 else 1
+        cycles[v.body] += v.cycles.at(length) * times
+    return tuple(
+        [
+            BodyParts(
+                load[i],
+                memory,
+                near,
+                in_order,
+                apart_,
+                form.bodies[i].heads + (cycles[i] >> TICK_SHIFT),
+                store[i],
+                stored[i],
+            )
+            for i, (memory, near, in_order, apart_) in enumerate(moves)
+        ]
     )
 
 
@@ -489,7 +550,7 @@ def _pipes(
             period += times * one
             exposed = max(exposed, alone - one)
             rest = max(rest, latency + vector)
-    return Pipes(once + exposed, min(period, UNLIMITED), rest)
+    return Pipes(once + exposed, min(period, UNLIMITED), rest, exposed)
 
 
 def tile_cost(
@@ -510,18 +571,27 @@ def tile_cost(
     """
     cores, cost = -(-parts.tiles // per_core), chip.core_start
     if cores > 0:
-        once, period, rest = parts.pipes
+        once, period, rest, _ = parts.pipes
         gm = parts.gm + cores * parts.gm_core
         gm += rest if gm > 0 else 0
         start = chip.core_start * cores
-        cost = start + _hidden(gm, once + per_core * period)
+        tails = _tails(parts, per_core, cores) if parts.tail or parts.behind else 0
+        cost = start + _hidden(gm, once + per_core * period + tails)
         # No core is faster beside others than by itself, so one that is no better then needs no second look.
         if cores > parts.free and (best is None or cost < best.cost):
-            once, period, _ = _pipes(form, chip, parts.bodies, parts.steps, _rates(chip, cores))
-            cost = start + _hidden(gm, once + per_core * period)
+            once, period, *_ = _pipes(form, chip, parts.bodies, parts.steps, _rates(chip, cores))
+            cost = start + _hidden(gm, once + per_core * period + tails)
     if best is not None and cost >= best.cost:
         return best
     return Solution(parts.tile, per_core, max(cores, 1), min(cost, UNLIMITED))
+
+
+def _tails(parts: TileParts, per_core: int, cores: int) -> int:
+    """What last tiles add to the core that takes longest; of one axis the last core has it, with fewer others."""
+    spare = 0
+    if parts.tiles == parts.every:
+        spare = (per_core * cores - parts.tiles) * parts.pipes.period
+    return max(-(-per_core // parts.every) * parts.tail + parts.behind - spare, 0)
 
 
 def _hidden(gm: int, pipeline: int) -> int:

@@ -1,15 +1,16 @@
 """What a template does at given sizes, for the cost model; and the tile that it is best with.
 
 Everything comes from the ImplGraph: axes, strides, queues, buffers.  The last tile of an axis counts as a whole one in
-the time of a core, and with its own bytes in the traffic of all cores.
+the time of a core, unless its rows are shorter than a block, and with its own bytes in the traffic of all cores.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from autofuse.implgraph.expr import ONE, ZERO, Expr, Min
+from autofuse.implgraph.expr import ONE, ZERO, Expr, Min, const
 from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.graph import AxisType, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ops import lookup
@@ -23,10 +24,12 @@ from autofuse.schedule.cost import (
     Cost,
     Loop,
     Reach,
+    Tail,
     Traffic,
     Work,
 )
 from autofuse.schedule.device_calls import issued, summed
+from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.picking import OFFSETS, beyond, is_run
 from autofuse.schedule.tile_limits import largest_tile, smallest_tile
 from autofuse.schedule.transposition import copy_rows
@@ -222,23 +225,49 @@ class _Reader:
         moved += [self._moved(n, self.tiles) for n in outer if _copies(n)]
         moved += [self._moved(n, self.tiles * self.steps) for n in inner if _copies(n)]
         of = {m.node: m for m in moved}
-        passes = sorted({n.loop_pass for n in inner})
-        loops = [
-            Loop(self._body([n for n in inner if n.loop_pass == p], of), self.steps) for p in passes
-        ]
-        if outer:
-            loops.append(Loop(self._body(outer, of), 1))
+        loops = self._loops(inner, outer, of, self.steps)
         return Work(
             self.cores,
-            tuple(loops),
+            loops,
             _sum(m.traffic for m in moved),
             once=self._body(once, of) if once else None,
             rounds=self.per_core,
             barriers=barriers,
             tiling_in_gm=tiling_in_gm,
+            tail=self._tail(inner, outer, of),
         )
 
     # loops ------------------------------------------------------------------------------------
+    def _loops(
+        self, inner: Sequence[Node], outer: Sequence[Node], of: Mapping[str, _Moved], steps: int
+    ) -> tuple[Loop, ...]:
+        passes = sorted({n.loop_pass for n in inner})
+        loops = [
+            Loop(self._body([n for n in inner if n.loop_pass == p], of), steps) for p in passes
+        ]
+        return (*loops, Loop(self._body(outer, of), 1)) if outer else tuple(loops)
+
+    def _tail(
+        self, inner: Sequence[Node], outer: Sequence[Node], of: Mapping[str, _Moved]
+    ) -> Tail | None:
+        """The last tile of the axis, if it has rows that are shorter than a block, as no element is longer than one."""
+        pieces = -(-self.extent // self.tile)
+        last = self.extent - (pieces - 1) * self.tile
+        if pieces <= 1 or last >= BLOCK:
+            return None
+        reader = copy.copy(self)
+        reader.size = {**self.size, self.tile_in: const(last)}
+        looped = self.impl.tiling.reduce_tiles
+        # A core that goes through all of an axis has one last step for every round of them.
+        loops = reader._loops(inner, outer, of, self.steps // pieces if looped else self.steps)
+        copies = [c for loop in loops for c in (*loop.body.loads, *loop.body.stores)]
+        if not any(c.rows > 1 and c.row_bytes < BLOCK for c in copies):
+            return None
+        if looped:
+            return Tail(loops, self.per_core, 0)
+        spare = self.per_core * self.cores - self.tiles if self.tiles == pieces else 0
+        return Tail(loops, -(-self.per_core // pieces), spare)
+
     def _body(self, nodes: Sequence[Node], moved: Mapping[str, _Moved]) -> Body:
         loads = tuple(self._copy(n, moved[n.name]) for n in nodes if n.op == "Load")
         stores = tuple(self._copy(n, moved[n.name]) for n in nodes if n.op == "Store")

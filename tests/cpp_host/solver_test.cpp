@@ -186,7 +186,8 @@ void CheckUnrolled()
                                                  static_cast<autofuse::LengthCosts*>(&unrolled)}) {
                 const autofuse::Length y = other->Fill(t);
                 const bool same = x.tiles == y.tiles && x.gm == y.gm && x.gm_core == y.gm_core && x.free == y.free &&
-                                  x.once == y.once && x.period == y.period &&
+                                  x.once == y.once && x.period == y.period && x.tail == y.tail &&
+                                  x.behind == y.behind && x.every == y.every &&
                                   rolled.Crowded(x, k, cores) == other->Crowded(y, k, cores);
                 Check(same, "unrolled code costs otherwise", a, {t, k, cores, 0});
             }

@@ -35,3 +35,12 @@ def test_both_models_agree(name: str) -> None:
     found = pricing.price(CASES[name], build(pricing.traffic.graph(CASES[name])))
     assert found.timed == pytest.approx(found.model, rel=0.1), found.templates
     assert found.timed_vector == pytest.approx(found.model_vector, rel=0.15, abs=0.5)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(687, 675), (635, 22), (87, 90)])
+def test_they_do_where_rows_of_the_last_tile_are_short(rows: int, columns: int) -> None:
+    """Fewer than 32 bytes: the core that has that tile takes longest, or the choice avoids it."""
+    steps = [pricing.step("CumSum", "x", axis=0)]
+    case = pricing.Case("columns", f"{rows} x {columns}", {"x": (rows, columns)}, steps)
+    found = pricing.price(case, build(pricing.traffic.graph(case)))
+    assert found.timed == pytest.approx(found.model, rel=0.1), found.templates

@@ -104,8 +104,8 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
     if (key < 0 && !autofuse::Limits(limit, kPlan.chip)) {
         // All sizes are known: this was chosen when the code was generated.
         data.tiling_key = 0;
-        data.block_dim = 9;
-        data.z1t_size = 16;
+        data.block_dim = 3;
+        data.z1t_size = 48;
         data.z1Tb_size = 1;
     } else if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
         return rc;

@@ -1,0 +1,83 @@
+"""What the last tile of an axis costs where its rows are shorter than a block: each counts for many bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from exhaustive import best_of_all, costs, legal_tiles
+from twin_graphs import CHIP, graph
+
+from autofuse import api
+from autofuse.implgraph.graph import ImplGraph
+from autofuse.schedule.cost import evaluate
+from autofuse.schedule.cost_form import TICK_BITS, cost_form
+from autofuse.schedule.solver import solve
+from autofuse.schedule.tile_cost import BoundForm, bind, chip_table, tile_cost, tile_parts
+from autofuse.schedule.workload import workload
+
+TABLE = chip_table(CHIP)
+SHAPES = [(635, 22), (154, 15), (1906, 97), (87, 90)]
+
+
+def bound(rows: int, columns: int) -> tuple[ImplGraph, BoundForm]:
+    """Running sums of columns, of which a tile has some."""
+    nodes = [("y", "CumSum", ["x"], {"axis": 0})]
+    (result,) = api.build(graph({"x": ("float32", (rows, columns))}, nodes), target=CHIP).schedule
+    impl = next(i for i in result.groups[0].impls if i.template == "scan_all")
+    return impl, bind(cost_form(impl, CHIP), impl.tiling, {})
+
+
+def lengths(form: BoundForm, columns: int) -> Iterator[tuple[int, bool]]:
+    """Legal tiles, and whether the last one has rows of less than a block."""
+    for tile in map(int, legal_tiles(form)):
+        left = columns % tile or tile
+        yield tile, tile < columns and left * 4 < 32
+
+
+@pytest.mark.parametrize(("rows", "columns"), SHAPES)
+def test_a_last_tile_of_short_rows_takes_longer(rows: int, columns: int) -> None:
+    impl, form = bound(rows, columns)
+    seen = 0
+    for tile, is_short in lengths(form, columns):
+        parts = tile_parts(form, TABLE, tile)
+        # Beside a tile of longer rows than a short one counts for, it takes no longer.
+        assert parts.tail == 0 if not is_short else parts.tail > 0 or tile >= 64
+        for per_core in (1, 2, 5):
+            found = tile_cost(form, TABLE, parts, per_core)
+            work = workload(impl, CHIP, {}, tile, per_core=per_core)
+            us = found.cost / (1 << TICK_BITS) / CHIP.clock_mhz + CHIP.kernel_head_us
+            assert us == pytest.approx(evaluate(work, CHIP).total, rel=0.03)
+            assert (work.tail is not None) == is_short
+            cost, _ = costs(form, TABLE, np.array([tile]), np.array([per_core]))
+            assert cost[0] == found.cost
+        seen += is_short
+    assert seen > 0
+
+
+@pytest.mark.parametrize(("rows", "columns"), SHAPES)
+def test_the_search_finds_the_best_of_all(rows: int, columns: int) -> None:
+    _, form = bound(rows, columns)
+    found, best = solve(form, TABLE), best_of_all(form, TABLE)
+    assert found is not None
+    assert best is not None
+    assert found.cost <= 1.01 * best.cost
+
+
+def test_of_one_axis_the_last_core_has_it_with_fewer_tiles() -> None:
+    """Thirteen tiles on four cores: the last core has one, and time for it; on thirteen cores it takes longest."""
+    _, form = bound(1906, 97)
+    parts = tile_parts(form, TABLE, 8)
+    assert parts.tiles == 13
+    period, long = parts.pipes.period, parts.tail + parts.behind
+
+    def pipes(per_core: int) -> int:
+        cores = -(-parts.tiles // per_core)
+        both = tile_cost(form, TABLE, parts, per_core).cost - TABLE.core_start * cores
+        return both - parts.pipes.once - per_core * period
+
+    hidden = long // 100
+    assert abs(pipes(1) - long) <= hidden
+    assert abs(pipes(4) - max(long - 3 * period, 0)) <= hidden
+    assert abs(pipes(13) - long) <= hidden
