@@ -7,8 +7,8 @@ the scalar unit has waited for the vector pipe (V_S), all earlier calls are over
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from autofuse.codegen.intrinsics import phases
 from autofuse.codegen.kernel_ir import (
@@ -51,9 +51,16 @@ class _Pending:
     def any(self) -> bool:
         return bool(self.reads or self.writes)
 
+    def includes(self, other: _Pending) -> bool:
+        return other.reads <= self.reads and other.writes <= self.writes
+
     def conflicts(self, reads: set[str], writes: set[str]) -> bool:
         apart = self.writes.isdisjoint(reads) and self.writes.isdisjoint(writes)
         return not (apart and self.reads.isdisjoint(writes))
+
+    def add(self, reads: set[str], writes: set[str]) -> None:
+        self.reads |= reads
+        self.writes |= writes
 
     def clear(self) -> None:
         self.reads.clear()
@@ -61,29 +68,66 @@ class _Pending:
 
 
 @frozen
-class _Places:
+class _Marks:
+    """Where barriers go in a block: the places of statements that one stands before, and of loops with some inside."""
+
+    before: list[int] = field(default_factory=list)
+    inside: dict[int, _Marks] = field(default_factory=dict)
+
+    def count(self) -> int:
+        return len(self.before) + sum([m.count() for m in self.inside.values()])
+
+
+#: What holds the bytes that are read, and those that are written.
+_Touched: TypeAlias = "tuple[set[str], set[str]]"
+#: The place of a statement, the statement, and what it touches in each of its phases if it is a call.
+_Concerned: TypeAlias = "tuple[int, Stmt, list[_Touched]]"
+
+
+@frozen
+class _Known:
     """What the pass knows of a function.
 
     Attributes:
         of: what holds the bytes of a tensor, where that is not itself.
-        runs: numbers of iterations that are at least 1.
-        phases: of the calls met so far, by their ids: what each phase reads and writes.
+        body: the statements of the function.
+        blocks: of the blocks met so far, by their ids: the statements that matter.
     """
 
     of: dict[str, str]
-    runs: set[str]
-    phases: dict[int, list[tuple[set[str], set[str]]]] = field(default_factory=dict)
+    body: tuple[Stmt, ...]
+    blocks: dict[int, list[_Concerned]] = field(default_factory=dict)
 
-    def phases_of(self, s: Call) -> list[tuple[set[str], set[str]]]:
-        """What holds the bytes that a call touches; loops are gone through several times."""
-        found = self.phases.get(id(s))
+    def concerned(self, body: tuple[Stmt, ...]) -> list[_Concerned]:
+        """The statements of a block that the vector pipe has to do with; loops are gone through several times."""
+        found = self.blocks.get(id(body))
         if found is None:
-            of = self.of
-            found = self.phases[id(s)] = [
-                ({of.get(x, x) for x in read}, {of.get(x, x) for x in written})
-                for read, written in phases(s)
+            found = self.blocks[id(body)] = [
+                (i, s, self._touched(s) if isinstance(s, Call) else [])
+                for i, s in enumerate(body)
+                if type(s) in _CONCERNED and (not isinstance(s, For) or _concerns(s))
             ]
         return found
+
+    def _touched(self, s: Call) -> list[_Touched]:
+        of = self.of
+        return [
+            ({of.get(x, x) for x in read}, {of.get(x, x) for x in written})
+            for read, written in phases(s)
+        ]
+
+    def runs(self, loop: For) -> bool:
+        """Whether a loop has an iteration whatever the sizes are."""
+        return all([self._is_positive(name) for name in loop.extent.symbols()])
+
+    def _is_positive(self, name: str) -> bool:
+        for s in self.body:
+            if isinstance(s, For):
+                if any([_is_length(x.value) for x in s.body if type(x) is Let and x.name == name]):
+                    return True
+            elif isinstance(s, Let) and s.name == name:
+                return _is_positive(s.value)
+        return False
 
 
 @dataclass(frozen=True)
@@ -94,69 +138,73 @@ class InsertBarriers:
 
     def __call__(self, fn: KernelFn) -> KernelFn:
         """The function with barriers."""
-        places = _places(fn.body)
-        lets = {s.name: s.value for s in fn.body if isinstance(s, Let)}
-        runs = {name for name, value in lets.items() if _is_positive(value)}
-        for loop in fn.body:
-            if isinstance(loop, For):
-                lengths = [s for s in loop.body if isinstance(s, Let) and _is_length(s.value)]
-                runs.update([s.name for s in lengths])
-        return replace(fn, body=self._block(fn.body, _Pending(), _Places(places, runs)))
+        marks = _block(fn.body, _Pending(), _Known(_places(fn.body), fn.body))
+        return replace(fn, body=_inserted(fn.body, marks))
 
-    def _block(self, body: tuple[Stmt, ...], pending: _Pending, bufs: _Places) -> tuple[Stmt, ...]:
-        out: list[Stmt] = []
-        for s in body:
-            if type(s) not in _CONCERNED:
-                pass
-            elif isinstance(s, Call):
-                if self._call(s, pending, bufs):
-                    out.append(_BARRIER)
-            elif isinstance(s, Alloc):
-                # A fresh buffer: the queue's own event has seen off whatever used it before.
-                pending.reads.discard(s.local)
-                pending.writes.discard(s.local)
-            elif (isinstance(s, Sync) and s.event == "V_S") or (
-                isinstance(s, Barrier) and s in _BARRIERS
-            ):
+
+def _block(body: tuple[Stmt, ...], pending: _Pending, known: _Known) -> _Marks:
+    """Where a block needs barriers; ``pending`` is what it leaves."""
+    marks = _Marks()
+    for i, s, touched in known.concerned(body):
+        if touched:
+            if pending.conflicts(*touched[0]):
+                marks.before.append(i)
                 pending.clear()
-            elif isinstance(s, For) and _concerns(s):
-                left, fresh = pending.copy(), _Pending()
-                inside = self._loop(s.body, left, bufs)
-                alone = self._loop(s.body, fresh, bufs) if pending.any() else inside
-                if inside is not alone and _count(inside) > _count(alone):
+            pending.add(*touched[0])
+            for phase in touched[1:]:
+                pending.clear()
+                pending.add(*phase)
+        elif isinstance(s, Alloc):
+            # A fresh buffer: the queue's own event has seen off whatever used it before.
+            pending.reads.discard(s.local)
+            pending.writes.discard(s.local)
+        elif isinstance(s, For):
+            found, every, last = _loop(s.body, pending, known)
+            if pending.any() and found.count():
+                alone = _loop(s.body, _Pending(), known)
+                if found.count() > alone[0].count():
                     # Before the loop, where it runs once.
-                    out.append(_BARRIER)
-                    inside, left = alone, fresh
-                pending.reads, pending.writes = left.reads, left.writes
-                s = replace(s, body=inside)
-                if s.extent.symbols() <= bufs.runs:
-                    # What is left is what its last iteration leaves; not what was before, as if it did not run.
-                    self._block(s.body, pending, bufs)
-            out.append(s)
-        return tuple(out)
+                    marks.before.append(i)
+                    found, every, last = alone
+            if found.count():
+                marks.inside[i] = found
+            # What is left is what its last iteration leaves; not what was before, as if it did not run.
+            left = last if known.runs(s) else every
+            pending.reads, pending.writes = left.reads, left.writes
+        elif (isinstance(s, Sync) and s.event == "V_S") or s in _BARRIERS:
+            pending.clear()
+    return marks
 
-    def _call(self, s: Call, pending: _Pending, bufs: _Places) -> bool:
-        """Whether a barrier has to stand before the call; ``pending`` is what it leaves."""
-        needed = False
-        for number, (reads, writes) in enumerate(bufs.phases_of(s)):
-            if number:
-                pending.clear()
-            elif pending.conflicts(reads, writes):
-                needed = True
-                pending.clear()
-            pending.reads.update(reads)
-            pending.writes.update(writes)
-        return needed
 
-    def _loop(self, body: tuple[Stmt, ...], pending: _Pending, bufs: _Places) -> tuple[Stmt, ...]:
-        """The body with barriers that hold in every iteration: its start expects all that its end may leave."""
-        while True:
-            start = pending.copy()
-            out = self._block(body, pending, bufs)
-            pending.reads |= start.reads
-            pending.writes |= start.writes
-            if pending == start:
-                return out
+def _loop(
+    body: tuple[Stmt, ...], before: _Pending, known: _Known
+) -> tuple[_Marks, _Pending, _Pending]:
+    """Barriers that hold in every iteration, what may be pending at the start of any, and what the last one leaves.
+
+    The start of an iteration expects all that the end of one may leave.
+    """
+    start = before.copy()
+    while True:
+        end = start.copy()
+        marks = _block(body, end, known)
+        if start.includes(end):
+            return marks, start, end
+        start.add(end.reads, end.writes)
+
+
+def _inserted(body: tuple[Stmt, ...], marks: _Marks) -> tuple[Stmt, ...]:
+    """The block with the barriers."""
+    out: list[Stmt] = []
+    at = 0
+    for i in sorted({*marks.before, *marks.inside}):
+        out += body[at:i]
+        at, s = i + 1, body[i]
+        if i in marks.before:
+            out.append(_BARRIER)
+        if isinstance(s, For) and i in marks.inside:
+            s = replace(s, body=_inserted(s.body, marks.inside[i]))
+        out.append(s)
+    return (*out, *body[at:])
 
 
 def _places(body: tuple[Stmt, ...]) -> dict[str, str]:
@@ -165,6 +213,8 @@ def _places(body: tuple[Stmt, ...]) -> dict[str, str]:
     if _PLACING.isdisjoint(map(type, body)):
         return out
     for s in body:
+        if type(s) not in _PLACING:
+            continue
         if isinstance(s, For):
             out |= _places(s.body)
         elif isinstance(s, GetBuf):
@@ -206,11 +256,3 @@ def _is_length(e: Expr) -> bool:
     if len(sizes) != 1 or sizes[0] < 1 or len(rest) != 1:
         return False
     return any(c == -sizes[0] and len(m) == 1 and m[0][1] == 1 for m, c in rest[0].terms)
-
-
-def _count(body: Iterable[Stmt]) -> int:
-    found = 0
-    for s in body:
-        if type(s) in _CONCERNED:
-            found += _count(s.body) if isinstance(s, For) else isinstance(s, Barrier)
-    return found

@@ -27,20 +27,19 @@ from autofuse.implgraph.frozen import replace
 __all__ = ["NameCopies"]
 
 
-_COPIES = (CopyIn, CopyOut)
-_MOVING = frozenset({CopyIn, CopyOut, For})
+_COPIES = frozenset({CopyIn, CopyOut})
 #: Copies, and what decides how they are named.
-_CONCERNED = frozenset({CopyIn, CopyOut, IndexRead})
+_CONCERNED = _COPIES | {IndexRead}
 
 
 @dataclass(slots=True)
 class _Names:
-    """Names of one function; numbers are not used twice."""
+    """Names of one block; numbers, of which ``count`` is the next, are not used twice in a function."""
 
+    count: dict[str, int]
     offsets: dict[Expr, str] = field(default_factory=dict)
     blocks: dict[tuple[bool, DmaBlock], str] = field(default_factory=dict)
     made: list[Stmt] = field(default_factory=list)
-    count: dict[str, int] = field(default_factory=dict)
 
     def fresh(self, stem: str) -> str:
         number = self.count.get(stem, 0)
@@ -68,49 +67,40 @@ class _Names:
 
 @dataclass(frozen=True)
 class NameCopies:
-    """Copies in loops over the rows of one tensor keep their offsets, which change with the row."""
+    """Names those of DataCopyPad; copies in loops over the rows of a tensor keep their offsets, which change there."""
 
     name: str = "name-copies"
 
     def __call__(self, fn: KernelFn) -> KernelFn:
         """The function with named offsets and descriptors."""
-        if not _all_pad(fn.body):
-            return fn
         counters: dict[str, int] = {}
-        body: list[Stmt] = []
-        for s in _named(fn.body, _Names(count=counters)):
+        body = list(_named(fn.body, counters))
+        for i, s in enumerate(body):
             if isinstance(s, For):
-                inside = _named(s.body, _Names(count=counters))
-                looped = (_in_reduce_loop(x, counters) if isinstance(x, For) else x for x in inside)
-                s = replace(s, body=tuple(looped))
-            body.append(s)
+                body[i] = replace(s, body=_in_tile(_named(s.body, counters), counters))
         return replace(fn, body=tuple(body))
 
 
-def _in_reduce_loop(s: For, counters: dict[str, int]) -> For:
-    """The same for a loop inside that over the tiles, if it goes through tiles itself."""
-    if any(isinstance(x, Alloc) for x in s.body):
-        return replace(s, body=_named(s.body, _Names(count=counters)))
-    return s
+def _in_tile(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ...]:
+    """The same in those loops inside that over the tiles which go through tiles themselves."""
+    if For not in map(type, body):
+        return body
+    return tuple(
+        replace(s, body=_named(s.body, counters))
+        if isinstance(s, For) and Alloc in map(type, s.body)
+        else s
+        for s in body
+    )
 
 
-def _all_pad(body: tuple[Stmt, ...]) -> bool:
-    """Whether all copies are DataCopyPad."""
-    for s in body:
-        if type(s) not in _MOVING:
-            continue
-        if not (_all_pad(s.body) if isinstance(s, For) else isinstance(s, _COPIES) and s.pad):
-            return False
-    return True
-
-
-def _named(body: tuple[Stmt, ...], names: _Names) -> tuple[Stmt, ...]:
+def _named(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ...]:
     """The statements of one block, definitions behind the leading Lets or before the first copy.
 
     An offset that depends on what a tensor holds stays where it is.
     """
-    if _CONCERNED.isdisjoint(map(type, body)):
+    if _COPIES.isdisjoint(map(type, body)):
         return body
+    names = _Names(counters)
     out: list[Stmt] = []
     first: int | None = None
     read: set[str] = set()
@@ -119,7 +109,7 @@ def _named(body: tuple[Stmt, ...], names: _Names) -> tuple[Stmt, ...]:
             pass
         elif isinstance(s, IndexRead):
             read.add(s.name)
-        elif isinstance(s, _COPIES):
+        elif isinstance(s, (CopyIn, CopyOut)) and s.pad:
             if first is None:
                 first = len(out)
             named = names.block(s.block, isinstance(s, CopyIn))

@@ -120,8 +120,13 @@ class InsertSyncs:
 
     def __call__(self, fn: KernelFn) -> KernelFn:
         """The function with syncs."""
+        found = _concerned(fn.body)
+        reads = not _READS.isdisjoint(map(type, found))
+        loaded = {s.local for s in found if isinstance(s, CopyIn)}
+        if not reads and loaded <= {s.local for s in found if isinstance(s, DeQue)}:
+            return fn  # queues hand over all that is loaded
         bufs = {s.local: s.buf for s in fn.body if isinstance(s, GetBuf)}
-        return replace(fn, body=self._block(fn.body, _Pending(bufs, _reads(fn.body))))
+        return replace(fn, body=self._block(fn.body, _Pending(bufs, reads)))
 
     def _block(self, body: tuple[Stmt, ...], pending: _Pending) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
@@ -157,7 +162,7 @@ def _before_loop(loop: For, pending: _Pending) -> Iterator[str]:
     """Syncs that a statement of the loop needs for what was loaded or computed before the loop."""
     if not (pending.vector or pending.scalar or pending.made):
         return
-    inside = [s for s in _statements(loop.body) if type(s) in _CONCERNED]
+    inside = _concerned(loop.body)
     own = {x for s in inside for x in pending.places(*_written(s))}
     outside = pending.without(own)
     for s in inside:
@@ -173,15 +178,12 @@ def _written(s: Stmt) -> tuple[str, ...]:
     return (s.local,) if isinstance(s, CopyIn) else ()
 
 
-def _reads(body: tuple[Stmt, ...]) -> bool:
-    """Whether the scalar unit reads a tensor."""
-    if not _READS.isdisjoint(map(type, body)):
-        return True
-    return any([_reads(s.body) for s in body if isinstance(s, For)])
-
-
-def _statements(body: Iterable[Stmt]) -> Iterator[Stmt]:
+def _concerned(body: Iterable[Stmt]) -> list[Stmt]:
+    """The statements that matter of a block and of the loops in it."""
+    out: list[Stmt] = []
     for s in body:
-        yield s
-        if isinstance(s, For):
-            yield from _statements(s.body)
+        if type(s) in _CONCERNED:
+            out.append(s)
+            if isinstance(s, For):
+                out += _concerned(s.body)
+    return out

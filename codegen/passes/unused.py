@@ -21,6 +21,8 @@ _MEMBERS: dict[type, tuple[str, ...]] = {
     kind: tuple(f.name for f in fields(kind) if f.type not in _PLAIN)
     for kind in (*get_args(Stmt), *get_args(Arg), DmaBlock)
 }
+#: What uses a size or an index.
+_USING = frozenset({kind for kind, names in _MEMBERS.items() if names} | {Expr, ReturnIfEmpty})
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,9 @@ def _sweep(body: tuple[Stmt, ...], used: set[str]) -> tuple[Stmt, ...]:
     """Walks backwards, so that a use is seen before its definition."""
     out: list[Stmt] = []
     for s in reversed(body):
-        members = _MEMBERS[type(s)]
-        if not members:
-            if isinstance(s, ReturnIfEmpty):
-                used.add(s.value)
+        kind = type(s)
+        if kind not in _USING:
+            pass
         elif isinstance(s, Let):
             if s.name not in used:
                 continue
@@ -49,8 +50,10 @@ def _sweep(body: tuple[Stmt, ...], used: set[str]) -> tuple[Stmt, ...]:
         elif isinstance(s, For):
             s = replace(s, body=_sweep(s.body, used))
             used |= s.extent.symbols()
+        elif isinstance(s, ReturnIfEmpty):
+            used.add(s.value)
         else:
-            for member in members:
+            for member in _MEMBERS[kind]:
                 _use(getattr(s, member), used)
         out.append(s)
     return tuple(reversed(out))
@@ -58,15 +61,14 @@ def _sweep(body: tuple[Stmt, ...], used: set[str]) -> tuple[Stmt, ...]:
 
 def _use(value: Any, used: set[str]) -> None:
     """Adds the symbols of all expressions in a member of a statement."""
-    if value is None:
-        return
     kind = type(value)
     if kind is Expr:
         if not value.is_const:
             used |= value.symbols()
     elif kind is tuple:
         for part in value:
-            _use(part, used)
-    else:
+            if type(part) in _USING:
+                _use(part, used)
+    elif value is not None:
         for member in _MEMBERS[kind]:
             _use(getattr(value, member), used)
