@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from autofuse.codegen.expr_cpp import to_cpp
 from autofuse.codegen.kernel_ir import (
@@ -72,16 +72,15 @@ def emit_block(body: Sequence[Stmt], indent: str = "") -> list[str]:
     """Lines of the statements of a block, behind ``indent``."""
     lines: list[str] = []
     for s in body:
-        if isinstance(s, For):
+        line = _LINE.get(type(s))
+        if line is not None:
+            lines.append(indent + line(s))
+        elif isinstance(s, For):
             lines.append(indent + _for_head(s))
             lines += emit_block(s.body, indent + INDENT)
             lines.append(indent + "}")
         else:
-            found = _EMIT[type(s)](s)
-            if len(found) == 1:
-                lines.append(indent + found[0])
-            else:
-                lines += [indent + line for line in found]
+            lines += [indent + text for text in _LINES[type(s)](s)]
     return lines
 
 
@@ -137,8 +136,10 @@ def _single(value: float) -> bytes:
 
 def _arg(a: Arg) -> str:
     if isinstance(a, LocalArg):
-        cast = f".ReinterpretCast<{a.as_type.cpp}>()" if a.as_type else "[0]"
-        return f"{a.local}{cast}"
+        if a.local.endswith("_tmp"):
+            # Scratch space is a non-const reference in the API: a named tensor, never a temporary.
+            return a.local
+        return f"{a.local}.ReinterpretCast<{a.as_type.cpp}>()" if a.as_type else f"{a.local}[0]"
     if isinstance(a, Count):
         return to_cpp(a.value)
     if isinstance(a, Number):
@@ -154,11 +155,7 @@ def _arg(a: Arg) -> str:
 
 
 def _call(s: Call) -> list[str]:
-    # Scratch space is a non-const reference in the API: a named tensor, never a temporary.
-    args = [
-        a.local if isinstance(a, LocalArg) and a.local.endswith("_tmp") else _arg(a) for a in s.args
-    ]
-    return wrap_call(s.api, args, ";")
+    return wrap_call(s.api, [_arg(a) for a in s.args], ";")
 
 
 def _block(b: DmaBlock, order: tuple[str, str]) -> str:
@@ -196,9 +193,9 @@ def _copy_out(s: CopyOut) -> list[str]:
     return wrap_call("DataCopyPad", [dst, src, block], ";")
 
 
-def _dma_let(s: DmaLet) -> list[str]:
+def _dma_let(s: DmaLet) -> str:
     order = ("gm", "ub") if s.load else ("ub", "gm")
-    return [f"const DataCopyExtParams {s.name}{_block(s.block, order)};"]
+    return f"const DataCopyExtParams {s.name}{_block(s.block, order)};"
 
 
 def _index_read(s: IndexRead) -> list[str]:
@@ -211,7 +208,7 @@ def _for_head(s: For) -> str:
 
 
 def _address(s: GlobalDecl) -> str:
-    return s.param if s.offset == 0 else f"({s.param} + {to_cpp(s.offset, atomic=True)})"
+    return s.param if s.offset.number == 0 else f"({s.param} + {to_cpp(s.offset, atomic=True)})"
 
 
 def _bypass(s: BypassL2) -> list[str]:
@@ -221,10 +218,10 @@ def _bypass(s: BypassL2) -> list[str]:
     return [f"if ({to_cpp(s.held)} > {s.size}) {{", INDENT + hint, "}"]
 
 
-def _queue(s: QueueDecl) -> list[str]:
+def _queue(s: QueueDecl) -> str:
     if s.copy:
-        return [f"TQueBind<TPosition::VECIN, TPosition::VECOUT, {s.depth}> {s.name};"]
-    return [f"TQue<{s.position.value}, {s.depth}> {s.name};"]
+        return f"TQueBind<TPosition::VECIN, TPosition::VECOUT, {s.depth}> {s.name};"
+    return f"TQue<{s.position.value}, {s.depth}> {s.name};"
 
 
 def _sync(s: Sync) -> list[str]:
@@ -239,9 +236,9 @@ def _sync(s: Sync) -> list[str]:
     return ["{", *(INDENT + line for line in lines), "}"]
 
 
-def _init(s: InitBuffer) -> list[str]:
+def _init(s: InitBuffer) -> str:
     number = f"{s.buf_num}, " if s.buf_num else ""
-    return [f"{s.pipe}.InitBuffer({s.name}, {number}{_u32(s.nbytes)});"]
+    return f"{s.pipe}.InitBuffer({s.name}, {number}{_u32(s.nbytes)});"
 
 
 #: Positions of a tensor before and after EnQue and DeQue, where the queue does not say them.
@@ -258,37 +255,39 @@ def _core(s: BlockIndex) -> str:
     return f"autofuse::CoreFrom({to_cpp(s.first)}, t.block_dim)"
 
 
-_Emitter: TypeAlias = Callable[[Any], list[str]]
+#: Statements of one line.
+_LINE: dict[type, Callable[[Any], str]] = {
+    Comment: lambda s: f"// {s.text}",
+    Let: lambda s: f"const int64_t {s.name} = {to_cpp(s.value)};",
+    BlockIndex: lambda s: f"const int64_t {s.name} = {_core(s)};",
+    PipeDecl: lambda s: f"TPipe {s.name};",
+    QueueDecl: _queue,
+    BufDecl: lambda s: f"TBuf<{s.position.value}> {s.name};",
+    InitBuffer: _init,
+    GetBuf: lambda s: f"LocalTensor<{s.dtype.cpp}> {s.local} = {s.buf}.Get<{s.dtype.cpp}>();",
+    Alloc: lambda s: (
+        f"LocalTensor<{s.dtype.cpp}> {s.local} = {s.queue}.AllocTensor<{s.dtype.cpp}>();"
+    ),
+    Alias: lambda s: f"LocalTensor<{s.dtype.cpp}> {s.local} = {s.of};",
+    EnQue: lambda s: f"{s.queue}.EnQue<{_LINKS[s.link]}{s.dtype.cpp}>({s.local});",
+    DeQue: lambda s: f"{s.local} = {s.queue}.DeQue<{_LINKS[s.link]}{s.dtype.cpp}>();",
+    Free: lambda s: f"{s.queue}.FreeTensor({s.local});",
+    DmaLet: _dma_let,
+    ScalarRead: lambda s: f"const {s.dtype.cpp} {s.name} = {s.local}.GetValue(0);",
+    Barrier: lambda s: f"PipeBarrier<{s.pipe}>();",
+}
 
-#: Every statement but a loop.
-_EMIT: dict[type, _Emitter] = {
-    Comment: lambda s: [f"// {s.text}"],
-    Let: lambda s: [f"const int64_t {s.name} = {to_cpp(s.value)};"],
-    BlockIndex: lambda s: [f"const int64_t {s.name} = {_core(s)};"],
+#: Every other statement but a loop.
+_LINES: dict[type, Callable[[Any], list[str]]] = {
     ReturnIfEmpty: lambda s: [f"if ({s.value} <= 0) {{", f"{INDENT}return;", "}"],
     GlobalDecl: lambda s: [
         f"GlobalTensor<{s.dtype.cpp}> {s.name};",
         f"{s.name}.SetGlobalBuffer((__gm__ {s.dtype.cpp}*){_address(s)});",
     ],
     BypassL2: _bypass,
-    PipeDecl: lambda s: [f"TPipe {s.name};"],
-    QueueDecl: _queue,
-    BufDecl: lambda s: [f"TBuf<{s.position.value}> {s.name};"],
-    InitBuffer: _init,
-    GetBuf: lambda s: [f"LocalTensor<{s.dtype.cpp}> {s.local} = {s.buf}.Get<{s.dtype.cpp}>();"],
-    Alloc: lambda s: [
-        f"LocalTensor<{s.dtype.cpp}> {s.local} = {s.queue}.AllocTensor<{s.dtype.cpp}>();"
-    ],
-    Alias: lambda s: [f"LocalTensor<{s.dtype.cpp}> {s.local} = {s.of};"],
-    EnQue: lambda s: [f"{s.queue}.EnQue<{_LINKS[s.link]}{s.dtype.cpp}>({s.local});"],
-    DeQue: lambda s: [f"{s.local} = {s.queue}.DeQue<{_LINKS[s.link]}{s.dtype.cpp}>();"],
-    Free: lambda s: [f"{s.queue}.FreeTensor({s.local});"],
-    DmaLet: _dma_let,
     CopyIn: _copy_in,
     CopyOut: _copy_out,
     Call: _call,
-    ScalarRead: lambda s: [f"const {s.dtype.cpp} {s.name} = {s.local}.GetValue(0);"],
     IndexRead: _index_read,
     Sync: _sync,
-    Barrier: lambda s: [f"PipeBarrier<{s.pipe}>();"],
 }

@@ -79,9 +79,11 @@ def check_identifier(name: str) -> str:
 def _sum(e: Expr, names: Mapping[str, str], atomic: bool) -> str:
     if e.number is not None and e.number >= 0:
         return int_literal(e.number)
-    # The first term is positive where there is one: `n - 1`, not `-1 + n`.
-    first = next((i for i, (_, c) in enumerate(e.terms) if c > 0), 0)
-    terms = [e.terms[first], *e.terms[:first], *e.terms[first + 1 :]]
+    terms = e.terms
+    if terms[0][1] < 0:
+        # The first term is positive where there is one: `n - 1`, not `-1 + n`.
+        first = next((i for i, (_, c) in enumerate(terms) if c > 0), 0)
+        terms = (terms[first], *terms[:first], *terms[first + 1 :])
     text = ""
     for i, (monomial, c) in enumerate(terms):
         negative = c < 0 and c != -(1 << 63)
@@ -91,25 +93,29 @@ def _sum(e: Expr, names: Mapping[str, str], atomic: bool) -> str:
         if size != 1 or not factors:
             factors.insert(0, int_literal(size))
         text += joiner + " * ".join(factors)
-    simple = len(terms) == 1 and text.count(" * ") == 0 and not text.startswith("-")
-    simple = simple or _single_call(terms)
-    return f"({text})" if atomic and not simple else text
+    return text if not atomic or _is_atomic(e, text) else f"({text})"
 
 
-def _single_call(terms: list[tuple[tuple[tuple[Atom, int], ...], int]]) -> bool:
-    if len(terms) != 1:
+def _is_atomic(e: Expr, text: str) -> bool:
+    """Whether the text of an expression may stand next to an operator as it is."""
+    if len(e.terms) != 1:
         return False
-    monomial, c = terms[0]
-    return c == 1 and len(monomial) == 1 and monomial[0][1] == 1
+    monomial, c = e.terms[0]
+    one_call = c == 1 and len(monomial) == 1 and monomial[0][1] == 1
+    return one_call or not (" * " in text or text.startswith("-"))
 
 
 def _atom(a: Atom, names: Mapping[str, str]) -> str:
     if isinstance(a, Sym):
-        place = names.get(a.name, a.name)
-        if not _PLACE.fullmatch(place):
-            raise ExprError(f"{place!r} is not a name in C++")
-        return place
+        return _place(names.get(a.name, a.name))
     return _call(a, names)
+
+
+@lru_cache(maxsize=4096)
+def _place(name: str) -> str:
+    if not _PLACE.fullmatch(name):
+        raise ExprError(f"{name!r} is not a name in C++")
+    return name
 
 
 def _call(f: Func, names: Mapping[str, str]) -> str:
