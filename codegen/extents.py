@@ -23,8 +23,8 @@ class Extents:
         self.axes = {a.id: a for a in impl.axes}
         self.tile_in = impl.tile(AxisType.TILE_IN)
         self.tile_out = impl.tile(AxisType.TILE_OUT)
-        self.block_out = self._only(AxisType.BLOCK_OUT)
-        self.block_in = self._only(AxisType.BLOCK_IN)
+        kinds = {a.type: a for a in impl.axes}
+        self.block_out, self.block_in = kinds[AxisType.BLOCK_OUT], kinds[AxisType.BLOCK_IN]
         self.tails = {
             inside.id: Min(inside.size, self._whole_size(inside) - sym(tiles.name) * inside.size)
             for tiles, inside in impl.cut_axes()
@@ -33,9 +33,6 @@ class Extents:
 
     def _whole_size(self, inside: Axis) -> Expr:
         return self.axes[inside.origin[0]].size
-
-    def _only(self, kind: AxisType) -> Axis:
-        return next(a for a in self.impl.axes if a.type is kind)
 
     def actual_name(self) -> str:
         """The variable that holds the length of this tile."""

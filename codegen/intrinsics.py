@@ -71,7 +71,7 @@ class CallSite:
 
     def made(self, *args: Arg, extra: tuple[str, ...] = ()) -> Call:
         """The statement."""
-        reads = tuple(dict.fromkeys(name for name, _ in self.tensors.values()))
+        reads = tuple(dict.fromkeys([name for name, _ in self.tensors.values()]))
         return Call(self.row.api, args, (self.dst, *extra), reads)
 
 
@@ -207,11 +207,11 @@ STYLES: Mapping[str, Style] = {
 }
 
 #: Inputs that a style takes as scalars, by position, when the operand is uniform.
-SCALAR_INPUTS: Mapping[str, frozenset[int]] = {
-    "scalar": frozenset({1}),
-    "compare_scalar": frozenset({1}),
-    "select": frozenset({2}),
-    "duplicate": frozenset({0}),
+SCALAR_INPUTS: Mapping[str, tuple[int, ...]] = {
+    "scalar": (1,),
+    "compare_scalar": (1,),
+    "select": (2,),
+    "duplicate": (0,),
 }
 
 

@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 from autofuse.codegen.dma import Dim, dma_block, join_dims, run_dims
 from autofuse.codegen.extents import Extents, actual_size, size_of
-from autofuse.codegen.intrinsics import SCALAR_INPUTS
 from autofuse.codegen.kernel_ir import (
     Alias,
     Alloc,
@@ -55,7 +54,6 @@ from autofuse.implgraph.expr import (
     sym,
 )
 from autofuse.implgraph.graph import Axis, AxisType, BufferPlan, ImplGraph, Node
-from autofuse.implgraph.ops import lookup
 from autofuse.schedule.cache_hints import bypass_bytes
 from autofuse.schedule.picking import beyond, is_run
 from autofuse.schedule.scan import goes_backwards
@@ -85,13 +83,17 @@ class _Lowering:
         self.impl = impl
         self.tensors = tensors
         self.target = target
-        self.nodes = impl.by_name()
         self.extents = Extents(impl)
         self.calls = VectorCalls(impl, target.arch, self.extents)
+        self.nodes = self.calls.nodes
         #: Where every Store goes: an Output, or a Workspace.
         self.sinks = {i: n for n in impl.nodes if n.op in ("Output", "Workspace") for i in n.inputs}
         self.inputs = len(tensors) - _output_count(impl, tensors)
+        #: The GlobalTensor of every Load and Store.
+        self.gm: dict[str, str] = {}
         self.loop = self.extents.axes[self.extents.block_out.origin[0]]
+        #: The tile with which this core begins.
+        self.first = sym(self.extents.block_out.name) * sym(impl.tiling.block_size)
         self.reduce_loop = None if impl.r_axis is None else self.extents.axes[impl.r_axis]
         #: Loads whose memory results take over.
         self.hosts = {str(n.attrs["over"]) for n in impl.nodes if n.attrs.get("over")}
@@ -103,10 +105,10 @@ class _Lowering:
         self.scalars: dict[str, ScalarVar] = {}
         #: What moves tiles, by how they lie: that of most copies is the same.
         self.moved: dict[tuple[object, ...], _Moved] = {}
-        self.last: dict[str, int] = {}
-        for i, n in enumerate(impl.nodes):
-            for x in n.inputs:
-                self.last[x] = i
+        #: Where a result is used last.
+        self.last = {x: i for i, n in enumerate(impl.nodes) for x in n.inputs}
+        #: Nodes whose results are in queues.
+        self.queued = {n.name for n in impl.nodes if n.y.que is not None and n.op != "Store"}
         self.position = {n.name: i for i, n in enumerate(impl.nodes)}
         self.now = 0
 
@@ -153,15 +155,15 @@ class _Lowering:
         wanted = [s.name for s in self.impl.symbols] + [spec.tile_size, spec.block_size]
         out: list[Stmt] = [Let(name, sym(f"t.{name}")) for name in wanted if name in known]
         total = f"{self.loop.name}_axis_size"
-        first, core = sym(self.extents.block_out.name) * sym(spec.block_size), spec.first_core
         if bounds(spec.row_elements, {s.name: (s.min, s.max) for s in self.impl.symbols})[0] < 1:
             out += [Let("row_size", spec.row_elements), ReturnIfEmpty("row_size")]
+        first_core = sym(f"t.{spec.first_core}") if spec.first_core else None
         out += [
             Let(total, spec.tiles),
-            BlockIndex(self.extents.block_out.name, sym(f"t.{core}") if core else None),
+            BlockIndex(self.extents.block_out.name, first_core),
             Let(
                 f"{self.extents.block_in.name}_loop_size",
-                Min(sym(spec.block_size), sym(total) - first),
+                Min(sym(spec.block_size), sym(total) - self.first),
             ),
             ReturnIfEmpty(f"{self.extents.block_in.name}_loop_size"),
         ]
@@ -175,14 +177,22 @@ class _Lowering:
         for n in self.impl.nodes:
             if n.op not in ("Load", "Store"):
                 continue
-            gm = self._gm(n)
+            end = self.nodes[n.inputs[0]] if n.op == "Load" else self.sinks[n.name]
+            if end.op == "Workspace":
+                param, gm = "workspace", f"{end.name}_gm"
+            else:
+                first = 0 if n.op == "Load" else self.inputs
+                param = self.tensors[int(str(end.attrs["index"])) + first]
+                gm = f"{param.removeprefix(f'{self.impl.graph}_')}_gm"
+            self.gm[n.name] = gm
             if gm not in declared:
                 declared.add(gm)
-                offset = size_of(self._end(n).attrs.get("offset", 0))
-                out.append(GlobalDecl(gm, n.y.dtype, self._param(n), offset))
-                out += self._cache_hint(n, gm)
+                out.append(GlobalDecl(gm, n.y.dtype, param, size_of(end.attrs.get("offset", 0))))
+                held = bypass_bytes(n)
+                if held is not None:
+                    out.append(BypassL2(gm, held, self.target.l2_bytes))
         out.append(PipeDecl(PIPE))
-        out.extend(_declaration(b) for b in self.impl.buffers)
+        out += [_declaration(b) for b in self.impl.buffers]
         sizes: dict[Expr, Expr] = {}
         for b in self.impl.buffers:
             if not b.nbytes.is_const and b.nbytes not in sizes:
@@ -192,29 +202,9 @@ class _Lowering:
             number = b.buf_num if b.kind == "queue" else 0
             if b.pad:
                 out.append(Comment("What follows starts in the other half of the banks of UB."))
-            out.append(InitBuffer(PIPE, _buffer(b), number, sizes.get(b.nbytes, b.nbytes)))
+            nbytes = b.nbytes if b.nbytes.is_const else sizes[b.nbytes]
+            out.append(InitBuffer(PIPE, _buffer(b), number, nbytes))
         return out
-
-    def _cache_hint(self, n: Node, gm: str) -> list[Stmt]:
-        held = bypass_bytes(n)
-        return [] if held is None else [BypassL2(gm, held, self.target.l2_bytes)]
-
-    def _param(self, n: Node) -> str:
-        end = self._end(n)
-        if end.op == "Workspace":
-            return "workspace"
-        return self.tensors[int(str(end.attrs["index"])) + (self.inputs if n.op == "Store" else 0)]
-
-    def _end(self, n: Node) -> Node:
-        """The node that stands for the GM of a Load or Store."""
-        return self.nodes[n.inputs[0]] if n.op == "Load" else self.sinks[n.name]
-
-    def _gm(self, n: Node) -> str:
-        end = self._end(n)
-        if end.op == "Workspace":
-            return f"{end.name}_gm"
-        name = self._param(n).removeprefix(f"{self.impl.graph}_")
-        return f"{name}_gm"
 
     def _tensors_of_bufs(self, nodes: Sequence[Node]) -> list[Stmt]:
         out: list[Stmt] = []
@@ -247,17 +237,9 @@ class _Lowering:
     def _scalar_reads(self, n: Node, *, before_loop: bool = False) -> list[Stmt]:
         """Reads of uniform tensors that ``n`` takes as scalars; ``before_loop``: those made outside of its loop."""
         out: list[Stmt] = []
-        call = lookup(n.op).calls.get(self.target.arch)
-        if call is None:
-            return out
-        for i in sorted(SCALAR_INPUTS.get(call.style, ())):
+        for i in self.calls.scalar_inputs.get(n.name, ()):
             x = self.nodes[n.inputs[i]]
-            if (
-                x.op == "Scalar"
-                or x.name in self.scalars
-                or x.y.vectorized_axis
-                or not self.calls.takes_scalar(n, i)
-            ):
+            if x.op == "Scalar" or x.name in self.scalars or x.y.vectorized_axis:
                 continue
             if before_loop and not self._is_made(x):
                 continue  # made in the loop, read there
@@ -316,7 +298,7 @@ class _Lowering:
         inside = range(self.position[members[0].name], self.position[members[-1].name] + 1)
         for x in dict.fromkeys(i for n in members for i in n.inputs if i not in names):
             source = self.nodes[x]
-            if source.y.que is not None and self.last[x] in inside:
+            if x in self.queued and self.last[x] in inside:
                 out.append(Free(self.calls.local(source), f"que{_queue(source)}"))
         return out
 
@@ -327,13 +309,7 @@ class _Lowering:
 
     def _indices(self) -> list[Stmt]:
         spec, loop = self.impl.tiling, self.loop
-        out: list[Stmt] = [
-            Let(
-                loop.name,
-                sym(self.extents.block_out.name) * sym(spec.block_size)
-                + sym(self.extents.block_in.name),
-            )
-        ]
+        out: list[Stmt] = [Let(loop.name, self.first + sym(self.extents.block_in.name))]
         out += self._digits(loop)
         if not spec.reduce_tiles:
             out.append(self._actual())
@@ -366,23 +342,21 @@ class _Lowering:
 
     def _in_loop(self, n: Node) -> list[Stmt]:
         out: list[Stmt] = [_origin(n)]
+        if n.op == "Store":
+            return [*out, *self._store(n), *self._frees(n)]
+        local, dtype, whole = self.calls.local(n), n.y.dtype, self._whole(n)
         if n.op == "Load":
             queue, link = f"que{_queue(n)}", "in" if n.name in self.hosts else ""
-            out.append(Alloc(self.calls.local(n), queue, n.y.dtype))
-            out += self._copies(n, self.calls.local(n), whole=self._whole(n))
-            out += [
-                EnQue(self.calls.local(n), queue, n.y.dtype, link),
-                DeQue(self.calls.local(n), queue, n.y.dtype, link),
-            ]
-        elif n.op == "Store":
-            out += self._store(n)
+            out.append(Alloc(local, queue, dtype))
+            out += self._copies(n, local, whole=whole)
+            out += [EnQue(local, queue, dtype, link), DeQue(local, queue, dtype, link)]
         else:
             out += self._scalar_reads(n)
             if n.attrs.get("over"):
-                out.append(Alias(self.calls.local(n), f"{n.attrs['over']}_local", n.y.dtype))
+                out.append(Alias(local, f"{n.attrs['over']}_local", dtype))
             elif n.y.que is not None:
-                out.append(Alloc(self.calls.local(n), f"que{_queue(n)}", n.y.dtype))
-            out += [self.calls.of(n, self._whole(n), self.scalars)]
+                out.append(Alloc(local, f"que{_queue(n)}", dtype))
+            out.append(self.calls.of(n, whole, self.scalars))
         return out + self._frees(n)
 
     def _whole(self, n: Node) -> bool:
@@ -391,17 +365,15 @@ class _Lowering:
 
     def _store(self, n: Node) -> list[Stmt]:
         source = self.nodes[n.inputs[0]]
+        local, dtype = self.calls.local(source), source.y.dtype
         out: list[Stmt] = []
         if source.op != "Load" and self.first_store[source.name] == n.name:
             queue, link = f"que{_queue(source)}", "out" if source.attrs.get("over") else ""
-            out += [
-                EnQue(self.calls.local(source), queue, source.y.dtype, link),
-                DeQue(self.calls.local(source), queue, source.y.dtype, link),
-            ]
+            out += [EnQue(local, queue, dtype, link), DeQue(local, queue, dtype, link)]
         if any(load not in self._needed_by(n) for load in self._overwritten_by(n)):
             # The copy to GM overwrites what an earlier copy from GM reads, and no data tie the two together.
             out.append(Sync("MTE2_S"))
-        return out + self._copies(n, self.calls.local(source), whole=False)
+        return out + self._copies(n, local, whole=False)
 
     def _overwritten_by(self, store: Node) -> list[str]:
         """Loads in the loop that read the memory which this store writes."""
@@ -427,12 +399,12 @@ class _Lowering:
         out: list[Stmt] = []
         here = self.position[n.name]
         for x in dict.fromkeys((*n.inputs, n.name)):
+            if x not in self.queued or self.last.get(x, here) != here:
+                continue
             source = self.nodes[x]
             if (source.loop_axis, source.loop_pass) != (n.loop_axis, n.loop_pass):
                 continue  # freed behind the loop
-            if not self._ends_its_queue(source):
-                continue  # freed with what takes over its memory
-            if source.op != "Store" and source.y.que is not None and self.last.get(x, here) == here:
+            if self._ends_its_queue(source):  # else freed with what takes over its memory
                 out.append(Free(self.calls.local(source), f"que{_queue(source)}"))
         return out
 
@@ -455,7 +427,7 @@ class _Lowering:
             indices = [a for a in y.vectorized_axis if stride[a] == ZERO]
         where = (y.dtype.itemsize, y.axis, y.repeats, y.strides, y.offset)
         lies = (*where, y.vectorized_axis, y.vectorized_strides)
-        key = (lies, whole, is_run(n), beyond(n), *indices)
+        key = (lies, whole, beyond(n) if is_run(n) else None, *indices)
         moved = self.moved.get(key)
         if moved is None:
             moved = self.moved[key] = self._moved(n, indices, whole=whole)
@@ -466,6 +438,8 @@ class _Lowering:
             gm = gm + sym(at.name) * size_of(n.attrs["stride"])
             read = [at]
         stmts: list[Stmt] = [self._dma(n, local, gm, ub, block)]
+        if not (loops or read):
+            return stmts
         for k in reversed(range(len(loops) + 1)):
             if k == len(indices):
                 stmts = [*read, *stmts]
@@ -491,7 +465,7 @@ class _Lowering:
         else:
             dims = join_dims(dims)
         for a, s, r in zip(y.axis, y.strides, y.repeats, strict=True):
-            if r == 1:
+            if r.number == 1:
                 continue
             if a == self.extents.block_in.id:
                 # Blocks of tiles: the index of the tile holds both the core and its loop.
@@ -547,14 +521,15 @@ class _Lowering:
 
     def _dma(self, n: Node, local: str, gm: Expr, ub: Expr, block: DmaBlock) -> Stmt:
         kind = CopyIn if n.op == "Load" else CopyOut
-        return kind(local, ub, self._gm(n), gm, n.y.dtype, block, pad=self.target.has_datacopypad)
+        return kind(local, ub, self.gm[n.name], gm, n.y.dtype, block, self.target.has_datacopypad)
 
 
 _BYTES = DType("uint8", 8, "u", "uint8_t")
 
 
 def _output_count(impl: ImplGraph, tensors: Sequence[str]) -> int:
-    return sum(1 for t in tensors if t.startswith(f"{impl.graph}_Output_"))
+    prefix = f"{impl.graph}_Output_"
+    return sum([t.startswith(prefix) for t in tensors])
 
 
 def _buffer(b: BufferPlan) -> str:

@@ -33,17 +33,20 @@ class VectorCalls:
         self.nodes = impl.by_name()
         #: Accumulators are the tensor of their initial value.
         self.same = {n.name: str(n.attrs["joins"]) for n in impl.nodes if n.attrs.get("joins")}
+        #: The operands that the call of a node takes as scalars, by position, where there are any.
+        self.scalar_inputs = {n.name: at for n in impl.nodes if (at := self._scalar_inputs(n))}
+
+    def _scalar_inputs(self, n: Node) -> tuple[int, ...]:
+        row = lookup(n.op).calls.get(self.arch)
+        places = () if row is None else SCALAR_INPUTS.get(row.style, ())
+        if places and n.op == "SelectMask":
+            varies = self.nodes[n.inputs[2]].y.vectorized_axis
+            return places if n.y.vectorized_axis and not varies else ()
+        return places
 
     def local(self, n: Node) -> str:
         """The tensor in UB that holds the result of a node."""
         return f"{self.same.get(n.name, n.name)}_local"
-
-    def takes_scalar(self, n: Node, i: int) -> bool:
-        """Whether input ``i`` is an operand that the call takes as a scalar here."""
-        x = self.nodes[n.inputs[i]]
-        if n.op != "SelectMask":
-            return True
-        return not x.y.vectorized_axis and bool(n.y.vectorized_axis)
 
     def of(self, n: Node, whole: bool, known: Mapping[str, ScalarVar]) -> Call:
         """The call of a node; ``known`` are uniform tensors that were read as scalars."""
@@ -58,16 +61,16 @@ class VectorCalls:
         if n.op in PICKS:
             return self._pick(n, whole)
         row = lookup(n.op).calls[self.arch]
+        as_scalar = self.scalar_inputs.get(n.name, ())
         tensors: dict[int, tuple[str, DType]] = {}
         scalars: dict[int, Scalar] = {}
         if n.op == "Iota":
             scalars = dict(enumerate(self._line(n)))
         for i, name in enumerate(n.inputs):
             x = self.nodes[name]
-            as_scalar = i in SCALAR_INPUTS.get(row.style, ()) and self.takes_scalar(n, i)
             if x.op == "Scalar":
                 scalars[i] = self._counted(x) if x.attrs.get("count") else _scalar(x)
-            elif as_scalar:
+            elif i in as_scalar:
                 scalars[i] = known.get(name) or ScalarVar(f"{name}_scalar")
             else:
                 tensors[i] = (self.local(x), x.y.dtype)
