@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from functools import lru_cache
 
@@ -72,10 +72,8 @@ class _Template:
     looped: bool
     conditions: str
     ub: str
-    bodies: tuple[str, ...]
-    rows: tuple[str, ...]
-    copies: tuple[str, ...]
-    calls: tuple[str, ...]
+    lengths: tuple[int, ...]
+    tables: tuple[str, ...]
     terms: tuple[_Term, ...]
     numbers: tuple[str, ...]
     guard: str
@@ -129,6 +127,7 @@ class _TilingView:
     key_count: int
     chip: str
     form: str
+    any_numbers: bool
     unrolled: bool
     folded: tuple[str, ...]
     errors: tuple[_Error, ...]
@@ -143,8 +142,7 @@ def render_tiling(
     templates = tuple(
         _template(graph, i, impl, target) for i, impl in enumerate(all_impls(results))
     )
-    parts = ((t.bodies, t.rows, t.copies, t.calls) for t in templates)
-    most = [max(map(len, part)) for part in zip(*parts, strict=True)]
+    most = map(max, zip(*(t.lengths for t in templates), strict=True))
     groups: list[_Group] = []
     rows: list[_Result] = []
     first = key = 0
@@ -171,6 +169,7 @@ def render_tiling(
         key_count=key,
         chip=_chip_row(target),
         form=", ".join(str(max(n, 1)) for n in most),
+        any_numbers=any(t.numbers for t in templates),
         unrolled=bool(graph.symbols) and len(templates) <= MOST_UNROLLED,
         folded=() if graph.symbols else _folded(results, target),
         errors=tuple(_errors(graph, results, templates)),
@@ -212,15 +211,14 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
             odd = ", ".join(sorted(e.symbols() - names.keys()))
             raise AutofuseError.of("AF9001", f"the tiling of {impl.name} depends on {odd}")
     # Sizes are asked for with the smallest tile first, so that is where an overflow would be.
-    smallest = {spec.tile_size: const(max(spec.granule, 1))}
+    smallest = _at_tile(dict.fromkeys(checked), spec.tile_size, max(spec.granule, 1))
     common = shared_terms([e for c in form.calls for e in c.exprs()], names)
     own = {**names, **{n: n for n in common.values}}
-    guards = overflow_guards(
-        (e.substitute(smallest) for e in dict.fromkeys(checked)), ranges, names
-    )
+    guards = overflow_guards(smallest, ranges, names)
     numbers = _Numbers()
     rows, copies = _copy_rows(form.copies, names, numbers)
     calls = _call_rows(form.calls, common, own, numbers)
+    tables = ([_body_row(b) for b in form.bodies], rows, copies, calls)
     return _Template(
         index=index,
         function=check_identifier(impl.name),
@@ -234,10 +232,8 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
         looped=spec.reduce_tiles,
         conditions=" && ".join(_condition(c, names) for c in spec.conditions) or "true",
         ub=to_cpp(spec.ub, names),
-        bodies=tuple(map(_body_row, form.bodies)),
-        rows=tuple(rows),
-        copies=tuple(copies),
-        calls=tuple(calls),
+        lengths=tuple(map(len, tables)),
+        tables=tuple(map(",\n     ".join, tables)),
         terms=tuple(_Term(n, to_cpp(v, own)) for n, v in common.values.items()),
         numbers=tuple(numbers.found),
         guard=" && ".join(f"autofuse::ProductFits({g})" for g in guards),
@@ -245,6 +241,15 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
         tile_size=check_identifier(spec.tile_size),
         block_size=check_identifier(spec.block_size),
     )
+
+
+def _at_tile(exprs: Iterable[Expr], symbol: str, tile: int) -> Iterator[Expr]:
+    """Expressions with the length of a tile put in."""
+    for e in exprs:
+        if e.symbols() == {symbol}:
+            yield const(e.evaluate({symbol: tile}))
+        else:
+            yield e.substitute({symbol: tile})
 
 
 _PLACES = {Place.ONCE: "kOnce", Place.TILE: "kTile", Place.STEP: "kStep"}
@@ -301,9 +306,9 @@ def _copy_rows(
                 str(i),
                 f"autofuse::{_ROUTES[c.route]}",
                 str(c.count),
-                numbers.one(to_cpp(c.whole, names)),
-                numbers.one(to_cpp(c.each, names)),
-                numbers.one(to_cpp(c.distinct, names)),
+                numbers.of(c.whole, names),
+                numbers.of(c.each, names),
+                numbers.of(c.distinct, names),
                 numbers.line(c.footprint, names),
                 numbers.one(_any_more_than_one(c.varying, names)),
                 _bool(c.varies_by_tile),
@@ -342,25 +347,34 @@ class _Numbers:
             return text
         return f"Number({self.found.setdefault(text, len(self.found))})"
 
+    def of(self, e: Expr, names: Mapping[str, str]) -> str:
+        """The same for the text of an expression."""
+        if e.number is not None and e.number >= 0:
+            return int_literal(e.number)
+        return self.one(to_cpp(e, names))
+
     def line(self, a: Affine, names: Mapping[str, str]) -> str:
         """Both numbers of an ``autofuse::Line``."""
-        base, step = self.one(to_cpp(a.base, names)), self.one(to_cpp(a.step, names))
-        return f"{{{base}, {step}}}"
+        return f"{{{self.of(a.base, names)}, {self.of(a.step, names)}}}"
 
 
 def _or(distances: Sequence[str]) -> str:
     """Distances or-ed: what divides all of them shows in their lowest bit."""
-    parts = list(dict.fromkeys(d for d in distances if d != "0"))
-    return " | ".join(f"({p})" if " " in p and len(parts) > 1 else p for p in parts) or "0"
+    parts = list(dict.fromkeys([d for d in distances if d != "0"]))
+    if len(parts) == 1:
+        return parts[0]
+    return " | ".join([f"({p})" if " " in p else p for p in parts]) or "0"
 
 
 def _any_more_than_one(sizes: Sequence[Expr], names: Mapping[str, str]) -> str:
     """1 if one of these sizes is more than 1, else 0."""
-    if any((s.as_int() or 0) > 1 for s in sizes):
-        return "1"
-    return (
-        " || ".join(f"{to_cpp(s, names, atomic=True)} > 1" for s in sizes if not s.is_const) or "0"
-    )
+    texts = []
+    for s in sizes:
+        if s.number is None:
+            texts.append(f"{to_cpp(s, names, atomic=True)} > 1")
+        elif s.number > 1:
+            return "1"
+    return " || ".join(texts) or "0"
 
 
 def _bool(value: bool) -> str:

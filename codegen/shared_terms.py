@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from autofuse.implgraph.expr import (
@@ -47,7 +46,7 @@ class SharedTerms:
 
     def within(self, e: Expr) -> Expr:
         """``e`` by the names."""
-        if not self.name or not any(isinstance(a, Func) for a in e.atoms()):
+        if not self.name or not any([isinstance(a, Func) for a in e.atoms()]):
             return e
         return total(
             product([c, *(self._atom(a) for a, power in monomial for _ in range(power))])
@@ -72,9 +71,10 @@ def shared_terms(exprs: Sequence[Expr], taken: Iterable[str], prefix: str = "v")
         taken: names that are in use.
         prefix: of the names.
     """
-    count: Counter[Func] = Counter()
+    count: dict[Func, int] = {}
     for e in exprs:
-        _count(e, count)
+        if not e.is_const:
+            _count(e, count)
     values: dict[str, Expr] = {}
     names: dict[Func, str] = {}
     found = SharedTerms(values, names)
@@ -93,13 +93,13 @@ def _depth(f: Func) -> int:
     return 1 + max(map(_depth, inside), default=0)
 
 
-def _count(e: Expr, count: Counter[Func]) -> None:
+def _count(e: Expr, count: dict[Func, int]) -> None:
     """Counts functions; what is inside of one that was seen before is computed with it."""
     for monomial, _ in e.terms:
         for a, power in monomial:
             if not isinstance(a, Func):
                 continue
-            count[a] += power
+            count[a] = count.get(a, 0) + power
             if count[a] == power:
                 for x in a.args:
                     _count(x, count)
