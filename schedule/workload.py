@@ -6,7 +6,6 @@ the time of a core, unless its rows are shorter than a block, and with its own b
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -255,8 +254,8 @@ class _Reader:
         last = self.extent - (pieces - 1) * self.tile
         if pieces <= 1 or last >= BLOCK:
             return None
-        reader = copy.copy(self)
-        reader.size = {**self.size, self.tile_in: const(last)}
+        reader = _Reader(self.impl, self.target, self.sizes, self.tile, self.per_core)
+        reader.size[self.tile_in] = const(last)
         looped = self.impl.tiling.reduce_tiles
         # A core that goes through all of an axis has one last step for every round of them.
         loops = reader._loops(inner, outer, of, self.steps // pieces if looped else self.steps)
