@@ -136,7 +136,7 @@ class _Choices:
                 written = written + moved
                 continue
             together = (most > 1) & (not c.varies)
-            if c.varies_by_tile:
+            if c.varies_by_tile and (form.looped or form.outer < chip.cores):
                 together &= self.pieces <= 1
             if place is Place.ONCE:
                 together = np.ones_like(together)
@@ -150,6 +150,8 @@ class _Choices:
             places = np.ones_like(steps)
             if form.bodies[c.body].staggered:
                 places = np.maximum(np.minimum(steps, most), 1)
+            elif c.varies_by_tile:
+                places = np.maximum(np.minimum(self.pieces, most), 1)
             same = same + np.where(together, moved // places, 0)
             shared = shared + np.where(together, moved - moved // places, 0)
             read = read + np.where(together, 0, moved - hit)

@@ -93,9 +93,9 @@ def cases() -> tuple[Case, ...]:
     exp = [step("Exp", "x")]
     out.append(Case("exp of packed rows", "6007 x 77", {"x": (6007, 77)}, exp))
     row = [step("Add", "x", "r")]
-    for columns in (64, 77):
-        inputs = {"x": (40000, columns), "r": (columns,)}
-        out.append(Case("broadcast of a row", f"40000 x {columns}", inputs, row))
+    for rows, columns in ((40000, 64), (40000, 77), (96, 4096)):
+        inputs = {"x": (rows, columns), "r": (columns,)}
+        out.append(Case("broadcast of a row", f"{rows} x {columns}", inputs, row))
     out += _reductions()
     sizes = ((96, 40000, 1), (40000, 96, 0), (480, 200, 1), (141, 83, 1))
     for rows, columns, axis in sizes:

@@ -226,7 +226,7 @@ public:
             Move(tiles, pieces > 1);
             held_ = held;
         }
-        const Moved moved = Stagger(tiles);
+        const Moved moved = Stagger(tiles, pieces);
         const int64_t last = axis_.extent - (pieces - 1) * t;
         const bool is_short = Cuts() && pieces > 1 && last * row_step_ < kDmaBlock;
         Pipes shorter;
@@ -471,7 +471,7 @@ private:
                 loaded[r.body] += r.loads * flow.billed * rates.same;
             } else if (r.loads != 0) {
                 const int64_t together = flow.billed * flow.together;
-                const int64_t in_order = !body.staggered || flow.places == 1 ? together : together / flow.places;
+                const int64_t in_order = !apart_ || flow.places == 1 ? together : together / flow.places;
                 loaded[r.body] += flow.billed * (flow.cold * rates.memory + flow.hot * rates.again) +
                                   in_order * rates.same + (together - in_order) * rates.shared;
             }
@@ -528,13 +528,16 @@ private:
         return held;
     }
 
-    // What all copies together ask of GM, but for what staggered bodies load together.
+    // What all copies together ask of GM, but for what cores load together from several places.
     void Move(int64_t tiles, bool several)
     {
         known_ = true;
+        apart_ = false;
         several_ = several;
         const int64_t most = Max(Min(tiles, granted_.cores), 1);
         const int64_t steps = SaturatingMul(tiles, at_.steps);
+        // Every core goes through all tiles of the axis, again and again.
+        const bool rounds = !axis_.looped && axis_.outer >= granted_.cores;
         int64_t read = 0;
         int64_t again = 0;
         int64_t same = 0;
@@ -561,10 +564,11 @@ private:
             if (c.route == kWrite) {
                 written = SaturatingAdd(written, moved);
                 free = Min(free, chip().store_rate / chip().write_share);
-            } else if (body.place == kOnce || (most > 1 && !Varies(i) && !(c.varies_by_tile && several))) {
+            } else if (body.place == kOnce || (most > 1 && !Varies(i) && (rounds || !(c.varies_by_tile && several)))) {
                 // All cores read one tensor.
                 flow.together += c.count;
-                if (body.staggered) {
+                if (HasPlaces(i)) {
+                    apart_ = true;
                     staggered_[i] = moved;
                 } else {
                     same = SaturatingAdd(same, moved);
@@ -587,7 +591,6 @@ private:
                 streamed = SaturatingAdd(streamed, c.route == kStream ? distinct : 0);
             }
         });
-        free_ = free;
         same_ = same;
         int64_t gm = SaturatingAdd(Ticks(read, chip().read_share), Ticks(again, chip().again_share));
         gm = SaturatingAdd(gm, Ticks(written, chip().write_share));
@@ -599,19 +602,29 @@ private:
             gm = SaturatingAdd(gm, Ticks(spilled, chip().writeback_share));
         }
         gm_ = gm;
+        alike_ = {Min(SaturatingAdd(gm, Ticks(same, chip().same_share)), kMostTicks), free};
         gm_core_ = Min(Ticks(same_core, chip().same_share), kMostTicks >> kCoreBits);
     }
 
-    // With what staggered bodies load together: cores that start at the same place do so in the same order.
-    AUTOFUSE_INLINE Moved Stagger(int64_t tiles)
+    // Whether cores may start at several places of what all of them load.
+    AUTOFUSE_INLINE bool HasPlaces(int i) const
     {
+        return BodyOf(i).staggered || (form().copy[i].varies_by_tile && BodyOf(i).place != kOnce);
+    }
+
+    // With what all cores load from several places: those that start at the same place do so in the same order.
+    AUTOFUSE_INLINE Moved Stagger(int64_t tiles, int64_t pieces)
+    {
+        if (!apart_) {
+            return alike_;
+        }
         const int64_t most = Max(Min(tiles, granted_.cores), 1);
         int64_t same = same_;
         int64_t shared = 0;
-        int64_t free = free_;
+        int64_t free = alike_.free;
         Repeat(form().copies, [&](int i) AUTOFUSE_INLINED {
-            if (BodyOf(i).staggered && staggered_[i] != 0) {
-                const int64_t places = Max(Min(at_.steps, most), 1);
+            if (HasPlaces(i) && staggered_[i] != 0) {
+                const int64_t places = Max(Min(BodyOf(i).staggered ? at_.steps : pieces, most), 1);
                 flow_[form().copy[i].rows].places = places;
                 const int64_t in_order = staggered_[i] / places;
                 same = SaturatingAdd(same, in_order);
@@ -639,13 +652,14 @@ private:
     bool known_ = false;         // ticks of GM are known, ...
     bool held_ = false;          // ... with L2 that has what is read again, ...
     bool several_ = false;       // ... with several tiles
+    bool apart_ = false;         // cores may start at several places of what all of them load
+    Moved alike_ = {};           // without what is loaded from several places
     int64_t gm_ = 0;             // ticks of GM, but for what all cores read
     int64_t same_ = 0;           // bytes that all cores read in the same order
     int64_t gm_core_ = 0;
-    int64_t free_ = 0;           // cores that do not disturb each other
     BodyTicks ticks_[Form::kBodyLimit];  // of the length at hand, without those of bytes
     Flow flow_[Form::kRowsLimit];
-    int64_t staggered_[Form::kCopyLimit];  // bytes of a copy of a staggered body that all cores load
+    int64_t staggered_[Form::kCopyLimit];  // bytes of a copy that all cores load, from several places
     Line vector_[Form::kBodyLimit];      // cycles of all calls but those that go over their elements more often
 };
 

@@ -350,6 +350,8 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
     most = max(min(tiles, chip.cores), 1)
     length = min(tile, max(form.extent, 1))
     runs = (0, tiles, tiles * steps)
+    # Every core goes through all tiles of the axis, again and again.
+    rounds = not form.looped and form.outer >= chip.cores
     flows: list[tuple[int, int]] = []
     read = again = same = shared = same_core = written = cached = streamed = 0
     for c in form.copies:
@@ -363,10 +365,11 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
             flows.append((_STORED, 1))
             written += moved
             continue
-        once = place is _ONCE
-        if once or (most > 1 and not c.varies and not (c.varies_by_tile and pieces > 1)):
+        once, by_tile = place is _ONCE, c.varies_by_tile and pieces > 1
+        if once or (most > 1 and not c.varies and (rounds or not by_tile)):
             # All cores read one tensor: those that start at the same place do so in the same order.
-            places = max(min(steps, most), 1) if body.staggered else 1
+            places = max(min(steps if body.staggered else pieces, most), 1)
+            places = places if body.staggered or by_tile else 1
             flows.append((_SAME, places))
             same += moved // places
             shared += moved - moved // places

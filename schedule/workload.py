@@ -197,6 +197,9 @@ class _Reader:
         self.env = {**env, spec.block_size: self.per_core}
         self.steps = spec.reduce_steps.evaluate(env)
         self.extent = spec.extent.evaluate(sizes)
+        #: Every core goes through all tiles of the axis, again and again.
+        outer = spec.outer.evaluate(env)
+        self.rounds = not spec.reduce_tiles and outer >= target.aiv_cores
         self.size = {a.id: a.size for a in impl.axes}
         #: Of an axis in tiles of a constant length: the axis itself, and its tiles.
         self.cut: dict[int, tuple[Expr, Expr]] = {}
@@ -380,6 +383,8 @@ class _Reader:
         y = n.y
         r_axis = self.impl.r_axis
         looped = set() if r_axis is None else self.impl.merged_from(r_axis)
+        if self.rounds:
+            looped.add(self.impl.tile(AxisType.TILE_OUT).id)
         varying = {
             a
             for a, s in zip(y.axis, y.strides, strict=True)
@@ -390,6 +395,8 @@ class _Reader:
     def _places_of(self, n: Node) -> int:
         """At how many places the cores start in a tensor that all of them load."""
         inside = n.loop_axis is not None and n.loop_axis == self.impl.r_axis
+        if self.rounds and self.tile_in in n.y.vectorized_axis and n.loop_axis is not None:
+            return max(min(-(-self.extent // self.tile), self.cores), 1)
         if not inside or n.loop_pass not in self.impl.tiling.staggered:
             return 1
         return max(min(self.steps, self.cores), 1)

@@ -14,6 +14,7 @@ NAMES = (
     "exp of packed rows 6007 x 77",
     "broadcast of a column 4096 x 1024",
     "broadcast of a row 40000 x 77",
+    "broadcast of a row 96 x 4096",
     "reduce AR 4099 x 1021",
     "softmax 4096 x 1024",
     "softmax 96 x 20000",

@@ -13,7 +13,7 @@ from autofuse import api
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.schedule import scheduler
 from autofuse.schedule.cost import Reach, evaluate
-from autofuse.schedule.cost_form import cost_form
+from autofuse.schedule.cost_form import TICK_BITS, cost_form
 from autofuse.schedule.solver import best_tiling
 from autofuse.schedule.stagger import with_staggered_loops
 from autofuse.schedule.tile_cost import bind, chip_table, tile_cost, tile_parts
@@ -129,3 +129,28 @@ def test_it_pays_for_a_norm_of_few_rows():
     assert now is not None
     assert before is not None
     assert now.cost.total < 0.9 * before.cost.total
+
+
+@pytest.mark.parametrize(
+    ("rows", "tile", "reach", "places"),
+    [
+        (96, 2048, Reach.SHARED, 2),
+        (96, 1024, Reach.SHARED, 4),
+        (96, 4096, Reach.SAME_ORDER, None),
+        (16, 2048, Reach.L2, None),
+    ],
+)
+def test_tiles_of_a_row_that_all_rows_share(
+    rows: int, tile: int, reach: Reach, places: int | None
+) -> None:
+    """With a row for each core at least, all of them go through all tiles of it, and begin at any of these."""
+    inputs = {"x": ("float32", (rows, 4096)), "b": ("float32", (4096,))}
+    document = graph(inputs, [("y", "Add", ["x", "b"])])
+    impl = next(i for i in templates(document) if i.template == "general" and not i.cut_axes())
+    work = workload(impl, CHIP, {}, tile, per_core=2)
+    found = [(c.reach, c.places) for c in work.loops[0].body.loads]
+    assert (reach, places) in found
+    form, chip = bind(cost_form(impl, CHIP), impl.tiling, {}), chip_table(CHIP)
+    solved = tile_cost(form, chip, tile_parts(form, chip, tile), 2)
+    us = solved.cost / (1 << TICK_BITS) / CHIP.clock_mhz + CHIP.kernel_head_us
+    assert us == pytest.approx(evaluate(work, CHIP).total, rel=0.02)
