@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from enum import IntEnum
 from functools import lru_cache
 from operator import is_
+from typing import Any
 
 from autofuse.implgraph.expr import ONE, ZERO, Expr, Min, Sym, product, total
 from autofuse.implgraph.frozen import frozen, replace
@@ -171,6 +173,8 @@ class CostForm:
     bodies: tuple[BodyForm, ...]
     copies: tuple[CopyForm, ...]
     calls: tuple[CallForm, ...]
+    #: What the solver has bound it to without symbols: a template is ranked, and its tiling folded.
+    bound: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def reads_again(self) -> bool:

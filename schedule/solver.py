@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
 from autofuse.implgraph.expr import ExprError
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.graph import ImplGraph, TilingSpec
 from autofuse.schedule.cost import evaluate
-from autofuse.schedule.cost_form import cost_form, ticks
+from autofuse.schedule.cost_form import CostForm, cost_form, ticks
 from autofuse.schedule.result import ScheduleResult
 from autofuse.schedule.tile_cost import (
     UNLIMITED,
@@ -341,34 +341,33 @@ class Search:
         if self._seen[slot] == tile:
             return
         self._seen[slot] = tile
-        parts, chip = self._parts(tile), self.chip
-        pipes, tiles = parts.pipes, parts.tiles
+        form, chip, parts, best = self.form, self.chip, self._parts(tile), self._best
+        tiles, once, period = parts.tiles, parts.pipes.once, parts.pipes.period
         if tiles == 0:
-            self._try(parts, 1)
+            self._best = tile_cost(form, chip, parts, 1, best)
             return
         k = -(-tiles // (about or self._closed(parts)))
         cores = -(-tiles // k)
         fewest = -(-tiles // chip.cores)
-        if self._best.cores == 0:
-            self._best = Solution(tile, k, cores, UNLIMITED)  # legal, whatever it costs
-            self._try(parts, fewest)
-        self._try(parts, k)
-        always = pipes.once + fewest * pipes.period
-        always = max(always, parts.gm + _rest(parts))
+        if best.cores == 0:
+            best = Solution(tile, k, cores, UNLIMITED)  # legal, whatever it costs
+            best = tile_cost(form, chip, parts, fewest, best)
+        best = tile_cost(form, chip, parts, k, best)
         vain = 0
         for d in range(1, AROUND + 1):  # fewer cores, until the pipes take too long
             more = k + d if k <= cores else -(-tiles // (cores - d)) if cores > d else tiles + 1
-            if more > tiles or pipes.once + more * pipes.period >= self._best.cost or vain == VAIN:
+            if more > tiles or once + more * period >= best.cost or vain == VAIN:
                 break
-            before = self._best.cost
-            self._try(parts, more)
-            vain = vain + 1 if self._best.cost == before else 0
+            before, best = best, tile_cost(form, chip, parts, more, best)
+            vain = vain + 1 if best is before else 0
+        always = max(once + fewest * period, parts.gm + _rest(parts))
         for d in range(1, AROUND + 1):  # more cores, until they take too long to start
             fewer = k - d if k <= cores else -(-tiles // (cores + d))
             used = -(-tiles // fewer) if fewer > 0 else UNLIMITED
-            if used > chip.cores or always + chip.core_start * used >= self._best.cost:
+            if used > chip.cores or always + chip.core_start * used >= best.cost:
                 break
-            self._try(parts, fewer)
+            best = tile_cost(form, chip, parts, fewer, best)
+        self._best = best
 
     def _closed(self, parts: TileParts) -> int:
         """Cores: the root of work over the start of a core, or as few as GM keeps busy."""
@@ -379,9 +378,6 @@ class Search:
         if hidden < pipes.period or pipes.period == 0:
             return cores
         return min(cores, -(-parts.tiles // min(hidden // pipes.period, parts.tiles)))
-
-    def _try(self, parts: TileParts, per_core: int) -> None:
-        self._best = tile_cost(self.form, self.chip, parts, per_core, self._best)
 
     def _parts(self, tile: int) -> TileParts:
         found = self._known.get(tile)
@@ -442,13 +438,23 @@ def solve_template(
         if not all(c.holds(sizes) for c in impl.tiling.conditions):
             return None
         form = cost_form(impl, target)
-        bound = bind(form, impl.tiling, sizes, ub)
+        bound = _bound(form, impl.tiling, sizes, ub)
     except ExprError:
         return None  # a size that it divides by is 0
     chip = chip_table(target)
-    if cores is not None:
-        chip = replace(chip, cores=min(cores, chip.cores))
+    if cores is not None and cores < chip.cores:
+        chip = replace(chip, cores=cores)
     return solve(bound, chip, least=least, again=form.reads_again)
+
+
+def _bound(form: CostForm, spec: TilingSpec, sizes: Mapping[str, int], ub: int | None) -> BoundForm:
+    """The costs of a template for given sizes; without symbols, the same object when asked again."""
+    if sizes or ub is not None:
+        return bind(form, spec, sizes, ub)
+    if not form.bound:
+        form.bound.append(bind(form, spec, sizes))
+    found: BoundForm = form.bound[0]
+    return found
 
 
 def by_promise(impls: Sequence[ImplGraph], target: TargetSpec) -> list[tuple[int, ImplGraph]]:

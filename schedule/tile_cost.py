@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.graph import TilingSpec
@@ -397,10 +397,10 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
         gm += spilled * chip.writeback_share >> TICK_SHIFT
     apart = tile if pieces > 1 else 0
     bodies = _bodies(form, chip, flows, length, apart)
-    alone = _pipes(form, chip, bodies, steps, _alone(chip))
+    alone = Pipes(*_pipes(form, chip, bodies, steps, 0))
     last, tail, behind = form.extent - (pieces - 1) * tile, 0, 0
     if pieces > 1 and last * form.row_step < BLOCK:
-        shorter = _pipes(form, chip, _bodies(form, chip, flows, last, apart), steps, _alone(chip))
+        shorter = Pipes(*_pipes(form, chip, _bodies(form, chip, flows, last, apart), steps, 0))
         # Where a core goes through all of an axis, every step of a tile was taken for a last one.
         tail = max(shorter.period - alone.period, 0) // (pieces if form.looped else 1)
         behind = min(max(shorter.exposed - alone.exposed, 0), MOST_TICKS)
@@ -488,25 +488,6 @@ def _bodies(
     )
 
 
-_Rates: TypeAlias = tuple[int, int, int, int, int]
-
-
-def _rates(chip: ChipTable, cores: int) -> _Rates:
-    """Rates of one of so many cores: of loads as in :class:`BodyParts`, and of stores."""
-    return (
-        max(chip.load_rate, cores * chip.read_share),
-        max(chip.hot_rate, cores * chip.again_share),
-        max(chip.load_rate, cores * chip.same_share),
-        max(chip.load_rate, cores * chip.shared_share),
-        max(chip.store_rate, cores * chip.write_share),
-    )
-
-
-def _alone(chip: ChipTable) -> _Rates:
-    """Rates of a core by itself."""
-    return chip.load_rate, chip.hot_rate, chip.load_rate, chip.load_rate, chip.store_rate
-
-
 def _undisturbed(chip: ChipTable, bodies: Sequence[BodyParts]) -> int:
     """Cores up to which each moves its bytes as fast as by itself."""
     memory = again = same = shared = stored = 0
@@ -526,34 +507,39 @@ def _undisturbed(chip: ChipTable, bodies: Sequence[BodyParts]) -> int:
 
 
 def _pipes(
-    form: BoundForm,
-    chip: ChipTable,
-    bodies: Sequence[BodyParts],
-    steps: int,
-    rates: _Rates,
-) -> Pipes:
-    """The pipes with these rates."""
-    memory, again, same, shared, stored = rates
+    form: BoundForm, chip: ChipTable, bodies: Sequence[BodyParts], steps: int, cores: int
+) -> tuple[int, int, int, int]:
+    """:class:`Pipes` of one of so many cores; with 0, of a core that no other one disturbs."""
     once = period = exposed = rest = 0
-    for b, p in zip(form.bodies, bodies, strict=True):
-        load, from_memory, from_l2, in_order, apart, vector, store, written = p
-        loaded = from_memory * memory + from_l2 * again + in_order * same + apart * shared
-        mte2 = load + (loaded >> TICK_SHIFT)
-        mte3 = store + (written * stored >> TICK_SHIFT)
-        latency = chip.latency if b.loads else 0
-        total = latency + mte2 + vector + mte3
-        scalar = b.scalar
+    for b, parts in zip(form.bodies, bodies, strict=True):
+        load, from_memory, from_l2, in_order, apart, vector, store, written = parts
+        # Most bodies load from memory alone, and numbers of this size take long to multiply.
+        loaded = stored = 0
+        if from_memory:
+            loaded = from_memory * max(chip.load_rate, cores * chip.read_share)
+        if from_l2:
+            loaded += from_l2 * max(chip.hot_rate, cores * chip.again_share)
+        if in_order:
+            loaded += in_order * max(chip.load_rate, cores * chip.same_share)
+        if apart:
+            loaded += apart * max(chip.load_rate, cores * chip.shared_share)
+        if written:
+            stored = written * max(chip.store_rate, cores * chip.write_share)
+        mte2, mte3 = load + (loaded >> TICK_SHIFT), store + (stored >> TICK_SHIFT)
+        come = mte2 + chip.latency if b.loads else mte2
+        total, scalar = come + vector + mte3, b.scalar
         alone = total if total > scalar else scalar
         times = steps if b.place is _STEP else 1
         if b.place is _ONCE:
             once += alone
         elif times > 0:
-            wait = total if b.chained else max(latency + mte2, mte3) + vector
+            wait = total if b.chained else (come if come > mte3 else mte3) + vector
             one = max(mte2, vector, mte3, scalar, wait // b.buffers)
-            period += times * one
-            exposed = max(exposed, alone - one)
-            rest = max(rest, latency + vector)
-    return Pipes(once + exposed, min(period, UNLIMITED), rest, exposed)
+            period += one * times
+            exposed = alone - one if alone - one > exposed else exposed
+            left = come - mte2 + vector
+            rest = left if left > rest else rest
+    return once + exposed, min(period, UNLIMITED), rest, exposed
 
 
 def tile_cost(
@@ -582,7 +568,7 @@ def tile_cost(
         cost = start + _hidden(gm, once + per_core * period + tails)
         # No core is faster beside others than by itself, so one that is no better then needs no second look.
         if cores > parts.free and (best is None or cost < best.cost):
-            once, period, *_ = _pipes(form, chip, parts.bodies, parts.steps, _rates(chip, cores))
+            once, period, _, _ = _pipes(form, chip, parts.bodies, parts.steps, cores)
             cost = start + _hidden(gm, once + per_core * period + tails)
     if best is not None and cost >= best.cost:
         return best
