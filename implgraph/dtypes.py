@@ -32,7 +32,7 @@ class DType:
     @property
     def itemsize(self) -> int:
         """Bytes of one element; 1 for the bit mask, whose buffers are sized by ``bits``."""
-        return max(self.bits // 8, 1)
+        return self.bits // 8 or 1
 
     def __str__(self) -> str:
         return self.name

@@ -146,6 +146,10 @@ class TensorView:
         pairs = zip(self.axis, self.repeats, strict=True)
         return tuple([a for a, r in pairs if r.number != 1])
 
+    def varies_along(self, axis: int) -> bool:
+        """Whether the elements differ along an axis."""
+        return axis in self.axis and self.repeats[self.axis.index(axis)].number != 1
+
 
 @frozen
 class Api:

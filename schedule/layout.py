@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from autofuse.implgraph.expr import ONE, Expr, product
+from autofuse.implgraph.expr import ONE, Expr
 from autofuse.implgraph.frozen import frozen, replace
 from autofuse.implgraph.graph import TensorView
 from autofuse.schedule.tiling_axes import Split
@@ -32,10 +32,6 @@ class Layout:
     _shapes: dict[tuple[tuple[object, ...], ...], TensorView] = field(
         default_factory=dict, compare=False, repr=False
     )
-    #: The same by the id of a view, which many nodes have in common, beside that view.
-    _placed: dict[int, tuple[TensorView, TensorView]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
 
     def extent(self, axis: int) -> Expr:
         """Elements reserved along the axis."""
@@ -52,14 +48,12 @@ class Layout:
 
     def place(self, y: TensorView) -> TensorView:
         """``y`` on the split axes, with its vectorised axes and their UB strides."""
-        known = self._placed.get(id(y))
-        if known is not None:
-            return known[1]
         key = (y.axis, y.repeats, y.strides)
         found = self._shapes.get(key)
         if found is None:
             found = self._shapes[key] = self.vectorize(self.split.view(y))
-        placed = replace(
+            return found
+        return replace(
             y,
             axis=found.axis,
             repeats=found.repeats,
@@ -67,13 +61,13 @@ class Layout:
             vectorized_axis=found.vectorized_axis,
             vectorized_strides=found.vectorized_strides,
         )
-        self._placed[id(y)] = (y, placed)
-        return placed
 
     def vectorize(self, y: TensorView) -> TensorView:
         """``y`` with its vectorised axes and their UB strides: dense, innermost axis at the pitch."""
         axes = self.present(y)
-        strides = [product(self.extent(b) for b in axes[i + 1 :]) for i in range(len(axes))]
+        strides, pitch = [ONE] * len(axes), ONE
+        for i in range(len(axes) - 1, 0, -1):
+            pitch = strides[i - 1] = pitch * self.extent(axes[i])
         return replace(y, vectorized_axis=axes, vectorized_strides=tuple(strides))
 
     def elements(self, y: TensorView) -> Expr:

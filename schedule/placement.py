@@ -49,7 +49,7 @@ def alignment(nodes: Sequence[Node], last: int) -> int:
     sizes = [
         n.y.dtype.itemsize
         for n in nodes
-        if n.op not in STRUCTURAL and n.y.dtype.kind != "m" and last in n.y.varies()
+        if n.op not in STRUCTURAL and n.y.dtype.kind != "m" and n.y.varies_along(last)
     ]
     return BLOCK // min(sizes, default=4)
 
@@ -170,7 +170,7 @@ def _pitches(g: GroupInput, choice: Choice, split: Split) -> dict[int, Expr]:
         inside = (split.tiled, *split.inner)
         for n in g.nodes:
             if n.op not in STRUCTURAL:
-                present = [a for a in inside if a in n.y.varies()]
+                present = [a for a in inside if n.y.varies_along(a)]
                 axes |= {present[-1]} if len(present) > 1 else set()
     axes.discard(split.tiled)
     return {a: align_up(split.sizes[a], alignment(g.nodes, a)) for a in axes}

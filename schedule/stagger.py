@@ -24,9 +24,10 @@ def with_staggered_loops(impl: ImplGraph, target: TargetSpec) -> ImplGraph:
         target: the chip; one that reads a tensor in one order as fast as in several has nothing to gain.
     """
     spec, model = impl.tiling, target.model
-    alone = spec.tiles.as_int() == 1 or spec.reduce_steps.as_int() == 1
-    if impl.r_axis is None or alone or model.shared_gbs <= model.same_order_gbs:
+    if impl.r_axis is None or model.shared_gbs <= model.same_order_gbs:
         return impl
+    if spec.tiles.as_int() == 1 or spec.reduce_steps.as_int() == 1:
+        return impl  # a core is alone, or has one step
     found = tuple(
         p
         for p, nodes in enumerate(passes(impl))

@@ -99,6 +99,7 @@ class Split:
         summed: reduced axes of the reduce loop, with that of the tiles if ``tile_reduced``.
         above: axes outside the tiled one that lie inside the tile.
         inner: axes inside the tiled one.
+        vector: axes inside one API call: ``above``, that of a tile, ``inner``.
         reduce_loop: the axis of the reduce loop; None where there is none.
     """
 
@@ -112,16 +113,12 @@ class Split:
     inner: tuple[int, ...]
     t: Expr
     b: Expr
+    vector: tuple[int, ...]
     sizes: dict[int, Expr] = field(default_factory=dict)
     above: tuple[int, ...] = ()
     summed: tuple[int, ...] = ()
     tile_reduced: bool = False
     reduce_loop: int | None = None
-
-    @property
-    def vector(self) -> tuple[int, ...]:
-        """Axes inside one API call."""
-        return (*self.above, self.tile_in, *self.inner)
 
     @property
     def blocked(self) -> frozenset[int]:
@@ -217,6 +214,7 @@ def split_axes(
         inner,
         t,
         b,
+        (*above, tile_in.id, *inner),
         {a.id: a.size for a in (*g.axes, *made)},
         above,
         summed,

@@ -39,7 +39,7 @@ def shared_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     size = g.size(last).as_int()
     if (size is not None and size < LONG) or contiguous_axes(g):
         return []
-    loads = [n for n in g.nodes if n.op == "Load" and last in n.y.varies()]
+    loads = [n for n in g.nodes if n.op == "Load" and n.y.varies_along(last)]
     out: list[tuple[GroupInput, Choice]] = []
     for a in reversed(g.order[:-1]):
         rows = rows_in_loop(g.size(a).as_int())
@@ -59,7 +59,7 @@ def is_of_rows(impl: ImplGraph) -> bool:
 
 def _some_share(loads: list[Node], axis: int) -> bool:
     """Whether some rows along the axis are one row of GM, and others are not."""
-    return len({axis in n.y.varies() for n in loads}) == 2
+    return len({n.y.varies_along(axis) for n in loads}) == 2
 
 
 def rows_in_loop(rows: int | None) -> int:
