@@ -62,7 +62,7 @@ def _with_nodes(ir: HintGraph, nodes: Iterable[Node]) -> HintGraph:
 
 def _rename(n: Node, names: Mapping[str, str]) -> Node:
     """The node with its inputs replaced."""
-    if names.keys().isdisjoint(n.inputs):
+    if not names or names.keys().isdisjoint(n.inputs):
         return n
     return replace(n, inputs=tuple(names.get(i, i) for i in n.inputs))
 
@@ -355,6 +355,16 @@ def _view(
 # equal and dead nodes -------------------------------------------------------------------------
 
 
+def _does_the_same(n: Node, other: Node) -> bool:
+    """Whether two nodes with the same op and inputs have the same result."""
+    y, z = n.y, other.y
+    if (y.dtype, y.repeats, y.strides, y.offset) != (z.dtype, z.repeats, z.strides, z.offset):
+        return False
+    return n.attrs.keys() == other.attrs.keys() and all(
+        _attr_key(n.attrs[k]) == _attr_key(other.attrs[k]) for k in n.attrs
+    )
+
+
 def _attr_key(value: Attr) -> tuple[str, str]:
     return (
         type(value).__name__,
@@ -371,28 +381,17 @@ class CommonSubexpressions:
     def __call__(self, ir: HintGraph) -> HintGraph:
         """Unify."""
         names: dict[str, str] = {}
-        seen: dict[tuple[object, ...], str] = {}
+        seen: dict[tuple[object, ...], list[Node]] = {}
         out: list[Node] = []
         for old in ir.nodes:
             n = _rename(old, names)
             if n.axis and n.op != "Store":
-                attrs = (
-                    tuple((k, _attr_key(n.attrs[k])) for k in sorted(n.attrs)) if n.attrs else ()
-                )
-                key = (
-                    n.op,
-                    n.inputs,
-                    n.y.dtype.name,
-                    n.axis,
-                    n.y.strides,
-                    n.y.repeats,
-                    n.y.offset,
-                    attrs,
-                )
-                first = seen.setdefault(key, n.name)
-                if first != n.name:
-                    names[n.name] = first
+                alike = seen.setdefault((n.op, n.inputs, n.axis), [])
+                first = next((m for m in alike if _does_the_same(m, n)), None)
+                if first is not None:
+                    names[n.name] = first.name
                     continue
+                alike.append(n)
             out.append(n)
         return _with_nodes(ir, out) if names else ir
 
@@ -430,18 +429,18 @@ class MergeAxes:
 
     def __call__(self, ir: HintGraph) -> HintGraph:
         """Merge."""
-        views: dict[tuple[int, ...], dict[tuple[object, ...], TensorView]] = {}
+        views: dict[tuple[int, ...], list[TensorView]] = {}
         scanned: dict[tuple[int, ...], tuple[int, ...]] = {}
         for n in ir.nodes:
             if n.op == "Scan":
                 scanned[n.axis] = _scanned(n)
-            if n.axis:
-                views.setdefault(n.axis, {})[(n.y.repeats, n.y.strides)] = n.y
+            if len(n.axis) > 1:
+                views.setdefault(n.axis, []).append(n.y)
         axes = list(ir.axes)
         runs: dict[tuple[int, ...], list[list[int]]] = {}
         ids: dict[tuple[int, ...], tuple[int, ...]] = {}
         for axis, seen in views.items():
-            found = _mergeable(axis, seen.values(), scanned.get(axis, ()))
+            found = _mergeable(axis, seen, scanned.get(axis, ()))
             if len(found) == len(axis):
                 continue
             merged: list[int] = []
@@ -496,6 +495,8 @@ def _mergeable(
         a, b = (scanned.index(x) if x in scanned else None for x in axis[k : k + 2])
         joined[k] = a is b is None or (a is not None and b is not None and b == a + 1)
     for y in views:
+        if True not in joined:
+            break
         varies = _varies(y)
         for k in range(count - 1):
             if joined[k]:
@@ -597,10 +598,10 @@ PIPELINE: tuple[Callable[[HintGraph], HintGraph], ...] = (
 
 def canonicalise(hint: HintGraph) -> HintGraph:
     """Run :data:`PIPELINE` until nothing changes; doing it twice is doing it once."""
-    for _ in range(MAX_ROUNDS):
-        before = hint
-        for step in PIPELINE:
-            hint = step(hint)
-        if hint is before:
+    settled = 0
+    for step in PIPELINE * MAX_ROUNDS:
+        before, hint = hint, step(hint)
+        settled = settled + 1 if hint is before else 0
+        if settled == len(PIPELINE):
             return hint
     raise RuntimeError(f"the passes do not settle on {hint.name} within {MAX_ROUNDS} rounds")
