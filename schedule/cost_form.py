@@ -359,7 +359,7 @@ class _FormReader:
             plain: of element-wise calls, per element by the axes of the tensor, in units of 2**-24.
         """
         operands = self._tensors(n)
-        bits = max(y.dtype.bits for y in (n.y, *(x.y for x in operands)))
+        bits = max([n.y.dtype.bits, *[x.y.dtype.bits for x in operands]])
         found = issued(n, self.impl, self.named, lambda a: self.size[a], self.open)
         if found is not None:
             for x in found:

@@ -132,8 +132,8 @@ def share_runs(nodes: Sequence[Node]) -> list[Node]:
     Runs that go backwards are not shared.
     """
     alike: dict[tuple[object, ...], list[Node]] = {}
-    for n in nodes:
-        if is_run(n) and _apart(n) > 0:
+    for n in filter(is_run, nodes):
+        if _apart(n) > 0:
             view = replace(n.y, offset=ZERO)
             alike.setdefault((n.inputs, view, n.loop_axis, n.loop_pass), []).append(n)
     shared = {
@@ -197,6 +197,8 @@ def _with_shared(nodes: Sequence[Node], shared: dict[str, tuple[Node, int]]) -> 
 
 def tables(hoisted: Sequence[Node], looped: Sequence[Node]) -> tuple[list[Node], list[Node]]:
     """Both lists with the tables of offsets that their nodes need: each once, before the loop."""
+    if not any(n.op in ("PickAhead", "PickBack") for n in (*hoisted, *looped)):
+        return list(hoisted), list(looped)
     made: dict[tuple[str, int], Node] = {}
     taken = {n.name for n in (*hoisted, *looped)}
 

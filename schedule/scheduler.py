@@ -33,6 +33,7 @@ from autofuse.schedule.alike import likeness
 from autofuse.schedule.budget import check_budget, exceeds_budget
 from autofuse.schedule.cache_hints import CacheHints
 from autofuse.schedule.cost_form import costs_as
+from autofuse.schedule.ends import is_sink
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.legalize import legalize
 from autofuse.schedule.memory import MemoryPlan, plan_memory
@@ -122,7 +123,7 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
     #: What the templates of a group cost, for groups that do the same to other tensors.
     alike: dict[Hashable, _Ranking] = {}
     for index, nodes in enumerate(parts):
-        legal = legalize(_with_ends(nodes, hint, spaces), hint, target)
+        legal = _in_gm(legalize(_with_ends(nodes, hint, spaces), hint, target), inputs, outputs)
         order = next(n.y.axis for n in legal if n.op == "Store")
         g = GroupInput(
             hint.name,
@@ -455,7 +456,8 @@ class _Template:
             return True
 
     def _assemble(self, plan: MemoryPlan) -> ImplGraph:
-        g, choice, split = self.g, self.choice, self.placed.split
+        g, choice, placed = self.g, self.choice, self.placed
+        split = placed.split
         tiling = replace(self._tiling, ub=plan.ub)
         check_budget(tiling, plan.buffers, g.symbols)
         y_axis = choice.y_axis if choice.y_axis is not None else split.tiled
@@ -469,7 +471,7 @@ class _Template:
             r_axis=split.reduce_loop,
             symbols=g.symbols,
             axes=split.axes,
-            nodes=_number_tensors(g, self.placed, plan, self.next_tensor),
+            nodes=(*placed.structural, *plan.nodes(self.next_tensor), *placed.outputs),
             buffers=plan.buffers,
             tiling=tiling,
         )
@@ -590,31 +592,24 @@ def _granule(g: GroupInput, placed: Placed) -> int:
     return 1 if split.inner else 8 * alignment(g.nodes, g.order[-1])
 
 
-def _number_tensors(
-    g: GroupInput, placed: Placed, plan: MemoryPlan, next_tensor: int
-) -> tuple[Node, ...]:
-    """All nodes in execution order with tensor ids: inputs and outputs of the kernel first, then in order."""
-    out: list[Node] = []
-    for n in placed.structural:
-        if n.op in ("Data", "Workspace"):
-            out.append(replace(n, y=replace(n.y, mem=_gm(g, n))))
-        else:
-            out.append(n)
-    outs = {i: o for o in placed.outputs for i in o.inputs}
-    for n in plan.nodes(next_tensor):
-        if n.op == "Store":
-            out.append(replace(n, y=replace(n.y, mem=_gm(g, outs[n.name]))))
-        else:
-            out.append(n)
-    out += [replace(o, y=replace(o.y, mem=_gm(g, o))) for o in placed.outputs]
-    return tuple(out)
+def _in_gm(nodes: Sequence[Node], inputs: int, outputs: int) -> tuple[Node, ...]:
+    """The nodes of a group, of which those that stand for GM, and the Stores, know their tensor there.
 
-
-def _gm(g: GroupInput, n: Node) -> Mem:
-    """The memory of a Data, Output or Workspace node: inputs first, then outputs, then workspaces."""
-    first = {"Data": 0, "Output": g.inputs, "Workspace": g.inputs + g.outputs}[n.op]
-    number = first + int(str(n.attrs["index"]))
-    return Mem(number, _GLOBAL, _GM, _AT_GM)
+    Args:
+        nodes: with the Data and Output nodes that they touch.
+        inputs: number of inputs of the kernel, which are the first tensors.
+        outputs: number of its outputs, which follow; workspaces come next.
+    """
+    first = {"Data": 0, "Output": inputs, "Workspace": inputs + outputs}
+    found = {
+        n.name: Mem(first[n.op] + int(str(n.attrs["index"])), _GLOBAL, _GM, _AT_GM)
+        for n in nodes
+        if n.op in first
+    }
+    found |= {store: found[n.name] for n in nodes if is_sink(n) for store in n.inputs}
+    return tuple(
+        replace(n, y=replace(n.y, mem=found[n.name])) if n.name in found else n for n in nodes
+    )
 
 
 _HINTS = {
