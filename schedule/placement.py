@@ -117,18 +117,17 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
     outputs: list[Node] = []
     placed: dict[str, Node] = {}
     for n in g.nodes:
-        inputs = tuple(alias.get(i, i) for i in n.inputs)
+        inputs = tuple([alias.get(i, i) for i in n.inputs]) if alias else n.inputs
         if n.op == "Scalar" or is_source(n):
             structural.append(n)
             fixed.add(n.name)
             continue
         if is_sink(n):
-            outputs.append(replace(n, inputs=inputs))
+            outputs.append(n if inputs is n.inputs else replace(n, inputs=inputs))
             continue
-        varies = set(n.y.varies()) & moving
         still = hoist and not uniform_group and n.op != "Store" and n.name not in stored
         still = still and fixed.issuperset(inputs)
-        still = still and not (varies and n.op in ("Load", "Iota"))
+        still = still and (n.op not in ("Load", "Iota") or moving.isdisjoint(n.y.varies()))
         node = replace(
             n,
             inputs=inputs,
@@ -141,11 +140,11 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
         if n.op == "Load":
             single = copied_by_elements(n, g.nodes, layout)
             made = [by_elements(node)] if single else transposed_load(node, layout)
+            check_blocks(made[0], layout)
         elif n.op == "Store":
             made = transposed_store(node, placed[inputs[0]], layout)
-        if n.op in ("Load", "Store"):
-            check_blocks(made[0 if n.op == "Load" else -1], layout)
-        if n.op == "Broadcast":
+            check_blocks(made[-1], layout)
+        elif n.op == "Broadcast":
             source = placed[inputs[0]]
             made = broadcast_steps(node, source, layout)
             if not made:

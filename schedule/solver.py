@@ -68,6 +68,8 @@ def solve(
     if form.largest == 0:
         return None
     halves, spread, refined = _searched(form, chip)
+    if least == UNLIMITED:
+        return refined  # beside that, nothing is hopeless
     for before, best in halves:
         if _hopeless(form, before, best.cost, least):
             return best
