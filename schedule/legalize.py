@@ -54,6 +54,11 @@ def legalize(nodes: Sequence[Node], hint: HintGraph, target: TargetSpec) -> tupl
     return rewriter.result(in_place_pairs(hint))
 
 
+def _with_inputs(n: Node, inputs: tuple[str, ...]) -> Node:
+    """The node with these inputs; the same node where it has them."""
+    return n if n.inputs == inputs else replace(n, inputs=inputs)
+
+
 @dataclass
 class _Rewriter:
     """Implements ``OpSink``; handles are names of the new nodes."""
@@ -149,7 +154,7 @@ class _Rewriter:
                 # The scalar unit reads the index from UB.
                 xs[1] = self._fill(xs[1], self.nodes[xs[1]].y)
             out = n.name
-            self.nodes[out] = replace(n, inputs=tuple(xs))
+            self.nodes[out] = _with_inputs(n, tuple(xs))
         elif n.op == "Scalar" and n.attrs.get("expr"):
             out = n.name
             self.nodes[out] = n
@@ -160,7 +165,7 @@ class _Rewriter:
         elif n.op == "Store":
             src = self._spread(self._stored(xs[0], n.y.dtype), n.y)
             out = n.name
-            self.nodes[out] = replace(n, inputs=(src,))
+            self.nodes[out] = _with_inputs(n, (src,))
         elif n.op == "Broadcast":
             out = self._broadcast(xs[0], n.y)
         elif n.op in REDUCES:
