@@ -287,7 +287,8 @@ def evaluate(work: Work, target: TargetSpec) -> Cost:
     steady = sum(n * p.period for p, n in zip(pipes, count, strict=True))
     exposed = max((p.alone - p.period for p in running), default=0.0)
     before = once.alone if once is not None else 0.0
-    pipeline = before + steady + exposed + _longer(work, target)
+    longer = _longer(work, target)
+    pipeline = before + steady + exposed + longer
     gm = traffic_us(work.traffic, target)
     # GM rests until the first load arrives, and while the last tile is computed.
     rest = us * max((p.latency + p.vector for p in running), default=0.0) if gm > 0 else 0.0
@@ -310,7 +311,7 @@ def evaluate(work: Work, target: TargetSpec) -> Cost:
         start=start,
         sync=sync,
         total=start + body + sync,
-        limit=_limit(start, sync, body, by_gm, busy),
+        limit=_limit(start, sync, body, by_gm, busy, us * longer),
     )
 
 
@@ -328,15 +329,22 @@ def _longer(work: Work, target: TargetSpec) -> float:
     return max(tail.count * max(more, 0.0) + max(behind, 0.0) - tail.spare * spare, 0.0)
 
 
-def _limit(start: float, sync: float, body: float, by_gm: bool, busy: dict[str, float]) -> str:
-    """What most of the time is spent on: start, barriers, GM, a pipe that is busy nearly always, or else waiting."""
+def _limit(
+    start: float, sync: float, body: float, by_gm: bool, busy: dict[str, float], longer: float
+) -> str:
+    """What most of the time is spent on: start, barriers, GM, a pipe that is busy nearly always, or else waiting.
+
+    ``longer``: what last tiles add, which is said where it is a fourth.
+    """
     if start + sync >= body:
         return "start" if start >= sync else "barriers"
     if by_gm:
         return "GM"
     name = max(busy, key=lambda k: busy[k])
     titles = {"mte2": "MTE2", "vector": "vector", "mte3": "MTE3", "scalar": "scalar"}
-    return titles[name] if busy[name] >= 0.8 * body else "queue depth"
+    if busy[name] >= 0.8 * body:
+        return titles[name]
+    return "last tile" if 4 * longer >= body else "queue depth"
 
 
 def _busy(body: Body, cores: int, target: TargetSpec) -> _Busy:

@@ -56,6 +56,13 @@ def test_a_last_tile_of_short_rows_takes_longer(rows: int, columns: int) -> None
     assert seen > 0
 
 
+def test_it_is_named_where_it_limits() -> None:
+    """Of 97 columns tiles of 8 leave one, tiles of 40 leave 17."""
+    impl, _ = bound(1906, 97)
+    assert evaluate(workload(impl, CHIP, {}, 8, per_core=1), CHIP).limit == "last tile"
+    assert evaluate(workload(impl, CHIP, {}, 40, per_core=1), CHIP).limit != "last tile"
+
+
 @pytest.mark.parametrize(("rows", "columns"), SHAPES)
 def test_the_search_finds_the_best_of_all(rows: int, columns: int) -> None:
     _, form = bound(rows, columns)
