@@ -126,6 +126,11 @@ class _Sizes:
             cycles += self.length * self.block * self.blocks / cores / target.load_rate_all
         return cycles
 
+    def least_parted(self, target: TargetSpec) -> float:
+        """What two phases take at least, however many parts there are: a barrier, and all bytes by all cores."""
+        nbytes = self.length * self.block * self.blocks
+        return target.sync_all + nbytes / target.aiv_cores / target.load_rate_all
+
     def summed(self, target: TargetSpec) -> float:
         """Modelled cycles of running sums in one phase: what is computed, or read and written."""
         rounds = _ceil(self.blocks, target.aiv_cores)
@@ -277,9 +282,12 @@ class _Splitter:
             sizes = self._sizes(shape, gone, run, size, row, again)
             if sizes is None:
                 continue
+            undivided = whole(sizes, self.target)
+            if undivided <= GAIN * sizes.least_parted(self.target):
+                continue  # no number of parts is worth it
             parts = self._parts(shape, gone, run, sizes)
             cost = parted(sizes, parts, self.target) if parts else 0.0
-            if parts and whole(sizes, self.target) > GAIN * cost:
+            if parts and undivided > GAIN * cost:
                 found.append((cost, _Plan(shape, gone, run, parts)))
         if not found:
             return None
