@@ -27,7 +27,11 @@ def exceeds_budget(
         target: the chip.
     """
     env = {s.name: max(s.min, 1) for s in symbols}
-    env[spec.tile_size] = smallest_tile(spec, env)
+    env[spec.tile_size] = tile = smallest_tile(spec, env)
+    nodes = (*placed.hoisted, *placed.looped)
+    longest = tile * spec.row_elements.evaluate(env) * max(n.y.dtype.itemsize for n in nodes)
+    if len(nodes) * longest <= spec.ub_limit:
+        return False  # most often not even all tensors at one time would exceed it
     return least_bytes(placed, target, env) > spec.ub_limit
 
 

@@ -9,6 +9,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from functools import cached_property
 
 from autofuse.diagnostics import AutofuseError
@@ -424,12 +425,11 @@ class _Template:
             TemplateRejectedError: none of them fits; why the last one does not.
         """
         plans = [(buf_num, share, banks) for buf_num, share in ways for banks in (True, False)]
-        for number, way in enumerate(plans[:-1]):
-            try:
+        if self._never_fits():
+            plans = plans[-1:]
+        for way in plans[:-1]:
+            with suppress(TemplateRejectedError):
                 return self._plan(*way)
-            except TemplateRejectedError:  # noqa: PERF203
-                if number == 0 and self._never_fits():
-                    break
         return self._plan(*plans[-1])
 
     def _plan(self, buf_num: int, share: bool, banks: bool) -> ImplGraph:
