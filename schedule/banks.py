@@ -67,14 +67,13 @@ def bank_conflict(places: Sequence[int], result: int | None) -> Conflict:
         places: UB addresses of the operands.
         result: UB address of the result, or None where it is no tensor.
     """
-    groups = [p // BLOCK % GROUPS for p in places]
-    pairs = combinations(groups, 2) if len(groups) > 1 else ()
-    if any([(a - b) % GROUPS != HALF for a, b in pairs]):
+    pairs = combinations(places, 2) if len(places) > 1 else ()
+    if any([(a // BLOCK - b // BLOCK) % GROUPS != HALF for a, b in pairs]):
         return Conflict.SOURCES
     if result is not None:
-        for place, group in zip(places, groups, strict=True):
-            apart = (result // BLOCK - group) % GROUPS
-            if place // BANK_BYTES == result // BANK_BYTES and apart not in (0, HALF):
+        for place in places:
+            apart = (result // BLOCK - place // BLOCK) % GROUPS
+            if apart not in (0, HALF) and place // BANK_BYTES == result // BANK_BYTES:
                 return Conflict.RESULT
     return Conflict.NONE
 

@@ -140,34 +140,36 @@ def conflicts(
     impl: ImplGraph, sizes: Mapping[str, int], tile: int
 ) -> tuple[tuple[Node, int, Conflict], ...]:
     """The element-wise vector calls: how many tensors they read, and how these and the result lie in the banks."""
-    places = _places(impl, ub_map(impl, sizes, tile))
+    places = _places(ub_map(impl, sizes, tile))
     named = impl.by_name()
     return tuple(
-        (n, len(read), _conflict(n, read, places))
-        for n in impl.nodes
-        if (read := data_operands(n, named))
+        [
+            (n, len(read), _conflict(n, read, places))
+            for n in impl.nodes
+            if (read := data_operands(n, named))
+        ]
     )
 
 
-def _places(impl: ImplGraph, buffers: Iterable[UbBuffer]) -> dict[str, tuple[int, ...]]:
+def _places(buffers: Iterable[UbBuffer]) -> dict[str, tuple[int, ...]]:
     """Node -> where its result lies in UB, in each of the buffers of its queue."""
-    at = {(b.plan.kind, b.plan.id): b for b in buffers}
     out: dict[str, tuple[int, ...]] = {}
-    for n in impl.nodes:
-        found = at.get(("queue", n.y.que.id) if n.y.que is not None else ("buf", n.y.buf or 0))
-        if found is not None and (n.y.que is not None or n.y.buf is not None):
-            out[n.name] = tuple([found.offset + k * found.nbytes for k in range(found.count)])
+    for b in buffers:
+        at = tuple([b.offset + k * b.nbytes for k in range(b.count)])
+        out.update(dict.fromkeys(b.plan.tensors, at))
     return out
 
 
 def _conflict(n: Node, read: Sequence[Node], places: Mapping[str, tuple[int, ...]]) -> Conflict:
     """The worst that a call's tensors do to each other; queues go through their buffers in step."""
     found = Conflict.NONE
+    if not read:
+        return found
     # A result of another width falls behind the operands, or ahead of them.
     bits = n.y.dtype.bits
     alike = n.name in places and all([x.y.dtype.bits == bits for x in read])
     turns = [places[x.name] for x in read] + ([places[n.name]] if alike else [])
-    for turn in range(max((len(t) for t in turns), default=0)):
+    for turn in range(max(map(len, turns))):
         at = [t[turn % len(t)] for t in turns]
         now = bank_conflict(at[: len(read)], at[-1] if alike else None)
         if now is Conflict.SOURCES:
@@ -211,7 +213,7 @@ class _Reader:
         self.tile_in = impl.tile(AxisType.TILE_IN).id
         # So may the tile itself: its length is rounded up.
         self.size[self.tile_in] = Min(self.size[self.tile_in], max(self.extent, 1))
-        self.places = _places(impl, ub_map(impl, sizes, tile))
+        self.places = _places(ub_map(impl, sizes, tile))
         self.buffers = min((b.buf_num for b in impl.buffers if b.kind == "queue"), default=2)
         self.carried = {t for b in impl.buffers if b.copy for t in b.tensors}
         self.seen: set[tuple[object, ...]] = set()
