@@ -33,19 +33,17 @@ from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.alike import likeness
 from autofuse.schedule.budget import check_budget, exceeds_budget
 from autofuse.schedule.cache_hints import CacheHints
-from autofuse.schedule.cost_form import costs_as
 from autofuse.schedule.ends import is_sink
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.legalize import legalize
 from autofuse.schedule.memory import MemoryPlan, plan_memory
 from autofuse.schedule.picking import share_runs, tables
 from autofuse.schedule.placement import Placed, alignment, place
-from autofuse.schedule.rank import modelled_cycles
+from autofuse.schedule.rank import Ranking, in_order, modelled_cycles, select
 from autofuse.schedule.reduction import place_reduction
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.result import Group, Rejected, ScheduleResult
 from autofuse.schedule.scan import SCAN, place_scan, scanned_axes
-from autofuse.schedule.solver import comparable
 from autofuse.schedule.stagger import with_staggered_loops
 from autofuse.schedule.templates import general, reduce, row, scan, transpose
 from autofuse.schedule.tiling_axes import Choice, GroupInput, Split
@@ -122,7 +120,7 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
     spaces = place_workspaces(hint)
     next_tensor = inputs + outputs + len(spaces)
     #: What the templates of a group cost, for groups that do the same to other tensors.
-    alike: dict[Hashable, _Ranking] = {}
+    alike: dict[Hashable, Ranking] = {}
     for index, nodes in enumerate(parts):
         legal = _in_gm(legalize(_with_ends(nodes, hint, spaces), hint, target), inputs, outputs)
         order = next(n.y.axis for n in legal if n.op == "Store")
@@ -139,7 +137,7 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
             _reduced_axes(legal, order),
             outputs,
         )
-        ranking = alike.setdefault(likeness(g) if len(parts) > 1 else (), _Ranking(target))
+        ranking = alike.setdefault(likeness(g) if len(parts) > 1 else (), Ranking(target))
         impls, dropped = _schedule_group(g, keep, next_tensor, ranking)
         impls = tuple(hints.given_to(i) for i in impls)
         rejected += dropped
@@ -218,32 +216,8 @@ def _with_ends(nodes: Sequence[Node], hint: HintGraph, spaces: Sequence[Node]) -
     return [*data, *nodes, *outputs]
 
 
-class _Ranking:
-    """Modelled cycles of the templates of a group, and of others that do the same to other tensors."""
-
-    def __init__(self, target: TargetSpec) -> None:
-        self.target = target
-        self._known: dict[int, tuple[ImplGraph, float]] = {}
-
-    def of(self, made: Sequence[tuple[int, ImplGraph]]) -> list[tuple[float, int, ImplGraph]]:
-        """Cycles beside the number and the template; 0 for one that is alone, and compared with nothing."""
-        return [
-            (self._cycles(number, impl, alone=len(made) == 1), number, impl)
-            for number, impl in made
-        ]
-
-    def _cycles(self, number: int, impl: ImplGraph, *, alone: bool) -> float:
-        if number in self._known:
-            like, cycles = self._known[number]
-            costs_as(impl, like, self.target)
-            return cycles
-        cycles = 0.0 if alone else modelled_cycles(impl, self.target)
-        self._known[number] = (impl, cycles)
-        return cycles
-
-
 def _schedule_group(
-    g: GroupInput, keep: int, next_tensor: int, ranking: _Ranking
+    g: GroupInput, keep: int, next_tensor: int, ranking: Ranking
 ) -> tuple[tuple[ImplGraph, ...], list[Rejected]]:
     rejected: list[Rejected] = []
     made: list[tuple[int, ImplGraph]] = []
@@ -264,24 +238,20 @@ def _schedule_group(
         made.append((number, impl))
     if not made:
         raise _nothing_fits(g, rejected)
-    built = ranking.of(made)
-    built.sort(key=lambda b: (comparable(b[0], b[2], g.target) if b[0] else 0.0, b[1]))
-    chosen = _select(built, keep, bool(g.symbols))
-    best = built[0][0]
-    for cycles, _, impl in built:
+    ranked = ranking.of(made, keep)
+    chosen = select(ranked, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
+    best = ranked[0]
+    for cycles, _, impl in ranked:
         if impl not in chosen:
             rejected.append(
                 Rejected(
                     g.group,
                     impl.name,
                     f"dominated: modelled {cycles:.0f} cycles at the sample size, "
-                    f"{built[0][2].name} takes {best:.0f}",
+                    f"{best.impl.name} takes {best.cycles:.0f}",
                 )
             )
-    # The general template first: it is the one that is legal for every size.
-    always = _always_legal(built)
-    ordered = sorted(chosen, key=lambda i: (i is not always, bool(i.suffix)))
-    return tuple(ordered), rejected
+    return in_order(chosen, ranked), rejected
 
 
 def _tries(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
@@ -296,44 +266,6 @@ def _tries(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     tries += [] if packed is None else [packed]
     tries += general.shared_choices(g)
     return tries + transpose.choices(g)
-
-
-def _select(
-    built: list[tuple[float, int, ImplGraph]], keep: int, symbolic: bool
-) -> list[ImplGraph]:
-    """The best ``keep`` templates; with symbols the one that is always legal stays among them.
-
-    What is for long rows alone gets no place there that another one needs for other sizes, but one of its own in a
-    kernel of one group.
-    """
-    chosen = [impl for _, _, impl in built if not (symbolic and general.is_of_rows(impl))][:keep]
-    if symbolic:
-        more = [impl for _, _, impl in built if general.is_of_rows(impl)]
-        chosen += more[: max(keep - len(chosen), int(keep == MAX_SYMBOLIC))]
-    always = _always_legal(built)
-    if symbolic and always is not None and not any(i is always for i in chosen):
-        chosen[-1] = always
-    return chosen
-
-
-def _always_legal(built: Sequence[tuple[float, int, ImplGraph]]) -> ImplGraph | None:
-    """The template that is legal for every size."""
-    for _, _, impl in built:
-        if impl.template == "general" and not impl.suffix:
-            return impl
-        if impl.template in (reduce.LOOP, scan.LOOP) and _takes_every_size(impl.tiling):
-            return impl
-    return None
-
-
-def _takes_every_size(spec: TilingSpec) -> bool:
-    """Whether the smallest tile fits UB and a DMA command whatever the sizes are."""
-    if spec.conditions or spec.row_elements == 1:
-        return not spec.conditions
-    if not (spec.extent * spec.outer * spec.reduce_outer).symbols():
-        return False  # nothing else is asked for
-    limited = spec.tile_max is not None and not spec.tile_max.is_const
-    return not limited and spec.ub.symbols() <= {spec.tile_size}
 
 
 def _title(g: GroupInput, c: Choice) -> str:

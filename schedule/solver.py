@@ -6,9 +6,8 @@ compares.  Here it ranks templates, and folds the tiling of graphs whose sizes a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
 from autofuse.implgraph.expr import ExprError
@@ -47,7 +46,8 @@ LEEWAY = 4
 HOPELESS = 8
 
 _Cost = TypeVar("_Cost", int, float)
-_Halves: TypeAlias = tuple[tuple[int, Solution], ...]
+#: The costs before each half and the best after it, the best of all that are far apart, and the best nearby.
+_Searched: TypeAlias = tuple[tuple[tuple[int, Solution], ...], Solution, Solution]
 
 
 def solve(
@@ -67,17 +67,37 @@ def solve(
     """
     if form.largest == 0:
         return None
-    halves, spread, refined = _searched(form, chip)
-    if least == UNLIMITED:
-        return refined  # beside that, nothing is hopeless
+    known: _Searched | None = form.searched.get(chip)
+    if known is None:
+        return _search(form, chip, least, again)
+    halves, spread, refined = known
     for before, best in halves:
         if _hopeless(form, before, best.cost, least):
             return best
-    return spread if _counted(spread.cost, again) > least + least // HOPELESS else refined
+    return spread if _left_behind(spread, again, least) else refined
+
+
+def _search(form: BoundForm, chip: ChipTable, least: int, again: bool) -> Solution:
+    """The same the first time; a search that goes to its end answers for every ``least`` from then on.
+
+    Without symbols, what ranks a template is what its tiling is folded from.
+    """
+    search = Search(form, chip)
+    halves: list[tuple[int, Solution]] = []
+    for before, best in search.halves():
+        if _hopeless(form, before, best.cost, least):
+            return best
+        halves.append((before, best))
+    spread = search.even()
+    if _left_behind(spread, again, least):
+        return spread
+    refined = search.refine()
+    form.searched[chip] = tuple(halves), spread, refined
+    return refined
 
 
 def _hopeless(form: BoundForm, before: int, cost: int, least: int) -> bool:
-    """Whether lengths cost far more than another template and do not get better soon."""
+    """Whether lengths cost far more than another template and do not get better soon; beside none, never."""
     if form.looped:
         # One core goes through all of an axis: one length tells as much.
         return cost - cost // 7 * 2 > least
@@ -92,16 +112,9 @@ def _few(form: BoundForm) -> bool:
     return form.largest <= (FEW_LOOPED if form.looped else FEW) * form.granule
 
 
-@lru_cache(maxsize=128)
-def _searched(form: BoundForm, chip: ChipTable) -> tuple[_Halves, Solution, Solution]:
-    """The costs before each half and the best after it, the best of all that are far apart, and the best nearby.
-
-    They answer for every ``least``.  Without symbols, what ranks a template is what its tiling is folded from, and
-    groups that do the same to other tensors have the same costs.
-    """
-    search = Search(form, chip)
-    spread = search.spread()
-    return tuple(search.halves), spread, search.refine()
+def _left_behind(spread: Solution, again: bool, least: int) -> bool:
+    """Whether the best of lengths that are far apart is too bad for what is better nearby to matter."""
+    return least != UNLIMITED and _counted(spread.cost, again) > least + least // HOPELESS
 
 
 #: Where there are at most so many lengths, all are tried; else halves of a long one, but no more than that.
@@ -146,9 +159,6 @@ class Search:
     Args:
         form: a template for given sizes, with a legal tile.
         chip: figures.
-
-    Attributes:
-        halves: the cost before each length after which the search may stop, and the best choice after it.
     """
 
     def __init__(self, form: BoundForm, chip: ChipTable) -> None:
@@ -158,12 +168,11 @@ class Search:
         self._best = Solution(1, 1, 0, UNLIMITED)
         self._line = _line_step(form, chip)
         self._few = _few(form)
-        self.halves: list[tuple[int, Solution]] = []
 
-    def spread(self) -> Solution:
-        """The best of a few lengths that are far apart.
+    def halves(self) -> Iterator[tuple[int, Solution]]:
+        """A few lengths that are far apart: the cost before each of them, and the best choice after it.
 
-        The search for the host stops where they cost far more than another template and do not get better soon.
+        After each, the search may stop: where they cost far more than another template and do not get better soon.
         """
         form = self.form
         few = self._few
@@ -179,7 +188,7 @@ class Search:
             before = self._best.cost
             # Where one core goes through all of an axis, all lengths make as many tiles.
             self._try_length(tile, self._best.cores if form.looped else 0)
-            self.halves.append((before, self._best))
+            yield before, self._best
             worse = worse + 1 if self._best.cost == before else 0
             if worse > most:
                 break
@@ -192,6 +201,10 @@ class Search:
             if following >= tile:
                 break
             tile = following
+
+    def even(self) -> Solution:
+        """The best of these, of one row by itself, and of equal pieces of an axis that a core goes through."""
+        form = self.form
         if form.granule == 1:
             self._try_length(1)  # one row by itself may be cheaper than a few short ones
         if form.looped or form.outer > 1:

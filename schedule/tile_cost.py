@@ -7,8 +7,9 @@ compares.  Costs are ticks of 2**-10 cycles; they leave out what no choice chang
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.graph import TilingSpec
@@ -192,6 +193,8 @@ class BoundForm:
     bodies: tuple[BodyForm, ...]
     copies: tuple[BoundCopy, ...]
     calls: tuple[BoundCalls, ...]
+    #: What the solver has found for it, by chip.
+    searched: dict[ChipTable, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @frozen

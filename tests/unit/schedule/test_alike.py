@@ -8,7 +8,7 @@ import pytest
 
 from autofuse.implgraph.canonicalise import canonicalise
 from autofuse.implgraph.lowering import lower
-from autofuse.schedule import scheduler
+from autofuse.schedule import rank, scheduler
 from autofuse.schedule.alike import likeness
 
 X = ("float32", [40, 64])
@@ -74,11 +74,20 @@ def test_the_order_of_operands_counts(keys):
     assert found[0] == found[2] != found[1]
 
 
-def test_alike_groups_are_modelled_once(monkeypatch, keys):
-    modelled = []
-    real = scheduler.modelled_cycles
-    monkeypatch.setattr(
-        scheduler, "modelled_cycles", lambda i, t: modelled.append(i.group) or real(i, t)
-    )
-    keys(PLAIN, PARTS["other sizes"], PLAIN, PLAIN)
+@pytest.fixture
+def modelled(monkeypatch) -> list[int]:
+    """The groups of the templates that are modelled."""
+    found: list[int] = []
+    real = rank.modelled_cycles
+    monkeypatch.setattr(rank, "modelled_cycles", lambda i, t: found.append(i.group) or real(i, t))
+    return found
+
+
+def test_alike_groups_are_modelled_once(modelled, keys):
+    keys(PLAIN, PARTS["other sizes"], PLAIN, PLAIN, PLAIN)
     assert set(modelled) == {0, 1}
+
+
+def test_templates_that_are_all_kept_in_one_order_are_not_modelled(modelled, keys):
+    keys(PLAIN)
+    assert modelled == []
