@@ -17,18 +17,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import Expr, align_up, product
+from autofuse.implgraph.expr import Expr, align_up
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Api, Attr, AxisType, Node, TensorView
-from autofuse.implgraph.online import LOWEST, Centre, Online, online_reductions
+from autofuse.implgraph.online import LOWEST, Centre, Online
 from autofuse.implgraph.reduce_rows import JOIN, REDUCES, neutral
 from autofuse.schedule.broadcast import broadcast_runs, broadcast_steps
 from autofuse.schedule.casts import rounding
-from autofuse.schedule.ends import is_sink, is_source
+from autofuse.schedule.data_flow import DataFlow
+from autofuse.schedule.ends import is_sink
 from autofuse.schedule.layout import Layout
 from autofuse.schedule.placement import (
     MAX_RESIDENT,
-    STRUCTURAL,
     Placed,
     alignment,
     api_of,
@@ -36,7 +36,7 @@ from autofuse.schedule.placement import (
 )
 from autofuse.schedule.reduce_steps import reduce_runs, reduce_steps
 from autofuse.schedule.rejection import TemplateRejectedError
-from autofuse.schedule.tiling_axes import Choice, GroupInput, Split, split_axes
+from autofuse.schedule.tiling_axes import Choice, Split, split_axes
 from autofuse.schedule.transposition import transposed_load, transposed_store
 
 __all__ = ["place_reduction"]
@@ -46,17 +46,17 @@ ONCE, TILE, LOOP = range(3)
 _VECTOR = Api("Compute", "elewise", "Vector")
 
 
-def place_reduction(g: GroupInput, choice: Choice) -> Placed:
+def place_reduction(flow: DataFlow, choice: Choice) -> Placed:
     """Split, lay out and order one group with reductions.
 
     Raises:
         TemplateRejectedError: a DMA block is not contiguous in GM, or what is reduced is empty.
     """
-    split = split_axes(g, choice.position, all_load=choice.all_load, rows=choice.rows)
+    split = split_axes(flow.g, choice.position, all_load=choice.all_load, rows=choice.rows)
     single = all(split.sizes[a] == 1 for a in split.blocked)
-    placed = _Placer(g, split, hoist=not single).run()
+    placed = _Placer(flow, split, hoist=not single).run()
     if sum(n.op == "Load" for n in placed.hoisted) > MAX_RESIDENT:
-        placed = _Placer(g, split, hoist=False).run()
+        placed = _Placer(flow, split, hoist=False).run()
     return placed
 
 
@@ -69,14 +69,10 @@ class _Moving:
 
 
 class _Placer:
-    def __init__(self, g: GroupInput, split: Split, *, hoist: bool) -> None:
-        self.g, self.split, self.hoist = g, split, hoist
-        self.nodes = [n for n in g.nodes if not is_source(n) and not is_sink(n)]
-        self.by_name = {n.name: n for n in g.nodes}
-        self.users: dict[str, list[Node]] = {n.name: [] for n in g.nodes}
-        for n in g.nodes:
-            for i in dict.fromkeys(n.inputs):
-                self.users[i].append(n)
+    def __init__(self, flow: DataFlow, split: Split, *, hoist: bool) -> None:
+        self.flow, self.split, self.hoist = flow, split, hoist
+        self.g = g = flow.g
+        self.nodes, self.by_name = flow.nodes, flow.by_name
         self.level: dict[str, int] = {}
         #: Number of the pass in which a reduction is joined.
         self.joined: dict[str, int] = {}
@@ -84,9 +80,7 @@ class _Placer:
         self.stage: dict[str, int] = {}
         self.made: dict[str, Node] = {}
         self.taken: set[str] = set()
-        count = product(g.size(a) for a in g.reduced)
-        #: Reductions that could follow earlier ones, and those that do.
-        self.rules = online_reductions(g.nodes, frozenset(g.reduced), count)
+        #: Reductions that follow earlier ones.
         self.follows: dict[str, Online] = {}
         #: What joins the result of an iteration, by reduction.
         self.joins: dict[str, Node] = {}
@@ -95,7 +89,7 @@ class _Placer:
         self.idle: set[str] = set()
         #: Nodes that run in each pass.
         self.slices: list[set[str]] = []
-        self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
+        self.structural = [*flow.structural]
         tiled = {split.tile_in: split.tiled}
         #: Elements that make 32 bytes along the axes of a tile.
         self.aligned = {a: alignment(g.nodes, tiled.get(a, a)) for a in split.vector}
@@ -158,29 +152,16 @@ class _Placer:
     def _classify(self) -> None:
         """Level and stage of every node."""
         blocked, looped = self.split.blocked, self.split.looped
-        moving, reduced = blocked | looped, frozenset(self.g.reduced)
         # The last tile of an axis that is cut is shorter: what has its length does so for one tile only.
         cut = {a.id for a in self.g.axes if a.type is AxisType.TILE_IN}
-        moves: dict[str, frozenset[int]] = {}
         for n in self.g.nodes:
-            varies = frozenset(n.y.varies())
-            own = varies & moving
-            inputs = frozenset[int]().union(*[moves[i] for i in n.inputs])
-            if n.op in STRUCTURAL:
-                move: frozenset[int] = frozenset()
-            elif n.op in ("Load", "Iota") or n.op == "Store":
-                move = own | inputs
-            elif n.op in REDUCES:
-                move = inputs - reduced
-            else:
-                move = inputs
-            moves[n.name] = move
+            move = self.flow.moves[n.name]
             level = LOOP if move & looped else TILE if move & blocked else ONCE
             joins = n.op in REDUCES and bool(looped)
-            if n.op == "Store" or joins or not self.hoist or varies & cut:
-                level = max(level, TILE)
-            # A reduction of equal numbers does not change from tile to tile, but is joined in the loop over them.
-            level = max([level, *[min(self.level[i], TILE) for i in n.inputs]])
+            if level == ONCE:
+                here = n.op == "Store" or joins or not self.hoist or self.flow.varies[n.name] & cut
+                # A reduction of equal numbers does not change from tile to tile, but is joined in the loop over them.
+                level = TILE if here or any([self.level[i] for i in n.inputs]) else ONCE
             self.level[n.name] = level
             stage = max([self.stage[i] for i in n.inputs], default=0)
             if joins:
@@ -193,7 +174,7 @@ class _Placer:
 
     def _join_pass(self, n: Node, stage: int) -> int:
         """The pass in which a reduction is joined: that of its centres, if it can follow them."""
-        rule = self.rules.get(n.name)
+        rule = self.flow.rules.get(n.name)
         if rule is None:
             return stage
         passes = {self.joined.get(c.reduction, stage) for c in rule.centres}
@@ -260,7 +241,7 @@ class _Placer:
             if self.level[n.name] != TILE or n.op == "Store" or n.name in self.joined:
                 continue
             wanted: list[int] = []
-            for u in self.users[n.name]:
+            for u in self.flow.users[n.name]:
                 if u.name in self.idle:
                     continue
                 if self.level[u.name] == TILE and u.name not in self.joined:
@@ -273,7 +254,7 @@ class _Placer:
             else:
                 self.idle.add(n.name)
         for n in reversed(self.nodes):
-            users = self.users[n.name]
+            users = self.flow.users[n.name]
             if self.level[n.name] == ONCE and users and self.idle.issuperset(u.name for u in users):
                 self.idle.add(n.name)
 

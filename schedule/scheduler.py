@@ -8,9 +8,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr import ONE, ZERO, Expr, bounds, const, product
@@ -33,6 +33,7 @@ from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.alike import likeness
 from autofuse.schedule.budget import check_budget, exceeds_budget
 from autofuse.schedule.cache_hints import CacheHints
+from autofuse.schedule.data_flow import DataFlow
 from autofuse.schedule.ends import is_sink
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.legalize import legalize
@@ -223,9 +224,10 @@ def _schedule_group(
     made: list[tuple[int, ImplGraph]] = []
     taken: set[str] = set()
     tries = _tries(g)
+    placing = {id(h): _placing(h) for h in {id(h): h for h, _ in tries}.values()}
     for number, (group, choice) in enumerate(tries):
         try:
-            impl = _realise(group, choice, next_tensor)
+            impl = _realise(group, choice, placing[id(group)], next_tensor)
         except TemplateRejectedError as why:
             rejected.append(Rejected(g.group, _title(group, choice), str(why), why.code))
             continue
@@ -279,7 +281,16 @@ _BUFFERING = ((2, False), (1, False))
 _BUFFERING_OF_ROWS = ((2, False), (2, True), (1, False), (1, True))
 
 
-def _realise(g: GroupInput, choice: Choice, next_tensor: int) -> ImplGraph:
+def _placing(g: GroupInput) -> Callable[[Choice], Placed]:
+    """What places the templates of a group."""
+    if g.scans:
+        return partial(place_scan, g)
+    return partial(place_reduction, DataFlow(g)) if g.reduced else partial(place, g)
+
+
+def _realise(
+    g: GroupInput, choice: Choice, placing: Callable[[Choice], Placed], next_tensor: int
+) -> ImplGraph:
     """One template with its memory plan: where two buffers of each queue do not fit, fewer.
 
     In a tile that holds whole rows, results take over the buffers of loads before single buffers are tried.  What
@@ -288,8 +299,7 @@ def _realise(g: GroupInput, choice: Choice, next_tensor: int) -> ImplGraph:
     Raises:
         TemplateRejectedError: with the reason.
     """
-    placing = place_scan if g.scans else place_reduction if g.reduced else place
-    placed = placing(g, choice)
+    placed = placing(choice)
     hoisted, looped = tables(share_runs(placed.hoisted), share_runs(placed.looped))
     placed = replace(placed, hoisted=tuple(hoisted), looped=tuple(looped))
     template = _Template(g, choice, placed, next_tensor)

@@ -1,0 +1,56 @@
+"""What holds for a group with reductions however its axes are split: found once for all of its templates."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from autofuse.implgraph.expr import product
+from autofuse.implgraph.graph import Node
+from autofuse.implgraph.online import Online, online_reductions
+from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.ends import is_sink, is_source
+from autofuse.schedule.placement import STRUCTURAL
+from autofuse.schedule.tiling_axes import GroupInput
+
+__all__ = ["DataFlow"]
+
+
+class DataFlow:
+    """Who uses what in a group, and along which axes data change.
+
+    Attributes:
+        nodes: without those that stand for GM.
+        structural: those that stand for what is read, and constants.
+        users: node -> the nodes that use its result, each once.
+        varies: node -> the axes along which its elements differ.
+        moves: node -> the axes of loops with which its result changes, were all of them loops.
+    """
+
+    def __init__(self, g: GroupInput) -> None:
+        self.g = g
+        self.nodes = [n for n in g.nodes if not is_source(n) and not is_sink(n)]
+        self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
+        self.by_name = {n.name: n for n in g.nodes}
+        self.users: dict[str, list[Node]] = {n.name: [] for n in g.nodes}
+        self.varies: dict[str, frozenset[int]] = {}
+        self.moves: dict[str, frozenset[int]] = {}
+        for n in g.nodes:
+            for i in dict.fromkeys(n.inputs):
+                self.users[i].append(n)
+            self.varies[n.name] = frozenset(n.y.varies())
+            self.moves[n.name] = self._move(n)
+
+    def _move(self, n: Node) -> frozenset[int]:
+        if n.op in STRUCTURAL:
+            return frozenset()
+        inputs = [self.moves[i] for i in n.inputs]
+        if n.op in ("Load", "Iota", "Store"):
+            return self.varies[n.name].union(*inputs)
+        found = inputs[0] if len(inputs) == 1 else frozenset[int]().union(*inputs)
+        return found.difference(self.g.reduced) if n.op in REDUCES else found
+
+    @cached_property
+    def rules(self) -> dict[str, Online]:
+        """The reductions that could be made in the pass of those that they follow."""
+        g = self.g
+        return online_reductions(g.nodes, frozenset(g.reduced), product(map(g.size, g.reduced)))
