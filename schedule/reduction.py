@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import Expr, align_up
+from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Api, Attr, AxisType, Node, TensorView
 from autofuse.implgraph.online import LOWEST, Centre, Online
@@ -410,12 +410,9 @@ class _Placer:
         return init
 
     def _scalar(self, name: str, like: TensorView, value: float | int | dict[str, Attr]) -> str:
-        one: DType = like.dtype
-        view = self.split.view(like)
-        ones = tuple(Expr.of(1) for _ in view.axis)
-        zeros = tuple(Expr.of(0) for _ in view.axis)
+        axis = self.layout.place(like).axis
         attrs = value if isinstance(value, dict) else {"value": value}
-        y = TensorView(one, view.axis, ones, zeros)
+        y = TensorView(like.dtype, axis, (ONE,) * len(axis), (ZERO,) * len(axis))
         self.structural.append(Node(name, "Scalar", (), y, attrs))
         return name
 
