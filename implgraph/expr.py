@@ -156,8 +156,10 @@ def _matching(text: str) -> int:
     return -1
 
 
-def _monomial_key(m: Monomial) -> tuple[int, tuple[tuple[tuple[int, str], int], ...]]:
-    return (len(m), tuple((a.key, p) for a, p in m))
+def _term_key(term: tuple[Monomial, int]) -> tuple[int, tuple[tuple[tuple[int, str], int], ...]]:
+    """What terms are sorted by."""
+    monomial = term[0]
+    return len(monomial), tuple([(a.key, p) for a, p in monomial])
 
 
 class Expr:
@@ -202,7 +204,7 @@ class Expr:
         if len(items) > 1:
             if len(items) > MAX_TERMS:
                 raise ExprError(f"expression grows to more than {MAX_TERMS} terms")
-            items.sort(key=lambda mc: _monomial_key(mc[0]))
+            items.sort(key=_term_key)
         elif not items or not items[0][0]:
             return const(items[0][1]) if items else ZERO
         return Expr(tuple(items))

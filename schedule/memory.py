@@ -146,6 +146,8 @@ def plan_memory(
     banks = banks and target.bank_halves
     best = _Planner(placed, target, buf_num, share=share, banks=banks)
     best.run()
+    if not best.missed:
+        return best.plan()
     least = weight(best.ub)
     most = least + least // _SPARE
     # Tiles that have nothing inside can be a little shorter; of few rows in a tile, one less may be much.
@@ -610,12 +612,14 @@ _VECTOR = Api("Compute", "elewise", "Vector")
 def _copy_for_store(looped: Sequence[Node], ops: frozenset[str]) -> list[Node]:
     """Results of ``ops`` that vector calls use and that are stored as well get a copy to store from."""
     stored = {x for n in looped if n.op == "Store" for x in n.inputs}
-    used = {x for n in looped if n.op != "Store" for x in n.inputs}
-    both = {n.name: n for n in looped if n.op in ops and n.name in stored and n.name in used}
+    both = {n.name: n for n in looped if n.op in ops and n.name in stored}
+    used = {x for n in looped if n.op != "Store" for x in n.inputs if x in both}
+    if not used:
+        return list(looped)
     out: list[Node] = []
     copied: set[str] = set()
     for n in looped:
-        if n.op == "Store" and n.inputs[0] in both:
+        if n.op == "Store" and n.inputs[0] in used:
             source = both[n.inputs[0]]
             name = f"{source.name}_copy"
             if name not in copied:
