@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from autofuse.implgraph.expr import product
 from autofuse.implgraph.graph import Node
 from autofuse.implgraph.online import Online, online_reductions
@@ -34,6 +32,7 @@ class DataFlow:
         self.users: dict[str, list[Node]] = {n.name: [] for n in g.nodes}
         self.varies: dict[str, frozenset[int]] = {}
         self.moves: dict[str, frozenset[int]] = {}
+        self._rules: dict[str, Online] | None = None
         for n in g.nodes:
             for i in dict.fromkeys(n.inputs):
                 self.users[i].append(n)
@@ -49,8 +48,10 @@ class DataFlow:
         found = inputs[0] if len(inputs) == 1 else frozenset[int]().union(*inputs)
         return found.difference(self.g.reduced) if n.op in REDUCES else found
 
-    @cached_property
     def rules(self) -> dict[str, Online]:
-        """The reductions that could be made in the pass of those that they follow."""
-        g = self.g
-        return online_reductions(g.nodes, frozenset(g.reduced), product(map(g.size, g.reduced)))
+        """The reductions that could be made in the pass of those that they follow; found when asked for."""
+        if self._rules is None:
+            g = self.g
+            count = product(map(g.size, g.reduced))
+            self._rules = online_reductions(g.nodes, frozenset(g.reduced), count)
+        return self._rules

@@ -174,7 +174,7 @@ class _Placer:
 
     def _join_pass(self, n: Node, stage: int) -> int:
         """The pass in which a reduction is joined: that of its centres, if it can follow them."""
-        rule = self.flow.rules.get(n.name)
+        rule = self.flow.rules().get(n.name)
         if rule is None:
             return stage
         passes = {self.joined.get(c.reduction, stage) for c in rule.centres}
