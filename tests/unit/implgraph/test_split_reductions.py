@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from autofuse.implgraph.infer import infer_node
 from autofuse.implgraph.interpret import interpret
 from autofuse.implgraph.lowering import groups, lower, lower_all
 from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.split_reductions import split_reductions
+from autofuse.implgraph.split_reductions import _Sizes, split_reductions
 from autofuse.implgraph.verify import verify
 from autofuse.targets import load_target, target_names
 
@@ -96,6 +97,15 @@ def test_parts_are_as_many_as_the_chip_has_cores(name):
     chip = load_target(name)
     assert partial(steps(summed((8192, 1000), [0, 1]), chip)) == [str(chip.aiv_cores)]
     assert partial(steps(summed(("n",), [0]), chip, symbolic=True)) == [str(chip.aiv_cores)]
+
+
+def test_no_number_of_parts_takes_less_than_two_phases_do_at_least():
+    for length, blocks, block in itertools.product((2, 1000, 4099), (1, 7, 48, 100), (4, 512)):
+        for again in (False, True):
+            sizes = _Sizes(length, blocks, block, block, again)
+            least = sizes.least_parted(CHIP)
+            for parts in range(2, min(length, 192) + 1):
+                assert least < sizes.parted(parts, CHIP) < sizes.summed_parted(parts, CHIP)
 
 
 def test_a_chip_with_one_core_divides_nothing():

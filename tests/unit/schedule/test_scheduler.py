@@ -90,6 +90,21 @@ def test_dropped_templates_have_reasons(make, target):
     assert all(r.reason and r.template for r in result.rejected)
 
 
+def test_what_can_never_fit_has_one_plan_made_for_its_reason(make, target, monkeypatch):
+    planned: list[bool] = []
+    plan = scheduler.plan_memory
+    monkeypatch.setattr(
+        scheduler, "plan_memory", lambda *a, **k: planned.append(k["banks"]) or plan(*a, **k)
+    )
+    # Rows of 400 KB: no tile holds one, so that there is a loop over their pieces instead.
+    nodes = [("s", "ReduceSum", ["x"], {"axes": (1,), "keepdims": True}), ("y", "Sub", ["x", "s"])]
+    graph = make({"x": ("float32", [64, 100_000])}, nodes, ["y"])
+    (result,) = schedule(canonicalise(lower(graph)), target)
+    (whole,) = (r for r in result.rejected if r.template.startswith("reduce_all"))
+    assert whole.code == "AF3003"
+    assert planned == [False, True]
+
+
 def test_too_many_tensors_alive_is_an_error_with_every_reason(make, target):
     count = 80
     inputs = {f"x{i}": ("float32", [4096]) for i in range(count)}

@@ -199,6 +199,25 @@ def test_numpy_computes_the_same_numbers(kernels) -> None:
                 assert tile_cost(form, TABLE, parts, int(per_core)).cost == value
 
 
+def test_what_a_search_that_stopped_early_found_is_not_taken_for_the_best(kernels) -> None:
+    random_ = random.Random(7)
+    worse = 0
+    for kernel in kernels:
+        sizes = random_sizes(kernel.symbols, random_)
+        for (i, form), (_, fresh) in zip(
+            bounds_of(kernel, sizes), bounds_of(kernel, sizes), strict=True
+        ):
+            again = kernel.templates[i][1].reads_again
+            best = solve(form, TABLE, again=again)
+            assert best is not None
+            for least in (best.cost // 8, best.cost // 2, best.cost, 2 * best.cost):
+                first = solve(fresh, TABLE, least=least, again=again)
+                assert first == solve(form, TABLE, least=least, again=again)
+                worse += first != best
+            assert solve(fresh, TABLE, again=again) == best
+    assert worse > 10
+
+
 def test_the_choice_is_near_the_best_of_all(kernels) -> None:
     """A bounded run of ``benchmarks/choose.py``: at most 3 % above the best, and nearly always the best."""
     found = choosing.points(kernels, 300, random.randrange(1 << 30))
