@@ -21,7 +21,7 @@ from autofuse.implgraph.graph import AxisType, ImplGraph, Node, TensorView, Tili
 from autofuse.implgraph.ops import lookup
 from autofuse.schedule.cache_hints import bypass_bytes
 from autofuse.schedule.cost import Conflict
-from autofuse.schedule.device_calls import Amount, Issued, issued, open_tile
+from autofuse.schedule.device_calls import Issued, issued, open_tile
 from autofuse.schedule.picking import OFFSETS, beyond, is_run
 from autofuse.schedule.tile_limits import largest_tile, sample_env
 from autofuse.schedule.workload import conflicts
@@ -388,11 +388,12 @@ class _FormReader:
         m, row = self.target.model, self.target.vector[x.kind]
         if not row.rate32:
             return
-        amount = x.elements.times(ONE, self._per_element(row, bits, x.conflict))
+        per_element = self._per_element(row, bits, x.conflict)
+        parts = [(w * per_element, e) for w, e in x.elements.parts]
         if not m.vector_fused:
-            amount += x.calls.times(ONE, row.head) + Amount.of(ONE, m.vector_gap * x.waits)
-        parts = amount.parts if x.times is ONE else amount.times(x.times).parts
-        found = [self._affine(e).times(_rate(weight)) for weight, e in parts]
+            parts += [(w * row.head, e) for w, e in x.calls.parts]
+            parts.append((m.vector_gap * x.waits, ONE))
+        found = [self._affine(e * x.times).times(_rate(weight)) for weight, e in parts]
         if found:
             cycles.setdefault(x.along, []).extend(found)
 
@@ -525,14 +526,13 @@ class _FormReader:
             axis = self.impl.axes[a]
             if stride.number in (0, 1) or a in inside or axis.type is _BLOCK_OUT:
                 continue  # blocks are as far apart as a number of the tiles in them
-            distance = self._affine(stride).times(item)
             root = axis.origin[0] if axis.type is _BLOCK_IN else a
             if root == self.tile_out:
-                tiled.append(distance.step)
-            elif self.size[root].as_int() != 1:
-                known = self.size[root].as_int() is not None
-                condition = None if known or a == self.tile_in else self.size[root]
-                aligned.append((condition, distance.base))
+                tiled.append(self._affine(stride).step * item)
+            elif self.size[root].number != 1:
+                known = self.size[root].is_const or a == self.tile_in
+                condition = None if known else self.size[root]
+                aligned.append((condition, self._affine(stride).base * item))
         return tuple(dict.fromkeys(aligned)), tuple(dict.fromkeys(tiled))
 
     def _distinct(self, y: TensorView) -> Expr:
@@ -585,6 +585,8 @@ class _FormReader:
         Raises:
             ValueError: it is not of the form ``base + step * t``.
         """
+        if e is ONE:
+            return SINGLE
         if e.is_const or self.t not in e.symbols():
             return Affine(e, ZERO)
         return _by_powers(e, self.tile)
