@@ -30,8 +30,9 @@ def exceeds_budget(
     env[spec.tile_size] = tile = smallest_tile(spec, env)
     nodes = (*placed.hoisted, *placed.looped)
     longest = tile * spec.row_elements.evaluate(env) * max(n.y.dtype.itemsize for n in nodes)
+    # Most often not even all tensors at one time would exceed it, as long as none has padding of its own.
     if len(nodes) * longest <= spec.ub_limit:
-        return False  # most often not even all tensors at one time would exceed it
+        return False
     return least_bytes(placed, target, env) > spec.ub_limit
 
 

@@ -224,6 +224,7 @@ def _schedule_group(
     made: list[tuple[int, ImplGraph]] = []
     taken: set[str] = set()
     tries = _tries(g)
+    # Most groups are tried with several tilings.
     placing = {id(h): _placing(h) for h in {id(h): h for h, _ in tries}.values()}
     for number, (group, choice) in enumerate(tries):
         try:
@@ -368,7 +369,7 @@ class _Template:
         """
         plans = [(buf_num, share, banks) for buf_num, share in ways for banks in (True, False)]
         if self._never_fits():
-            plans = plans[-1:]
+            plans = plans[-1:]  # for the reason
         for way in plans[:-1]:
             with suppress(TemplateRejectedError):
                 return self._plan(*way)

@@ -78,9 +78,10 @@ def solve(
 
 
 def _search(form: BoundForm, chip: ChipTable, least: int, again: bool) -> Solution:
-    """The same the first time; a search that goes to its end answers for every ``least`` from then on.
+    """The same for a form that is searched for the first time.
 
-    Without symbols, what ranks a template is what its tiling is folded from.
+    A search that goes to its end answers for every ``least`` from then on: without symbols, what ranks a template is
+    what its tiling is folded from.
     """
     search = Search(form, chip)
     halves: list[tuple[int, Solution]] = []
