@@ -7,6 +7,7 @@ the scalar unit has waited for the vector pipe (V_S), all earlier calls are over
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -38,35 +39,6 @@ _CONCERNED = _OF_PIPES | {For}
 _PLACING = frozenset({Alias, For, GetBuf})
 
 
-@dataclass(slots=True)
-class _Pending:
-    """What calls since the last barrier touched, by buffer."""
-
-    reads: set[str] = field(default_factory=set)
-    writes: set[str] = field(default_factory=set)
-
-    def copy(self) -> _Pending:
-        return _Pending(set(self.reads), set(self.writes))
-
-    def any(self) -> bool:
-        return bool(self.reads or self.writes)
-
-    def includes(self, other: _Pending) -> bool:
-        return other.reads <= self.reads and other.writes <= self.writes
-
-    def conflicts(self, reads: set[str], writes: set[str]) -> bool:
-        apart = self.writes.isdisjoint(reads) and self.writes.isdisjoint(writes)
-        return not (apart and self.reads.isdisjoint(writes))
-
-    def add(self, reads: set[str], writes: set[str]) -> None:
-        self.reads |= reads
-        self.writes |= writes
-
-    def clear(self) -> None:
-        self.reads.clear()
-        self.writes.clear()
-
-
 @frozen
 class _Marks:
     """Where barriers go in a block: the places of statements that one stands before, and of loops with some inside."""
@@ -78,8 +50,9 @@ class _Marks:
         return len(self.before) + sum([m.count() for m in self.inside.values()])
 
 
-#: What holds the bytes that are read, and those that are written.
-_Touched: TypeAlias = "tuple[set[str], set[str]]"
+#: What calls touch: what holds the bytes that are read, and what those that are written, one bit for each.
+_Touched: TypeAlias = "tuple[int, int]"
+_NOTHING: _Touched = (0, 0)
 #: The place of a statement, the statement, and what it touches in each of its phases if it is a call.
 _Concerned: TypeAlias = "tuple[int, Stmt, list[_Touched]]"
 
@@ -91,11 +64,13 @@ class _Known:
     Attributes:
         of: what holds the bytes of a tensor, where that is not itself.
         body: the statements of the function.
+        bits: of what holds bytes, those met so far.
         blocks: of the blocks met so far, by their ids: the statements that matter.
     """
 
     of: dict[str, str]
     body: tuple[Stmt, ...]
+    bits: dict[str, int] = field(default_factory=dict)
     blocks: dict[int, list[_Concerned]] = field(default_factory=dict)
 
     def concerned(self, body: tuple[Stmt, ...]) -> list[_Concerned]:
@@ -110,11 +85,14 @@ class _Known:
         return found
 
     def _touched(self, s: Call) -> list[_Touched]:
-        of = self.of
-        return [
-            ({of.get(x, x) for x in read}, {of.get(x, x) for x in written})
-            for read, written in phases(s)
-        ]
+        return [(self.holders(read), self.holders(written)) for read, written in phases(s)]
+
+    def holders(self, tensors: Iterable[str]) -> int:
+        """What holds the bytes of tensors."""
+        found = 0
+        for x in tensors:
+            found |= self.bits.setdefault(self.of.get(x, x), 1 << len(self.bits))
+        return found
 
     def runs(self, loop: For) -> bool:
         """Whether a loop has an iteration whatever the sizes are."""
@@ -138,30 +116,33 @@ class InsertBarriers:
 
     def __call__(self, fn: KernelFn) -> KernelFn:
         """The function with barriers."""
-        marks = _block(fn.body, _Pending(), _Known(_places(fn.body), fn.body))
+        marks, _ = _block(fn.body, _NOTHING, _Known(_places(fn.body), fn.body))
         return replace(fn, body=_inserted(fn.body, marks))
 
 
-def _block(body: tuple[Stmt, ...], pending: _Pending, known: _Known) -> _Marks:
-    """Where a block needs barriers; ``pending`` is what it leaves."""
+def _block(body: tuple[Stmt, ...], pending: _Touched, known: _Known) -> tuple[_Marks, _Touched]:
+    """Where a block needs barriers, and what is pending behind it: what calls since the last barrier touched."""
     marks = _Marks()
+    reads, writes = pending
     for i, s, touched in known.concerned(body):
         if touched:
-            if pending.conflicts(*touched[0]):
+            read, written = touched[0]
+            if writes & (read | written) or reads & written:
                 marks.before.append(i)
-                pending.clear()
-            pending.add(*touched[0])
-            for phase in touched[1:]:
-                pending.clear()
-                pending.add(*phase)
+                reads = writes = 0
+            reads |= read
+            writes |= written
+            if len(touched) > 1:
+                reads, writes = touched[-1]
         elif isinstance(s, Alloc):
             # A fresh buffer: the queue's own event has seen off whatever used it before.
-            pending.reads.discard(s.local)
-            pending.writes.discard(s.local)
+            fresh = known.holders((s.local,))
+            reads &= ~fresh
+            writes &= ~fresh
         elif isinstance(s, For):
-            found, every, last = _loop(s.body, pending, known)
-            if pending.any() and found.count():
-                alone = _loop(s.body, _Pending(), known)
+            found, every, last = _loop(s.body, (reads, writes), known)
+            if (reads or writes) and found.count():
+                alone = _loop(s.body, _NOTHING, known)
                 if found.count() > alone[0].count():
                     # Before the loop, where it runs once.
                     marks.before.append(i)
@@ -169,27 +150,26 @@ def _block(body: tuple[Stmt, ...], pending: _Pending, known: _Known) -> _Marks:
             if found.count():
                 marks.inside[i] = found
             # What is left is what its last iteration leaves; not what was before, as if it did not run.
-            left = last if known.runs(s) else every
-            pending.reads, pending.writes = left.reads, left.writes
+            reads, writes = last if known.runs(s) else every
         elif (isinstance(s, Sync) and s.event == "V_S") or s in _BARRIERS:
-            pending.clear()
-    return marks
+            reads = writes = 0
+    return marks, (reads, writes)
 
 
 def _loop(
-    body: tuple[Stmt, ...], before: _Pending, known: _Known
-) -> tuple[_Marks, _Pending, _Pending]:
+    body: tuple[Stmt, ...], before: _Touched, known: _Known
+) -> tuple[_Marks, _Touched, _Touched]:
     """Barriers that hold in every iteration, what may be pending at the start of any, and what the last one leaves.
 
     The start of an iteration expects all that the end of one may leave.
     """
-    start = before.copy()
+    start = before
     while True:
-        end = start.copy()
-        marks = _block(body, end, known)
-        if start.includes(end):
+        marks, end = _block(body, start, known)
+        both = (start[0] | end[0], start[1] | end[1])
+        if both == start:
             return marks, start, end
-        start.add(end.reads, end.writes)
+        start = both
 
 
 def _inserted(body: tuple[Stmt, ...], marks: _Marks) -> tuple[Stmt, ...]:
