@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from autofuse.implgraph.dtypes import DType
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, align_up, sym
@@ -394,6 +394,8 @@ class ImplGraph:
         suffix: variant, such as ``unaligned``; empty for none.
         y_axis: id of the axis in the Y place of the function's name.
         r_axis: the axis of the reduce loop (in the R place); None where there is none.
+        costs: what ``schedule.cost_form`` has read off it, which copies share as long as they cost the same; no part of
+            the value.
     """
 
     graph: str
@@ -409,6 +411,7 @@ class ImplGraph:
     tiling: TilingSpec
     x_axis: int | None = None
     r_axis: int | None = None
+    costs: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def name(self) -> str:

@@ -91,11 +91,11 @@ def _fields(value: Any) -> dict[str, object]:
 
 
 def field_names(kind: type) -> tuple[str, ...]:
-    """The fields of a dataclass, in the order of definition; nothing for another type."""
+    """The fields of a dataclass that are part of its value, in the order of definition; nothing for another type."""
     found = _FIELDS.get(kind)
     if found is None:
-        known = dataclasses.is_dataclass(kind)
-        found = _FIELDS[kind] = tuple(f.name for f in dataclasses.fields(kind)) if known else ()
+        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        found = _FIELDS[kind] = tuple(f.name for f in fields if f.compare)
     return found
 
 
@@ -295,7 +295,7 @@ class _Reader:
 
     def record(self, kind: Any, value: object, at: str) -> Any:
         table = self.expect(dict, value, at)
-        fields = {f.name: f for f in dataclasses.fields(kind)}
+        fields = {f.name: f for f in dataclasses.fields(kind) if f.compare}
         for k in table:
             if k not in fields:
                 known = ", ".join(fields)

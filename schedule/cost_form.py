@@ -216,13 +216,14 @@ def cost_form(impl: ImplGraph, target: TargetSpec) -> CostForm:
     Whether operands of a call collide in the banks of UB depends on the tile; it is taken from the largest one at
     typical sizes.
     """
-    found = _KNOWN.get(id(impl.nodes))
-    if found is not None and found[0] is impl and found[1] is target:
-        return found[2]
-    if found is not None and found[1] is target and _costs_the_same(impl, found[0]):
-        form = found[2]
-    else:
+    known: _Costs | None = impl.costs[0] if impl.costs else None
+    if known is None or known.target is not target or not all(map(is_, known.parts, _parts(impl))):
         form = _FormReader(impl, target).form()
+    elif known.tiling is impl.tiling:
+        return known.form
+    else:
+        same = _plain(known.tiling) == _plain(impl.tiling)
+        form = known.form if same else _FormReader(impl, target).form()
     _remember(impl, target, form)
     return form
 
@@ -232,23 +233,23 @@ def costs_as(impl: ImplGraph, other: ImplGraph, target: TargetSpec) -> None:
     _remember(impl, target, cost_form(other, target))
 
 
+@frozen
+class _Costs:
+    """The costs of a template, and what they depend on."""
+
+    form: CostForm
+    target: TargetSpec
+    parts: tuple[object, ...]
+    tiling: TilingSpec
+
+
 def _remember(impl: ImplGraph, target: TargetSpec, form: CostForm) -> None:
-    if len(_KNOWN) >= _MOST_KNOWN and id(impl.nodes) not in _KNOWN:
-        _KNOWN.clear()
-    _KNOWN[id(impl.nodes)] = (impl, target, form)
+    """Templates are ranked, and some printed; what differs in name, conditions or first core only costs the same."""
+    impl.costs[:] = [_Costs(form, target, _parts(impl), impl.tiling)]
 
 
-#: The last templates that were asked for, by their nodes: they are ranked, and some of them printed.
-_KNOWN: dict[int, tuple[ImplGraph, TargetSpec, CostForm]] = {}
-_MOST_KNOWN = 128
-
-
-def _costs_the_same(impl: ImplGraph, other: ImplGraph) -> bool:
-    """Whether two templates are one, but for their names, conditions and first core."""
-    parts = (impl.nodes, impl.axes, impl.buffers, impl.symbols)
-    same = all(map(is_, parts, (other.nodes, other.axes, other.buffers, other.symbols)))
-    own, its = impl.tiling, other.tiling
-    return same and (own is its or _plain(own) == _plain(its))
+def _parts(impl: ImplGraph) -> tuple[object, ...]:
+    return (impl.nodes, impl.axes, impl.buffers, impl.symbols)
 
 
 def _plain(spec: TilingSpec) -> TilingSpec:

@@ -25,10 +25,6 @@ from autofuse import api
 from autofuse.diagnostics import AutofuseError
 
 CONTAINERS = (dict, list, set, deque)
-#: Caches by identity that empty themselves when they are full: (module, name) -> the name of the limit.
-EMPTIED = {
-    ("autofuse.schedule.cost_form", "_KNOWN"): "_MOST_KNOWN",
-}
 #: Caches without a limit: by the chips that there are, and by the templates.
 FINITE = {"autofuse.targets.spec.load_chip", "autofuse.codegen.render._template"}
 
@@ -110,21 +106,13 @@ def test_no_container_of_a_module_grows(modules: list[types.ModuleType]) -> None
     sizes = {at: len(c) for at, c in held.items()}
     build_some(range(100, 124))
     for at, c in held.items():
-        if at in EMPTIED:
-            limit = getattr(sys.modules[at[0]], EMPTIED[at])
-            assert len(c) <= limit <= 1024, at
-        else:
-            assert len(c) == sizes[at], f"{'.'.join(at)} grew from {sizes[at]} to {len(c)}"
-    assert set(EMPTIED) <= set(held)
+        assert len(c) == sizes[at], f"{'.'.join(at)} grew from {sizes[at]} to {len(c)}"
 
 
 def test_nothing_is_left_of_a_build_but_what_caches_hold(modules: list[types.ModuleType]) -> None:
     def blocks() -> int:
         for _, function in caches(modules):
             function.cache_clear()
-        for (module, name), limit in EMPTIED.items():
-            assert getattr(sys.modules[module], limit)
-            getattr(sys.modules[module], name).clear()
         gc.collect()
         return sys.getallocatedblocks()
 
