@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "autofuse_math.h"
+#include "autofuse_tile_arithmetic.h"
 #include "autofuse_tile_form.h"
 
 #if defined(__OPTIMIZE__)
@@ -32,68 +33,6 @@ constexpr int64_t kDmaBlock = 32;
 constexpr int kTickShift = 14;   // from rates to ticks
 constexpr int kShareBits = 20;   // of the share of bytes that L2 holds
 constexpr int kHiddenBits = 8;   // what is hidden, GM or the pipes, counts for a 256th
-
-inline int64_t SaturatingMul(int64_t a, int64_t b)
-{
-    int64_t product = 0;
-    return __builtin_mul_overflow(a, b, &product) ? kUnlimited : product;
-}
-
-inline int64_t SaturatingAdd(int64_t a, int64_t b)
-{
-    int64_t sum = 0;
-    return __builtin_add_overflow(a, b, &sum) ? kUnlimited : sum;
-}
-
-// a / b rounded up, for a >= 0 and b > 0.
-inline int64_t Pieces(int64_t a, int64_t b)
-{
-    return static_cast<int64_t>((static_cast<uint64_t>(a) + static_cast<uint64_t>(b) - 1) / static_cast<uint64_t>(b));
-}
-
-// a * b >> bits, exact where the result fits.
-inline int64_t Scale(int64_t a, int64_t b, int bits)
-{
-    const int64_t low = a & ((INT64_C(1) << bits) - 1);
-    return SaturatingAdd(SaturatingMul(a >> bits, b), (low * b) >> bits);
-}
-
-// The largest power of two that divides x, which is not 0.
-inline int64_t LowBit(uint64_t x)
-{
-    return static_cast<int64_t>(x & (~x + 1));
-}
-
-// Bits of x >= 0.
-inline int64_t BitLength(int64_t x)
-{
-    return x == 0 ? 0 : 64 - __builtin_clzll(static_cast<uint64_t>(x));
-}
-
-// Eight times the roots of 0 to 63, rounded down.
-constexpr uint8_t kRoots[64] = {
-    0,  8,  11, 13, 16, 17, 19, 21, 22, 24, 25, 26, 27, 28, 29, 30, 32, 32, 33, 34, 35, 36, 37, 38, 39, 40, 40, 41, 42, 43, 43, 44,
-    45, 45, 46, 47, 48, 48, 49, 49, 50, 51, 51, 52, 53, 53, 54, 54, 55, 56, 56, 57, 57, 58, 58, 59, 59, 60, 60, 61, 61, 62, 62, 63};
-
-// The largest integer of at most `most`, below 2^16, whose square is at most x >= 0; 1 for less.  Without branches on x,
-// which is never the same twice: for few cores from the first six bits, which are two short at most, else bit by bit.
-inline int64_t Root(int64_t x, int64_t most)
-{
-    const uint64_t limited = static_cast<uint64_t>(Min(x, most * most));
-    uint64_t root = 0;
-    if (most < 64) {
-        const int half = static_cast<int>(Max(BitLength(static_cast<int64_t>(limited)) - 5, 0)) / 2;
-        root = static_cast<uint64_t>(kRoots[limited >> (2 * half)]) << half >> 3;
-        root += (root + 1) * (root + 1) <= limited ? 1 : 0;
-        root += (root + 1) * (root + 1) <= limited ? 1 : 0;
-    } else {
-        for (uint64_t bit = 32768; bit != 0; bit >>= 1) {
-            const uint64_t next = root | bit;
-            root = next * next <= limited ? next : root;
-        }
-    }
-    return Max(static_cast<int64_t>(root), 1);
-}
 
 // What follows from the length of a tile alone.
 struct Length {
@@ -154,8 +93,10 @@ protected:
         if ((at.tail | at.behind) == 0) {
             return 0;
         }
-        const int64_t spare = at.tiles == at.every ? (per_core * cores - at.tiles) * at.period : 0;
-        return Max(Pieces(per_core, at.every) * at.tail + at.behind - spare, 0);
+        if (at.tiles == at.every) {
+            return Max(at.tail + at.behind - (per_core * cores - at.tiles) * at.period, 0);
+        }
+        return Pieces(per_core, at.every) * at.tail + at.behind;
     }
 
     int64_t Total(const Length& at, int64_t cores, int64_t pipeline) const
@@ -205,12 +146,57 @@ public:
         });
     }
 
-    // Distances of tiles in GM per element of their length, or-ed.
+    // Distances of tiles in GM per element of their length, or-ed, of rows that a longer step aligns better than a granule.
     uint64_t Distances() const
     {
         uint64_t tiled = 0;
-        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED { tiled |= Tiled(i); });
+        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED {
+            const uint64_t distance = Tiled(i) * static_cast<uint64_t>(axis_.granule);
+            tiled |= distance != 0 && LowBit(Aligned(i)) > LowBit(distance) ? Tiled(i) : 0;
+        });
         return tiled;
+    }
+
+    // No choice costs less: what no length changes, and loads of rows that are the same for all lengths.  Takes far less time
+    // than a search.
+    int64_t Floor() const
+    {
+        if (axis_.extent < 1 || axis_.outer < 1 || axis_.reduce_outer < 1) {
+            return 0;
+        }
+        const int64_t shortest = Min(axis_.granule, axis_.extent);
+        int64_t period = 0;
+        int64_t exposed = 0;
+        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED {
+            const Body& body = form().body[b];
+            if (body.place != kOnce) {
+                const int64_t latency = body.loads ? chip().latency : 0;
+                const int64_t least = body.heads + (vector_[b].At(shortest) >> kTickShift);
+                int64_t vector = least;
+                int64_t load = 0;
+                if (axis_.looped && body.place == kStep) {
+                    // A core goes through all of the axis, in at least one step.
+                    if (vector_[b].base >= 0) {
+                        const int64_t whole = SaturatingMul(axis_.extent, vector_[b].step);
+                        vector = body.heads + (SaturatingAdd(vector_[b].base, whole) >> kTickShift);
+                    }
+                    load = SaturatingMul(axis_.extent, LoadOfRow(b));
+                }
+                const int64_t wait = SaturatingAdd(latency + vector, load) >> (body.buffers - 1);
+                const int64_t run = Max(Max(vector, load), Max(body.scalar, wait));
+                period = SaturatingAdd(period, body.place == kStep ? SaturatingMul(run, axis_.reduce_outer) : run);
+                if (body.buffers > 1) {
+                    const int64_t alone = latency + least;
+                    exposed = Max(exposed, Min(Min(latency, alone >> 1), alone - body.scalar));
+                }
+            }
+        });
+        // So many tiles on a core, or twice as many on half the cores.
+        const int64_t per_core = axis_.outer <= granted_.cores ? 1 : Pieces(axis_.outer, granted_.cores);
+        const int64_t busy = SaturatingMul(per_core, period);
+        const int64_t starts = SaturatingMul(Pieces(axis_.outer, 2 * per_core), chip().core_start);
+        const int64_t rest = Min(starts, SaturatingAdd(busy, chip().core_start)) + exposed;
+        return Min(SaturatingAdd(busy, rest), kMostTicks >> kCoreBits);
     }
 
     Length Fill(int64_t t) override
@@ -381,6 +367,34 @@ private:
     static int64_t Times(int64_t along)
     {
         return 1 + BitLength(Max(along - 1, 0));
+    }
+
+    // Ticks of the loads of a body for one row, where its length is the same for all tiles; no more than they take.
+    AUTOFUSE_INLINE int64_t LoadOfRow(int body) const
+    {
+        int64_t ticks = 0;
+        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED {
+            const Rows& r = form().row[i];
+            if (r.body == body && r.loads != 0 && r.rows.step != 0 && r.row_bytes.step == 0) {
+                const int64_t off = chip().line - LowBit(Aligned(i));
+                const int64_t billed = BilledRow(chip(), Value(r.row_bytes.base), 1, off);
+                const int64_t rate = Hot(i) ? Min(chip().load_rate, chip().hot_rate) : chip().load_rate;
+                ticks += r.loads * Value(r.rows.step) * (billed * rate >> kTickShift);
+            }
+        });
+        return ticks;
+    }
+
+    // Whether rows may come from L2: some of what is loaded was loaded before.
+    AUTOFUSE_INLINE bool Hot(int rows) const
+    {
+        bool hot = false;
+        Repeat(form().copies, [&](int i) AUTOFUSE_INLINED {
+            const Copies& c = form().copy[i];
+            const bool once = c.each == 0 && c.whole == c.distinct;
+            hot = hot || (c.rows == rows && c.route != kWrite && (c.route == kAgain || !once));
+        });
+        return hot;
     }
 
     AUTOFUSE_INLINE void SetBilledRow(int i)

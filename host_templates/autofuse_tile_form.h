@@ -10,10 +10,9 @@
 #include <stdint.h>
 
 #include "autofuse_math.h"
+#include "autofuse_tile_arithmetic.h"
 
 namespace autofuse {
-
-constexpr int64_t kUnlimited = INT64_MAX;
 
 // The figures of a chip.
 struct Chip {

@@ -50,7 +50,8 @@ public:
             // Longer ones would leave the axis to fewer cores; halves of these keep as many busy.
             const int64_t pieces = Max(chip_.cores / kFirstCores, 1);
             const int64_t fewest = Max(Pieces(axis_.extent, largest_), 1);
-            t = Round(Pieces(axis_.extent, pieces << BitLength(Pieces(fewest, pieces) - 1)), line_);
+            t = Pieces(axis_.extent, pieces << BitLength(Pieces(fewest, pieces) - 1));
+            t = Round(Max(t, kFirst * axis_.granule), line_);
         }
         int worse = 0;
         for (int i = 0; i < kMost; ++i) {
@@ -99,7 +100,7 @@ public:
             const bool is_long = best_.size > (axis_.granule >= kLong ? kManyLong : kManyShort) * axis_.granule;
             if (axis_.looped) {
                 NearPieces(kPiecesLooped);
-                NearLengths(kReachLooped, kWorse);
+                NearLengths(line_ > axis_.granule ? kReachLooped : kReachShort, kWorse);
             } else {
                 if (best_.per_core == 1) {
                     NearLengths(kReachOne, axis_.granule >= kLong ? kWorseOne : kWorse);
@@ -130,6 +131,7 @@ private:
     static constexpr int kWorseHalves = 3;     // halves in a row that are no better, before no further ones are tried, ...
     static constexpr int kWorseFew = 5;        // ... and where all lengths are
     static constexpr int64_t kFirstCores = 4;  // they start with a tile for one of so many cores, where cores share an axis
+    static constexpr int64_t kFirst = 8;       // or with so many granules, if that is longer
     static constexpr int64_t kEven = 2;        // numbers of equal pieces of an axis that are tried, the fewest first
     static constexpr int kRounds = 2;          // searches about the best choice so far, ...
     static constexpr int kLittle = 10;         // the next one only if the last has gained more than 2^-10
@@ -173,15 +175,19 @@ private:
 
     void NearLengths(int reach, int most)
     {
-        if (line_ > axis_.granule) {
+        const bool is_short = axis_.granule < kLong;
+        const bool has_lines = line_ > axis_.granule;
+        if (has_lines || (is_short && axis_.granule > 1)) {
             const int64_t near = best_.size;
-            if (axis_.granule < kLong || best_.per_core > 1) {
-                const int few = axis_.granule < kLong ? kReachShort : kReachLong;
-                Walk(near, axis_.granule, few, kWorse);
-                Walk(near, -axis_.granule, few, kWorse);
+            if (is_short || best_.per_core > 1) {
+                Walk(near, axis_.granule, is_short ? kReachShort : kReachLong, kWorse);
+                Walk(near, -axis_.granule, is_short ? kReachShort : kReachLong, kWorse);
             }
             for (int64_t part = 2 * axis_.granule; part < Min(line_, near + 1); part *= 2) {
                 TryLength(Round(near, part), best_.block_dim);
+            }
+            if (!has_lines) {
+                return;
             }
         }
         const int64_t near = best_.size;
@@ -499,6 +505,10 @@ Status SolveForm(const Data& sizes, const Chip& chip, int64_t least, Found* foun
         numbers[0] = 0;
     }
     Costs<Source> costs(kForm, numbers, axis, chip);
+    if (Comparable(costs.Floor(), kTwice) > least) {
+        *found = {{}, kUnlimited};
+        return kOk;
+    }
     Search search(costs, costs.Distances(), axis, chip, largest);
     Tile tile = search.Spread(least);
     // A tile is not looked for to the end where that is hopeless.

@@ -124,8 +124,8 @@ FEW, FEW_LOOPED, MOST = 12, 10, 16
 EVEN = 2
 #: Halves in a row that are no better, before no further ones are tried, and where all lengths are.
 WORSE_HALVES, WORSE_FEW = 3, 5
-#: They start with a tile for one of so many cores at least, where cores share an axis.
-FIRST_CORES = 4
+#: They start with a tile for one of so many cores at least, where cores share an axis, or with so many granules.
+FIRST_CORES, FIRST = 4, 8
 #: Searches about the best choice so far; there is another one if the last has gained more than 2**-LITTLE.
 ROUNDS, LITTLE = 2, 10
 #: Granules from which on one more of them matters little.
@@ -184,7 +184,8 @@ class Search:
             pieces = max(self.chip.cores // FIRST_CORES, 1)
             fewest = max(-(-form.extent // form.largest), 1)
             pieces <<= (-(-fewest // pieces) - 1).bit_length()
-            tile = self._round(-(-form.extent // pieces), self._line)
+            tile = max(-(-form.extent // pieces), FIRST * form.granule)
+            tile = self._round(tile, self._line)
         for _ in range(MOST):
             before = self._best.cost
             # Where one core goes through all of an axis, all lengths make as many tiles.
@@ -225,7 +226,8 @@ class Search:
             is_long = self._best.tile > many * form.granule
             if form.looped:
                 self._near_pieces(PIECES_LOOPED)
-                self._near_lengths(REACH_LOOPED, WORSE)
+                has_lines = self._line > form.granule
+                self._near_lengths(REACH_LOOPED if has_lines else REACH_SHORT, WORSE)
             else:
                 if self._best.per_core == 1:
                     self._near_lengths(REACH_ONE, WORSE_ONE if form.granule >= LONG else WORSE)
@@ -243,16 +245,19 @@ class Search:
 
     def _near_lengths(self, reach: int, most: int) -> None:
         granule, line = self.form.granule, self._line
-        if line > granule:
+        is_short = granule < LONG
+        if line > granule or (is_short and granule > 1):
             near = self._best.tile
-            if granule < LONG or self._best.per_core > 1:
-                few = REACH_SHORT if granule < LONG else REACH_LONG
+            if is_short or self._best.per_core > 1:
+                few = REACH_SHORT if is_short else REACH_LONG
                 self._walk(near, granule, few, WORSE)
                 self._walk(near, -granule, few, WORSE)
             part = 2 * granule
             while part < min(line, near + 1):
                 self._try_length(self._round(near, part), self._best.cores)
                 part *= 2
+            if line == granule:
+                return
         near = self._best.tile
         if line <= near:
             self._walk(near, line, reach, most)
@@ -413,14 +418,23 @@ def _rest(parts: TileParts) -> int:
 
 
 def _line_step(form: BoundForm, chip: ChipTable) -> int:
-    """The shortest step of lengths with which tiles start at cache lines, as far as that depends on them."""
+    """The shortest step of lengths with which tiles start at cache lines, as far as that depends on them.
+
+    Rows whose distances in GM align no better than tiles of a granule do not count: no length changes where they start.
+    """
     tiled = 0
     for c in form.copies:
-        tiled |= c.tiled
+        distance = c.tiled * form.granule
+        if distance and _low_bit(chip.line | c.aligned) > _low_bit(distance):
+            tiled |= c.tiled
     if not tiled:
         return form.granule
-    bits = chip.line | tiled * form.granule
-    return form.granule * (chip.line // (bits & -bits))
+    return form.granule * (chip.line // _low_bit(chip.line | tiled * form.granule))
+
+
+def _low_bit(x: int) -> int:
+    """The largest power of two that divides ``x``, which is not 0."""
+    return x & -x
 
 
 def _root(x: int, most: int) -> int:

@@ -4,6 +4,7 @@ import ctypes
 import math
 import random
 import shutil
+import statistics
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, replace
@@ -75,7 +76,7 @@ def numbers(form: BoundForm, chip: ChipTable) -> list[int]:
 
 @pytest.fixture(scope="module")
 def in_cpp(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[int]]:
-    """The header: cost of a choice; tile, tiles per core, cores, cost of what it chooses; a bound of the first."""
+    """The header: cost of a choice; tile, tiles per core, cores, cost of its choice; bounds of that cost and of all."""
     if shutil.which("g++") is None:
         pytest.skip("needs g++")
     library = tmp_path_factory.mktemp("solver") / "solver.so"
@@ -89,12 +90,30 @@ def in_cpp(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[int]]
 
     def run(form: BoundForm, chip: ChipTable, before: int, tile: int, per_core: int) -> list[int]:
         given = numbers(form, chip)
-        out = (ctypes.c_int64 * 6)()
+        out = (ctypes.c_int64 * 7)()
         array = (ctypes.c_int64 * len(given))(*given)
         function(array, *map(ctypes.c_int64, (before, tile, per_core)), out)
         return list(out)
 
     return run
+
+
+@pytest.mark.twin
+def test_no_choice_costs_less_than_the_floor_of_its_template(kernels, in_cpp) -> None:
+    random_ = random.Random()
+    near = []
+    for kernel in kernels:
+        for _ in range(3):
+            chip = replace(kernel.chip, cores=random_.choice([1, 2, 7, kernel.chip.cores]))
+            sizes = random_sizes(kernel.symbols, random_)
+            for _, form in bounds_of(kernel, sizes):
+                best = best_of_all(form, chip)
+                assert best is not None
+                floor = in_cpp(form, chip, form.largest, form.largest, 1)[-1]
+                assert floor <= best.cost, (kernel.name, sizes, chip.cores)
+                near.append(floor / best.cost)
+    # That of a template which one core has to itself is near, that of one which is all bytes far below.
+    assert statistics.median(near) > 0.1
 
 
 @pytest.mark.twin
@@ -109,13 +128,13 @@ def test_the_header_computes_the_same_numbers(kernels, in_cpp) -> None:
             for _, form in bounds_of(kernel, sizes):
                 lengths = list(legal_tiles(form)[-500:])
                 before, tile = (int(t) for t in random_.choices(lengths, k=2))
-                per_core = random_.randint(1, 9)
                 parts = tile_parts(form, chip, tile)
+                per_core = min(random_.randint(1, 9), max(parts.tiles, 1))
                 here = tile_cost(form, chip, parts, per_core)
                 chosen = solve(form, chip)
                 assert chosen is not None
                 want = [here.cost, chosen.tile, chosen.per_core, chosen.cores, chosen.cost]
-                *got, at_least = in_cpp(form, chip, before, tile, per_core)
+                *got, at_least, _ = in_cpp(form, chip, before, tile, per_core)
                 assert got == want, (kernel.name, sizes, cores)
                 assert at_least <= here.cost, (kernel.name, sizes, cores)
                 compared += 1
