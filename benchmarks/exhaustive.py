@@ -42,16 +42,19 @@ def best_of_all(form: BoundForm, chip: ChipTable) -> Solution | None:
     if form.largest == 0:
         return None
     best: Solution | None = None
-    for tile, per_core in _choices(form, chip):
-        cost, cores = costs(form, chip, tile, per_core)
-        i = int(np.argmin(cost))
-        if best is None or cost[i] < best.cost:
-            best = Solution(int(tile[i]), int(per_core[i]), int(cores[i]), int(cost[i]))
+    for even in _choices(form, chip):
+        for tile, per_core in (even, _Choices(form, chip, *even).uneven()):
+            if not len(tile):
+                continue
+            cost, cores = costs(form, chip, tile, per_core)
+            i = int(np.argmin(cost))
+            if best is None or cost[i] < best.cost:
+                best = Solution(int(tile[i]), int(per_core[i]), int(cores[i]), int(cost[i]))
     return best
 
 
 def _choices(form: BoundForm, chip: ChipTable) -> Iterator[tuple[Array, Array]]:
-    """Tiles, and tiles per core so that every number of cores occurs that can be had."""
+    """Tiles, and as few tiles per core as make every number of cores occur that can be had."""
     tiles = legal_tiles(form)
     pieces = -(-form.extent // tiles)
     shared = form.outer * (np.ones_like(tiles) if form.looped else pieces)
@@ -97,18 +100,9 @@ class _Choices:
         self.gm = self._gm()
 
     def costs(self) -> tuple[Array, Array]:
-        form, chip, per_core, cores = self.form, self.chip, self.per_core, self.cores
+        chip, per_core, cores = self.chip, self.per_core, self.cores
         once, period, rest, _ = self._pipes(self.length, cores)
-        last = np.maximum(form.extent - (self.pieces - 1) * self.tile, 0)
-        alone = np.zeros_like(cores)
-        _, whole, _, exposed = self._pipes(self.length, alone)
-        _, shorter, _, behind = self._pipes(last, alone)
-        short = (self.pieces > 1) & (last * form.row_step < BLOCK)
-        tail = np.where(short, np.maximum(shorter - whole, 0), 0)
-        behind = np.where(short, np.maximum(behind - exposed, 0), 0)
-        every = np.maximum(self.pieces, 1)
-        if form.looped:
-            tail, every = tail // every, np.ones_like(every)
+        tail, behind, every, whole = self._last()
         spare = np.where(self.tiles == every, (per_core * cores - self.tiles) * whole, 0)
         tails = np.maximum(-(-per_core // every) * tail + behind - spare, 0)
         pipeline = once + per_core * period + tails
@@ -117,6 +111,34 @@ class _Choices:
         cost = chip.core_start * cores + np.maximum(gm, pipeline) + hidden
         empty = self.tiles == 0
         return np.where(empty, chip.core_start, cost), np.where(empty, 1, cores)
+
+    def uneven(self) -> tuple[Array, Array]:
+        """Tiles, and more of them for all cores but the last one, where the last tile of the axis takes it longer."""
+        tail, behind, every, whole = self._last()
+        longer = (tail + behind > 0) & (self.tiles == every) & (self.cores > 1)
+        tiles, cores = self.tiles[longer], self.cores[longer]
+        made_up = -(-(tail + behind)[longer] // np.maximum(whole[longer], 1))
+        even = -(-(tiles + made_up) // cores)
+        most = -(-tiles // (cores - 1)) - 1
+        tried = [np.minimum(k, most) for k in (even - 1, even, even + 1)]
+        more = [k > self.per_core[longer] for k in tried]
+        tile = np.concatenate([self.tile[longer][m] for m in more])
+        return tile, np.concatenate([k[m] for k, m in zip(tried, more, strict=True)])
+
+    def _last(self) -> tuple[Array, Array, Array, Array]:
+        """What the last tile of the axis takes longer and leaves unhidden; one of how many it is; what others take."""
+        form = self.form
+        last = np.maximum(form.extent - (self.pieces - 1) * self.tile, 0)
+        alone = np.zeros_like(self.cores)
+        _, whole, _, exposed = self._pipes(self.length, alone)
+        _, shorter, _, behind = self._pipes(last, alone)
+        short = (self.pieces > 1) & (last * form.row_step < BLOCK)
+        tail = np.where(short, np.maximum(shorter - whole, 0), 0)
+        behind = np.where(short, np.maximum(behind - exposed, 0), 0)
+        every = np.maximum(self.pieces, 1)
+        if form.looped:
+            tail, every = tail // every, np.ones_like(every)
+        return tail, behind, every, whole
 
     def _gm(self) -> Array:
         """Ticks of GM for all cores; fills ``flows``."""

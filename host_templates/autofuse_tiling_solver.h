@@ -53,6 +53,10 @@ public:
             t = Pieces(axis_.extent, pieces << BitLength(Pieces(fewest, pieces) - 1));
             t = Round(Max(t, kFirst * axis_.granule), line_);
         }
+        if (axis_.looped) {
+            // A core that goes through all tiles takes longer for longer ones, as long as they are as many.
+            t = Round(Pieces(axis_.extent, Max(Pieces(axis_.extent, t), 1)), axis_.granule);
+        }
         int worse = 0;
         for (int i = 0; i < kMost; ++i) {
             const int64_t before = best_.cost;

@@ -186,6 +186,9 @@ class Search:
             pieces <<= (-(-fewest // pieces) - 1).bit_length()
             tile = max(-(-form.extent // pieces), FIRST * form.granule)
             tile = self._round(tile, self._line)
+        if form.looped:
+            # A core that goes through all tiles takes longer for longer ones, as long as they are as many.
+            tile = self._round(-(-form.extent // max(-(-form.extent // tile), 1)), form.granule)
         for _ in range(MOST):
             before = self._best.cost
             # Where one core goes through all of an axis, all lengths make as many tiles.

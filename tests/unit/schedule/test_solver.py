@@ -261,6 +261,8 @@ def sums_of_columns() -> list[choosing.Kernel]:
         (63, 10241),
         (16384, 5609),  # one tile for each core that GM can keep busy
         (1024, 640),  # a part of 25 rows at once, or by fives
+        (2749, 8),  # the longest tile leaves 13 rows to a second one that counts as much
+        (1373, 15),
     ],
 )
 def test_the_choice_is_near_the_best_of_all_where_two_far_apart_are_good(
@@ -270,6 +272,19 @@ def test_the_choice_is_near_the_best_of_all_where_two_far_apart_are_good(
     assert found
     for each in found:
         assert each.ratio <= 1.015, each
+
+
+@pytest.mark.parametrize(("m", "n"), [(2558, 198), (2048, 507), (586, 290)])
+def test_the_exhaustive_search_leaves_the_core_with_the_last_tile_less(
+    kernels, m: int, n: int
+) -> None:
+    """Where that tile takes longer, one more for each of the others may cost less than as many for all."""
+    kernel = next(k for k in kernels if k.name == "sum_columns")
+    found = choosing.point(kernel, {"m": m, "n": n})
+    assert found is not None
+    assert found.best.cost <= found.chosen.cost
+    tiles = -(-n // found.best.tile)
+    assert found.best.per_core > -(-tiles // found.best.cores)
 
 
 @pytest.mark.parametrize("cores", [1, 2, 4, 8])
