@@ -51,7 +51,7 @@ public:
             const int64_t pieces = Max(chip_.cores / kFirstCores, 1);
             const int64_t fewest = Max(Pieces(axis_.extent, largest_), 1);
             t = Pieces(axis_.extent, pieces << BitLength(Pieces(fewest, pieces) - 1));
-            t = Round(Max(t, kFirst * axis_.granule), line_);
+            t = Round(axis_.granule < kLong ? Max(t, kFirst * axis_.granule) : t, line_);
         }
         if (axis_.looped) {
             // A core that goes through all tiles takes longer for longer ones, as long as they are as many.
@@ -135,7 +135,7 @@ private:
     static constexpr int kWorseHalves = 3;     // halves in a row that are no better, before no further ones are tried, ...
     static constexpr int kWorseFew = 5;        // ... and where all lengths are
     static constexpr int64_t kFirstCores = 4;  // they start with a tile for one of so many cores, where cores share an axis
-    static constexpr int64_t kFirst = 8;       // or with so many granules, if that is longer
+    static constexpr int64_t kFirst = 8;       // or with so many short granules, if that is longer
     static constexpr int64_t kEven = 2;        // numbers of equal pieces of an axis that are tried, the fewest first
     static constexpr int kRounds = 2;          // searches about the best choice so far, ...
     static constexpr int kLittle = 10;         // the next one only if the last has gained more than 2^-10
@@ -509,7 +509,7 @@ Status SolveForm(const Data& sizes, const Chip& chip, int64_t least, Found* foun
         numbers[0] = 0;
     }
     Costs<Source> costs(kForm, numbers, axis, chip);
-    if (Comparable(costs.Floor(), kTwice) > least) {
+    if (least < kUnlimited && Comparable(costs.Floor(), kTwice) > least) {
         *found = {{}, kUnlimited};
         return kOk;
     }

@@ -124,7 +124,7 @@ FEW, FEW_LOOPED, MOST = 12, 10, 16
 EVEN = 2
 #: Halves in a row that are no better, before no further ones are tried, and where all lengths are.
 WORSE_HALVES, WORSE_FEW = 3, 5
-#: They start with a tile for one of so many cores at least, where cores share an axis, or with so many granules.
+#: They start with a tile for one of so many cores at least, where cores share an axis, or with so many short granules.
 FIRST_CORES, FIRST = 4, 8
 #: Searches about the best choice so far; there is another one if the last has gained more than 2**-LITTLE.
 ROUNDS, LITTLE = 2, 10
@@ -184,7 +184,9 @@ class Search:
             pieces = max(self.chip.cores // FIRST_CORES, 1)
             fewest = max(-(-form.extent // form.largest), 1)
             pieces <<= (-(-fewest // pieces) - 1).bit_length()
-            tile = max(-(-form.extent // pieces), FIRST * form.granule)
+            tile = max(
+                -(-form.extent // pieces), FIRST * form.granule if form.granule < LONG else 0
+            )
             tile = self._round(tile, self._line)
         if form.looped:
             # A core that goes through all tiles takes longer for longer ones, as long as they are as many.
