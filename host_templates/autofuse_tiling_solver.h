@@ -84,6 +84,9 @@ public:
         if (axis_.granule == 1) {
             TryLength(1, 0);  // one row by itself may be cheaper than a few short ones
         }
+        if (axis_.looped) {
+            TryLength(largest_, best_.block_dim);  // it may start at lines where equal pieces do not
+        }
         if (axis_.looped || axis_.outer > 1) {
             const int64_t fewest = Max(Pieces(axis_.extent, largest_), 1);
             for (int64_t pieces = fewest; pieces < fewest + kEven; ++pieces) {

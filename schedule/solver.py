@@ -214,6 +214,9 @@ class Search:
         form = self.form
         if form.granule == 1:
             self._try_length(1)  # one row by itself may be cheaper than a few short ones
+        if form.looped:
+            # It may start at lines where equal pieces do not.
+            self._try_length(form.largest, self._best.cores)
         if form.looped or form.outer > 1:
             fewest = max(-(-form.extent // form.largest), 1)
             for pieces in range(fewest, fewest + EVEN):
