@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -42,14 +43,17 @@ def best_of_all(form: BoundForm, chip: ChipTable) -> Solution | None:
     if form.largest == 0:
         return None
     best: Solution | None = None
-    for even in _choices(form, chip):
-        for tile, per_core in (even, _Choices(form, chip, *even).uneven()):
-            if not len(tile):
+    for tile, per_core in _choices(form, chip):
+        even = _Choices(form, chip, tile, per_core)
+        for found in (even, even.uneven()):
+            if not len(found.tile):
                 continue
-            cost, cores = costs(form, chip, tile, per_core)
+            cost, cores = found.costs()
             i = int(np.argmin(cost))
             if best is None or cost[i] < best.cost:
-                best = Solution(int(tile[i]), int(per_core[i]), int(cores[i]), int(cost[i]))
+                best = Solution(
+                    int(found.tile[i]), int(found.per_core[i]), int(cores[i]), int(cost[i])
+                )
     return best
 
 
@@ -102,7 +106,7 @@ class _Choices:
     def costs(self) -> tuple[Array, Array]:
         chip, per_core, cores = self.chip, self.per_core, self.cores
         once, period, rest, _ = self._pipes(self.length, cores)
-        tail, behind, every, whole = self._last()
+        tail, behind, every, whole = self._last
         spare = np.where(self.tiles == every, (per_core * cores - self.tiles) * whole, 0)
         tails = np.maximum(-(-per_core // every) * tail + behind - spare, 0)
         pipeline = once + per_core * period + tails
@@ -112,9 +116,9 @@ class _Choices:
         empty = self.tiles == 0
         return np.where(empty, chip.core_start, cost), np.where(empty, 1, cores)
 
-    def uneven(self) -> tuple[Array, Array]:
-        """Tiles, and more of them for all cores but the last one, where the last tile of the axis takes it longer."""
-        tail, behind, every, whole = self._last()
+    def uneven(self) -> _Choices:
+        """The same with more tiles for all cores but the last one, where the last tile of the axis takes it longer."""
+        tail, behind, every, whole = self._last
         longer = (tail + behind > 0) & (self.tiles == every) & (self.cores > 1)
         tiles, cores = self.tiles[longer], self.cores[longer]
         made_up = -(-(tail + behind)[longer] // np.maximum(whole[longer], 1))
@@ -123,8 +127,10 @@ class _Choices:
         tried = [np.minimum(k, most) for k in (even - 1, even, even + 1)]
         more = [k > self.per_core[longer] for k in tried]
         tile = np.concatenate([self.tile[longer][m] for m in more])
-        return tile, np.concatenate([k[m] for k, m in zip(tried, more, strict=True)])
+        per_core = np.concatenate([k[m] for k, m in zip(tried, more, strict=True)])
+        return _Choices(self.form, self.chip, tile, per_core)
 
+    @cached_property
     def _last(self) -> tuple[Array, Array, Array, Array]:
         """What the last tile of the axis takes longer and leaves unhidden; one of how many it is; what others take."""
         form = self.form
