@@ -159,7 +159,8 @@ private:
     static constexpr int64_t kPiecesLooped = 8;
     static constexpr int kWorsePieces = 4;     // numbers of pieces in a row that are no better
     static constexpr int64_t kAround = 40;     // tiles per core, or cores, more and less with one length
-    static constexpr int64_t kVain = 7;        // numbers of fewer cores in a row that are no better, before no further ones
+    static constexpr int64_t kVain = 7;        // numbers of fewer cores in a row that are no better, before no further ones, ...
+    static constexpr int64_t kVainMore = 4;    // ... and of more cores that cannot be
     static constexpr int kSlotBits = 6;        // of a table that remembers lengths, with a bit of slots_ for each slot
 
     // Whether lengths cost far more than another template and do not get better soon.
@@ -356,16 +357,17 @@ private:
             vain = best_.cost == before ? vain + 1 : 0;
         }
         const int64_t always = Max(at.gm, at.once + fewest * at.period);
+        vain = 0;
         for (int64_t d = 1; d <= kAround; ++d) {  // more cores, until they take too long to start
             const int64_t fewer = k <= cores ? k - d : Pieces(tiles, cores + d);
-            if (fewer < 1) {
+            if (fewer < 1 || vain == kVainMore) {
                 break;
             }
             const int64_t used = Pieces(tiles, fewer);
             if (used > chip_.cores || always + chip_.core_start * used >= best_.cost) {
                 break;
             }
-            Try(at, fewer, used);
+            vain = Try(at, fewer, used) ? 0 : vain + 1;
         }
     }
 
@@ -381,13 +383,18 @@ private:
         return Min(cores, Pieces(at.tiles, Min(hidden / at.period, at.tiles)));
     }
 
-    void Try(const Length& at, int64_t per_core, int64_t cores)
+    // Whether the choice would be better than the best so far if cores did not disturb each other.
+    bool Try(const Length& at, int64_t per_core, int64_t cores)
     {
         int64_t cost = costs_.AtLeast(at, per_core, cores);
-        if (cost < best_.cost && cores > at.free && !FarFrom(cost)) {
+        if (cost >= best_.cost) {
+            return false;
+        }
+        if (cores > at.free && !FarFrom(cost)) {
             cost = costs_.Crowded(at, per_core, cores);
         }
         Keep({at.tile, per_core, cores, cost});
+        return true;
     }
 
     void Keep(const Tile& found)

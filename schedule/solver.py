@@ -25,6 +25,7 @@ from autofuse.schedule.tile_cost import (
     chip_table,
     tile_cost,
     tile_parts,
+    undisturbed_cost,
 )
 from autofuse.schedule.workload import Tiling, workload
 from autofuse.targets import TargetSpec
@@ -150,6 +151,8 @@ WORSE_PIECES = 4
 AROUND = 40
 #: Numbers of fewer cores in a row that are no better, before no further ones are tried.
 VAIN = 7
+#: Numbers of more cores in a row that could not be better if cores did not disturb each other, before no further ones.
+VAIN_MORE = 4
 #: Bits of the number of lengths that are remembered.
 SLOT_BITS = 6
 
@@ -390,12 +393,20 @@ class Search:
             before, best = best, tile_cost(form, chip, parts, more, best)
             vain = vain + 1 if best is before else 0
         always = max(once + fewest * period, parts.gm + _rest(parts))
+        vain = 0
         for d in range(1, AROUND + 1):  # more cores, until they take too long to start
             fewer = k - d if k <= cores else -(-tiles // (cores + d))
             used = -(-tiles // fewer) if fewer > 0 else UNLIMITED
-            if used > chip.cores or always + chip.core_start * used >= best.cost:
+            if (
+                used > chip.cores
+                or always + chip.core_start * used >= best.cost
+                or vain == VAIN_MORE
+            ):
                 break
-            best = tile_cost(form, chip, parts, fewer, best)
+            if undisturbed_cost(chip, parts, fewer) >= best.cost:
+                vain += 1
+            else:
+                vain, best = 0, tile_cost(form, chip, parts, fewer, best)
         self._best = best
 
     def _closed(self, parts: TileParts) -> int:

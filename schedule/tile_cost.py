@@ -41,6 +41,7 @@ __all__ = [
     "chip_table",
     "tile_cost",
     "tile_parts",
+    "undisturbed_cost",
 ]
 
 #: Costs above this stay there; the same number as in the header.
@@ -561,21 +562,40 @@ def tile_cost(
         per_core: tiles of one core.
         best: another choice, which is returned unless this one costs less.
     """
-    cores, cost = -(-parts.tiles // per_core), chip.core_start
-    if cores > 0:
-        once, period, rest, _ = parts.pipes
-        gm = parts.gm + cores * parts.gm_core
-        gm += rest if gm > 0 else 0
-        start = chip.core_start * cores
-        tails = _tails(parts, per_core, cores) if parts.tail or parts.behind else 0
-        cost = start + _hidden(gm, once + per_core * period + tails)
-        # No core is faster beside others than by itself, so one that is no better then needs no second look.
-        if cores > parts.free and (best is None or cost < best.cost):
-            once, period, _, _ = _pipes(form, chip, parts.bodies, parts.steps, cores)
-            cost = start + _hidden(gm, once + per_core * period + tails)
+    cost = undisturbed_cost(chip, parts, per_core)
     if best is not None and cost >= best.cost:
         return best
+    cores = -(-parts.tiles // per_core)
+    if cores > parts.free:
+        once, period, _, _ = _pipes(form, chip, parts.bodies, parts.steps, cores)
+        cost = _together(chip, parts, per_core, once, period)
+        if best is not None and cost >= best.cost:
+            return best
     return Solution(parts.tile, per_core, max(cores, 1), min(cost, UNLIMITED))
+
+
+def undisturbed_cost(chip: ChipTable, parts: TileParts, per_core: int) -> int:
+    """Ticks of a choice if cores did not disturb each other: it costs no less.
+
+    Args:
+        chip: figures.
+        parts: of a length of a tile.
+        per_core: tiles of one core.
+    """
+    return (
+        _together(chip, parts, per_core, parts.pipes.once, parts.pipes.period)
+        if parts.tiles > 0
+        else chip.core_start
+    )
+
+
+def _together(chip: ChipTable, parts: TileParts, per_core: int, once: int, period: int) -> int:
+    """Ticks of all cores, whose pipes take so many once and for each of their tiles."""
+    cores = -(-parts.tiles // per_core)
+    gm = parts.gm + cores * parts.gm_core
+    gm += parts.pipes.rest if gm > 0 else 0
+    tails = _tails(parts, per_core, cores) if parts.tail or parts.behind else 0
+    return chip.core_start * cores + _hidden(gm, once + per_core * period + tails)
 
 
 def _tails(parts: TileParts, per_core: int, cores: int) -> int:

@@ -18,17 +18,20 @@ from exhaustive import best_of_all, costs, legal_tiles
 
 from autofuse import api
 from autofuse.implgraph.expr import ExprError, const, sym
-from autofuse.schedule import cost, workload
+from autofuse.schedule import cost, solver, workload
+from autofuse.schedule import tile_cost as tile_costs
 from autofuse.schedule.banks import OF_MANY_CALLS
 from autofuse.schedule.cost_form import TICK_BITS, Place, cost_form
 from autofuse.schedule.solver import best_tiling, choose, solve, solve_template
 from autofuse.schedule.tile_cost import (
     BoundForm,
     ChipTable,
+    TileParts,
     bind,
     chip_table,
     tile_cost,
     tile_parts,
+    undisturbed_cost,
 )
 from autofuse.targets import load_target
 
@@ -360,6 +363,24 @@ def test_of_equal_lengths_the_exhaustive_search_takes_the_cheapest_number_of_cor
         for k in range(parts.tiles, 0, -1)
         if -(-parts.tiles // k) <= TABLE.cores
     )
+
+
+def test_a_search_does_not_go_through_all_cores_of_each_length(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def counted(chip: ChipTable, parts: TileParts, per_core: int) -> int:
+        asked.append(parts.tile)
+        return undisturbed_cost(chip, parts, per_core)
+
+    monkeypatch.setattr(solver, "undisturbed_cost", counted)
+    monkeypatch.setattr(tile_costs, "undisturbed_cost", counted)
+    for n in (16_712_862, 16_727_214, 9_646_002):
+        asked.clear()
+        assert solve(form_of(ABS, {"n": n}), TABLE) is not None
+        # GM takes longest: more cores only take longer to start, and each length has 24 more of them.
+        assert len(asked) <= 8 * len(set(asked))
 
 
 def test_form_of_a_sum_has_a_loop_and_what_surrounds_it() -> None:
