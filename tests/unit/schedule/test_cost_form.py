@@ -52,7 +52,7 @@ def test_costs_are_no_part_of_the_value() -> None:
 
 def test_no_costs_are_left_when_a_template_is_gone() -> None:
     def forms() -> int:
-        return sum(isinstance(x, CostForm) for x in gc.get_objects())
+        return sum(type(x) is CostForm for x in gc.get_objects())
 
     gc.collect()
     before = forms()
