@@ -12,21 +12,24 @@ Both follow the rule that a template which loads rows again has to be a quarter 
 printed too: the time of the best choice that follows it over that of the best of all.
 
 ``--single-buffers`` also asks what a second set of templates with one buffer for each queue would gain: the best of all
-choices of both sets over the best of those that are there.
+choices of both sets over the best of those that are there.  ``--runs 4`` asks what choices would cost with which a core
+runs its loop over tiles at least four times.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from benchmark_words import positive, target_name
 from choose_graphs import GRAPHS, kind_of, random_sizes
-from exhaustive import best_of_all
+from exhaustive import best_of_all, runs_per_core
 
 from autofuse import api
 from autofuse.implgraph.expr import ExprError
@@ -66,6 +69,9 @@ class Point:
     Attributes:
         chosen, best: with what their costs count for beside those of other templates.
         ruled, free: modelled ticks of the best choice, and of the best one without the rule about loading again.
+        runs: how often a core runs the loop over tiles, as chosen.
+        single: ticks of the best choice with single buffers, where asked for.
+        more_runs: the best choice with so many runs as were asked for, None where there is none.
     """
 
     kernel: str
@@ -76,7 +82,14 @@ class Point:
     start: int
     ruled: int
     free: int
+    runs: int
     single: int | None = None
+    more_runs: Solution | None = None
+
+    @property
+    def elements(self) -> int:
+        """Of all sizes."""
+        return math.prod(self.sizes.values())
 
     @property
     def ratio(self) -> float:
@@ -107,26 +120,29 @@ def kernels(targets: Sequence[str]) -> list[Kernel]:
 
 
 def points(
-    of: Sequence[Kernel], count: int, seed: int, *, single_buffers: bool = False
+    of: Sequence[Kernel], count: int, seed: int, *, single_buffers: bool = False, runs: int = 1
 ) -> list[Point]:
     """Random points; those where no template is legal do not count."""
     random_ = random.Random(seed)
     out: list[Point] = []
     while len(out) < count:
         kernel = random_.choice(of)
-        found = point(kernel, random_sizes(kernel.symbols, random_), single_buffers)
+        found = point(kernel, random_sizes(kernel.symbols, random_), single_buffers, runs)
         if found is not None:
             out.append(found)
     return out
 
 
-def point(kernel: Kernel, sizes: dict[str, int], single_buffers: bool = False) -> Point | None:
+def point(
+    kernel: Kernel, sizes: dict[str, int], single_buffers: bool = False, runs: int = 1
+) -> Point | None:
     """The choice for these sizes and the best of all; None where no template is legal."""
     legal = [(b, i) for i, f in kernel.templates if (b := _bound(i, f, sizes)) is not None]
     bound = [b for b, _ in legal]
     if not bound:
         return None
     chosen: Solution | None = None
+    taken = 0
     best: list[tuple[int, Solution]] = []
     # In the order of the generated code.
     for place, impl in by_promise([i for _, i in legal], kernel.target):
@@ -137,13 +153,19 @@ def point(kernel: Kernel, sizes: dict[str, int], single_buffers: bool = False) -
         if found is None or least is None:
             raise ValueError(f"{kernel.name} {sizes}: a legal template without a tiling")
         found = _counted(found, impl, kernel.target)
-        chosen = found if chosen is None or found.cost < chosen.cost else chosen
+        if chosen is None or found.cost < chosen.cost:
+            chosen, taken = found, place
         best.append((least.cost, _counted(least, impl, kernel.target)))
     assert chosen is not None
     start = round(kernel.target.kernel_head_us * kernel.target.clock_mhz) << TICK_BITS
     single = None
     if single_buffers:
         single = min((c for b in bound if (c := _single(b, kernel.chip)) is not None), default=None)
+    slower = [
+        _counted(least, impl, kernel.target)
+        for b, impl in (legal if runs > 1 else [])
+        if (least := best_of_all(b, kernel.chip, runs)) is not None
+    ]
     return Point(
         kernel.name,
         kernel.target.name,
@@ -153,7 +175,11 @@ def point(kernel: Kernel, sizes: dict[str, int], single_buffers: bool = False) -
         start,
         min(best, key=lambda s: s[1].cost)[0],
         min(cost for cost, _ in best),
+        int(
+            runs_per_core(bound[taken], *(np.array([v]) for v in (chosen.tile, chosen.per_core)))[0]
+        ),
         single,
+        min(slower, key=lambda s: s.cost, default=None),
     )
 
 
@@ -197,6 +223,35 @@ def _row(title: str, found: Sequence[Point]) -> str:
     return f"{title:16} {len(found):6} {' '.join(cells)} {100 * equal:6.1f} %"
 
 
+def _print_runs(found: Sequence[Point], runs: int) -> None:
+    """How many choices have fewer tiles per core, and what so many would cost, by kind and elements."""
+    print(
+        f"choices with fewer than {runs} tiles per core, those of them where tiles do not suffice, and modelled time "
+        f"with {runs} over that of the best"
+    )
+    print(
+        f"{'elements':>16} {'points':>8} {'fewer':>8} {'too few':>8} {'median':>8} {'p90':>8} {'most':>8}"
+    )
+    for kind in GRAPHS:
+        print(kind)
+        some = [p for p in found if kind_of(p.kernel) == kind]
+        first = 1
+        while any(p.elements >= first for p in some):
+            of = [p for p in some if first <= p.elements < 16 * first]
+            fewer = [p for p in of if p.runs < runs]
+            paid = [
+                (p.more_runs.cost + p.start) / (p.best.cost + p.start)
+                for p in fewer
+                if p.more_runs is not None
+            ]
+            if of:
+                shares = [len(fewer) / len(of), (len(fewer) - len(paid)) / len(of)]
+                cells = [f"{100 * share:6.1f} %" for share in shares]
+                cells += [f"{quantile(paid, q):8.4f}" for q in (0.5, 0.9, 1.0)] if paid else []
+                print(f"{f'from {first}':>16} {len(of):8} {' '.join(cells)}")
+            first *= 16
+
+
 def _targets(text: str) -> tuple[str, ...]:
     return tuple(target_name(name) for name in text.split(","))
 
@@ -215,10 +270,18 @@ def _main() -> int:
         action="store_true",
         help="also what templates with one buffer per queue would gain",
     )
+    parser.add_argument(
+        "--runs",
+        type=positive,
+        default=1,
+        help="also what choices would cost with which each core runs its loop so often",
+    )
     parser.add_argument("--json", action="store_true", help="numbers instead of tables")
     given = parser.parse_args()
     of = kernels(given.targets)
-    found = points(of, given.points, given.seed, single_buffers=given.single_buffers)
+    found = points(
+        of, given.points, given.seed, single_buffers=given.single_buffers, runs=given.runs
+    )
     worst = max(found, key=lambda p: p.ratio)
     if given.json:
         rows = {k: quantile([p.ratio for p in found], q) for k, q in (("p99", 0.99), ("worst", 1))}
@@ -248,6 +311,8 @@ def _main() -> int:
         "the rule about loading rows again costs: median, p90, p99, most: "
         f"{' '.join(cells)}; it decides {decided:.1%} of the points"
     )
+    if given.runs > 1:
+        _print_runs(found, given.runs)
     if given.single_buffers:
         gains = [
             (p.free + p.start) / (min(p.single, p.free) + p.start)

@@ -290,6 +290,32 @@ def test_the_exhaustive_search_leaves_the_core_with_the_last_tile_less(
     assert found.best.per_core > -(-tiles // found.best.cores)
 
 
+@pytest.mark.parametrize("elements", [1 << 21, 2_750_159, 1 << 24])
+def test_cores_have_four_tiles_or_more_of_a_large_tensor(kernels, elements: int) -> None:
+    of = [k for k in kernels if k.name in GRAPHS["element-wise"]]
+    assert of
+    for kernel in of:
+        found = choosing.point(kernel, {"n": elements})
+        assert found is not None
+        assert found.runs >= 4, found
+
+
+def test_what_more_tiles_per_core_would_cost(kernels) -> None:
+    kernel = next(k for k in kernels if k.name == "abs")
+    small = choosing.point(kernel, {"n": 20_000}, runs=4)
+    assert small is not None
+    assert small.runs < 4
+    assert small.more_runs is not None
+    assert small.more_runs.per_core >= 4
+    assert small.more_runs.cost > small.best.cost
+    large = choosing.point(kernel, {"n": 1 << 20}, runs=4)
+    assert large is not None
+    assert large.more_runs == large.best
+    one = choosing.point(kernel, {"n": 1}, runs=4)
+    assert one is not None
+    assert one.more_runs is None
+
+
 @pytest.mark.parametrize("cores", [1, 2, 4, 8])
 @pytest.mark.parametrize("name", ["sum_columns", "add_row"])
 def test_the_choice_is_near_the_best_of_all_with_few_cores(kernels, name: str, cores: int) -> None:
