@@ -12,7 +12,8 @@ reference is evaluated once more), and then its own rounding error:
     error(y) = sum_i |f(.., x_i - e_i, ..) - f(..)|  +  max(ulp, 1/2) ulp(y)
 
 An op with ``ulp <= 1/2`` is correctly rounded on every machine, so where its result is exact it
-adds nothing; copies, comparisons and sums of small integers therefore must agree exactly.
+adds nothing, unless errors of its operands move the result so far that it is rounded; copies,
+comparisons and sums of small integers therefore must agree exactly.
 Reductions and what is composed of them have bounds of their own: :mod:`autofuse.twin.reductions`.  Random
 perturbation (Monte Carlo arithmetic) was not taken: two independent errors of opposite sign cancel
 in a sample of a few runs, and an element where that happens gets a bound of zero.
@@ -277,7 +278,7 @@ def _compute(
         return Value(data, _flips(f, operands, data))
     error = _propagated(f, operands, exact, both=row.ulp == 0 or dtype.kind != "f")
     if dtype.kind == "f" and row.ulp > 0:
-        own = own_error(exact, data, row.ulp, dtype)
+        own = own_error(exact, data, row.ulp, dtype, error)
         if row.absolute:
             own = _add(np.full(data.shape, row.absolute), own)
         error = own if error is None else _add(error, own)

@@ -127,7 +127,7 @@ def _summed(
     """The bound of a sum with the errors of its addends and the last rounding."""
     if x.error is not None:
         error = error + np.sum(x.error, axis=axes, keepdims=True)
-    own = own_error(exact, data, 0.5, dtype)
+    own = own_error(exact, data, 0.5, dtype, error)
     if own is not None:
         error = error + own
     error[~np.isfinite(exact) & np.isfinite(error)] = 0.0
@@ -148,7 +148,7 @@ def _product_error(
     if x.error is not None:
         grown = np.prod(size + x.error, axis=axes, keepdims=True)
         error = error + (grown - np.prod(size, axis=axes, keepdims=True))
-    own = own_error(exact, data, 0.5, dtype)
+    own = own_error(exact, data, 0.5, dtype, error)
     if own is not None:
         error = error + own
     error[np.isnan(error) & np.isnan(exact)] = 0.0
@@ -186,7 +186,7 @@ def _running(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Va
     error[total > largest(F32) * (1 - 2.0**-10)] = np.inf
     if x.error is not None:
         error = error + row.reference([x.error], attrs)
-    own = own_error(exact, data, 0.5, dtype)
+    own = own_error(exact, data, 0.5, dtype, error)
     error = error if own is None else error + own
     error[~np.isfinite(exact) & np.isfinite(error)] = 0.0
     return Value(data, error if error.any() else None)

@@ -69,8 +69,17 @@ def ulp_of(value: Array, dtype: DType) -> Array:
     return np.asarray(np.maximum(np.abs(value), normal) * 2.0 ** (1 - digits))
 
 
-def own_error(exact: Array, data: Array, ulp: float, dtype: DType) -> Array | None:
-    """Error that the op itself may make: ``ulp`` units, or nothing where it must be exact."""
+def own_error(
+    exact: Array, data: Array, ulp: float, dtype: DType, moved: Array | None = None
+) -> Array | None:
+    """Error that the op itself may make: ``ulp`` units, or nothing where it must be exact.
+
+    Args:
+        exact, data: the result before and after it is rounded.
+        ulp: of the op; no op rounds by less than half a unit.
+        dtype: of the result.
+        moved: bound of how far the errors of the operands move ``exact``; None: they have none.
+    """
     digits, normal, _ = _FLOAT[dtype.name]
     size = np.abs(data)
     own = np.asarray(np.maximum(size, normal))
@@ -79,6 +88,10 @@ def own_error(exact: Array, data: Array, ulp: float, dtype: DType) -> Array | No
     if ulp <= 0.5:
         # Correctly rounded: an exact result, an infinity from infinities and a NaN carry no error.
         same = exact == data
+        if moved is not None:
+            # What is exact by chance is rounded where the operands move it by half of a unit; the bounds are of first
+            # order and may be twice as much, and a unit may be half of ``ulp_of``.
+            same &= moved < own / 4
         if same.all():
             return None
         own[same] = 0.0

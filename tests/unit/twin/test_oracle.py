@@ -48,6 +48,39 @@ def test_bfloat16_rounds_ties_to_even():
     assert np.array_equal(round_to(x, dtype("bfloat16")), [1.0, 1 + 2.0**-6])
 
 
+def test_a_result_that_is_exact_by_chance_rounds_where_its_operand_does_not():
+    """30.4999 units become 30 and 75 of them times 2.5; a kernel with 31 gets 77.5, which is rounded to 78."""
+    unit = 2.0**-24  # of subnormal float16
+    g = graph(
+        {"x": "float32", "w": "float16"},
+        ("third", "float32", "Div", ("x", Constant(3.0))),
+        ("h", "float16", "Cast", ("third",), {"dtype": "float16"}),
+        ("y", "float16", "Mul", ("h", "w")),
+    )
+    r = run(g, x=[3 * 30.4999 * unit], w=[2.5])
+    assert r.value[0] == 75 * unit
+    assert r.tolerance is not None
+    assert 3 * unit <= r.tolerance[0] < 5 * unit
+
+
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMean", "CumSum"])
+def test_a_sum_that_is_exact_by_chance_rounds_where_its_addends_do_not(op):
+    """Six addends may be one of their units larger, the sum 3/4 of a unit of its own, which is rounded to a whole one."""
+    attrs = {"axis": 0} if op == "CumSum" else {"axes": (0,), "keepdims": True}
+    g = graph(
+        {"x": "float32"},
+        ("third", "float32", "Div", ("x", Constant(3.0))),
+        ("h", "float16", "Cast", ("third",), {"dtype": "float16"}),
+        ("y", "float16", op, ("h",), attrs),
+    )
+    g.tensors["y"] = Tensor("y", dtype("float16"), (const(8 if op == "CumSum" else 1),))
+    r = run(g, x=[3.0] * 2 + [3 * 1032.4999 * 2.0**-10] * 6)
+    h = np.array([1.0] * 2 + [1033 * 2.0**-10] * 6)
+    largest = h.mean() if op == "ReduceMean" else h.sum()
+    assert r.tolerance is not None
+    assert r.tolerance[-1] >= np.float16(largest) - r.value[-1] > 0
+
+
 def test_exact_results_must_agree_exactly():
     g = graph(
         {"x": "float32"},
