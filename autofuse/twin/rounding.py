@@ -75,7 +75,8 @@ def own_error(
     """Error that the op itself may make: ``ulp`` units, or nothing where it must be exact.
 
     Args:
-        exact, data: the result before and after it is rounded.
+        exact: the result before it is rounded.
+        data: the result, rounded.
         ulp: of the op; no op rounds by less than half a unit.
         dtype: of the result.
         moved: bound of how far the errors of the operands move ``exact``; None: they have none.

@@ -65,7 +65,7 @@ def test_a_result_that_is_exact_by_chance_rounds_where_its_operand_does_not():
 
 @pytest.mark.parametrize("op", ["ReduceSum", "ReduceMean", "CumSum"])
 def test_a_sum_that_is_exact_by_chance_rounds_where_its_addends_do_not(op):
-    """Six addends may be one of their units larger, the sum 3/4 of a unit of its own, which is rounded to a whole one."""
+    """Six addends may be a unit larger, the sum then 3/4 of its own unit, which is rounded to a whole one."""
     attrs = {"axis": 0} if op == "CumSum" else {"axes": (0,), "keepdims": True}
     g = graph(
         {"x": "float32"},
