@@ -219,7 +219,7 @@ def _built(
         files = generate(fusion, results, spec, entry=entry)
         # So that a folder of generated files is enough to load and verify the kernel.
         files[_graph_file(fusion.name)] = _graph_text(fusion)
-    return BuildResult(fusion, spec, hints[0], results, files, timings)
+    return BuildResult(fusion, spec, results[0].hint, results, files, timings)
 
 
 # what is too much for one kernel --------------------------------------------------------------

@@ -30,7 +30,7 @@ from autofuse.implgraph.iteration_space import Axes, contiguous_strides, stride_
 from autofuse.implgraph.normalise import BROADCAST, INPUT, IOTA, REDUCE, SCAN, Program
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.partition import partition
-from autofuse.implgraph.split_reductions import split_reductions
+from autofuse.implgraph.split_reductions import MAY_GAIN, MIGHT_GAIN, split_reductions
 from autofuse.implgraph.walk import RELOAD, SCALAR, STORE, SUM, Inst, Places
 from autofuse.targets import TargetSpec
 
@@ -38,23 +38,25 @@ __all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower", "lower_al
 
 
 def lower_all(graph: FusionGraph, target: TargetSpec) -> tuple[HintGraph, ...]:
-    """The forms of a FusionGraph among which a call chooses: one, or one more with its reductions divided.
+    """The forms of a FusionGraph to choose from: one, or more where reductions can be divided among the cores.
+
+    With symbols a call chooses, by its sizes; without, the scheduler does.
 
     Args:
         graph: as for :func:`lower`.
-        target: the chip.  Reductions of known sizes are divided among its cores where that is worth it; where it
-            depends on symbols, the second form has them divided.
+        target: the chip.
 
     Raises:
         AutofuseError: as :func:`lower`.
     """
     written = decompose(graph)
-    divided = [split_reductions(written, target)]
+    divided = split_reductions(written, target)
     if written.symbols:
-        second = split_reductions(written, target, symbolic=True)
-        divided += [second] if second != divided[0] else []
+        more = [divided, split_reductions(written, target, symbolic=True, gain=MAY_GAIN)]
+    else:
+        more = [written, divided, split_reductions(written, target, gain=MIGHT_GAIN)]
     forms: list[HintGraph] = []
-    for form in divided:
+    for form in (f for i, f in enumerate(more) if f not in more[:i]):
         # What has no common axes once it is divided stays undivided.
         with suppress(AutofuseError):
             forms.append(_lowered(form))

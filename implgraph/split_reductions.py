@@ -15,8 +15,8 @@ same phase where there is a rule for that (:mod:`autofuse.implgraph.online_parts
 A part without elements has the neutral value, so that this holds for every size.  No core adds to what another one
 has: the order follows from the parts and the tiles, and the same call gives the same bits.
 
-Where all sizes are known, it is decided here whether that is worth it.  Where they are not, both forms are in the
-kernel, and the host takes the cheaper one for the sizes of a call.
+Bytes tell here what might be worth it.  Where all sizes are known, the scheduler compares both forms; where they are
+not, both are in the kernel, and the host takes the cheaper one for the sizes of a call.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from autofuse.implgraph.remainders import tight_bounds
 from autofuse.implgraph.split_scans import divided_scan
 from autofuse.targets import TargetSpec
 
-__all__ = ["split_reductions"]
+__all__ = ["GAIN", "MAY_GAIN", "MIGHT_GAIN", "split_reductions"]
 
 #: Elements of a row that a DMA command moves at a good rate: neighbours that are kept are shared in blocks of them.
 ROW = 128
@@ -60,12 +60,13 @@ ROUNDS = 4
 FEW, MANY = 1024, 1 << 20
 #: Modelled time that a running sum takes in UB, over that in which a core loads its operand.
 SUMS = 1.75
-#: What is gained at least: two phases take at most two thirds of the time of one.
-GAIN = 1.5
+#: Time of one phase over that of two, by the estimate here, from which on they are divided: where nothing else decides,
+#: where the host chooses for the sizes of a call, and where the scheduler compares both by the model.
+GAIN, MAY_GAIN, MIGHT_GAIN = 1.5, 1.2, 0.5
 
 
 def split_reductions(
-    graph: FusionGraph, target: TargetSpec, *, symbolic: bool = False
+    graph: FusionGraph, target: TargetSpec, *, symbolic: bool = False, gain: float = GAIN
 ) -> FusionGraph:
     """The graph with large reductions and long running sums in two phases; the graph itself if there are none.
 
@@ -74,8 +75,9 @@ def split_reductions(
         target: the chip, which says how many cores there are and what a barrier costs.
         symbolic: also reductions of which it depends on symbols whether they are large.  These symbols then have
             hints that say so, which templates are ranked by.
+        gain: how many times as long one phase has to take as two.
     """
-    made = _Splitter(graph, target, symbolic)
+    made = _Splitter(graph, target, symbolic, gain)
     for n in graph.nodes:
         made.add(n)
     if not made.divided:
@@ -199,8 +201,8 @@ class _Division:
 class _Splitter:
     """The new graph under construction."""
 
-    def __init__(self, graph: FusionGraph, target: TargetSpec, symbolic: bool) -> None:
-        self.graph, self.target, self.symbolic = graph, target, symbolic
+    def __init__(self, graph: FusionGraph, target: TargetSpec, symbolic: bool, gain: float) -> None:
+        self.graph, self.target, self.symbolic, self.gain = graph, target, symbolic, gain
         self.tensors: dict[str, Tensor] = dict(graph.tensors)
         self.nodes: list[FusionNode] = []
         self.ranges = graph.symbol_ranges()
@@ -283,11 +285,11 @@ class _Splitter:
             if sizes is None:
                 continue
             undivided = whole(sizes, self.target)
-            if undivided <= GAIN * sizes.least_parted(self.target):
+            if undivided <= self.gain * sizes.least_parted(self.target):
                 continue  # no number of parts is worth it
             parts = self._parts(shape, gone, run, sizes)
             cost = parted(sizes, parts, self.target) if parts else 0.0
-            if parts and undivided > GAIN * cost:
+            if parts and undivided > self.gain * cost:
                 found.append((cost, _Plan(shape, gone, run, parts)))
         if not found:
             return None

@@ -33,6 +33,7 @@ from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.alike import likeness
 from autofuse.schedule.budget import check_budget, exceeds_budget
 from autofuse.schedule.cache_hints import CacheHints
+from autofuse.schedule.cost_form import TICK_BITS, ticks
 from autofuse.schedule.data_flow import DataFlow
 from autofuse.schedule.ends import is_sink
 from autofuse.schedule.layout import BLOCK
@@ -45,8 +46,10 @@ from autofuse.schedule.reduction import place_reduction
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.result import Group, Rejected, ScheduleResult
 from autofuse.schedule.scan import SCAN, place_scan, scanned_axes
+from autofuse.schedule.solver import modelled_ticks
 from autofuse.schedule.stagger import with_staggered_loops
 from autofuse.schedule.templates import general, reduce, row, scan, transpose
+from autofuse.schedule.tile_cost import UNLIMITED
 from autofuse.schedule.tiling_axes import Choice, GroupInput, Split
 from autofuse.schedule.transposition import (
     copy_limits,
@@ -68,7 +71,7 @@ MAX_KEYS = 16
 
 
 def schedule_all(hints: Sequence[HintGraph], target: TargetSpec) -> tuple[ScheduleResult, ...]:
-    """One result per form of a graph; the host chooses among them for the sizes of a call.
+    """One result per form of a graph: the host chooses for the sizes of a call.  Of known sizes only the best one.
 
     Args:
         hints: canonical graphs.  All but the first one may be dropped, with the reasons among what was rejected.
@@ -77,6 +80,8 @@ def schedule_all(hints: Sequence[HintGraph], target: TargetSpec) -> tuple[Schedu
     Raises:
         AutofuseError: as :func:`schedule`, for the first form.
     """
+    if len(hints) > 1 and not hints[0].symbols:
+        return (_cheapest(hints, target),)
     (first,) = schedule(hints[0], target)
     others: list[ScheduleResult] = []
     rejected = list(first.rejected)
@@ -85,6 +90,37 @@ def schedule_all(hints: Sequence[HintGraph], target: TargetSpec) -> tuple[Schedu
         others += found
         rejected += why
     return (replace(first, rejected=tuple(rejected)), *others)
+
+
+def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
+    """The form of the least modelled time, the first of equals; the others are among what was rejected."""
+    found: list[tuple[int, int, ScheduleResult]] = []
+    rejected: list[Rejected] = []
+    refused: list[AutofuseError] = []
+    for number, form in enumerate(hints):
+        least = min((f[0] for f in found), default=UNLIMITED)
+        barriers = len(_barriers(group_order_hazards(form))) * ticks(target.sync_all)
+        if barriers >= least:
+            reason = f"its barriers alone take {barriers >> TICK_BITS} cycles"
+            rejected.append(Rejected(0, f"form {number}", f"dominated: {reason}"))
+            continue
+        try:
+            (result,) = schedule(form, target)
+        except AutofuseError as e:
+            refused.append(e)
+            d = e.diagnostics[0]
+            rejected.append(Rejected(0, f"form {number}", d.message, d.code))
+            continue
+        cost = modelled_ticks(result, target)
+        found.append((UNLIMITED if cost is None else cost, number, result))
+    if not found:
+        raise refused[0]
+    least, best, taken = min(found, key=lambda f: f[:2])
+    for cost, number, _ in found:
+        if number != best:
+            reason = f"modelled {cost >> TICK_BITS} cycles, form {best} takes {least >> TICK_BITS}"
+            rejected.append(Rejected(0, f"form {number}", f"dominated: {reason}"))
+    return replace(taken, rejected=(*taken.rejected, *rejected))
 
 
 def _other(

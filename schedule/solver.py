@@ -575,14 +575,18 @@ def choose(
     best: tuple[int, Choice] | None = None
     first_key = 0
     for r in results:
-        barriers = sum(g.sync_before for g in r.groups)
-        head = barriers * ticks(target.sync_all)
         limit = UNLIMITED if best is None else best[0]
-        found = _choose_in(r, target, first_key, sizes or {}, ub, cores, head, limit)
+        found = _choose_in(r, target, first_key, sizes or {}, ub, cores, limit)
         if found is not None:
             best = found
         first_key += _keys(r)
     return None if best is None else best[1]
+
+
+def modelled_ticks(result: ScheduleResult, target: TargetSpec) -> int | None:
+    """What a schedule of known sizes costs with the tiling that is chosen; None where nothing is legal."""
+    found = _choose_in(result, target, 0, {}, None, None, UNLIMITED)
+    return None if found is None else found[0]
 
 
 def _keys(result: ScheduleResult) -> int:
@@ -599,12 +603,12 @@ def _choose_in(
     sizes: Mapping[str, int],
     ub: int | None,
     granted: int | None,
-    head: int,
     limit: int,
 ) -> tuple[int, Choice] | None:
-    """Cost of a result with ``head`` for its barriers, and the choice; None where it is not less than ``limit``."""
+    """Cost of a result with its barriers, and the choice; None where it is not less than ``limit``."""
     most = target.aiv_cores if granted is None else min(granted, target.aiv_cores)
-    key, digit, cores, taken, total = first_key, 1, 1, 0, head
+    total = sum(g.sync_before for g in result.groups) * ticks(target.sync_all)
+    key, digit, cores, taken = first_key, 1, 1, 0
     fields: dict[str, int] = {}
     for g in reversed(result.groups):
         if total >= limit:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autofuse import api
@@ -9,9 +11,10 @@ from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.canonicalise import canonicalise
 from autofuse.implgraph.graph import HintGraph
 from autofuse.implgraph.lowering import lower_all
-from autofuse.schedule.cost_form import ticks
+from autofuse.schedule.cost_form import TICK_BITS, ticks
 from autofuse.schedule.result import tiling_keys
-from autofuse.schedule.scheduler import schedule_all
+from autofuse.schedule.scheduler import schedule, schedule_all
+from autofuse.schedule.solver import modelled_ticks
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")
@@ -106,3 +109,82 @@ def test_a_barrier_costs_what_the_target_says():
     plain = api.build({**sums(), "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 300]}]})
     assert len(plain.schedule) == 1
     assert str(cost) not in plain.files["host/g_tiling.cpp"]
+
+
+def centred(rows: int, columns: int) -> dict[str, object]:
+    """Columns less their sums, as in a batch norm."""
+    return {
+        "schema": "autofuse.graph/1",
+        "name": "g",
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [rows, columns]}],
+        "nodes": [
+            {
+                "name": "s",
+                "op": "ReduceSum",
+                "inputs": ["x"],
+                "outputs": ["total"],
+                "attrs": {"axes": [0], "keepdims": True},
+            },
+            {"name": "d", "op": "Sub", "inputs": ["x", "total"], "outputs": ["y"]},
+        ],
+        "outputs": ["y"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "groups"),
+    [
+        (
+            2048,
+            64,
+            1,
+        ),  # all rows of some columns fit UB, and the barriers of two phases take longer
+        (16_384, 64, 3),  # one core by itself
+        (16_384, 2048, 3),  # worth it by less than the estimate asks for
+        (131_072, 2048, 1),
+    ],
+)
+def test_of_known_sizes_the_form_of_the_least_modelled_time_is_taken(rows, columns, groups):
+    graph = api.read(centred(rows, columns))
+    hints = [canonicalise(h) for h in lower_all(graph, CHIP)]
+    assert len(hints) > 1
+    (taken,) = schedule_all(hints, CHIP)
+    assert len(taken.groups) == groups
+    each = [modelled_ticks(schedule(h, CHIP)[0], CHIP) for h in hints]
+    assert modelled_ticks(taken, CHIP) == min(each)
+    dropped = [r for r in taken.rejected if r.template.startswith("form ")]
+    assert len(dropped) == len(hints) - 1
+    assert all("dominated" in r.reason for r in dropped)
+    assert {i.result for g in taken.groups for i in g.impls} == {0}
+
+
+def test_of_known_sizes_a_form_that_does_not_fit_leaves_the_other(monkeypatch):
+    from autofuse.schedule import scheduler
+
+    real = scheduler.schedule
+    hints = [canonicalise(h) for h in lower_all(api.read(centred(16_384, 64)), CHIP)]
+
+    def refusing(hint, target, *, result=0):
+        if hint is hints[refused]:
+            raise AutofuseError.of("AF3003", "does not fit")
+        return real(hint, target, result=result)
+
+    monkeypatch.setattr(scheduler, "schedule", refusing)
+    for refused, other in ((0, 1), (1, 0)):
+        (taken,) = schedule_all(hints, CHIP)
+        assert taken.hint is hints[other]
+        assert (f"form {refused}", "does not fit") in {
+            (r.template, r.reason) for r in taken.rejected
+        }
+
+
+def test_a_form_whose_barriers_alone_take_longer_is_not_looked_at(monkeypatch):
+    hints = [canonicalise(h) for h in lower_all(api.read(centred(2048, 64)), CHIP)]
+    (whole,) = schedule(hints[0], CHIP)
+    least = modelled_ticks(whole, CHIP)
+    assert least is not None
+    slow = replace(CHIP, sync_all=least / (1 << TICK_BITS))
+    (taken,) = schedule_all(hints, slow)
+    assert len(taken.groups) == 1
+    (why,) = (r.reason for r in taken.rejected if r.template == "form 1")
+    assert why.startswith("dominated: its barriers alone take")

@@ -10,9 +10,12 @@ from exhaustive import best_of_all, costs, legal_tiles
 from twin_graphs import CHIP, graph
 
 from autofuse import api
+from autofuse.implgraph.canonicalise import canonicalise
 from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.lowering import lower
 from autofuse.schedule.cost import evaluate
 from autofuse.schedule.cost_form import TICK_BITS, cost_form
+from autofuse.schedule.scheduler import schedule
 from autofuse.schedule.solver import solve
 from autofuse.schedule.tile_cost import BoundForm, bind, chip_table, tile_cost, tile_parts
 from autofuse.schedule.workload import workload
@@ -24,7 +27,8 @@ SHAPES = [(635, 22), (154, 15), (1906, 97), (87, 90)]
 def bound(rows: int, columns: int) -> tuple[ImplGraph, BoundForm]:
     """Running sums of columns, of which a tile has some."""
     nodes = [("y", "CumSum", ["x"], {"axis": 0})]
-    (result,) = api.build(graph({"x": ("float32", (rows, columns))}, nodes), target=CHIP).schedule
+    whole = lower(api.read(graph({"x": ("float32", (rows, columns))}, nodes)))
+    (result,) = schedule(canonicalise(whole), CHIP)
     impl = next(i for i in result.groups[0].impls if i.template == "scan_all")
     return impl, bind(cost_form(impl, CHIP), impl.tiling, {})
 
