@@ -30,7 +30,13 @@ from autofuse.implgraph.iteration_space import Axes, contiguous_strides, stride_
 from autofuse.implgraph.normalise import BROADCAST, INPUT, IOTA, REDUCE, SCAN, Program
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.partition import partition
-from autofuse.implgraph.split_reductions import MAY_GAIN, MIGHT_GAIN, split_reductions
+from autofuse.implgraph.split_reductions import (
+    GAIN,
+    MAY_GAIN,
+    MIGHT_GAIN,
+    SURE_GAIN,
+    split_reductions,
+)
 from autofuse.implgraph.walk import RELOAD, SCALAR, STORE, SUM, Inst, Places
 from autofuse.targets import TargetSpec
 
@@ -50,17 +56,26 @@ def lower_all(graph: FusionGraph, target: TargetSpec) -> tuple[HintGraph, ...]:
         AutofuseError: as :func:`lower`.
     """
     written = decompose(graph)
-    divided = split_reductions(written, target)
-    if written.symbols:
-        more = [divided, split_reductions(written, target, symbolic=True, gain=MAY_GAIN)]
-    else:
-        more = [written, divided, split_reductions(written, target, gain=MIGHT_GAIN)]
     forms: list[HintGraph] = []
-    for form in (f for i, f in enumerate(more) if f not in more[:i]):
+    for form in _divided(written, target):
         # What has no common axes once it is divided stays undivided.
         with suppress(AutofuseError):
             forms.append(_lowered(form))
     return tuple(forms) or (_lowered(written),)
+
+
+def _divided(graph: FusionGraph, target: TargetSpec) -> list[FusionGraph]:
+    """The graph as it is, or with what is certainly worth it divided, and what else may be worth it; all different."""
+    if graph.symbols:
+        found = [split_reductions(graph, target)]
+        found.append(split_reductions(graph, target, symbolic=True, gain=MAY_GAIN))
+    else:
+        most = split_reductions(graph, target, gain=MIGHT_GAIN)
+        if most is graph:
+            return [graph]
+        found = [split_reductions(graph, target, gain=gain) for gain in (SURE_GAIN, GAIN)]
+        found.append(most)
+    return [f for i, f in enumerate(found) if f not in found[:i]]
 
 
 def lower(graph: FusionGraph) -> HintGraph:

@@ -48,7 +48,7 @@ from autofuse.implgraph.remainders import tight_bounds
 from autofuse.implgraph.split_scans import divided_scan
 from autofuse.targets import TargetSpec
 
-__all__ = ["GAIN", "MAY_GAIN", "MIGHT_GAIN", "split_reductions"]
+__all__ = ["GAIN", "MAY_GAIN", "MIGHT_GAIN", "SURE_GAIN", "split_reductions"]
 
 #: Elements of a row that a DMA command moves at a good rate: neighbours that are kept are shared in blocks of them.
 ROW = 128
@@ -60,9 +60,9 @@ ROUNDS = 4
 FEW, MANY = 1024, 1 << 20
 #: Modelled time that a running sum takes in UB, over that in which a core loads its operand.
 SUMS = 1.75
-#: Time of one phase over that of two, by the estimate here, from which on they are divided: where nothing else decides,
-#: where the host chooses for the sizes of a call, and where the scheduler compares both by the model.
-GAIN, MAY_GAIN, MIGHT_GAIN = 1.5, 1.2, 0.5
+#: Time of one phase over that of two, by the estimate here, from which on they are divided: without a doubt, where
+#: nothing else decides, where the host chooses for the sizes of a call, and where the scheduler compares by the model.
+SURE_GAIN, GAIN, MAY_GAIN, MIGHT_GAIN = 3.0, 1.5, 1.2, 0.5
 
 
 def split_reductions(

