@@ -40,7 +40,7 @@ from autofuse.implgraph.split_reductions import (
 from autofuse.implgraph.walk import RELOAD, SCALAR, STORE, SUM, Inst, Places
 from autofuse.targets import TargetSpec
 
-__all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower", "lower_all"]
+__all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower", "lower_all", "lower_written"]
 
 
 def lower_all(graph: FusionGraph, target: TargetSpec) -> tuple[HintGraph, ...]:
@@ -60,8 +60,8 @@ def lower_all(graph: FusionGraph, target: TargetSpec) -> tuple[HintGraph, ...]:
     for form in _divided(written, target):
         # What has no common axes once it is divided stays undivided.
         with suppress(AutofuseError):
-            forms.append(_lowered(form))
-    return tuple(forms) or (_lowered(written),)
+            forms.append(lower_written(form))
+    return tuple(forms) or (lower_written(written),)
 
 
 def _divided(graph: FusionGraph, target: TargetSpec) -> list[FusionGraph]:
@@ -91,10 +91,15 @@ def lower(graph: FusionGraph) -> HintGraph:
     Raises:
         AutofuseError: AF2101 when the shapes have no common iteration space, AF2103 when an op cannot be compiled.
     """
-    return _lowered(decompose(graph))
+    return lower_written(decompose(graph))
 
 
-def _lowered(graph: FusionGraph) -> HintGraph:
+def lower_written(graph: FusionGraph) -> HintGraph:
+    """The same of a graph whose compositions are written out already; it stays as it is.
+
+    Raises:
+        AutofuseError: as :func:`lower`.
+    """
     program = Program(graph)
     ordered = partition(program)
     return _Builder(program, ordered).graph()

@@ -202,7 +202,9 @@ class _Placer:
             raise TemplateRejectedError(f"{source.name} does not vary along all axes of {n.name}")
         if run and run != list(range(run[0], run[-1] + 1)):
             raise TemplateRejectedError(f"the axes of the sum {n.name} do not lie side by side")
-        if any(self.layout.padded(axes[i]) for i in run[1:]):
+        # Rows that are summed element by element have no distance of their own from those of the next sum.
+        apart = run[1:] if run and (run[0] == 0 or run[-1] + 1 == len(axes)) else run
+        if any(self.layout.padded(axes[i]) for i in apart):
             raise TemplateRejectedError(f"padding lies between what {n.name} adds up")
         if level != LOOP:
             return self._side_by_side(n, run)

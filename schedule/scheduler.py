@@ -69,7 +69,7 @@ _GLOBAL, _GM, _AT_GM = AllocType.GLOBAL, Hardware.GM, Position.GM
 #: Branches of one kernel at most; several groups multiply.
 MAX_KEYS = 16
 #: A form that could be faster by less than this part of what another one takes is not looked at.
-LITTLE = 10
+LITTLE = 20
 
 
 def schedule_all(hints: Sequence[HintGraph], target: TargetSpec) -> tuple[ScheduleResult, ...]:

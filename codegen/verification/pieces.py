@@ -21,8 +21,8 @@ from autofuse.schedule.result import ScheduleResult
 
 __all__ = ["pieces_cover_their_output"]
 
-#: Value of every symbol when pieces are put in order.
-_SAMPLE = 64
+#: Value of every symbol when pieces are put in order: a prime, so that a part that is left over is not empty.
+_SAMPLE = 997
 #: Pieces and rows of pieces that are looked at for one tensor; beyond them nothing is proved.
 _STEPS = 20_000
 

@@ -61,13 +61,19 @@ def case(
     inputs: Sequence[tuple[str, Sequence[int | str]]],
     nodes: Sequence[tuple[str, Sequence[Any], dict[str, Any]]],
     bindings: Sequence[dict[str, int]] = ({},),
+    *,
+    most: int = 1000,
+    hint: int | None = 64,
     **least: int,
 ) -> Any:
     """Inputs are x0, x1, ..., results t0, t1, ...; the last result is the output.  ``least`` is for the symbols."""
     document = {
         "schema": "autofuse.graph/1",
         "name": "storm",
-        "symbols": {n: {"min": low, "max": 1000, "hint": 64} for n, low in least.items()},
+        "symbols": {
+            n: {"min": low, "max": most, **({} if hint is None else {"hint": hint})}
+            for n, low in least.items()
+        },
         "inputs": [
             {"name": f"x{i}", "dtype": d, "shape": list(s)} for i, (d, s) in enumerate(inputs)
         ],
@@ -199,6 +205,28 @@ FOUND = {
             ("Add", ["t0", "t1"], {}),
         ],
         [{"s": 5}, {"s": 1}, {"s": 0}],
+        s=0,
+    ),
+    # AF4001: with 15 sums of each row, 16 were reserved for those of the other operand, and added up.
+    "sums of columns beside a few of each row": case(
+        [("bfloat16", [2, 15, "s"]), ("bfloat16", [2, 15, 1])],
+        [
+            ("CumSum", ["x0"], {"axis": 1, "exclusive": False, "reverse": False}),
+            ("Add", ["t0", "x1"], {}),
+        ],
+        [{"s": 53}, {"s": 33}, {"s": 1}],
+        s=0,
+    ),
+    # AF4001: the value for which pieces were put in order left an empty one, since 16 parts divide it.
+    "running sums in sixteen parts": case(
+        [("int16", [3, "s"]), ("int16", ["s"])],
+        [
+            ("CumSum", ["x0"], {"axis": 1, "exclusive": False, "reverse": True}),
+            ("Add", ["t0", "x1"], {}),
+        ],
+        [{"s": 48}, {"s": 11}, {"s": 7}],
+        most=1 << 22,
+        hint=None,
         s=0,
     ),
 }
