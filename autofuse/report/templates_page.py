@@ -316,11 +316,11 @@ modelled cycles, among them those of the short part and of the second phase. Tha
 short row is kept, and 6 for the eight blocks of a row of 1024 on 48 cores.
 
 Where all sizes are known, it is decided when the kernel is made: two phases are taken where they save two thirds by an
-estimate of bytes; where one takes half to three times as long as two by that, both forms are scheduled, and the one of less
-modelled time is kept, with 8000 cycles for the SyncAll (assumed). Where a size is a symbol, the kernel has both forms
-unless two phases gain less than a fifth at typical sizes, with tiling keys of their own, and the host takes the one that
-costs less for the sizes of the call; a symbol without a hint counts as 1024 there if it says how much is kept. The order of a sum follows from the form, the templates and the
-tiles: the same call gives the same bits.
+estimate of bytes; where one takes half to three times as long as two by that, both forms are scheduled, and the one of
+less modelled time is kept, with 8000 cycles for the SyncAll (assumed). Where a size is a symbol and one phase takes 1.2
+times as long as two for typical sizes, the kernel has both forms, with tiling keys of their own, and the host takes the
+one that costs less for the sizes of the call; a symbol without a hint counts as 1024 there if it says how much is kept.
+The order of a sum follows from the form, the templates and the tiles: the same call gives the same bits.
 
 **Statistics of which one needs the other.** In softmax, its logarithm, log-sum-exp, variances, covariances and norms,
 the sum of a part needs no more than the maximum or the mean of that part (`implgraph/online_parts.py`). So the first
