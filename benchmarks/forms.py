@@ -19,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmark_words import graph_folder, positive, target_name
 
@@ -74,6 +75,26 @@ def compare(graph: FusionGraph, target: TargetSpec) -> Found | None:
     return Found(graph.name, len(hints), us, estimated_us)
 
 
+def _changed(found: Sequence[Found]) -> list[Found]:
+    return sorted((f for f in found if abs(f.ratio - 1) > SAME), key=lambda f: f.ratio)
+
+
+def total(found: Sequence[Found], target: TargetSpec) -> dict[str, Any]:
+    """Of all graphs, for JSON."""
+    ratios = [f.ratio for f in _changed(found)]
+    return {
+        "target": target.name,
+        "graphs": len(found),
+        "several_forms": sum(f.forms > 1 for f in found),
+        "changed": len(ratios),
+        "slower": sum(r > 1 for r in ratios),
+        "mean": statistics.geometric_mean(ratios) if ratios else 1.0,
+        "median": statistics.median(ratios) if ratios else 1.0,
+        "least": min(ratios, default=1.0),
+        "most": max(ratios, default=1.0),
+    }
+
+
 def _graphs(folder: Path, limit: int | None) -> Sequence[Path]:
     paths = sorted(folder.rglob("*.json"))
     step = 1 if limit is None else max(len(paths) // limit, 1)
@@ -105,19 +126,7 @@ def _main() -> int:
             found.append(row)
     if sys.stderr.isatty():
         print("\r", end="", file=sys.stderr)
-    changed = sorted((f for f in found if abs(f.ratio - 1) > SAME), key=lambda f: f.ratio)
-    ratios = [f.ratio for f in changed]
-    summary = {
-        "target": target.name,
-        "graphs": len(found),
-        "several_forms": sum(f.forms > 1 for f in found),
-        "changed": len(changed),
-        "slower": sum(r > 1 for r in ratios),
-        "mean": statistics.geometric_mean(ratios) if ratios else 1.0,
-        "median": statistics.median(ratios) if ratios else 1.0,
-        "least": min(ratios, default=1.0),
-        "most": max(ratios, default=1.0),
-    }
+    summary = total(found, target)
     if given.json:
         print(json.dumps(summary))
         return 0
@@ -127,7 +136,7 @@ def _main() -> int:
         "{changed} take another form than by the estimate, {slower} of them slower; time over that by the estimate: "
         "mean {mean:.2f}, median {median:.2f}, least {least:.2f}, most {most:.2f}".format(**summary)
     )
-    for f in changed[:10]:
+    for f in _changed(found)[:10]:
         print(f"  {f.ratio:5.2f}  {f.us:9.2f} us instead of {f.estimated_us:9.2f}  {f.name}")
     return 0
 

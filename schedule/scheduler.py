@@ -129,15 +129,19 @@ def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
 def _moved_ticks(hint: HintGraph, target: TargetSpec) -> int:
     """What GM takes at least for the inputs and outputs of a graph of known sizes, whatever its form."""
     chip = chip_table(target)
+    given = {n.name for n in hint.ops("Data")}
+    made = {n.inputs[0] for n in hint.ops("Output")}
     loaded: dict[str, int] = {}
     stored = 0
     for n in hint.nodes:
-        if n.op in ("Load", "Store"):
+        is_stored = n.op == "Store" and n.name in made
+        if is_stored or (n.op == "Load" and n.inputs[0] in given):
             moves = (r for r, s in zip(n.y.repeats, n.y.strides, strict=True) if s != 0)
             nbytes = product(moves).value * n.y.dtype.itemsize
-            if n.op == "Store":
+            if is_stored:
                 stored += nbytes
             else:
+                # Loads of one input may be of the same elements.
                 loaded[n.inputs[0]] = max(loaded.get(n.inputs[0], 0), nbytes)
     read = sum(loaded.values()) * chip.read_share
     return (read + stored * chip.write_share) >> TICK_SHIFT
