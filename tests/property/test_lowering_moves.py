@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from graph_strategies import Options, random_graph
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.canonicalise import canonicalise
 from autofuse.implgraph.decompose import decompose
 from autofuse.implgraph.dimensions import bind, check_shapes, symbolize
@@ -95,19 +96,26 @@ def with_large_reductions(draw: st.DrawFn) -> FusionGraph:
     rng = draw(st.randoms(use_true_random=False))
     dtypes = ("float32", "float16", "int32", "bool")
     options: Any = Options(**OPTIONS, moves=True, dtypes=dtypes)
+    found: FusionGraph | None = None
     for _ in range(8):
         graph: FusionGraph = random_graph(rng, "g", options)
-        written = decompose(graph)
+        try:
+            written = decompose(graph)
+        except AutofuseError:
+            continue  # a product of many 64-bit numbers
+        found = graph
         if split_reductions(written, EAGER) is not written:
             break
-    return graph
+    assume(found is not None)
+    assert found is not None
+    return found
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(with_large_reductions(), st.integers(0, 99))
 def test_dividing_keeps_the_meaning(graph, seed):
-    (hint,) = lower_all(graph, EAGER)
-    check(graph, canonicalise(hint), seed, {})
+    for hint in lower_all(graph, EAGER):
+        check(graph, canonicalise(hint), seed, {})
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
