@@ -26,7 +26,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 from benchmark_words import positive, target_name
 from choose_graphs import GRAPHS, kind_of, random_sizes
 from exhaustive import best_of_all, runs_per_core
@@ -175,9 +174,7 @@ def point(
         start,
         min(best, key=lambda s: s[1].cost)[0],
         min(cost for cost, _ in best),
-        int(
-            runs_per_core(bound[taken], *(np.array([v]) for v in (chosen.tile, chosen.per_core)))[0]
-        ),
+        runs_per_core(bound[taken], chosen.tile, chosen.per_core),
         single,
         min(slower, key=lambda s: s.cost, default=None),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,7 @@ from autofuse.schedule.tile_cost import (
 __all__ = ["best_of_all", "costs", "legal_tiles", "runs_per_core"]
 
 Array = npt.NDArray[np.int64]
+_Number = TypeVar("_Number", int, Array)
 #: Choices that are evaluated at a time.
 CHUNK = 1 << 16
 
@@ -76,7 +78,7 @@ def _choices(form: BoundForm, chip: ChipTable) -> Iterator[tuple[Array, Array]]:
         yield t[used], np.maximum(-(-work[used] // n[used]), 1)
 
 
-def runs_per_core(form: BoundForm, tile: Array, per_core: Array) -> Array:
+def runs_per_core(form: BoundForm, tile: _Number, per_core: _Number) -> _Number:
     """How often a core runs the loop over tiles, with the reduce loop in it."""
     pieces = -(-form.extent // tile)
     return per_core * form.reduce_outer * (pieces if form.looped else 1)

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from autofuse.implgraph.expr import ONE, Expr, bounds, product, total
 from autofuse.implgraph.expr_parser import parse
 from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import HintGraph, ImplGraph, Node
+from autofuse.implgraph.graph import HintGraph, ImplGraph, Node, TensorView
 from autofuse.targets import TargetSpec
 
-__all__ = ["CacheHints", "bypass_bytes", "bypasses", "held_bytes"]
+__all__ = ["CacheHints", "bypass_bytes", "bypasses", "held_bytes", "touched_bytes"]
 
 #: Attribute of a Load that bypasses L2: the text of the bytes that the kernel would ask L2 to hold.
 _ATTR = "bypass"
@@ -41,11 +41,15 @@ def held_bytes(hint: HintGraph) -> Expr:
     for n in hint.nodes:
         if n.op not in ("Load", "Store"):
             continue
-        y = n.y
-        moves = [r for r, s in zip(y.repeats, y.strides, strict=True) if s != 0]
         place = n.inputs[0] if n.op == "Load" else n.name
-        seen[place, y.offset, y.strides] = product(moves) * y.dtype.itemsize
+        seen[place, n.y.offset, n.y.strides] = touched_bytes(n.y)
     return total(seen.values())
+
+
+def touched_bytes(y: TensorView) -> Expr:
+    """Bytes of GM that a load or store touches, each once."""
+    moves = (r for r, s in zip(y.repeats, y.strides, strict=True) if s != 0)
+    return product(moves) * y.dtype.itemsize
 
 
 class CacheHints:

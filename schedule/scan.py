@@ -203,7 +203,8 @@ class _Placer:
         if run and run != list(range(run[0], run[-1] + 1)):
             raise TemplateRejectedError(f"the axes of the sum {n.name} do not lie side by side")
         # Rows that are summed element by element have no distance of their own from those of the next sum.
-        apart = run[1:] if run and (run[0] == 0 or run[-1] + 1 == len(axes)) else run
+        between = bool(run) and run[0] > 0 and run[-1] + 1 < len(axes)
+        apart = run if between else run[1:]
         if any(self.layout.padded(axes[i]) for i in apart):
             raise TemplateRejectedError(f"padding lies between what {n.name} adds up")
         if level != LOOP:

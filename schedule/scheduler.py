@@ -32,7 +32,7 @@ from autofuse.implgraph.lowering import group_order_hazards, groups
 from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.alike import likeness
 from autofuse.schedule.budget import check_budget, exceeds_budget
-from autofuse.schedule.cache_hints import CacheHints
+from autofuse.schedule.cache_hints import CacheHints, touched_bytes
 from autofuse.schedule.cost_form import TICK_BITS, ticks
 from autofuse.schedule.data_flow import DataFlow
 from autofuse.schedule.ends import is_sink
@@ -105,14 +105,13 @@ def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
         always = moved + len(_barriers(group_order_hazards(form))) * ticks(target.sync_all)
         if always >= least - least // LITTLE:
             reason = f"its barriers and GM alone take {always >> TICK_BITS} cycles"
-            rejected.append(Rejected(0, f"form {number}", f"dominated: {reason}"))
+            rejected.append(_dominated(number, reason))
             continue
         try:
             (result,) = schedule(form, target)
         except AutofuseError as e:
             refused.append(e)
-            d = e.diagnostics[0]
-            rejected.append(Rejected(0, f"form {number}", d.message, d.code))
+            rejected.append(_refused(number, e))
             continue
         cost = modelled_ticks(result, target)
         found.append((UNLIMITED if cost is None else cost, number, result))
@@ -122,7 +121,7 @@ def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
     for cost, number, _ in found:
         if number != best:
             reason = f"modelled {cost >> TICK_BITS} cycles, form {best} takes {least >> TICK_BITS}"
-            rejected.append(Rejected(0, f"form {number}", f"dominated: {reason}"))
+            rejected.append(_dominated(number, reason))
     return replace(taken, rejected=(*taken.rejected, *rejected))
 
 
@@ -136,8 +135,7 @@ def _moved_ticks(hint: HintGraph, target: TargetSpec) -> int:
     for n in hint.nodes:
         is_stored = n.op == "Store" and n.name in made
         if is_stored or (n.op == "Load" and n.inputs[0] in given):
-            moves = (r for r, s in zip(n.y.repeats, n.y.strides, strict=True) if s != 0)
-            nbytes = product(moves).value * n.y.dtype.itemsize
+            nbytes = touched_bytes(n.y).value
             if is_stored:
                 stored += nbytes
             else:
@@ -154,8 +152,16 @@ def _other(
     try:
         return schedule(form, target, result=number), []
     except AutofuseError as e:
-        d = e.diagnostics[0]
-        return (), [Rejected(0, f"form {number}", d.message, d.code)]
+        return (), [_refused(number, e)]
+
+
+def _refused(number: int, why: AutofuseError) -> Rejected:
+    d = why.diagnostics[0]
+    return Rejected(0, f"form {number}", d.message, d.code)
+
+
+def _dominated(number: int, why: str) -> Rejected:
+    return Rejected(0, f"form {number}", f"dominated: {why}")
 
 
 def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[ScheduleResult, ...]:

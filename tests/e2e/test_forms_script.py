@@ -7,20 +7,12 @@ from pathlib import Path
 
 import forms
 import pytest
-from twin_graphs import graph
+from twin_graphs import centred
 
 from autofuse import api
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")
-
-
-def centred(rows: int, columns: int) -> dict[str, object]:
-    nodes = [
-        ("s", "ReduceSum", ["x"], {"axes": [0], "keepdims": True}),
-        ("y", "Sub", ["x", "s"], {}),
-    ]
-    return graph({"x": ("float32", (rows, columns))}, nodes)
 
 
 def test_a_form_that_the_estimate_does_not_take() -> None:

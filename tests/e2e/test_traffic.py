@@ -118,7 +118,7 @@ def test_longer_rows_have_statistics_of_their_own_and_share_more() -> None:
 
 
 def test_running_sums_of_columns_in_parts_move_everything_twice() -> None:
-    """A pass for the totals of the parts, and one for the sums; the last rows go through a workspace."""
+    """The pass for the totals of the parts leaves these in a workspace, from where the one for the sums has them."""
     found = traffic.measure(CASES["running sums of columns 4096 x 1024"])
     assert "+" in found.templates
     assert 2 <= found.loaded / found.inputs <= 2.01, found.templates

@@ -56,6 +56,15 @@ def graph(
     }
 
 
+def centred(rows: int, columns: int) -> dict[str, Any]:
+    """Columns less their sums, as in a batch norm."""
+    nodes = [
+        ("s", "ReduceSum", ["x"], {"axes": [0], "keepdims": True}),
+        ("y", "Sub", ["x", "s"]),
+    ]
+    return graph({"x": ("float32", (rows, columns))}, nodes)
+
+
 def check(document: dict[str, Any], ub: int | None = None, **options: Any) -> api.BuildResult:
     """A graph builds with ``ub`` bytes of UB, its kernel is proved, and it runs as it should."""
     target = CHIP if ub is None else CHIP.with_ub(ub)

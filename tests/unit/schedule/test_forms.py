@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from twin_graphs import centred
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
@@ -109,26 +110,6 @@ def test_a_barrier_costs_what_the_target_says():
     plain = api.build({**sums(), "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 300]}]})
     assert len(plain.schedule) == 1
     assert str(cost) not in plain.files["host/g_tiling.cpp"]
-
-
-def centred(rows: int, columns: int) -> dict[str, object]:
-    """Columns less their sums, as in a batch norm."""
-    return {
-        "schema": "autofuse.graph/1",
-        "name": "g",
-        "inputs": [{"name": "x", "dtype": "float32", "shape": [rows, columns]}],
-        "nodes": [
-            {
-                "name": "s",
-                "op": "ReduceSum",
-                "inputs": ["x"],
-                "outputs": ["total"],
-                "attrs": {"axes": [0], "keepdims": True},
-            },
-            {"name": "d", "op": "Sub", "inputs": ["x", "total"], "outputs": ["y"]},
-        ],
-        "outputs": ["y"],
-    }
 
 
 @pytest.mark.parametrize(
