@@ -35,6 +35,7 @@ from autofuse.implgraph.split_reductions import (
     MAY_GAIN,
     MIGHT_GAIN,
     SURE_GAIN,
+    split_forms,
     split_reductions,
 )
 from autofuse.implgraph.walk import RELOAD, SCALAR, STORE, SUM, Inst, Places
@@ -66,16 +67,11 @@ def lower_all(graph: FusionGraph, target: TargetSpec) -> tuple[HintGraph, ...]:
 
 def _divided(graph: FusionGraph, target: TargetSpec) -> list[FusionGraph]:
     """The graph as it is, or with what is certainly worth it divided, and what else may be worth it; all different."""
-    if graph.symbols:
-        found = [split_reductions(graph, target)]
-        found.append(split_reductions(graph, target, symbolic=True, gain=MAY_GAIN))
-    else:
-        most = split_reductions(graph, target, gain=MIGHT_GAIN)
-        if most is graph:
-            return [graph]
-        found = [split_reductions(graph, target, gain=gain) for gain in (SURE_GAIN, GAIN)]
-        found.append(most)
-    return [f for i, f in enumerate(found) if f not in found[:i]]
+    if not graph.symbols:
+        return split_forms(graph, target, (SURE_GAIN, GAIN, MIGHT_GAIN))
+    sure = split_reductions(graph, target)
+    more = split_reductions(graph, target, symbolic=True, gain=MAY_GAIN)
+    return [sure] if more == sure else [sure, more]
 
 
 def lower(graph: FusionGraph) -> HintGraph:

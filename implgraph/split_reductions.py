@@ -48,7 +48,7 @@ from autofuse.implgraph.remainders import tight_bounds
 from autofuse.implgraph.split_scans import divided_scan
 from autofuse.targets import TargetSpec
 
-__all__ = ["GAIN", "MAY_GAIN", "MIGHT_GAIN", "SURE_GAIN", "split_reductions"]
+__all__ = ["GAIN", "MAY_GAIN", "MIGHT_GAIN", "SURE_GAIN", "split_forms", "split_reductions"]
 
 #: Elements of a row that a DMA command moves at a good rate: neighbours that are kept are shared in blocks of them.
 ROW = 128
@@ -56,6 +56,7 @@ ROW = 128
 LINE = 32
 #: Parts per core at most: more of them share the work more evenly, and are more to reduce in the second phase.
 ROUNDS = 4
+_SCAN = "CumSum"
 #: A symbol without a hint counts as that where it says how much is kept, and how much is reduced.
 FEW, MANY = 1024, 1 << 20
 #: Modelled time that a running sum takes in UB, over that in which a core loads its operand.
@@ -77,7 +78,35 @@ def split_reductions(
             hints that say so, which templates are ranked by.
         gain: how many times as long one phase has to take as two.
     """
-    made = _Splitter(graph, target, symbolic, gain)
+    return _divided(_Splitter(graph, target, symbolic, gain, {}))
+
+
+def split_forms(
+    graph: FusionGraph, target: TargetSpec, gains: Sequence[float]
+) -> list[FusionGraph]:
+    """What :func:`split_reductions` makes of a graph for several gains, each graph once.
+
+    Args:
+        graph: as there.
+        target: as there.
+        gains: as there, the largest first.
+    """
+    if not any(n.op in REDUCES or n.op == _SCAN for n in graph.nodes):
+        return [graph]
+    parts: dict[tuple[_Sizes, int], int] = {}
+    found: list[FusionGraph] = []
+    # What is not worth it for the smallest gain is not for the others.
+    for gain in reversed(gains):
+        made = _divided(_Splitter(graph, target, False, gain, parts))
+        if made not in found:
+            found.insert(0, made)
+        if made is graph:
+            break
+    return found
+
+
+def _divided(made: _Splitter) -> FusionGraph:
+    graph = made.graph
     for n in graph.nodes:
         made.add(n)
     if not made.divided:
@@ -199,9 +228,25 @@ class _Division:
 
 
 class _Splitter:
-    """The new graph under construction."""
+    """The new graph under construction.
 
-    def __init__(self, graph: FusionGraph, target: TargetSpec, symbolic: bool, gain: float) -> None:
+    Args:
+        graph: as for :func:`split_reductions`.
+        target: as there.
+        symbolic: as there.
+        gain: as there.
+        parts: the best number of parts for known sizes, by these and the most parts; no gain changes it.
+    """
+
+    def __init__(
+        self,
+        graph: FusionGraph,
+        target: TargetSpec,
+        symbolic: bool,
+        gain: float,
+        parts: dict[tuple[_Sizes, int], int],
+    ) -> None:
+        self._best_parts = parts
         self.graph, self.target, self.symbolic, self.gain = graph, target, symbolic, gain
         self.tensors: dict[str, Tensor] = dict(graph.tensors)
         self.nodes: list[FusionNode] = []
@@ -225,7 +270,7 @@ class _Splitter:
     def add(self, n: FusionNode) -> None:
         """A node of the graph, or what replaces it."""
         x = n.inputs[0] if n.inputs else None
-        if n.op == "CumSum" and isinstance(x, str):
+        if n.op == _SCAN and isinstance(x, str):
             self._scan(n, x)
             return
         if n.op not in REDUCES or not isinstance(x, str):
@@ -339,8 +384,12 @@ class _Splitter:
         cores = self.target.aiv_cores
         most = min(ROUNDS * cores, sizes.length // (ROW if run == len(shape) - 1 else 2))
         if all(s.is_const for s in shape):
-            cost = partial(sizes.parted, target=self.target)
-            return min(range(2, most + 1), key=cost, default=0)
+            known = self._best_parts.get((sizes, most))
+            if known is None:
+                cost = partial(sizes.parted, target=self.target)
+                known = min(range(2, most + 1), key=cost, default=0)
+                self._best_parts[sizes, most] = known
+            return known
         if not all(s.is_const for d, s in enumerate(shape) if d not in gone):
             # A core per part, for every block that there may be.
             return cores if cores <= most else 0
