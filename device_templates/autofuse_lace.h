@@ -1,0 +1,90 @@
+// Device code that generated kernels share: tensors of short rows, which lie in GM as one dense run of rows of k
+// elements and in UB as k columns, `pitch` elements apart. pitch is a multiple of 32 bytes, k at most 64.
+//
+// Elements have 16 or 32 bits. Tensors do not overlap. No function starts or ends with a barrier; inside,
+// PipeBarrier<PIPE_V> stands between calls that depend on each other. Nothing is done for sizes of 0 and less.
+#ifndef AUTOFUSE_LACE_H
+#define AUTOFUSE_LACE_H
+
+#include "autofuse_pick.h"
+#include "kernel_operator.h"
+
+namespace autofuse {
+
+// offsets[i] = (i mod k) * pitch * size + i / k * size bytes, for elements of `size` bytes: where Lace finds them. The
+// table has kPickOffsets entries; `tmp` is as large. The columns fit in UB, so every product is below 2^31.
+__aicore__ inline void LaceOffsets(const AscendC::LocalTensor<int32_t>& offsets,
+                                   const AscendC::LocalTensor<uint8_t>& tmp, int64_t k, int64_t pitch, int64_t size) {
+  constexpr int32_t count = static_cast<int32_t>(kPickOffsets);
+  const AscendC::LocalTensor<float> middle = tmp.ReinterpretCast<float>();
+  const AscendC::LocalTensor<int32_t> row = tmp.ReinterpretCast<int32_t>();
+  // Arange starts with stores of the scalar unit, which no barrier of the vector unit holds back: both come first.
+  AscendC::Arange(offsets, static_cast<int32_t>(0), static_cast<int32_t>(pitch * size), count);
+  AscendC::Arange(middle, 0.5f, 1.0f, count);
+  AscendC::PipeBarrier<PIPE_V>();
+  // (i + 0.5) / k is at least 0.5 / k away from whole numbers; rounding moves it by less than 0.001 / k.
+  AscendC::Muls(middle, middle, 1.0f / static_cast<float>(k), count);
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::Cast(row, middle, AscendC::RoundMode::CAST_FLOOR, kPickOffsets);
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::Muls(row, row, static_cast<int32_t>(size - k * pitch * size), count);
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::Add(offsets, offsets, row, count);
+}
+
+// dst[o, r, c] = src[o, c, r], o < outer, r < rows, c < k: columns to rows. With outer > 1, rows * k elements are a
+// multiple of 32 bytes. `offsets` is the table of LaceOffsets for k, pitch and T.
+template <typename T>
+__aicore__ inline void Lace(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                            const AscendC::LocalTensor<int32_t>& offsets, int64_t outer, int64_t rows, int64_t k,
+                            int64_t pitch) {
+  if (rows <= 0 || k <= 0) {
+    return;
+  }
+  constexpr uint32_t block = 32 / sizeof(T);
+  const uint32_t all = static_cast<uint32_t>(rows);
+  const uint32_t width = static_cast<uint32_t>(k);
+  const uint32_t most = kPickOffsets / (width * block) * block;  // rows of one call: the next starts at 32 bytes of dst
+  for (int64_t o = 0; o < outer; o++) {
+    const AscendC::LocalTensor<T> to = dst[static_cast<uint32_t>(o * rows * k)];
+    const AscendC::LocalTensor<T> from = src[static_cast<uint32_t>(o * k * pitch)];
+    for (uint32_t done = 0; done < all; done += most) {
+      const uint32_t n = all - done < most ? all - done : most;
+      // The place inside the columns goes into the base address, which need not be a multiple of 32 bytes.
+      AscendC::Gather(to[done * width], from, offsets.ReinterpretCast<uint32_t>(),
+                      done * static_cast<uint32_t>(sizeof(T)), n * width);
+    }
+  }
+}
+
+// dst[o, c, r] = src[o, r, c], o < outer, r < rows, c < k: rows to columns, where k is 2 or 4: the patterns that the
+// chip knows. With outer > 1, rows * k elements are a multiple of 32 bytes. What lies between columns stays.
+template <typename T>
+__aicore__ inline void UnlaceByMask(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                    int64_t outer, int64_t rows, int64_t k, int64_t pitch) {
+  for (int64_t o = 0; o < outer; o++) {
+    for (int64_t c = 0; c < k; c++) {
+      PickByMask(dst[static_cast<uint32_t>((o * k + c) * pitch)], src[static_cast<uint32_t>(o * rows * k)], rows, k, c);
+    }
+  }
+}
+
+// The same for any k. `offsets` is the table of PickOffsets for k elements.
+template <typename T>
+__aicore__ inline void Unlace(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                              const AscendC::LocalTensor<int32_t>& offsets, int64_t outer, int64_t rows, int64_t k,
+                              int64_t pitch) {
+  if (rows <= 0) {
+    return;
+  }
+  for (int64_t o = 0; o < outer; o++) {
+    for (int64_t c = 0; c < k; c++) {
+      PickAhead(dst[static_cast<uint32_t>((o * k + c) * pitch)], src[static_cast<uint32_t>(o * rows * k)], offsets,
+                rows, k, c);
+    }
+  }
+}
+
+}  // namespace autofuse
+
+#endif  // AUTOFUSE_LACE_H
