@@ -255,6 +255,7 @@ class _Splitter:
         self.hints: dict[str, int] = {}
         self._taken = {n.name for n in graph.nodes} | set(graph.tensors)
         self._number: dict[str, int] = {}
+        self._makers = {y: n for n in graph.nodes for y in n.outputs}
         self._users: dict[str, list[FusionNode]] = {}
         for n in graph.nodes:
             for x in dict.fromkeys(i for i in n.inputs if isinstance(i, str)):
@@ -296,9 +297,27 @@ class _Splitter:
         """How to divide a reduction; None if it stays."""
         own = self.tensors[x].shape
         axes = axes_of(n, len(own))
-        # A reduction that takes other axes of the operand cannot be in the same group either.
-        again = any(u.op not in REDUCES or axes_of(u, len(own)) != axes for u in self._users[x])
+        again = self._has_others(x, axes)
         return self._best(x, axes, ROW, again, _Sizes.whole, _Sizes.parted)
+
+    def _has_others(self, x: str, axes: tuple[int, ...]) -> bool:
+        """Whether a tensor, or what it is made of element by element, is for others than reductions along ``axes``."""
+        shape = self.tensors[x].shape
+        chain, todo = {x}, [x]
+        while todo:
+            n = self._makers.get(todo.pop())
+            for i in () if n is None or n.op in REDUCES else n.inputs:
+                if isinstance(i, str) and i not in chain and self.tensors[i].shape == shape:
+                    chain.add(i)
+                    todo.append(i)
+        if any(o.tensor in chain for o in self.graph.outputs):
+            return True
+        # A reduction that takes other axes of the operand cannot be in the same group either.
+        return any(
+            chain.isdisjoint(u.outputs) and (u.op not in REDUCES or axes_of(u, len(shape)) != axes)
+            for c in chain
+            for u in self._users.get(c, ())
+        )
 
     def _best(
         self,

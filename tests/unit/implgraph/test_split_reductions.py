@@ -155,6 +155,21 @@ def test_others_that_read_the_operand_ask_for_even_parts():
     assert not any(op == "Slice" for op, _ in both)
 
 
+@pytest.mark.parametrize("others", [("y", "z"), ("y", "q")])
+def test_others_that_read_what_the_operand_is_made_of_do_too(others):
+    size = 48 * 8192 + 64
+    nodes = [
+        ("t", "Exp", ["x"], {}),
+        ("q", "Mul", ["t", "t"], {}),
+        ("y", "ReduceSum", ["q"], {"axes": (0,)}),
+        ("z", "Abs", ["t"], {}),
+    ]
+    alone = steps(graph({"x": (size,)}, nodes[:3], ["y"]))
+    assert any(op == "Slice" for op, _ in alone)
+    both = steps(graph({"x": (size,)}, nodes, list(others)))
+    assert not any(op == "Slice" for op, _ in both)
+
+
 # what it means --------------------------------------------------------------------------------
 
 OPS = {
