@@ -1,4 +1,4 @@
-"""Graphs on which choosing is measured: element-wise, with broadcasts, reductions, norms, a transposition, a sum."""
+"""Graphs on which choosing is measured: element-wise, with broadcasts, reductions, norms, moves, short rows."""
 
 from __future__ import annotations
 
@@ -84,6 +84,11 @@ def _transposition() -> dict[str, Any]:
     return _of_rows("transposition", F32, *nodes)
 
 
+def _channels_last() -> dict[str, Any]:
+    to_last = ("y", "Transpose", ["x"], {"perm": [0, 2, 1]})
+    return _graph("channels_last", {"x": (F16, ["m", 3, "n"])}, [to_last], ["y"])
+
+
 #: By kind and name.
 GRAPHS: Mapping[str, Mapping[str, dict[str, Any]]] = {
     kind: {g["name"]: g for g in graphs}
@@ -118,6 +123,10 @@ GRAPHS: Mapping[str, Mapping[str, dict[str, Any]]] = {
         "move": (
             _transposition(),
             _of_rows("running_sum", F32, ("y", "CumSum", ["x"], {"axis": 1})),
+        ),
+        "short rows": (
+            _binary("mul_pairs", F32, "Mul", ["n", 2], ["n", 1]),
+            _channels_last(),
         ),
     }.items()
 }

@@ -16,7 +16,7 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,17 +42,17 @@ SAME = 1e-3
 
 @dataclass(frozen=True)
 class Found:
-    """Modelled microseconds of a graph: of the form that is taken, and of the one that the estimate takes."""
+    """Modelled microseconds of a graph: of what is taken, and of what it is compared with."""
 
     name: str
     forms: int
     us: float
-    estimated_us: float
+    other_us: float
 
     @property
     def ratio(self) -> float:
-        """Time as taken over that by the estimate."""
-        return self.us / self.estimated_us
+        """Time as taken over that of the other one."""
+        return self.us / self.other_us
 
 
 def compare(graph: FusionGraph, target: TargetSpec) -> Found | None:
@@ -68,11 +68,12 @@ def compare(graph: FusionGraph, target: TargetSpec) -> Found | None:
         return None
     if taken is None or by_estimate is None:
         return None
-    us, estimated_us = (
-        target.kernel_head_us + ticks / (1 << TICK_BITS) / target.clock_mhz
-        for ticks in (taken, by_estimate)
-    )
-    return Found(graph.name, len(hints), us, estimated_us)
+    return Found(graph.name, len(hints), in_us(taken, target), in_us(by_estimate, target))
+
+
+def in_us(ticks: int, target: TargetSpec) -> float:
+    """Modelled microseconds of a schedule, with the start of a kernel."""
+    return target.kernel_head_us + ticks / (1 << TICK_BITS) / target.clock_mhz
 
 
 def _changed(found: Sequence[Found]) -> list[Found]:
@@ -101,8 +102,17 @@ def _graphs(folder: Path, limit: int | None) -> Sequence[Path]:
     return paths[::step]
 
 
-def _main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+def report(
+    about: str, compared: str, compare: Callable[[FusionGraph, TargetSpec], Found | None]
+) -> int:
+    """The command: reads the options, compares the graphs of a folder and prints what differs.
+
+    Args:
+        about: the description of the command.
+        compared: what it says of the graphs that differ, with the names of :func:`total`.
+        compare: the times of a graph; None where there is nothing to compare.
+    """
+    parser = argparse.ArgumentParser(description=about.split("\n", 1)[0])
     parser.add_argument("folder", type=graph_folder, nargs="?", help="default: the AKG corpus")
     parser.add_argument("--target", type=target_name, default="ascend910b1", help="the chip")
     parser.add_argument("--limit", type=positive, help="about so many of the graphs")
@@ -132,14 +142,15 @@ def _main() -> int:
         return 0
     print(f"modelled time on {target.name} (model: nothing was measured)")
     print("{graphs} graphs, {several_forms} of them with several forms".format(**summary))
+    print(compared.format(**summary))
     print(
-        "{changed} take another form than by the estimate, {slower} of them slower; time over that by the estimate: "
-        "mean {mean:.2f}, median {median:.2f}, least {least:.2f}, most {most:.2f}".format(**summary)
+        "mean {mean:.2f}, median {median:.2f}, least {least:.3f}, most {most:.2f}".format(**summary)
     )
     for f in _changed(found)[:10]:
-        print(f"  {f.ratio:5.2f}  {f.us:9.2f} us instead of {f.estimated_us:9.2f}  {f.name}")
+        print(f"  {f.ratio:5.2f}  {f.us:9.2f} us instead of {f.other_us:9.2f}  {f.name}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(_main())
+    words = "{changed} take another form than by the estimate, {slower} of them slower; time over that by the estimate:"
+    sys.exit(report(__doc__, words, compare))

@@ -97,6 +97,7 @@ def cases() -> tuple[Case, ...]:
         inputs = {"x": (rows, columns), "r": (columns,)}
         out.append(Case("broadcast of a row", f"{rows} x {columns}", inputs, row))
     out += _reductions()
+    out += _short_rows()
     sizes = ((96, 40000, 1), (40000, 96, 0), (480, 200, 1), (141, 83, 1))
     for rows, columns, axis in sizes:
         steps = [step("CumSum", "x", axis=axis)]
@@ -112,6 +113,18 @@ def _reductions() -> Iterator[Case]:
     yield Case("sum AR", "40000 x 77", {"x": (40000, 77)}, [step("ReduceSum", "x", axes=[1])])
     yield Case("sum AR", "96 x 40000", {"x": (96, 40000)}, [step("ReduceSum", "x", axes=[1])])
     yield Case("sum RA", "1000 x 5000", {"x": (1000, 5000)}, [step("ReduceSum", "x", axes=[0])])
+
+
+def _short_rows() -> Iterator[Case]:
+    for rows, k in ((233_008, 2), (100_003, 3), (60_000, 4)):
+        name, inputs = f"{rows} x {k}", {"x": (rows, k), "s": (rows, 1)}
+        yield Case("number for each short row", name, inputs, [step("Mul", "x", "s")])
+    yield Case(
+        "sum of short rows", "200000 x 3", {"x": (200_000, 3)}, [step("ReduceSum", "x", axes=[1])]
+    )
+    to_last = [step("Transpose", "x", perm=(0, 2, 1))]
+    yield Case("channels last", "8 x 3 x 50176", {"x": (8, 3, 50_176)}, to_last)
+    yield Case("weights", "256 x 9 x 128", {"x": (256, 9, 128)}, to_last)
 
 
 def random_cases(count: int, seed: int) -> Iterator[Case]:

@@ -14,6 +14,7 @@ from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.lacing import LACES
 from autofuse.schedule.picking import PICKS
 from autofuse.schedule.result import ScheduleResult, tiling_keys
 from autofuse.schedule.scan import SCAN
@@ -36,6 +37,7 @@ class _KernelView:
     reduces: bool
     scans: bool
     picks: bool
+    laces: bool
     words: bool
 
 
@@ -74,6 +76,7 @@ def kernel_file(
         not ops.isdisjoint({*REDUCES, "UbTranspose"}),
         SCAN in ops,
         not ops.isdisjoint(PICKS),
+        not ops.isdisjoint(LACES),
         not ops.isdisjoint(WORDS),
     )
     return render("kernel.cpp.jinja", view)

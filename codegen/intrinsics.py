@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from autofuse.codegen.extents import size_of
 from autofuse.codegen.kernel_ir import (
     Arg,
     Call,
@@ -187,6 +188,14 @@ def _offsets(s: CallSite) -> Call:
     return s.made(s.result(), *(LocalArg(t) for t in tmp), step, extra=tmp)
 
 
+def _lace_offsets(s: CallSite) -> Call:
+    """A table of the places of short rows' elements in long rows."""
+    assert s.tmp is not None
+    sizes = (size_of(s.node.attrs[name]) for name in ("k", "pitch", "size"))
+    values = [SizeValue(e, BY_NAME["int64"]) for e in sizes]
+    return s.made(s.result(), LocalArg(s.tmp), *values, extra=(s.tmp,))
+
+
 STYLES: Mapping[str, Style] = {
     "unary": _unary,
     "binary": _binary,
@@ -198,6 +207,7 @@ STYLES: Mapping[str, Style] = {
     "duplicate": _duplicate,
     "iota": _iota,
     "offsets": _offsets,
+    "lace_offsets": _lace_offsets,
     "ub_copy": _ub_copy,
     "reinterpret": _reinterpret,
     "bits_1": _bits_1,

@@ -15,6 +15,7 @@ from autofuse.implgraph.expr import ZERO, align_up, product, sym
 from autofuse.implgraph.graph import ImplGraph, Node
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.schedule.lacing import LACES, lace_counts
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.picking import PICKS
 from autofuse.schedule.scan import SCAN, scan_run
@@ -60,6 +61,8 @@ class VectorCalls:
             return self._scan(n, whole)
         if n.op in PICKS:
             return self._pick(n, whole)
+        if n.op in LACES:
+            return self._lace(n, whole)
         row = lookup(n.op).calls[self.arch]
         as_scalar = self.scalar_inputs.get(n.name, ())
         tensors: dict[int, tuple[str, DType]] = {}
@@ -169,6 +172,18 @@ class VectorCalls:
         counts = pick_counts(n, elements, lambda axis: self.extents.of(axis, whole))
         operands = tuple(self.local(self.nodes[i]) for i in n.inputs)
         return pick_call(n, lookup(n.op).calls[self.arch].api, self.local(n), operands, counts)
+
+    def _lace(self, n: Node, whole: bool) -> Call:
+        """Short rows that are one run as long rows, or back."""
+        source, row = self.nodes[n.inputs[0]], lookup(n.op).calls[self.arch]
+        dense, rows = (n.y, source.y) if n.op == "Lace" else (source.y, n.y)
+        counts = lace_counts(dense, rows, lambda axis: self.extents.of(axis, whole))
+        dst, operands = self.local(n), tuple(self.local(self.nodes[i]) for i in n.inputs)
+        args: tuple[Arg, ...] = (
+            *(LocalArg(x) for x in (dst, *operands)),
+            *(Count(c) for c in counts),
+        )
+        return Call(row.api, args, (dst,), operands)
 
     def _transpose(self, n: Node, whole: bool) -> Call:
         """[outer, rows, cols] -> [outer, cols, rows], rows of both at their pitches."""

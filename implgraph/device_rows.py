@@ -130,6 +130,21 @@ def _offsets(name: str, *, tmp: bool = False) -> OpDef:
     )
 
 
+def _lace(name: str, operands: int) -> OpDef:
+    """A call that turns short rows that are one run into long ones, or back."""
+    return OpDef(
+        name,
+        (1, operands - 1),
+        _first,
+        _shape,
+        "pick",
+        attrs=(Attr("k", "int", doc="elements of a short row"),),
+        calls=_both(Call(f"autofuse::{name}", "pick", MOVED, inplace=False)),
+        cost="transpose",
+        user=False,
+    )
+
+
 _PIECE = Attr("piece", "bool", False, doc="other Stores write the rest of it, once scheduled")
 
 ROWS: tuple[OpDef, ...] = (
@@ -313,6 +328,33 @@ ROWS: tuple[OpDef, ...] = (
     _pick("PickBack", MOVED | LONG, 3, tmp=True),
     _offsets("PickOffsets"),
     _offsets("PairOffsets", tmp=True),
+    # [a, t, k] in one run and [a, k, t] with rows at 32-byte addresses: tensors with short rows.
+    _lace("UnlaceByMask", 2),
+    _lace("Unlace", 3),
+    _lace("Lace", 3),
+    OpDef(
+        "LaceOffsets",
+        (0, 0),
+        _int32,
+        _shape,
+        "offsets",
+        attrs=(
+            Attr("k", "int", doc="elements of a short row"),
+            Attr("pitch", "str", doc="elements from one long row to the next"),
+            Attr("size", "int", doc="bytes of an element"),
+        ),
+        calls=_both(
+            Call(
+                "autofuse::LaceOffsets",
+                "lace_offsets",
+                frozenset({"int32"}),
+                tmp=_table_bytes,
+                inplace=False,
+            )
+        ),
+        cost="none",
+        user=False,
+    ),
     # Sums of neighbours along the axes of the attribute; in a loop the second input is what comes before the tile.
     OpDef(
         "Scan",

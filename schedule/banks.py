@@ -19,6 +19,7 @@ from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import BufferPlan, Node, Position
 from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.cost import Conflict
+from autofuse.schedule.lacing import LACES
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.picking import OFFSETS, PICKS
 from autofuse.schedule.scan import SCAN
@@ -41,7 +42,7 @@ GROUPS, HALF, BANK_BYTES = 16, 8, 1 << 16
 PERIOD, HALF_BYTES = GROUPS * BLOCK, HALF * BLOCK
 
 #: Nodes that a function of ``device_templates`` does in several calls.
-OF_MANY_CALLS = frozenset({"Broadcast", "UbTranspose", SCAN, *REDUCES, *PICKS, *OFFSETS})
+OF_MANY_CALLS = frozenset({"Broadcast", "UbTranspose", SCAN, *REDUCES, *PICKS, *LACES, *OFFSETS})
 
 
 def data_operands(n: Node, named: Mapping[str, Node]) -> list[Node]:

@@ -37,6 +37,7 @@ from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.implgraph.scratch import SCANNED_TOGETHER
 from autofuse.schedule.banks import HALF_BYTES, PERIOD
 from autofuse.schedule.cost import Call, Conflict
+from autofuse.schedule.lacing import LACES, lace_counts
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.picking import PICKS
 from autofuse.schedule.scan import SCAN, scan_run
@@ -172,13 +173,16 @@ def issued(
         return chip.transpose(*(chip.value(e) for e in counts[:3]))
     if n.op in PICKS:
         return chip.pick(n, size)
+    if n.op in LACES:
+        dense, rows = (n.y, source.y) if n.op == "Lace" else (source.y, n.y)
+        return chip.lace(n.op, *(chip.value(e) for e in lace_counts(dense, rows, size)[:3]))
     return chip.words(n, size)
 
 
 @lru_cache(maxsize=1024)
 def _is_many(op: str) -> bool:
     """Whether nodes of an op are a call of a function in ``device_templates/``."""
-    if op in REDUCES or op in PICKS or op in ("Broadcast", SCAN, "UbTranspose"):
+    if op in REDUCES or op in PICKS or op in LACES or op in ("Broadcast", SCAN, "UbTranspose"):
         return True
     return any(call.api in _WORDS for call in lookup(op).calls.values())
 
@@ -504,6 +508,18 @@ class _Chip:
             Issued("unary", parts, Amount.of(row * words), 1.0),
             Issued("gather", parts.times(rows), Amount.of(rows * row * words), 1.0),
         )
+
+    # autofuse_lace.h --------------------------------------------------------------------------
+    def lace(self, op: str, outer: Expr, rows: Expr, k: Expr) -> tuple[Issued, ...]:
+        """``Lace``, ``Unlace`` or ``UnlaceByMask``."""
+        if op == "UnlaceByMask":
+            return (Issued("transpose", Amount.of(k), Amount.of(rows * k * k), times=outer),)
+        if op == "Unlace":
+            calls = self._pieces(rows, _OFFSETS).times(k)
+        else:
+            whole = k.value * self.block
+            calls = self._pieces(rows * k, _OFFSETS // whole * whole)
+        return (Issued("gather", calls, Amount.of(rows * k), times=outer),)
 
     def words(self, n: Node, size: Callable[[int], Expr]) -> tuple[Issued, ...]:
         """``LowWords`` and ``HighWords``, or ``JoinWords``."""

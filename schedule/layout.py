@@ -23,11 +23,13 @@ class Layout:
     Attributes:
         pitches: those of padded axes, where rows start at 32 bytes.
         longest: of a tile, where the template has a limit of its own.
+        short: axes outside the innermost one that are short rows in GM; see :mod:`autofuse.schedule.lacing`.
     """
 
     split: Split
     pitches: Mapping[int, Expr] = field(default_factory=dict)
     longest: int | None = None
+    short: tuple[int, ...] = ()
     #: The views on the split axes that were asked for, by the shape of a tensor: most of a group have the same few.
     _shapes: dict[tuple[tuple[object, ...], ...], TensorView] = field(
         default_factory=dict, compare=False, repr=False

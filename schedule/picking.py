@@ -16,7 +16,7 @@ from itertools import pairwise
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import ZERO, CeilDiv, Expr, const
 from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Api, Node, TensorView
+from autofuse.implgraph.graph import Api, Attr, Node, TensorView
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.scratch import PICK_BYTES
 from autofuse.schedule.layout import BLOCK, Layout
@@ -35,7 +35,8 @@ __all__ = [
 
 #: Calls that pick elements, and those that make the tables of offsets for two of them.
 PICKS = frozenset({"PickByMask", "PickAhead", "PickBack"})
-OFFSETS = frozenset({"PickOffsets", "PairOffsets"})
+OFFSETS = frozenset({"PickOffsets", "PairOffsets", "LaceOffsets"})
+_WITH_TABLES = frozenset({"PickAhead", "PickBack", "Lace", "Unlace"})
 #: Steps for which GatherMask has a pattern.
 _PATTERNS = (2, 4)
 
@@ -197,29 +198,46 @@ def _with_shared(nodes: Sequence[Node], shared: dict[str, tuple[Node, int]]) -> 
 
 def tables(hoisted: Sequence[Node], looped: Sequence[Node]) -> tuple[list[Node], list[Node]]:
     """Both lists with the tables of offsets that their nodes need: each once, before the loop."""
-    if not any(n.op in ("PickAhead", "PickBack") for n in (*hoisted, *looped)):
+    if not any(n.op in _WITH_TABLES for n in (*hoisted, *looped)):
         return list(hoisted), list(looped)
-    made: dict[tuple[str, int], Node] = {}
-    taken = {n.name for n in (*hoisted, *looped)}
+    made: dict[tuple[str, tuple[Attr, ...]], Node] = {}
+    named = {n.name: n for n in (*hoisted, *looped)}
+    taken = set(named)
 
     def with_table(n: Node) -> Node:
-        if n.op not in ("PickAhead", "PickBack"):
+        if n.op not in _WITH_TABLES:
             return n
-        size = n.y.dtype.itemsize
-        nbytes = int(str(n.attrs["step"])) * size * (1 if n.op == "PickAhead" else -1)
-        op = "PairOffsets" if size == 8 else "PickOffsets"
-        if (op, nbytes) not in made:
-            made[op, nbytes] = _table(n, op, nbytes, taken)
-        return replace(n, inputs=(*n.inputs, made[op, nbytes].name))
+        op, attrs = _offsets_for(n, named[n.inputs[0]])
+        key = (op, tuple(attrs.values()))
+        if key not in made:
+            made[key] = _table(n, op, attrs, taken)
+        return replace(n, inputs=(*n.inputs, made[key].name))
 
     before, inside = [with_table(n) for n in hoisted], [with_table(n) for n in looped]
     return [*made.values(), *before], inside
 
 
-def _table(like: Node, op: str, step: int, taken: set[str]) -> Node:
-    """The offsets of every ``step`` bytes for ``like``, under a name that is not ``taken``."""
-    kind = "pairs" if op == "PairOffsets" else "offsets"
-    name = f"{kind}_of_{f'minus_{-step}' if step < 0 else step}"
+def _offsets_for(n: Node, source: Node) -> tuple[str, dict[str, Attr]]:
+    """The table that a node takes: its op, and attributes."""
+    size = n.y.dtype.itemsize
+    if n.op == "Lace":
+        pitch = source.y.vectorized_strides[-2]
+        return "LaceOffsets", {"k": n.attrs["k"], "pitch": str(pitch), "size": size}
+    if n.op == "Unlace":
+        return "PickOffsets", {"step": int(str(n.attrs["k"])) * size}
+    step = int(str(n.attrs["step"])) * size
+    op = "PairOffsets" if size == 8 else "PickOffsets"
+    return op, {"step": step if n.op == "PickAhead" else -step}
+
+
+def _table(like: Node, op: str, attrs: dict[str, Attr], taken: set[str]) -> Node:
+    """The table of offsets for ``like``, under a name that is not ``taken``."""
+    if op == "LaceOffsets":
+        name = f"places_of_{attrs['k']}_by_{attrs['size']}"
+    else:
+        step = int(str(attrs["step"]))
+        kind = "pairs" if op == "PairOffsets" else "offsets"
+        name = f"{kind}_of_{f'minus_{-step}' if step < 0 else step}"
     while name in taken:
         name += "_"
     taken.add(name)
@@ -231,7 +249,7 @@ def _table(like: Node, op: str, step: int, taken: set[str]) -> Node:
         op=op,
         inputs=(),
         y=TensorView(_INT32, like.y.axis, ones, zeros),
-        attrs={"step": step},
+        attrs=attrs,
         loop_axis=None,
         loop_pass=0,
         api=Api("Compute", "offsets", "Vector"),

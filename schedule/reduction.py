@@ -54,9 +54,9 @@ def place_reduction(flow: DataFlow, choice: Choice) -> Placed:
     """
     split = split_axes(flow.g, choice.position, all_load=choice.all_load, rows=choice.rows)
     single = all(split.sizes[a] == 1 for a in split.blocked)
-    placed = _Placer(flow, split, hoist=not single).run()
+    placed = _Placer(flow, split, choice.short, hoist=not single).run()
     if sum(n.op == "Load" for n in placed.hoisted) > MAX_RESIDENT:
-        placed = _Placer(flow, split, hoist=False).run()
+        placed = _Placer(flow, split, choice.short, hoist=False).run()
     return placed
 
 
@@ -69,7 +69,9 @@ class _Moving:
 
 
 class _Placer:
-    def __init__(self, flow: DataFlow, split: Split, *, hoist: bool) -> None:
+    def __init__(
+        self, flow: DataFlow, split: Split, short: tuple[int, ...], *, hoist: bool
+    ) -> None:
         self.flow, self.split, self.hoist = flow, split, hoist
         self.g = g = flow.g
         self.nodes, self.by_name = flow.nodes, flow.by_name
@@ -96,7 +98,7 @@ class _Placer:
         #: Vectorised axes of the tensors with certain repeats.
         self.present: dict[tuple[object, ...], tuple[int, ...]] = {}
         self.dense = self._dense_axes()
-        self.layout = Layout(split, self._pitches())
+        self.layout = Layout(split, self._pitches(short), short=short)
 
     # layout -----------------------------------------------------------------------------------
     def _present(self, n: Node) -> tuple[int, ...]:
@@ -115,9 +117,15 @@ class _Placer:
         inside = [a for a in self.split.vector if a != self.split.tile_in]
         return frozenset(a for a in inside if align_up(size[a], self.aligned[a]) == size[a])
 
-    def _pitches(self) -> dict[int, Expr]:
-        """The innermost axis of every tensor with several of them is padded, in all tensors alike."""
-        last = {axes[-1] for axes in self._tensors() if len(axes) > 1}
+    def _pitches(self, short: tuple[int, ...]) -> dict[int, Expr]:
+        """The innermost axis of every tensor with several of them is padded, in all tensors alike.
+
+        Tensors of short axes alone are dense, unless a reduction goes along their rows.
+        """
+        if any(n.op in REDUCES for n in self.nodes) and not self._gone().isdisjoint(short):
+            short = ()
+        several = (axes for axes in self._tensors() if len(axes) > 1)
+        last = {axes[-1] for axes in several if not set(short).issuperset(axes)}
         return {
             a: self.split.t
             if a == self.split.tile_in

@@ -48,7 +48,7 @@ from autofuse.schedule.result import Group, Rejected, ScheduleResult
 from autofuse.schedule.scan import SCAN, place_scan, scanned_axes
 from autofuse.schedule.solver import modelled_ticks
 from autofuse.schedule.stagger import with_staggered_loops
-from autofuse.schedule.templates import general, reduce, row, scan, transpose
+from autofuse.schedule.templates import general, narrow, reduce, row, scan, transpose
 from autofuse.schedule.tile_cost import TICK_SHIFT, UNLIMITED, chip_table
 from autofuse.schedule.tiling_axes import Choice, GroupInput, Split
 from autofuse.schedule.transposition import (
@@ -329,12 +329,12 @@ def _tries(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
         return scan.choices(g)
     if g.reduced:
         loops = reduce.choices(g) + reduce.shared_choices(g) + reduce.block_choices(g)
-        return loops + transpose.reduce_choices(g)
+        return loops + transpose.reduce_choices(g) + narrow.choices(g)
     tries = [(g, c) for c in general.choices(g) + row.choices(g)]
     packed = row.packed_choice(g)
     tries += [] if packed is None else [packed]
     tries += general.shared_choices(g)
-    return tries + transpose.choices(g)
+    return tries + transpose.choices(g) + narrow.choices(g)
 
 
 def _title(g: GroupInput, c: Choice) -> str:

@@ -72,8 +72,9 @@ class Choice:
         all_load: reduced axes outside the tiled one lie inside the tile as well, so that there is no reduce loop.
         all_padded: with ``padded``, the innermost axis of every tensor with several of them is padded.
         tight: for sizes for which the template does not fit UB with two buffers for each queue.
-        rows: an axis outside the tiled one, of constant size, that is kept and lies inside the tile.
+        rows: axes outside the tiled one, of constant size, that lie inside the tile.
         shortest, longest: limits of a tile, of which it is a multiple and which it does not exceed.
+        short: axes inside the tile that are short rows in GM; see :mod:`autofuse.schedule.lacing`.
     """
 
     template: str
@@ -85,9 +86,10 @@ class Choice:
     all_load: bool = False
     all_padded: bool = False
     tight: bool = False
-    rows: int | None = None
+    rows: tuple[int, ...] = ()
     shortest: int = 1
     longest: int | None = None
+    short: tuple[int, ...] = ()
 
 
 @frozen
@@ -162,20 +164,20 @@ class Split:
 
 
 def split_axes(
-    g: GroupInput, position: int, *, all_load: bool = False, rows: int | None = None
+    g: GroupInput, position: int, *, all_load: bool = False, rows: Sequence[int] = ()
 ) -> Split:
     """Tile-split the axis at ``position``; block-split the tiles, merged with the axes outside that are kept.
 
-    Reduced axes outside are those of the reduce loop, or inside the tile with ``all_load``; the axis ``rows`` is inside
-    the tile too.  If the tiled axis is reduced, there must be another axis outside that is kept; its tiles belong to
-    the reduce loop.
+    Reduced axes outside are those of the reduce loop, or inside the tile with ``all_load``; axes outside that are in
+    ``rows`` are inside the tile too.  If the tiled axis is reduced, there must be another axis outside that is kept;
+    its tiles belong to the reduce loop.
     """
     tiled = next(a for a in g.axes if a.id == g.order[position])
     before, inner = g.order[:position], g.order[position + 1 :]
-    outer = tuple(a for a in before if a not in g.reduced and a != rows)
-    reduced = tuple(a for a in before if a in g.reduced)
+    outer = tuple(a for a in before if a not in g.reduced and a not in rows)
+    reduced = tuple(a for a in before if a in g.reduced and a not in rows)
     above, summed = (reduced, ()) if all_load else ((), reduced)
-    above += () if rows is None else (rows,)
+    above += tuple(a for a in before if a in rows)
     tile_reduced = tiled.id in g.reduced
     named = {a.id: a for a in g.axes}
     fresh = len(g.axes)

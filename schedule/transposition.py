@@ -28,7 +28,8 @@ from autofuse.implgraph.expr import (
     product,
 )
 from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Api, AxisType, Condition, ImplGraph, Node, TensorView
+from autofuse.implgraph.graph import Api, Attr, AxisType, Condition, ImplGraph, Node, TensorView
+from autofuse.schedule.lacing import PATTERNS, dense_view, short_rows
 from autofuse.schedule.layout import BLOCK, Layout
 from autofuse.schedule.picking import beyond, is_run, picked_load, run_step
 from autofuse.schedule.rejection import TemplateRejectedError
@@ -115,7 +116,7 @@ def transposed_load(n: Node, layout: Layout) -> list[Node]:
     if raw is None:
         return [n]
     load = replace(n, name=f"{n.name}_rows", y=raw, axis=_nest(n, raw))
-    return [load, *_steps(n, load, n.name, n.y)]
+    return [load, *_steps(n, load, n.name, n.y, _turning(raw, layout, load=True))]
 
 
 def transposed_store(n: Node, source: Node, layout: Layout) -> list[Node]:
@@ -132,7 +133,7 @@ def transposed_store(n: Node, source: Node, layout: Layout) -> list[Node]:
     if raw is None:
         return [n]
     dense = replace(n, y=replace(n.y, dtype=source.y.dtype))
-    steps = _steps(dense, source, f"{n.name}_rows", raw)
+    steps = _steps(dense, source, f"{n.name}_rows", raw, _turning(raw, layout, load=False))
     return [*steps, replace(n, inputs=(steps[-1].name,), y=raw, axis=_nest(n, raw))]
 
 
@@ -152,6 +153,9 @@ def _raw_view(n: Node, layout: Layout) -> TensorView | None:
     k = contiguous_axis(y, reversed(axes))
     if not axes or k == axes[-1]:
         return None
+    dense = dense_view(n, layout)
+    if dense is not None:
+        return dense
     unit = BLOCK // _moved_bytes(y.dtype)
     if k is None:
         return by_elements(n, unit).y
@@ -172,11 +176,21 @@ def _is_last(axis: int, layout: Layout) -> bool:
     return axis in layout.pitches or axis == layout.split.vector[-1]
 
 
-def _steps(like: Node, source: Node, name: str, y: TensorView) -> list[Node]:
-    """The transposition of ``source`` to the view ``y``; bytes as halves, which hold each exactly, 64 bits as words."""
-    dtype = y.dtype
+def _turning(raw: TensorView, layout: Layout, *, load: bool) -> tuple[str, dict[str, Attr]]:
+    """What turns the view that a DMA moves into that of the group, or for a Store the other way round; attributes."""
+    k = short_rows(raw, layout)
+    if not k:
+        return "UbTranspose", {}
+    return "Lace" if not load else "UnlaceByMask" if k in PATTERNS else "Unlace", {"k": k}
 
-    def step(op: str, name: str, x: Node, view: TensorView, to: DType, **attrs: str) -> Node:
+
+def _steps(
+    like: Node, source: Node, name: str, y: TensorView, turning: tuple[str, dict[str, Attr]]
+) -> list[Node]:
+    """What brings ``source`` to the view ``y``; bytes as halves, which hold each exactly, 64 bits as words."""
+    dtype, (op, turned) = y.dtype, turning
+
+    def step(op: str, name: str, x: Node, view: TensorView, to: DType, **attrs: Attr) -> Node:
         view = replace(view, dtype=to, mem=None, que=None, buf=None)
         nest = _nest(like, view)
         return replace(
@@ -185,15 +199,16 @@ def _steps(like: Node, source: Node, name: str, y: TensorView) -> list[Node]:
 
     if dtype.bits == 64:
         low, high = (
-            step(op, f"{name}_{op.lower()}", source, source.y, _INT32) for op in ("Low", "High")
+            step(half, f"{name}_{half.lower()}", source, source.y, _INT32)
+            for half in ("Low", "High")
         )
-        words = [step("UbTranspose", f"{w.name}_moved", w, y, _INT32) for w in (low, high)]
+        words = [step(op, f"{w.name}_moved", w, y, _INT32, **turned) for w in (low, high)]
         whole = step("Join", name, low, y, dtype, dtype=dtype.name)
         return [low, high, *words, replace(whole, inputs=tuple(w.name for w in words))]
     if dtype.bits != 8:
-        return [step("UbTranspose", name, source, y, dtype)]
+        return [step(op, name, source, y, dtype, **turned)]
     wide = step("Cast", f"{name}_half", source, source.y, _HALF, round="NONE")
-    moved = step("UbTranspose", f"{name}_moved", wide, y, _HALF)
+    moved = step(op, f"{name}_moved", wide, y, _HALF, **turned)
     return [wide, moved, step("Cast", name, moved, y, dtype, round="NONE")]
 
 
@@ -209,6 +224,10 @@ def copy_limits(
         if n.op not in ("Load", "Store") or is_run(n) or not is_relaid(n, split.vector):
             continue
         y = n.y
+        gm = dict(zip(y.axis, y.strides, strict=True))
+        inside = zip(y.vectorized_axis, y.vectorized_strides, strict=True)
+        if all(gm[a] == s for a, s in inside):
+            continue  # one run
         rows = y.vectorized_axis if y.vectorized_strides[-1] != 1 else y.vectorized_axis[:-1]
         count = product(split.sizes[a] for a in rows if a != split.tile_in)
         if split.tile_in in rows:

@@ -232,6 +232,39 @@ Tried for every group of which the copies are contiguous along different axes; w
 in UB: there the other families copy with strides, as far as these may.""",
     ),
     Family(
+        "narrow",
+        "",
+        [(50000, 3), (50000, 1)],
+        [("Mul", ["x", "y"], {})],
+        """\
+Rows in GM are a few elements long: pairs, boxes, pixels with three channels. In other templates each of them is a row
+of a DMA command and has 32 bytes of UB at least. Here all rows of a tile are one run, and UB has as many *long* rows as
+a short one has elements: `Unlace` takes every `k`-th element of the run from `c` on into row `c`, `Lace` puts them
+together again. In between, what all elements of a short row have in common lies side by side, a reduction along short
+rows adds long ones, and a transposition of channels is nothing but one of the two calls.
+
+| | 2 and 4 elements | others |
+| --- | --- | --- |
+| behind a Load | `UnlaceByMask`: GatherMask with a pattern of the chip | `Unlace`: Gather, the table of `PickAhead` |
+| before a Store | `Lace`: Gather with a table of places, made once per core | the same |
+
+Elements of 8 bits become halves for that. Tried where a tensor has rows of at most 64 bytes of the narrowest type of
+the group beside an axis of 16 elements or more, all others lie in GM along one or both of these, and the length of
+short rows is known when the kernel is made. Not for 64 bits, running sums, and loads by an index; not on chips without
+DataCopyPad.""",
+    ),
+    Family(
+        "narrow",
+        "outer",
+        [(2000, 3, 64)],
+        [("Transpose", ["x"], {"perm": (0, 2, 1)})],
+        """\
+The same for long rows that are not that long, as of the weights of a convolution: a tile has several of them, along the
+next axis around.
+
+Tried where that axis is kept, and runs of it start at 32-byte addresses.""",
+    ),
+    Family(
         "scan_all",
         "",
         [(256, 200)],

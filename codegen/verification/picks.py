@@ -17,6 +17,7 @@ from autofuse.implgraph.scratch import PICK_BYTES
 from autofuse.schedule.picking import OFFSETS, PICKS, beyond
 
 __all__ = [
+    "has_table_room",
     "is_pick",
     "is_table",
     "pick_covers",
@@ -50,10 +51,11 @@ def table_fits(kernel: Kernel, s: Call, n: Node) -> Iterator[Finding]:
     """The table, and what it is made in, have the room of all its entries."""
     for a in s.args:
         if isinstance(a, LocalArg):
-            yield from _has_table_room(kernel, a.local, s, n)
+            yield from has_table_room(kernel, a.local, s, n)
 
 
-def _has_table_room(kernel: Kernel, local: str, s: Call, n: Node) -> Iterator[Finding]:
+def has_table_room(kernel: Kernel, local: str, s: Call, n: Node) -> Iterator[Finding]:
+    """A table has the room of all its entries."""
     room = kernel.nbytes.get(kernel.buffer_of(local), ZERO)
     yield from kernel.at_least(room, const(PICK_BYTES), f"bytes of {local} in {s.api}", n.name)
 
@@ -149,4 +151,4 @@ def pick_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Itera
     for local, room, elements in zip(locals_, rooms, needed, strict=False):
         yield from kernel.at_least(room, elements * size, f"bytes of {local} in {s.api}", n.name)
     for local in locals_[2:]:
-        yield from _has_table_room(kernel, local, s, n)
+        yield from has_table_room(kernel, local, s, n)

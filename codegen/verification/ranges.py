@@ -20,6 +20,13 @@ from autofuse.codegen.kernel_ir import (
     SizeValue,
 )
 from autofuse.codegen.verification.facts import BLOCK
+from autofuse.codegen.verification.laces import (
+    is_lace,
+    is_places,
+    lace_covers,
+    lace_fits,
+    places_are_those_of_their_node,
+)
 from autofuse.codegen.verification.model import Finding, Item, Kernel, at_loads
 from autofuse.codegen.verification.picks import (
     is_pick,
@@ -244,6 +251,12 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
         if is_pick(s):
             yield from pick_covers(kernel, s, n, counts, partial(_extent, kernel, n))
             continue
+        if is_lace(s):
+            yield from lace_covers(kernel, s, n, counts, partial(_extent, kernel, n))
+            continue
+        if is_places(s):
+            yield from places_are_those_of_their_node(kernel, s, n)
+            continue
         if is_table(s):
             yield from table_is_that_of_its_node(s, n)
             continue
@@ -334,6 +347,9 @@ def calls_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
             continue
         if is_pick(s):
             yield from pick_fits(kernel, s, n, counts)
+            continue
+        if is_lace(s):
+            yield from lace_fits(kernel, s, n, counts)
             continue
         if is_table(s):
             yield from table_fits(kernel, s, n)

@@ -81,7 +81,7 @@ def shared_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     cut = with_tiles(g, kept[-1], count)
     rows = cut.order[g.order.index(kept[-1]) + 1]
     choice = Choice(
-        LOOP, f"rows_{count}", len(cut.order) - 1, padded=True, all_padded=True, rows=rows
+        LOOP, f"rows_{count}", len(cut.order) - 1, padded=True, all_padded=True, rows=(rows,)
     )
     return [(cut, choice)]
 

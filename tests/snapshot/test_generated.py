@@ -80,6 +80,8 @@ def test_the_graphs_reach_every_kind_of_template() -> None:
         ("reduce_all", ""),
         ("reduce_all", "tight"),
         ("transpose", ""),
+        ("narrow", ""),
+        ("narrow", "outer"),
         ("scan", ""),
         ("scan_all", ""),
         ("scan_all", "few"),

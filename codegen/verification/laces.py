@@ -1,0 +1,128 @@
+"""Extents of ``autofuse::Lace``, ``Unlace`` and ``UnlaceByMask``, and of the table of places for ``Lace``.
+
+Element (o, r, c) of a run, ``(o*rows + r)*k + c``, is element ``(o*k + c)*pitch + r`` of the long rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from autofuse.codegen.extents import size_of
+from autofuse.codegen.kernel_ir import Call, LocalArg, SizeValue
+from autofuse.codegen.verification.facts import BLOCK
+from autofuse.codegen.verification.model import Finding, Kernel
+from autofuse.codegen.verification.picks import has_table_room
+from autofuse.implgraph.expr import ONE, ZERO, Expr, const, product
+from autofuse.implgraph.graph import Node, TensorView
+from autofuse.schedule.lacing import LACES, PATTERNS
+
+__all__ = ["is_lace", "is_places", "lace_covers", "lace_fits", "places_are_those_of_their_node"]
+
+
+def is_lace(s: Call) -> bool:
+    """Whether the call is one of the three functions."""
+    return s.api.removeprefix("autofuse::") in LACES
+
+
+def is_places(s: Call) -> bool:
+    """Whether the call makes the table for ``Lace``."""
+    return s.api == "autofuse::LaceOffsets"
+
+
+def places_are_those_of_their_node(kernel: Kernel, s: Call, n: Node) -> Iterator[Finding]:
+    """The table is made for the rows that its node states."""
+    have = [a.value for a in s.args if isinstance(a, SizeValue)]
+    want = [size_of(n.attrs[name]) for name in ("k", "pitch", "size")]
+    if len(have) != len(want):
+        yield Finding(f"{s.api} has {len(have)} sizes", n.name)
+        return
+    for a, b in zip(have, want, strict=True):
+        yield from kernel.same(a, b, f"sizes of {s.api}", n.name)
+
+
+def lace_covers(
+    kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Callable[[int], Expr]
+) -> Iterator[Finding]:
+    """Every element of the tile goes from its place in the operand to its place in the result."""
+    source = kernel.nodes[n.inputs[0]]
+    laces = s.api == "autofuse::Lace"
+    run, long = (n.y, source.y) if laces else (source.y, n.y)
+    order, short = run.vectorized_axis, _short(run, long)
+    if len(counts) != 4 or not short:
+        yield Finding(f"{s.api} does not turn short rows of {source.name}", n.name)
+        return
+    outer, rows, k, pitch = counts
+    around, row = order[: -len(short) - 1], order[-len(short) - 1]
+    yield from kernel.same(outer, product(extent(a) for a in around), f"runs of {s.api}", n.name)
+    yield from kernel.same(rows, extent(row), f"rows of {s.api}", n.name)
+    yield from kernel.same(k, product(extent(a) for a in short), f"short rows of {s.api}", n.name)
+    yield from _lies(kernel, n, run, order, [(a, extent(a)) for a in order[1:]], ONE)
+    inner = [(a, extent(a)) for a in long.vectorized_axis[1:-1]]
+    yield from _lies(kernel, n, long, long.vectorized_axis[:-1], inner, pitch)
+    yield from _has_its_table(kernel, s, n, k, pitch)
+
+
+def _short(run: TensorView, long: TensorView) -> tuple[int, ...]:
+    """The short axes, where those of the two views differ in nothing else than their place; else none."""
+    rows, order = long.vectorized_axis, run.vectorized_axis
+    if len(rows) != len(order) or rows[-1] not in order:
+        return ()
+    at = order.index(rows[-1])
+    turned = (*order[:at], *order[at + 1 :], order[at])
+    return order[at + 1 :] if turned == rows else ()
+
+
+def _lies(
+    kernel: Kernel,
+    n: Node,
+    y: TensorView,
+    axes: Sequence[int],
+    inner: Sequence[tuple[int, Expr]],
+    step: Expr,
+) -> Iterator[Finding]:
+    """The strides of a view along ``axes`` are those of the call; ``inner`` are extents, ``step`` the innermost one."""
+    strides = dict(zip(y.vectorized_axis, y.vectorized_strides, strict=True))
+    extents = dict(inner)
+    for a in reversed(axes):
+        where = f"distance along {kernel.axes[a].name} in {n.name}"
+        yield from kernel.same(strides[a], step, where, n.name)
+        step = step * extents.get(a, ONE)
+
+
+def _has_its_table(kernel: Kernel, s: Call, n: Node, k: Expr, pitch: Expr) -> Iterator[Finding]:
+    """The table that a call reads is made for its rows; GatherMask has a pattern for them."""
+    tables = [kernel.nodes[i] for i in n.inputs[1:]]
+    size = const(n.y.dtype.itemsize)
+    if s.api == "autofuse::UnlaceByMask":
+        if k not in [const(p) for p in PATTERNS] or tables:
+            yield Finding(f"{s.api} has no pattern for rows of {k}", n.name)
+        return
+    laces = s.api == "autofuse::Lace"
+    want = "LaceOffsets" if laces else "PickOffsets"
+    if [t.op for t in tables] != [want]:
+        yield Finding(f"{s.api} reads another table than {want}", n.name)
+        return
+    attrs = tables[0].attrs
+    wanted = {"k": k, "pitch": pitch, "size": size} if laces else {"step": k * size}
+    for name, value in wanted.items():
+        yield from kernel.same(size_of(attrs[name]), value, f"{name} of {tables[0].name}", n.name)
+
+
+def lace_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Iterator[Finding]:
+    """Run, rows and table lie in their buffers, rows and runs at 32-byte addresses."""
+    if len(counts) != 4:
+        return  # a finding of its own
+    locals_ = [a.local for a in s.args if isinstance(a, LocalArg)]
+    rooms = [kernel.nbytes.get(kernel.buffer_of(x), ZERO) for x in locals_[:2]]
+    outer, rows, k, pitch = counts
+    size = n.y.dtype.itemsize
+    yield from kernel.multiple(pitch * size, BLOCK, f"rows of {s.api}", n.name)
+    yield from kernel.at_least(pitch, rows, f"elements of a row of {s.api}", n.name)
+    if outer != ONE:
+        yield from kernel.multiple(rows * k * size, BLOCK, f"runs of {s.api}", n.name)
+    run, long = outer * rows * k, (outer * k - 1) * pitch + rows
+    needed = (run, long) if s.api == "autofuse::Lace" else (long, run)
+    for local, room, elements in zip(locals_, rooms, needed, strict=False):
+        yield from kernel.at_least(room, elements * size, f"bytes of {local} in {s.api}", n.name)
+    for local in locals_[2:]:
+        yield from has_table_room(kernel, local, s, n)

@@ -1,0 +1,103 @@
+"""*narrow*: groups whose tensors have short rows in GM, which are long ones in UB (:mod:`autofuse.schedule.lacing`).
+
+The short axes lie inside the tile, outside the one that makes the long rows.  The host solves for the tile of that
+one, or in the ``outer`` variant for that of the next one around it, of which a long row is whole.
+"""
+
+from __future__ import annotations
+
+from autofuse.implgraph.expr import product
+from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.graph import Node
+from autofuse.schedule.scan import SCAN
+from autofuse.schedule.tiling_axes import Choice, GroupInput, reordered, with_unit_axis
+from autofuse.schedule.transposition import contiguous_axis
+
+__all__ = ["NAME", "choices"]
+
+NAME = "narrow"
+#: Bytes of short rows at most, from where on moving them one by one takes less; elements of long rows at least.
+MOST, LEAST = 64, 16
+
+
+def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
+    """The group with its short axes inside a tile of long rows, where its tensors allow it."""
+    if any(n.op in ("Iota", SCAN) or (n.op == "Load" and len(n.inputs) > 1) for n in g.nodes):
+        return []
+    short = _short_axes(g)
+    if not short:
+        return []
+    *around, long = (a for a in g.order if a not in short)
+    if not any(_is_run(n, short, long) for n in g.nodes) or not all(
+        _can_be_moved(n, short, long) for n in g.nodes
+    ):
+        return []
+    turned = reordered(g, (*around, *short, long))
+    if not g.reduced:
+        # Short axes lie inside the tile as reduced ones do.
+        turned = replace(turned, reduced=short)
+    elif long in g.reduced and set(g.reduced).issuperset(around):
+        turned = with_unit_axis(turned)
+    places = [len(turned.order) - 1]
+    if around and around[-1] not in g.reduced:
+        places.append(places[0] - len(short) - 1)
+    names = ("", "outer")
+    return [
+        (turned, Choice(NAME, name, place, padded=True, rows=short, short=short))
+        for name, place in zip(names, places, strict=False)
+    ]
+
+
+def _short_axes(g: GroupInput) -> tuple[int, ...]:
+    """The axes of short rows, in order: those along which tensors are contiguous, and all inside the long one."""
+    sizes = [n.y.dtype.itemsize for n in g.nodes if n.op in ("Load", "Store")]
+    most = MOST // min(sizes)
+    first = {
+        k
+        for n in g.nodes
+        if n.op in ("Load", "Store")
+        and len(axes := [a for a in g.order if n.y.varies_along(a)]) > 1
+        for k in [contiguous_axis(n.y, reversed(axes))]
+        if k is not None and _constant(g, k) <= most
+    }
+    if len(first) > 1:
+        # Of several, the longest one is the long row.
+        first.discard(max(sorted(first), key=lambda a: _constant(g, a)))
+    found = set(first)
+    while found:
+        left = [a for a in g.order if a not in found]
+        if not left:
+            return ()
+        if _constant(g, left[-1]) >= LEAST:
+            break
+        found.add(left[-1])
+    size = product(g.size(a) for a in found).as_int() or 0
+    return tuple(a for a in g.order if a in found) if 1 < size <= most else ()
+
+
+def _constant(g: GroupInput, axis: int) -> int:
+    """The size of an axis; of one that is not known, more than any short one."""
+    size = g.size(axis).as_int()
+    return MOST + 1 if size is None else size
+
+
+def _is_run(n: Node, short: tuple[int, ...], long: int) -> bool:
+    """Whether the short rows of a Load or Store are one run along the long axis."""
+    if n.op not in ("Load", "Store") or not n.y.varies_along(long):
+        return False
+    own = [a for a in short if n.y.varies_along(a)]
+    gm = dict(zip(n.y.axis, n.y.strides, strict=True))
+    size = dict(zip(n.y.axis, n.y.repeats, strict=True))
+    inner = [product(size[b] for b in own[i + 1 :]) for i in range(len(own))]
+    whole = product(size[a] for a in own)
+    return bool(own) and [gm[a] for a in own] == inner and gm[long] == whole
+
+
+def _can_be_moved(n: Node, short: tuple[int, ...], long: int) -> bool:
+    """Whether a node is no copy, one of a run, or one of long rows."""
+    if n.op not in ("Load", "Store"):
+        return True
+    gm = dict(zip(n.y.axis, n.y.strides, strict=True))
+    if not n.y.varies_along(long) or gm[long] == 1:
+        return True
+    return n.y.dtype.bits < 64 and _is_run(n, short, long)

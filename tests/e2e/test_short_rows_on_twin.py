@@ -1,0 +1,135 @@
+"""Tensors with short rows, on the CPU twin in checked mode: as one run in GM, with long rows in UB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from twin_graphs import check, every_template, graph
+
+from autofuse import api
+from autofuse.implgraph.dtypes import BY_NAME
+from autofuse.schedule.lacing import LACES
+from autofuse.schedule.templates import narrow
+
+pytestmark = pytest.mark.twin
+
+F, H = "float32", "float16"
+DTYPES = sorted(d for d in BY_NAME if d != "mask" and BY_NAME[d].bits < 64)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with every_template(tmp_path_factory):
+        yield
+
+
+def laces(built: api.BuildResult) -> set[str]:
+    """The calls that turn rows, in the templates for short ones."""
+    impls = [i for r in built.schedule for g in r.groups for i in g.impls]
+    nodes = [n for i in impls if i.template == narrow.NAME for n in i.nodes]
+    return {n.op for n in nodes} & LACES
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 7, 16])
+@pytest.mark.parametrize("rows", [16, 17, 1000, 5003])
+def test_a_number_for_every_row_and_for_every_column(k, rows):
+    inputs = {"x": (F, [rows, k]), "s": (F, [rows, 1]), "c": (F, [k])}
+    built = check(graph(inputs, [("t", "Mul", ["x", "s"]), ("y", "Add", ["t", "c"])]))
+    assert laces(built) == {"UnlaceByMask" if k in (2, 4) else "Unlace", "Lace"}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("k", [3, 4])
+def test_elements_of_every_width(dtype, k):
+    built = check(
+        graph({"x": (dtype, [2, k, 801])}, [("y", "Transpose", ["x"], {"perm": (0, 2, 1)})])
+    )
+    assert laces(built) == {"Lace"}
+
+
+@pytest.mark.parametrize("batch", [1, 3, 50])
+@pytest.mark.parametrize(("k", "length"), [(3, 64), (9, 128), (2, 333), (4, 2000)])
+def test_channels_last_and_first(batch, k, length):
+    last = {"x": (H, [batch, k, length])}
+    first = {"x": (H, [batch, length, k]), "s": (H, [batch, length, 1])}
+    perm = {"perm": (0, 2, 1)}
+    assert laces(check(graph(last, [("y", "Transpose", ["x"], perm)])))
+    assert laces(check(graph(first, [("t", "Mul", ["x", "s"]), ("y", "Transpose", ["t"], perm)])))
+
+
+@pytest.mark.parametrize("axes", [(1,), (0,)])
+@pytest.mark.parametrize(("rows", "k"), [(999, 2), (5000, 3), (64, 4)])
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMax"])
+def test_reductions(op, rows, k, axes):
+    nodes: list[tuple[Any, ...]] = [("e", "Exp", ["x"]), ("y", op, ["e"], {"axes": axes})]
+    built = check(graph({"x": (F, [rows, k])}, nodes, outputs=["y", "e"]))
+    assert laces(built)
+
+
+@pytest.mark.parametrize("k", [2, 3, 6])
+def test_norms_along_short_rows(k):
+    inputs = {"x": (F, [4001, k])}
+    assert laces(check(graph(inputs, [("y", "Softmax", ["x"], {"axis": -1})])))
+    mean = [
+        ("m", "ReduceMean", ["x"], {"axes": (1,), "keepdims": True}),
+        ("d", "Sub", ["x", "m"]),
+        ("q", "Mul", ["d", "d"]),
+        ("y", "ReduceMean", ["q"], {"axes": (1,)}),
+    ]
+    assert laces(check(graph(inputs, mean, outputs=["y", "d"])))
+
+
+def test_results_of_comparisons():
+    inputs = {"x": (F, [3001, 2]), "s": (F, [3001, 1])}
+    nodes = [("m", "Greater", ["x", "s"]), ("y", "Where", ["m", "x", "s"])]
+    assert laces(check(graph(inputs, nodes, outputs=["y", "m"])))
+
+
+def test_several_short_axes():
+    inputs = {
+        "x": (F, [6, 300, 3, 2]),
+        "p": (F, [6, 300, 3, 1]),
+        "q": (F, [1, 300, 1, 2]),
+        "r": (F, [2]),
+    }
+    nodes = [("t", "Mul", ["x", "p"]), ("u", "Sub", ["t", "q"]), ("y", "Mul", ["u", "r"])]
+    assert laces(check(graph(inputs, nodes)))
+
+
+@pytest.mark.parametrize("axes", [(), (0,), (0, 2), (2,)])
+def test_numbers_for_places_in_a_short_row(axes):
+    inputs = {"x": (F, [500, 3, 2]), "s": (F, [3, 2]), "p": (F, [500, 1, 2]), "q": (F, [3, 1])}
+    nodes: list[tuple[Any, ...]] = [
+        ("r", "Mul", ["q", "q"]),
+        ("t", "Mul", ["x", "s"]),
+        ("u", "Add", ["t", "p"]),
+        ("y", "Mul", ["u", "r"]),
+    ]
+    sums = [("z", "ReduceSum", ["y"], {"axes": axes})] if axes else []
+    built = check(graph(inputs, [*nodes, *sums], outputs=["z" if axes else "y"]))
+    assert laces(built) or axes in ((0, 2), (2,))
+
+
+def test_lengths_that_are_known_at_run_time_only():
+    inputs = {"x": (F, ["n", 3]), "s": (F, ["n", 1])}
+    built = check(graph(inputs, [("y", "Mul", ["x", "s"])], n={"min": 1, "max": 1 << 20}))
+    assert laces(built)
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.integers(1, 9),
+    st.integers(2, 9),
+    st.integers(16, 700),
+    st.sampled_from([F, H, "int32", "int8"]),
+    st.sampled_from([(0, 2, 1), (2, 0, 1), (1, 0, 2)]),
+)
+def test_transpositions_of_random_shapes(batch, k, length, dtype, perm):
+    check(graph({"x": (dtype, [batch, k, length])}, [("y", "Transpose", ["x"], {"perm": perm})]))
+    check(graph({"x": (dtype, [batch, length, k])}, [("y", "Transpose", ["x"], {"perm": perm})]))

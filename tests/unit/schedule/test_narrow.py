@@ -1,0 +1,133 @@
+"""The template of groups with short rows: when there is one, what it moves, and that it costs less."""
+
+from __future__ import annotations
+
+import pytest
+
+from autofuse import api
+from autofuse.implgraph.graph import ImplGraph
+from autofuse.schedule.lacing import LACES
+from autofuse.schedule.solver import solve_template
+from autofuse.schedule.templates import narrow
+from autofuse.schedule.tile_limits import sample_env
+from autofuse.schedule.transposition import copy_rows
+from autofuse.targets import load_target
+
+CHIP = load_target("ascend910b1")
+
+
+def scaled(rows, k, dtype="float32"):
+    """``[rows, k]`` times a number per row."""
+    return document({"x": (dtype, [rows, k]), "s": (dtype, [rows, 1])}, ("Mul", ["x", "s"], {}))
+
+
+def document(inputs, node, symbols=()):
+    op, operands, attrs = node
+    made = {"name": "n", "op": op, "inputs": operands, "outputs": ["y"], "attrs": attrs}
+    return {
+        "schema": "autofuse.graph/1",
+        "name": "g",
+        "symbols": {s: {"min": 1, "max": 1 << 20} for s in symbols},
+        "inputs": [{"name": n, "dtype": d, "shape": s} for n, (d, s) in inputs.items()],
+        "nodes": [made],
+        "outputs": ["y"],
+    }
+
+
+def impls(graph, target="ascend910b1") -> list[ImplGraph]:
+    built = api.build(graph, target=target, verify_ir=True)
+    return [i for r in built.schedule for g in r.groups for i in g.impls]
+
+
+def laced(graph) -> dict[str, ImplGraph]:
+    return {i.suffix: i for i in impls(graph) if i.template == narrow.NAME}
+
+
+def cost(impl: ImplGraph) -> int:
+    found = solve_template(impl, CHIP, {})
+    assert found is not None
+    return found.cost
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 7])
+def test_pairs_take_a_fraction_of_moving_their_rows(k):
+    best, *others = sorted(impls(scaled(1 << 18, k)), key=cost)
+    assert best.template == narrow.NAME
+    assert all(cost(i) > 4 * cost(best) for i in others)
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("float32", 16), ("float16", 32), ("int8", 64)])
+def test_rows_of_more_bytes_are_moved_as_they_are(dtype, most):
+    op = ("Transpose", ["x"], {"perm": [0, 2, 1]})
+    for k, proposed in ((most, True), (most + 1, False)):
+        built = api.build(document({"x": (dtype, [3, k, 1000])}, op))
+        names = {i.template for r in built.schedule for g in r.groups for i in g.impls}
+        names |= {r.template.split(" ")[0] for r in built.schedule[0].rejected}
+        assert any("narrow" in n for n in names) == proposed
+
+
+@pytest.mark.parametrize(
+    ("k", "load"), [(2, "UnlaceByMask"), (3, "Unlace"), (4, "UnlaceByMask"), (5, "Unlace")]
+)
+def test_what_turns_the_rows(k, load):
+    (impl,) = laced(scaled(5000, k)).values()
+    ops = [n.op for n in impl.nodes if n.op in LACES]
+    assert ops == [load, "Lace"]
+    tables = [n.op for n in impl.nodes if n.op.endswith("Offsets")]
+    assert tables == ["PickOffsets", "LaceOffsets"][load == "UnlaceByMask" :]
+
+
+def test_rows_of_a_tile_are_one_run():
+    (impl,) = laced(scaled(5000, 3)).values()
+    sizes = {i: a.size for i, a in enumerate(impl.axes)}
+    at = {**sample_env(impl), impl.tiling.tile_size: 64}
+    moved = [copy_rows(n, impl, sizes, at) for n in impl.nodes if n.op in ("Load", "Store")]
+    assert [m.rows for m in moved] == [1, 1, 1]
+
+
+def test_tensors_that_lie_alike_share_a_table():
+    nodes = {"x": ("float32", [5000, 3]), "z": ("float32", [5000, 3]), "s": ("float32", [5000, 1])}
+    graph = document(nodes, ("Mul", ["x", "s"], {}))
+    graph["nodes"].append(
+        {"name": "m", "op": "Add", "inputs": ["y", "z"], "outputs": ["w"], "attrs": {}}
+    )
+    graph["outputs"] = ["w", "y"]
+    (impl,) = laced(graph).values()
+    assert sorted(n.op for n in impl.nodes if n.op in LACES) == ["Lace", "Lace", "Unlace", "Unlace"]
+    assert [n.op for n in impl.nodes if n.op.endswith("Offsets")] == ["PickOffsets", "LaceOffsets"]
+
+
+def test_the_length_of_long_rows_may_be_a_symbol_that_of_short_ones_not():
+    def with_shape(rows, k):
+        inputs = {"x": ("float32", [rows, k]), "s": ("float32", [rows, 1])}
+        symbols = [s for s in (rows, k) if isinstance(s, str)]
+        return document(inputs, ("Mul", ["x", "s"], {}), symbols)
+
+    assert laced(with_shape("n", 2))
+    assert not laced(with_shape(5000, "k"))
+
+
+def test_reductions_along_short_rows_and_along_the_others():
+    for axes in ([1], [0]):
+        x = {"x": ("float32", [1000, 3])}
+        assert laced(document(x, ("ReduceSum", ["x"], {"axes": axes})))
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        document({"x": ("float32", [5000, 2])}, ("Abs", ["x"], {})),  # one axis
+        document(
+            {"x": ("float32", [5000, 64]), "s": ("float32", [5000, 1])}, ("Mul", ["x", "s"], {})
+        ),
+        document({"x": ("int64", [3, 2, 5000])}, ("Transpose", ["x"], {"perm": [0, 2, 1]})),
+        document({"x": ("float32", [5, 2]), "s": ("float32", [5, 1])}, ("Mul", ["x", "s"], {})),
+    ],
+)
+def test_groups_without_such_rows_have_no_such_template(graph):
+    assert not laced(graph)
+
+
+def test_without_datacopypad_rows_are_not_known_to_be_whole_blocks():
+    with pytest.raises(api.AutofuseError, match="DataCopyPad"):
+        api.build(scaled(5000, 3), target="ascend310p")
