@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TypeAlias
 
 from autofuse.codegen.dma import Dim, dma_block, join_dims, run_dims
@@ -84,6 +83,8 @@ class _Lowering:
         self.tensors = tensors
         self.target = target
         self.extents = Extents(impl)
+        #: The range of every size that copies depend on: of symbols, of the tile, of tails.
+        self.ranges = self._ranges()
         self.calls = VectorCalls(impl, target.arch, self.extents)
         self.nodes = self.calls.nodes
         #: Where every Store goes: an Output, or a Workspace.
@@ -506,9 +507,7 @@ class _Lowering:
         forward = bounds(rows.gm - row.size if apart else rows.gm, ranges)[0] >= 0
         return forward and bounds((rows.gm - row.size) * size, ranges)[1] < 1 << 32
 
-    @cached_property
-    def ranges(self) -> dict[str, tuple[int, int]]:
-        """The range of every size that copies depend on: of symbols, of the tile, of tails."""
+    def _ranges(self) -> dict[str, tuple[int, int]]:
         lengths = (self.extents.actual_name(), self.impl.tiling.tile_size)
         return {
             **{s.name: (s.min, s.max) for s in self.impl.symbols},

@@ -8,9 +8,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr import ONE, ZERO, Expr, bounds, const, product
@@ -182,16 +182,33 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
     hints = CacheHints(hint, target)
     rejected: list[Rejected] = []
     out: list[Group] = []
-    inputs = sum(1 for _ in hint.ops("Data"))
-    outputs = 1 + max((int(str(n.attrs["index"])) for n in hint.ops("Output")), default=-1)
     spaces = place_workspaces(hint)
-    next_tensor = inputs + outputs + len(spaces)
     #: What the templates of a group cost, for groups that do the same to other tensors.
     alike: dict[Hashable, Ranking] = {}
+    for g in _group_inputs(hint, parts, spaces, target, result):
+        ranking = alike.setdefault(likeness(g) if len(parts) > 1 else (), Ranking(target))
+        next_tensor = g.inputs + g.outputs + len(spaces)
+        impls, dropped = _schedule_group(g, keep, next_tensor, ranking)
+        impls = tuple(hints.given_to(i) for i in impls)
+        rejected += dropped
+        out.append(Group(g.group, impls, sync_before=g.group in late))
+    return (ScheduleResult(result, hint, _side_by_side(out), tuple(rejected)),)
+
+
+def _group_inputs(
+    hint: HintGraph,
+    parts: Sequence[Sequence[Node]],
+    spaces: Sequence[Node],
+    target: TargetSpec,
+    result: int,
+) -> Iterator[GroupInput]:
+    """What the templates of each group are made of; ``parts``: the nodes of the groups, ``spaces``: the workspaces."""
+    inputs = sum(1 for _ in hint.ops("Data"))
+    outputs = 1 + max((int(str(n.attrs["index"])) for n in hint.ops("Output")), default=-1)
     for index, nodes in enumerate(parts):
         legal = _in_gm(legalize(_with_ends(nodes, hint, spaces), hint, target), inputs, outputs)
         order = next(n.y.axis for n in legal if n.op == "Store")
-        g = GroupInput(
+        yield GroupInput(
             hint.name,
             result,
             index,
@@ -204,12 +221,6 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
             _reduced_axes(legal, order),
             outputs,
         )
-        ranking = alike.setdefault(likeness(g) if len(parts) > 1 else (), Ranking(target))
-        impls, dropped = _schedule_group(g, keep, next_tensor, ranking)
-        impls = tuple(hints.given_to(i) for i in impls)
-        rejected += dropped
-        out.append(Group(index, impls, sync_before=index in late))
-    return (ScheduleResult(result, hint, _side_by_side(out), tuple(rejected)),)
 
 
 def _barriers(hazards: Sequence[tuple[int, int]]) -> set[int]:
@@ -366,12 +377,9 @@ def _realise(
     Raises:
         TemplateRejectedError: with the reason.
     """
-    placed = placing(choice)
-    hoisted, looped = tables(share_runs(placed.hoisted), share_runs(placed.looped))
-    placed = replace(placed, hoisted=tuple(hoisted), looped=tuple(looped))
-    template = _Template(g, choice, placed, next_tensor)
+    template = _Template(g, choice, placing(choice), next_tensor)
     if not g.target.has_datacopypad:
-        _check_block_copies(g, placed)
+        _check_block_copies(g, template.placed)
     if choice.tight:
         return _for_long_rows(template, template.planned([(1, True)]))
     return template.planned(_BUFFERING_OF_ROWS if choice.all_load else _BUFFERING)
@@ -422,7 +430,10 @@ class _Template:
     """
 
     def __init__(self, g: GroupInput, choice: Choice, placed: Placed, next_tensor: int) -> None:
-        self.g, self.choice, self.placed, self.next_tensor = g, choice, placed, next_tensor
+        self.g, self.choice, self.next_tensor = g, choice, next_tensor
+        hoisted, looped = tables(share_runs(placed.hoisted), share_runs(placed.looped))
+        self.placed = replace(placed, hoisted=tuple(hoisted), looped=tuple(looped))
+        self._known_tiling: TilingSpec | None = None
 
     def planned(self, ways: Sequence[tuple[int, bool]]) -> ImplGraph:
         """The template with the first plan that fits, each with and without what the banks of UB ask for.
@@ -433,13 +444,15 @@ class _Template:
         Raises:
             TemplateRejectedError: none of them fits; why the last one does not.
         """
-        plans = [(buf_num, share, banks) for buf_num, share in ways for banks in (True, False)]
-        if self._never_fits():
-            plans = plans[-1:]  # for the reason
-        for way in plans[:-1]:
+        *others, last = self._tried(ways)
+        for way in others:
             with suppress(TemplateRejectedError):
                 return self._plan(*way)
-        return self._plan(*plans[-1])
+        return self._plan(*last)
+
+    def _tried(self, ways: Sequence[tuple[int, bool]]) -> list[tuple[int, bool, bool]]:
+        plans = [(buf_num, share, banks) for buf_num, share in ways for banks in (True, False)]
+        return plans[-1:] if self._never_fits() else plans  # the last one for the reason
 
     def _plan(self, buf_num: int, share: bool, banks: bool) -> ImplGraph:
         target = self.g.target
@@ -486,13 +499,18 @@ class _Template:
         )
         return with_staggered_loops(impl, g.target)
 
-    @cached_property
+    @property
     def _tiling(self) -> TilingSpec:
         """The tiling; the UB sum is that of a plan, and 0 here.
 
         Raises:
             TemplateRejectedError: a size that is known breaks a condition.
         """
+        if self._known_tiling is None:
+            self._known_tiling = self._tiled()
+        return self._known_tiling
+
+    def _tiled(self) -> TilingSpec:
         g, choice, placed = self.g, self.choice, self.placed
         split = placed.split
         last = g.size(g.order[-1])

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 import pytest
+from schedule_steps import group_inputs
 
 from autofuse.implgraph.canonicalise import canonicalise
+from autofuse.implgraph.graph import HintGraph
 from autofuse.implgraph.lowering import lower
-from autofuse.schedule import rank, scheduler
 from autofuse.schedule.alike import likeness
+from autofuse.schedule.cost_form import CostForm
+from autofuse.schedule.scheduler import schedule
 
 X = ("float32", [40, 64])
 B = ("float32", [64])
@@ -35,23 +38,25 @@ PARTS = {
 
 
 @pytest.fixture
-def keys(monkeypatch, make, target) -> Callable[..., list[Hashable]]:
-    """What stands for each group of a graph that has all these parts."""
+def hint(make) -> Callable[..., HintGraph]:
+    """A graph that has all these parts."""
 
-    def do(*parts) -> list[Hashable]:
+    def do(*parts) -> HintGraph:
         inputs = {f"{n}{k}": v for k, (named, _) in enumerate(parts) for n, v in named.items()}
         nodes = [
             (f"{y}{k}", op, [f"{x}{k}" if isinstance(x, str) else x for x in operands], *rest)
             for k, (_, made) in enumerate(parts)
             for y, op, operands, *rest in made
         ]
-        hint = canonicalise(lower(make(inputs, nodes, [f"y{k}" for k in range(len(parts))])))
-        found: list[Hashable] = []
-        monkeypatch.setattr(scheduler, "likeness", lambda g: found.append(likeness(g)) or found[-1])
-        scheduler.schedule(hint, target)
-        return found
+        return canonicalise(lower(make(inputs, nodes, [f"y{k}" for k in range(len(parts))])))
 
     return do
+
+
+@pytest.fixture
+def keys(hint, target) -> Callable[..., list[Hashable]]:
+    """What stands for each group of such a graph."""
+    return lambda *parts: [likeness(g) for g in group_inputs(hint(*parts), target)]
 
 
 @pytest.mark.parametrize("part", [PLAIN, *PARTS.values()], ids=["plain", *PARTS])
@@ -75,19 +80,22 @@ def test_the_order_of_operands_counts(keys):
 
 
 @pytest.fixture
-def modelled(monkeypatch) -> list[int]:
-    """The groups of the templates that are modelled."""
-    found: list[int] = []
-    real = rank.modelled_cycles
-    monkeypatch.setattr(rank, "modelled_cycles", lambda i, t: found.append(i.group) or real(i, t))
-    return found
+def forms(hint, target) -> Callable[..., list[list[CostForm]]]:
+    """For each group of such a graph, of its templates what has been found out about their costs."""
+
+    def do(*parts) -> list[list[CostForm]]:
+        (result,) = schedule(hint(*parts), target)
+        return [[known.form for i in g.impls for known in i.costs] for g in result.groups]
+
+    return do
 
 
-def test_alike_groups_are_modelled_once(modelled, keys):
-    keys(PLAIN, PARTS["other sizes"], PLAIN, PLAIN, PLAIN)
-    assert set(modelled) == {0, 1}
+def test_alike_groups_are_modelled_once(forms):
+    first, other, *alike = forms(PLAIN, PARTS["other sizes"], PLAIN, PLAIN, PLAIN)
+    assert first
+    assert all(a is b for group in alike for a, b in zip(group, first, strict=True))
+    assert not any(a is b for a, b in zip(other, first, strict=False))
 
 
-def test_templates_that_are_all_kept_in_one_order_are_not_modelled(modelled, keys):
-    keys(PLAIN)
-    assert modelled == []
+def test_templates_that_are_all_kept_in_one_order_are_not_modelled(forms):
+    assert forms(PLAIN) == [[]]

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from schedule_steps import group_inputs, placed_templates
 
+from autofuse.implgraph.canonicalise import canonicalise
 from autofuse.implgraph.expr import CeilDiv, Expr, Max, align_up, const, sym
-from autofuse.schedule import scheduler
+from autofuse.implgraph.lowering import lower
 from autofuse.schedule.banks import HALF_BYTES, PERIOD, Halves, bank_conflict, round_up
 from autofuse.schedule.cost import Conflict
 from autofuse.schedule.memory import plan_memory
@@ -230,14 +232,18 @@ LATE_PRODUCT = [
 ]
 
 
+def late_product(length):
+    inputs = {t: ("float32", [64, length]) for t in "xy"}
+    inputs |= {t: ("float32", [64, 1]) for t in "ab"}
+    return inputs, LATE_PRODUCT, ["s", "p"]
+
+
 @pytest.fixture
 def whole_rows(impls):
     """The template of ``LATE_PRODUCT`` that has whole rows in a tile."""
 
     def do(length, **symbols):
-        inputs = {t: ("float32", [64, length]) for t in "xy"}
-        inputs |= {t: ("float32", [64, 1]) for t in "ab"}
-        made = impls(inputs, LATE_PRODUCT, ["s", "p"], **symbols)
+        made = impls(*late_product(length), **symbols)
         return next(i for i in made if i.template == "reduce_all")
 
     return do
@@ -263,9 +269,14 @@ def test_what_is_free_of_conflicts_stays_so_where_a_further_buffer_does_not_fit(
     assert {b.buf_num for b in impl.buffers if b.kind == "queue"} == {2}
 
 
-def test_a_further_buffer_is_not_taken_where_that_is_slower(whole_rows, monkeypatch):
-    def bytes_of_a_row(impl, _):
-        return impl.tiling.ub.evaluate({impl.tiling.tile_size: 1})
+@pytest.mark.parametrize(("longer_rows_take", "ops"), [(1, ["Mul"]), (-1, [])])
+def test_a_further_buffer_is_not_taken_where_that_is_slower(make, target, longer_rows_take, ops):
+    hint = canonicalise(lower(make(*late_product(1000))))
+    (g,) = group_inputs(hint, target)
+    template = next(t for t in placed_templates(g) if t.choice.template == "reduce_all")
 
-    monkeypatch.setattr(scheduler, "modelled_cycles", bytes_of_a_row)
-    assert left(whole_rows(1000)) == ["Mul"]
+    def cycles(plan):
+        return longer_rows_take * plan.ub.evaluate({str(template.placed.split.t): 1})
+
+    plan = plan_memory(template.placed, target, 2, cycles=cycles)
+    assert left(template._assemble(plan)) == ops

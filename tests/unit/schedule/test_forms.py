@@ -55,23 +55,36 @@ def test_results_are_numbered_and_so_are_their_functions():
     assert [k[0].result for k in keys] == sorted(k[0].result for k in keys)
 
 
-def test_a_form_without_a_template_is_left_out_with_the_reason(monkeypatch):
-    from autofuse.schedule import scheduler
+def too_many_alive() -> HintGraph:
+    """What has no template: 80 inputs are added up, and then multiplied in the same order."""
+    xs = [f"x{i}" for i in range(80)]
+    nodes, last = [], xs[0]
+    for op in ("Add", "Mul"):
+        for x in xs[1:]:
+            y = f"{op}_{x}"
+            nodes.append({"name": y, "op": op, "inputs": [last, x], "outputs": [y]})
+            last = y
+    document = {
+        "schema": "autofuse.graph/1",
+        "name": "g",
+        "inputs": [{"name": x, "dtype": "float32", "shape": [4096]} for x in xs],
+        "nodes": nodes,
+        "outputs": [last],
+    }
+    return api.hint_of(document)
 
-    real = scheduler.schedule
 
-    def refusing(hint, target, *, result=0):
-        if result:
-            raise AutofuseError.of("AF3003", "does not fit")
-        return real(hint, target, result=result)
-
-    monkeypatch.setattr(scheduler, "schedule", refusing)
-    (only,) = schedule_all(forms(), CHIP)
+def test_a_form_without_a_template_is_left_out_with_the_reason():
+    odd = too_many_alive()
+    with pytest.raises(AutofuseError) as caught:
+        schedule(odd, CHIP)
+    (why,) = caught.value.diagnostics
+    (only,) = schedule_all([forms()[0], odd], CHIP)
     assert only.index == 0
     assert [(r.template, r.reason, r.code) for r in only.rejected][-1] == (
         "form 1",
-        "does not fit",
-        "AF3003",
+        why.message,
+        why.code,
     )
 
 
@@ -135,24 +148,14 @@ def test_of_known_sizes_the_form_of_the_least_modelled_time_is_taken(rows, colum
     assert {i.result for g in taken.groups for i in g.impls} == {0}
 
 
-def test_of_known_sizes_a_form_that_does_not_fit_leaves_the_other(monkeypatch):
-    from autofuse.schedule import scheduler
-
-    real = scheduler.schedule
+@pytest.mark.parametrize("refused", [0, 1])
+def test_of_known_sizes_a_form_that_does_not_fit_leaves_the_other(refused):
     hints = [canonicalise(h) for h in lower_all(api.read(centred(16_384, 2048)), CHIP)]
-
-    def refusing(hint, target, *, result=0):
-        if hint is hints[refused]:
-            raise AutofuseError.of("AF3003", "does not fit")
-        return real(hint, target, result=result)
-
-    monkeypatch.setattr(scheduler, "schedule", refusing)
-    for refused, other in ((0, 1), (1, 0)):
-        (taken,) = schedule_all(hints, CHIP)
-        assert taken.hint is hints[other]
-        assert (f"form {refused}", "does not fit") in {
-            (r.template, r.reason) for r in taken.rejected
-        }
+    hints[refused] = too_many_alive()
+    (taken,) = schedule_all(hints, CHIP)
+    assert taken.hint is hints[1 - refused]
+    (why,) = (r for r in taken.rejected if r.template == f"form {refused}")
+    assert why.reason.startswith("no template fits")
 
 
 def test_a_form_whose_barriers_alone_take_longer_is_not_looked_at(monkeypatch):

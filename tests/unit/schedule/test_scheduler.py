@@ -1,6 +1,7 @@
 """The scheduler as a whole: templates that are kept, conditions, limits, diagnostics."""
 
 import pytest
+from schedule_steps import group_inputs, placed_templates
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
@@ -90,19 +91,18 @@ def test_dropped_templates_have_reasons(make, target):
     assert all(r.reason and r.template for r in result.rejected)
 
 
-def test_what_can_never_fit_has_one_plan_made_for_its_reason(make, target, monkeypatch):
-    planned: list[bool] = []
-    plan = scheduler.plan_memory
-    monkeypatch.setattr(
-        scheduler, "plan_memory", lambda *a, **k: planned.append(k["banks"]) or plan(*a, **k)
-    )
+def test_what_can_never_fit_has_one_plan_made_for_its_reason(make, target):
     # Rows of 400 KB: no tile holds one, so that there is a loop over their pieces instead.
     nodes = [("s", "ReduceSum", ["x"], {"axes": (1,), "keepdims": True}), ("y", "Sub", ["x", "s"])]
     graph = make({"x": ("float32", [64, 100_000])}, nodes, ["y"])
-    (result,) = schedule(canonicalise(lower(graph)), target)
+    hint = canonicalise(lower(graph))
+    (result,) = schedule(hint, target)
     (whole,) = (r for r in result.rejected if r.template.startswith("reduce_all"))
     assert whole.code == "AF3003"
-    assert planned == [False, True]
+    (g,) = group_inputs(hint, target)
+    tried = {t.choice.template: t._tried([(2, False), (1, False)]) for t in placed_templates(g)}
+    assert tried["reduce_all"] == [(1, False, False)]
+    assert len(tried["reduce"]) == 4
 
 
 def test_too_many_tensors_alive_is_an_error_with_every_reason(make, target):
