@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.fusion import Tensor
 from autofuse.implgraph.iteration_space import Axes, IterationSpace, stride_runs
 from autofuse.implgraph.normalise import INPUT, Program
@@ -16,7 +17,7 @@ from autofuse.implgraph.walk import SCALAR, BlockedError, Inst, Start, StraddleE
 __all__ = ["Group", "Result", "grown", "settle"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     """What some group stores: output ``output`` of the graph, or workspace ``workspace`` (else -1)."""
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from autofuse.implgraph.expr import Expr
 from autofuse.implgraph.expr_parser import parse
-from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.frozen import frozen, replace
 from autofuse.implgraph.graph import Node
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
@@ -84,7 +84,7 @@ class Online:
         return len(self.centres) == 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Form:
     """What a node on the path is, in terms of the centres.
 

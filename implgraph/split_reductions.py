@@ -433,7 +433,7 @@ class _Splitter:
             axes = (named % rank,)
             plan = self._best(x, axes, LINE, False, _Sizes.summed, _Sizes.summed_parted)
         if plan is not None:
-            plan = replace(plan, whole=True)
+            plan = _Plan(plan.shape, plan.gone, plan.run, plan.parts, whole=True)
             # An output that overwrites an input is written by one group, and not in pieces.
             pieces = plan.rest != 0 and any(o.inout for o in self.graph.outputs)
             if pieces or tight_bounds(plan.rest, self.ranges)[0] < 0:

@@ -63,6 +63,16 @@ def test_what_would_be_left_out_is_seen() -> None:
     assert left_out(ast.parse("if TYPE_CHECKING:\n pass\nelse:\n f = 1")) == [1]
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_a_listed_module_asks_for_nothing_that_a_compiled_one_finds_each_time(
+    repo: Path, name: str
+) -> None:
+    """mypyc makes a property of a ``cached_property``, and a list of a generator, which must have an end."""
+    source = ast.unparse(tree(repo, name))
+    assert "cached_property" not in source
+    assert "in itertools.count(" not in source
+
+
 def test_no_graph_type_that_is_read_from_json_is_compiled() -> None:
     """JSON is read by the annotations of the classes; mypyc leaves ``tuple`` of ``tuple[Node, ...]``."""
     code = (
