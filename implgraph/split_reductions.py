@@ -63,7 +63,7 @@ FEW, MANY = 1024, 1 << 20
 SUMS = 1.75
 #: Time of one phase over that of two, by the estimate here, from which on they are divided: without a doubt, where
 #: nothing else decides, where the host chooses for the sizes of a call, and where the scheduler compares by the model.
-SURE_GAIN, GAIN, MAY_GAIN, MIGHT_GAIN = 3.0, 1.5, 1.2, 0.5
+SURE_GAIN, GAIN, MAY_GAIN, MIGHT_GAIN = 5.0, 1.5, 1.2, 0.5
 
 
 def split_reductions(

@@ -348,8 +348,8 @@ How many parts: with `c` cores and `k` blocks of 128 kept elements, the number f
 modelled cycles, among them those of the short part and of the second phase. That is about `c` where one element or one
 short row is kept, and 6 for the eight blocks of a row of 1024 on 48 cores.
 
-Where all sizes are known, it is decided when the kernel is made: two phases are taken where they save two thirds by an
-estimate of bytes; where one takes half to three times as long as two by that, both forms are scheduled, and the one of
+Where all sizes are known, it is decided when the kernel is made: two phases are taken where they save four fifths by an
+estimate of bytes; where one takes half to five times as long as two by that, both forms are scheduled, and the one of
 less modelled time is kept, with 8000 cycles for the SyncAll (assumed). Where a size is a symbol and one phase takes 1.2
 times as long as two for typical sizes, the kernel has both forms, with tiling keys of their own, and the host takes the
 one that costs less for the sizes of the call; a symbol without a hint counts as 1024 there if it says how much is kept.
