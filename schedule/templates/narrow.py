@@ -22,6 +22,8 @@ MOST, LEAST = 64, 16
 
 def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     """The group with its short axes inside a tile of long rows, where its tensors allow it."""
+    if len(g.order) < 2:
+        return []
     if any(n.op in ("Iota", SCAN) or (n.op == "Load" and len(n.inputs) > 1) for n in g.nodes):
         return []
     short = _short_axes(g)
