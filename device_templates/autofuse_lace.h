@@ -18,9 +18,14 @@ __aicore__ inline void LaceOffsets(const AscendC::LocalTensor<int32_t>& offsets,
   constexpr int32_t count = static_cast<int32_t>(kPickOffsets);
   const AscendC::LocalTensor<float> middle = tmp.ReinterpretCast<float>();
   const AscendC::LocalTensor<int32_t> row = tmp.ReinterpretCast<int32_t>();
-  // Arange starts with stores of the scalar unit, which no barrier of the vector unit holds back: both come first.
-  AscendC::Arange(offsets, static_cast<int32_t>(0), static_cast<int32_t>(pitch * size), count);
-  AscendC::Arange(middle, 0.5f, 1.0f, count);
+  // Arange may store with the scalar unit, which no barrier of the vector unit holds back: into the table alone, since
+  // `tmp` may have been that of another call.
+  AscendC::Arange(offsets, static_cast<int32_t>(0), static_cast<int32_t>(1), count);
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::Cast(middle, offsets, AscendC::RoundMode::CAST_RINT, kPickOffsets);
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::Adds(middle, middle, 0.5f, count);
+  AscendC::Muls(offsets, offsets, static_cast<int32_t>(pitch * size), count);
   AscendC::PipeBarrier<PIPE_V>();
   // (i + 0.5) / k is at least 0.5 / k away from whole numbers; rounding moves it by less than 0.001 / k.
   AscendC::Muls(middle, middle, 1.0f / static_cast<float>(k), count);

@@ -27,10 +27,11 @@ __aicore__ inline void PairOffsets(const AscendC::LocalTensor<int32_t>& offsets,
                                    const AscendC::LocalTensor<uint8_t>& tmp, int64_t step) {
   constexpr int32_t count = static_cast<int32_t>(kPickOffsets);
   const AscendC::LocalTensor<int32_t> half = tmp.ReinterpretCast<int32_t>();
+  // Arange may store with the scalar unit, which no barrier of the vector unit holds back: into the table alone, since
+  // `tmp` may have been that of another call.
   AscendC::Arange(offsets, static_cast<int32_t>(0), static_cast<int32_t>(4), count);
-  AscendC::Arange(half, static_cast<int32_t>(0), static_cast<int32_t>(1), count);
   AscendC::PipeBarrier<PIPE_V>();
-  AscendC::ShiftRight(half, half, static_cast<int32_t>(1), count);
+  AscendC::ShiftRight(half, offsets, static_cast<int32_t>(3), count);
   AscendC::PipeBarrier<PIPE_V>();
   AscendC::Muls(half, half, static_cast<int32_t>(step - 8), count);
   AscendC::PipeBarrier<PIPE_V>();
