@@ -176,8 +176,7 @@ class VectorCalls:
     def _lace(self, n: Node, whole: bool) -> Call:
         """Short rows that are one run as long rows, or back."""
         source, row = self.nodes[n.inputs[0]], lookup(n.op).calls[self.arch]
-        dense, rows = (n.y, source.y) if n.op == "Lace" else (source.y, n.y)
-        counts = lace_counts(dense, rows, lambda axis: self.extents.of(axis, whole))
+        counts = lace_counts(n, source, lambda axis: self.extents.of(axis, whole))
         dst, operands = self.local(n), tuple(self.local(self.nodes[i]) for i in n.inputs)
         args: tuple[Arg, ...] = (
             *(LocalArg(x) for x in (dst, *operands)),

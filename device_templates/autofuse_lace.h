@@ -62,32 +62,50 @@ __aicore__ inline void Lace(const AscendC::LocalTensor<T>& dst, const AscendC::L
   }
 }
 
-// dst[o, c, r] = src[o, r, c], o < outer, r < rows, c < k: rows to columns, where k is 2 or 4: the patterns that the
-// chip knows. With outer > 1, rows * k elements are a multiple of 32 bytes. What lies between columns stays.
+// dst[o, c, r] = src[o, r, first + c], o < outer, r < rows, c < k: rows to columns. The rows of src are `step` elements
+// apart, where step is 2 or 4, the patterns that the chip knows, and first + k <= step. With outer > 1, rows * step
+// elements are a multiple of 32 bytes. What lies between columns stays.
 template <typename T>
 __aicore__ inline void UnlaceByMask(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
-                                    int64_t outer, int64_t rows, int64_t k, int64_t pitch) {
+                                    int64_t outer, int64_t rows, int64_t k, int64_t pitch, int64_t step,
+                                    int64_t first) {
   for (int64_t o = 0; o < outer; o++) {
     for (int64_t c = 0; c < k; c++) {
-      PickByMask(dst[static_cast<uint32_t>((o * k + c) * pitch)], src[static_cast<uint32_t>(o * rows * k)], rows, k, c);
+      PickByMask(dst[static_cast<uint32_t>((o * k + c) * pitch)], src[static_cast<uint32_t>(o * rows * step)], rows,
+                 step, first + c);
     }
   }
 }
 
-// The same for any k. `offsets` is the table of PickOffsets for k elements.
+// The same of rows that are dense.
+template <typename T>
+__aicore__ inline void UnlaceByMask(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                    int64_t outer, int64_t rows, int64_t k, int64_t pitch) {
+  UnlaceByMask(dst, src, outer, rows, k, pitch, k, 0);
+}
+
+// The same for any step. `offsets` is the table of PickOffsets for `step` elements.
 template <typename T>
 __aicore__ inline void Unlace(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                               const AscendC::LocalTensor<int32_t>& offsets, int64_t outer, int64_t rows, int64_t k,
-                              int64_t pitch) {
+                              int64_t pitch, int64_t step, int64_t first) {
   if (rows <= 0) {
     return;
   }
   for (int64_t o = 0; o < outer; o++) {
     for (int64_t c = 0; c < k; c++) {
-      PickAhead(dst[static_cast<uint32_t>((o * k + c) * pitch)], src[static_cast<uint32_t>(o * rows * k)], offsets,
-                rows, k, c);
+      PickAhead(dst[static_cast<uint32_t>((o * k + c) * pitch)], src[static_cast<uint32_t>(o * rows * step)], offsets,
+                rows, step, first + c);
     }
   }
+}
+
+// The same of rows that are dense.
+template <typename T>
+__aicore__ inline void Unlace(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                              const AscendC::LocalTensor<int32_t>& offsets, int64_t outer, int64_t rows, int64_t k,
+                              int64_t pitch) {
+  Unlace(dst, src, offsets, outer, rows, k, pitch, k, 0);
 }
 
 }  // namespace autofuse

@@ -138,7 +138,11 @@ def _lace(name: str, operands: int) -> OpDef:
         _first,
         _shape,
         "pick",
-        attrs=(Attr("k", "int", doc="elements of a short row"),),
+        attrs=(
+            Attr("k", "int", doc="elements of a short row"),
+            Attr("step", "int", 0, doc="elements of the run from one short row to the next; 0: k"),
+            Attr("first", "int", 0, doc="elements of the run before the first row"),
+        ),
         calls=_both(Call(f"autofuse::{name}", "pick", MOVED, inplace=False)),
         cost="transpose",
         user=False,

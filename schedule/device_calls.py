@@ -174,8 +174,8 @@ def issued(
     if n.op in PICKS:
         return chip.pick(n, size)
     if n.op in LACES:
-        dense, rows = (n.y, source.y) if n.op == "Lace" else (source.y, n.y)
-        return chip.lace(n.op, *(chip.value(e) for e in lace_counts(dense, rows, size)[:3]))
+        outer, rows, k, *_ = (chip.value(e) for e in lace_counts(n, source, size))
+        return chip.lace(n, outer, rows, k)
     return chip.words(n, size)
 
 
@@ -510,11 +510,12 @@ class _Chip:
         )
 
     # autofuse_lace.h --------------------------------------------------------------------------
-    def lace(self, op: str, outer: Expr, rows: Expr, k: Expr) -> tuple[Issued, ...]:
+    def lace(self, n: Node, outer: Expr, rows: Expr, k: Expr) -> tuple[Issued, ...]:
         """``Lace``, ``Unlace`` or ``UnlaceByMask``."""
-        if op == "UnlaceByMask":
-            return (Issued("transpose", Amount.of(k), Amount.of(rows * k * k), times=outer),)
-        if op == "Unlace":
+        if n.op == "UnlaceByMask":
+            gone_through = rows * k * int(str(n.attrs["step"]))
+            return (Issued("transpose", Amount.of(k), Amount.of(gone_through), times=outer),)
+        if n.op == "Unlace":
             calls = self._pieces(rows, _OFFSETS).times(k)
         else:
             whole = k.value * self.block

@@ -6,21 +6,24 @@ tensors of the group have ``k`` rows of ``t`` elements: what is loaded is *unlac
 element from ``c`` on; what is stored is *laced* again.  Calls of the group then have long rows, what is the same for
 a short row lies side by side, and a reduction over ``k`` adds rows.
 
+Short rows that lie apart, as the first two of four columns, are loaded with what lies between them: one run of
+:mod:`autofuse.schedule.picking`, which others of the same rows share.
+
 ``UnlaceByMask`` is GatherMask, for the steps that it has patterns for; ``Unlace`` and ``Lace`` are Gather with a table
 of offsets that is made once per core (:mod:`autofuse.schedule.picking`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
-from autofuse.implgraph.expr import CeilDiv, Expr, const, product
+from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, const, product
 from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Node, TensorView
+from autofuse.implgraph.graph import Attr, Node, TensorView
 from autofuse.schedule.layout import BLOCK, Layout
 from autofuse.schedule.rejection import TemplateRejectedError
 
-__all__ = ["LACES", "PATTERNS", "dense_view", "lace_counts", "short_rows"]
+__all__ = ["LACES", "PATTERNS", "apart_view", "dense_view", "lace_counts", "lacing", "unlacing"]
 
 #: Calls that turn a run into long rows, and back.
 LACES = frozenset({"Lace", "Unlace", "UnlaceByMask"})
@@ -28,8 +31,10 @@ LACES = frozenset({"Lace", "Unlace", "UnlaceByMask"})
 PATTERNS = (2, 4)
 
 
-def dense_view(n: Node, layout: Layout) -> TensorView | None:
-    """How the tile of a Load or Store of short rows lies in UB as one run; None if it has no such rows.
+def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
+    """How the tile of a Load or Store of short rows lies in UB as one run: the view, and the elements of a row.
+
+    None if it has no such rows.
 
     Raises:
         TemplateRejectedError: runs of several rows of the tile would not start at 32-byte addresses, or long rows do
@@ -46,39 +51,84 @@ def dense_view(n: Node, layout: Layout) -> TensorView | None:
     gm = dict(zip(y.axis, y.strides, strict=True))
     if any(gm[a] != s for a, s in list(zip(order, strides, strict=True))[len(around) :]):
         return None
-    if any(layout.padded(a) for a in short):
-        raise TemplateRejectedError(f"short rows of {n.name} are padded for another tensor")
+    _check_dense(n, short, layout)
     if around:
         nbytes = strides[len(around) - 1] * y.dtype.itemsize
         if CeilDiv(nbytes, const(BLOCK)) * BLOCK != nbytes:
             raise TemplateRejectedError(
                 f"runs of {nbytes} bytes of {n.name} would not start at 32-byte addresses"
             )
-    return replace(y, vectorized_axis=order, vectorized_strides=strides)
-
-
-def short_rows(y: TensorView, layout: Layout) -> int:
-    """Elements of the rows of a view that :func:`dense_view` gives; 0 for another one."""
-    axes = y.vectorized_axis
-    short = [a for a in axes if a in layout.short]
-    if not short or len(short) == len(axes) or axes[-len(short) :] != tuple(short):
-        return 0
     k = product(layout.split.sizes[a] for a in short)
-    dense = y.vectorized_strides[-1] == 1 and y.vectorized_strides[-len(short) - 1] == k
-    return k.value if dense else 0
+    return replace(y, vectorized_axis=order, vectorized_strides=strides), k.value
 
 
-def lace_counts(
-    dense: TensorView, rows: TensorView, extent: Callable[[int], Expr]
-) -> tuple[Expr, Expr, Expr, Expr]:
-    """``outer, rows, k, pitch`` of the functions, in elements.
+def _check_dense(n: Node, short: Sequence[int], layout: Layout) -> None:
+    """Raises TemplateRejectedError where long rows do not lie side by side."""
+    if any(layout.padded(a) for a in short):
+        raise TemplateRejectedError(f"short rows of {n.name} are padded for another tensor")
+
+
+def apart_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
+    """How short rows that lie apart in GM lie in UB as one run: the view of their first elements, and those of a row.
+
+    None if a Load has no such rows, or there are several runs of them.
+
+    Raises:
+        TemplateRejectedError: long rows do not lie side by side.
+    """
+    y, axes = n.y, n.y.vectorized_axis
+    short = tuple(a for a in axes if a in layout.short)
+    if n.op != "Load" or len(n.inputs) > 1 or not short or len(axes) != len(short) + 1:
+        return None
+    gm = dict(zip(y.axis, y.strides, strict=True))
+    sizes = layout.split.sizes
+    inner = tuple(product(sizes[b] for b in short[i + 1 :]) for i in range(len(short)))
+    k, step = product(sizes[a] for a in short), gm[axes[-1]].as_int()
+    if (
+        step is None
+        or step <= k.value
+        or any(gm[a] != s for a, s in zip(short, inner, strict=True))
+    ):
+        return None
+    _check_dense(n, short, layout)
+    keep = [(ONE, ZERO) if a in short else (r, s) for a, r, s in _own(y)]
+    repeats, strides = zip(*keep, strict=True)
+    view = replace(
+        y,
+        repeats=repeats,
+        strides=strides,
+        vectorized_axis=axes[-1:],
+        vectorized_strides=(const(step),),
+    )
+    return view, k.value
+
+
+def _own(y: TensorView) -> Iterator[tuple[int, Expr, Expr]]:
+    return zip(y.axis, y.repeats, y.strides, strict=True)
+
+
+def unlacing(k: int, step: int) -> tuple[str, dict[str, Attr]]:
+    """The op that makes long rows of ``k`` elements that are ``step`` apart in a run, and its attributes."""
+    return "UnlaceByMask" if step in PATTERNS else "Unlace", {"k": k, "step": step}
+
+
+def lacing(k: int) -> tuple[str, dict[str, Attr]]:
+    """The op that makes a run of long rows, and its attributes."""
+    return "Lace", {"k": k}
+
+
+def lace_counts(n: Node, source: Node, extent: Callable[[int], Expr]) -> tuple[Expr, ...]:
+    """``outer, rows, k, pitch`` of the functions, in elements, and ``step, first`` of rows that lie apart.
 
     Args:
-        dense: the run.
-        rows: the long rows.
+        n: the node.
+        source: its operand.
         extent: iterations of a vectorised axis in this tile.
     """
-    order = dense.vectorized_axis
+    run, rows = (n.y, source.y) if n.op == "Lace" else (source.y, n.y)
+    order = run.vectorized_axis
     at = order.index(rows.vectorized_axis[-1])
-    outer, k = (product(extent(a) for a in axes) for axes in (order[:at], order[at + 1 :]))
-    return outer, extent(order[at]), k, rows.vectorized_strides[-2]
+    outer, k = product(extent(a) for a in order[:at]), const(int(str(n.attrs["k"])))
+    counts = (outer, extent(order[at]), k, rows.vectorized_strides[-2])
+    step, first = int(str(n.attrs.get("step", k.value))), int(str(n.attrs.get("first", 0)))
+    return counts if step == k.value else (*counts, const(step), const(first))

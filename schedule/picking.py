@@ -36,6 +36,8 @@ __all__ = [
 #: Calls that pick elements, and those that make the tables of offsets for two of them.
 PICKS = frozenset({"PickByMask", "PickAhead", "PickBack"})
 OFFSETS = frozenset({"PickOffsets", "PairOffsets", "LaceOffsets"})
+#: Those that take elements of a run from one that may not be its first.
+_OF_RUNS = PICKS | {"Unlace", "UnlaceByMask"}
 _WITH_TABLES = frozenset({"PickAhead", "PickBack", "Lace", "Unlace"})
 #: Steps for which GatherMask has a pattern.
 _PATTERNS = (2, 4)
@@ -157,18 +159,22 @@ def _shared(alike: Sequence[Node]) -> Iterator[tuple[Node, dict[str, int]]]:
     while left:
         base, step = left[0], _apart(left[0])
         places = {n.name: (n.y.offset - base.y.offset).as_int() for n in left}
-        near = {name: d for name, d in places.items() if d is not None and -step < d <= 0}
-        start = min(near.values())
-        near = {
-            name: d - start
-            for name, d in places.items()
-            if d is not None and start <= d < start + step
-        }
-        lowest = next(n for n in left if near.get(n.name) == 0)
+        lowest = [d for d in places.values() if d is not None and -step < d <= 0]
+        behind = {n.name: beyond(n) for n in left}
+        for start in (min(lowest), 0):
+            near = {
+                name: d - start
+                for name, d in places.items()
+                if d is not None and start <= d and d + behind[name] < start + step
+            }
+            if base.name in near:  # a run from there on has its rows, too
+                break
+        first = next(n for n in left if places[n.name] == start)
         left = [n for n in left if n.name not in near]
         if len(near) > 1:
-            y = replace(base.y, offset=lowest.y.offset)
-            yield replace(base, y=y, attrs={**base.attrs, "beyond": max(near.values())}), near
+            y = replace(base.y, offset=first.y.offset)
+            last = max(d + behind[name] for name, d in near.items())
+            yield replace(base, y=y, attrs={**base.attrs, "beyond": last}), near
 
 
 def _with_shared(nodes: Sequence[Node], shared: dict[str, tuple[Node, int]]) -> list[Node]:
@@ -187,7 +193,7 @@ def _with_shared(nodes: Sequence[Node], shared: dict[str, tuple[Node, int]]) -> 
             out.append(n)
             continue
         n = replace(n, inputs=(run.name, *n.inputs[1:]))
-        if n.op in PICKS:
+        if n.op in _OF_RUNS:
             out.append(replace(n, attrs={**n.attrs, "first": first}))
             continue
         same = next((m for m in out if (m.op, m.inputs, m.y) == (n.op, n.inputs, n.y)), n)
@@ -224,7 +230,7 @@ def _offsets_for(n: Node, source: Node) -> tuple[str, dict[str, Attr]]:
         pitch = source.y.vectorized_strides[-2]
         return "LaceOffsets", {"k": n.attrs["k"], "pitch": str(pitch), "size": size}
     if n.op == "Unlace":
-        return "PickOffsets", {"step": int(str(n.attrs["k"])) * size}
+        return "PickOffsets", {"step": int(str(n.attrs["step"])) * size}
     step = int(str(n.attrs["step"])) * size
     op = "PairOffsets" if size == 8 else "PickOffsets"
     return op, {"step": step if n.op == "PickAhead" else -step}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import (
@@ -29,7 +30,7 @@ from autofuse.implgraph.expr import (
 )
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Api, Attr, AxisType, Condition, ImplGraph, Node, TensorView
-from autofuse.schedule.lacing import PATTERNS, dense_view, short_rows
+from autofuse.schedule.lacing import apart_view, dense_view, lacing, unlacing
 from autofuse.schedule.layout import BLOCK, Layout
 from autofuse.schedule.picking import beyond, is_run, picked_load, run_step
 from autofuse.schedule.rejection import TemplateRejectedError
@@ -52,6 +53,9 @@ __all__ = [
 
 _VECTOR = Api("Compute", "elewise", "Vector")
 _HALF, _INT32 = BY_NAME["float16"], BY_NAME["int32"]
+#: The op that brings elements to other places in UB, and its attributes.
+_Turning: TypeAlias = "tuple[str, dict[str, Attr]]"
+_TRANSPOSED: _Turning = ("UbTranspose", {})
 
 
 def contiguous_axis(y: TensorView, axes: Iterable[int]) -> int | None:
@@ -112,11 +116,19 @@ def transposed_load(n: Node, layout: Layout) -> list[Node]:
     step = run_step(n, layout)
     if step is not None:
         return picked_load(n, step)
-    raw = _raw_view(n, layout)
+    apart = apart_view(n, layout)
+    if apart is not None:
+        view, k = apart
+        attrs = {**n.attrs, "run": True, "beyond": k - 1}
+        load = replace(n, name=f"{n.name}_run", y=view, axis=_nest(n, view), attrs=attrs)
+        return [load, *_steps(n, load, n.name, n.y, unlacing(k, view.vectorized_strides[0].value))]
+    dense = dense_view(n, layout)
+    raw = _raw_view(n, layout) if dense is None else dense[0]
     if raw is None:
         return [n]
     load = replace(n, name=f"{n.name}_rows", y=raw, axis=_nest(n, raw))
-    return [load, *_steps(n, load, n.name, n.y, _turning(raw, layout, load=True))]
+    turning = _TRANSPOSED if dense is None else unlacing(dense[1], dense[1])
+    return [load, *_steps(n, load, n.name, n.y, turning)]
 
 
 def transposed_store(n: Node, source: Node, layout: Layout) -> list[Node]:
@@ -129,11 +141,13 @@ def transposed_store(n: Node, source: Node, layout: Layout) -> list[Node]:
     """
     if source.op == "Load" and is_relaid(source, layout.split.vector):
         return [by_elements(n)]
-    raw = _raw_view(n, layout)
+    dense = dense_view(n, layout)
+    raw = _raw_view(n, layout) if dense is None else dense[0]
     if raw is None:
         return [n]
-    dense = replace(n, y=replace(n.y, dtype=source.y.dtype))
-    steps = _steps(dense, source, f"{n.name}_rows", raw, _turning(raw, layout, load=False))
+    turning = _TRANSPOSED if dense is None else lacing(dense[1])
+    like = replace(n, y=replace(n.y, dtype=source.y.dtype))
+    steps = _steps(like, source, f"{n.name}_rows", raw, turning)
     return [*steps, replace(n, inputs=(steps[-1].name,), y=raw, axis=_nest(n, raw))]
 
 
@@ -153,9 +167,6 @@ def _raw_view(n: Node, layout: Layout) -> TensorView | None:
     k = contiguous_axis(y, reversed(axes))
     if not axes or k == axes[-1]:
         return None
-    dense = dense_view(n, layout)
-    if dense is not None:
-        return dense
     unit = BLOCK // _moved_bytes(y.dtype)
     if k is None:
         return by_elements(n, unit).y
@@ -176,17 +187,7 @@ def _is_last(axis: int, layout: Layout) -> bool:
     return axis in layout.pitches or axis == layout.split.vector[-1]
 
 
-def _turning(raw: TensorView, layout: Layout, *, load: bool) -> tuple[str, dict[str, Attr]]:
-    """What turns the view that a DMA moves into that of the group, or for a Store the other way round; attributes."""
-    k = short_rows(raw, layout)
-    if not k:
-        return "UbTranspose", {}
-    return "Lace" if not load else "UnlaceByMask" if k in PATTERNS else "Unlace", {"k": k}
-
-
-def _steps(
-    like: Node, source: Node, name: str, y: TensorView, turning: tuple[str, dict[str, Attr]]
-) -> list[Node]:
+def _steps(like: Node, source: Node, name: str, y: TensorView, turning: _Turning) -> list[Node]:
     """What brings ``source`` to the view ``y``; bytes as halves, which hold each exactly, 64 bits as words."""
     dtype, (op, turned) = y.dtype, turning
 

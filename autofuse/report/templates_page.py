@@ -241,7 +241,8 @@ Rows in GM are a few elements long: pairs, boxes, pixels with three channels. In
 of a DMA command and has 32 bytes of UB at least. Here all rows of a tile are one run, and UB has as many *long* rows as
 a short one has elements: `Unlace` takes every `k`-th element of the run from `c` on into row `c`, `Lace` puts them
 together again. In between, what all elements of a short row have in common lies side by side, a reduction along short
-rows adds long ones, and a transposition of channels is nothing but one of the two calls.
+rows adds long ones, and a transposition of channels is nothing but one of the two calls. Some columns of short rows, as
+the corners of boxes, are loaded with what lies between them; parts of the same rows share that run.
 
 | | 2 and 4 elements | others |
 | --- | --- | --- |
@@ -249,9 +250,9 @@ rows adds long ones, and a transposition of channels is nothing but one of the t
 | before a Store | `Lace`: Gather with a table of places, made once per core | the same |
 
 Elements of 8 bits become halves for that. Tried where a tensor has rows of at most 64 bytes of the narrowest type of
-the group beside an axis of 16 elements or more, all others lie in GM along one or both of these, and the length of
-short rows is known when the kernel is made. Not for 64 bits, running sums, and loads by an index; not on chips without
-DataCopyPad.""",
+the group beside an axis of 16 elements or more, all others lie in GM along one or both of these, or for loads in such
+rows, and the length of short rows is known when the kernel is made. Not for 64 bits, running sums, and loads by an
+index; not on chips without DataCopyPad.""",
     ),
     Family(
         "narrow",

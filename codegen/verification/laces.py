@@ -1,6 +1,7 @@
 """Extents of ``autofuse::Lace``, ``Unlace`` and ``UnlaceByMask``, and of the table of places for ``Lace``.
 
-Element (o, r, c) of a run, ``(o*rows + r)*k + c``, is element ``(o*k + c)*pitch + r`` of the long rows.
+Element (o, r, c) of a run, ``(o*rows + r)*step + first + c``, is element ``(o*k + c)*pitch + r`` of the long rows.  Of
+dense rows ``step`` is ``k``, and ``first`` is 0.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from autofuse.codegen.verification.picks import has_table_room
 from autofuse.implgraph.expr import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.graph import Node, TensorView
 from autofuse.schedule.lacing import LACES, PATTERNS
+from autofuse.schedule.picking import beyond, is_run
 
 __all__ = ["is_lace", "is_places", "lace_covers", "lace_fits", "places_are_those_of_their_node"]
 
@@ -45,31 +47,75 @@ def lace_covers(
 ) -> Iterator[Finding]:
     """Every element of the tile goes from its place in the operand to its place in the result."""
     source = kernel.nodes[n.inputs[0]]
-    laces = s.api == "autofuse::Lace"
-    run, long = (n.y, source.y) if laces else (source.y, n.y)
-    order, short = run.vectorized_axis, _short(run, long)
-    if len(counts) != 4 or not short:
+    run, long = (n.y, source.y) if s.api == "autofuse::Lace" else (source.y, n.y)
+    stated = _stated(s, counts)
+    short = _short(run, long)
+    if stated is None or not short:
         yield Finding(f"{s.api} does not turn short rows of {source.name}", n.name)
         return
-    outer, rows, k, pitch = counts
-    around, row = order[: -len(short) - 1], order[-len(short) - 1]
+    outer, rows, k, pitch, step, first = stated
+    order = run.vectorized_axis
+    row = long.vectorized_axis[-1]
+    around = order[: order.index(row)]
     yield from kernel.same(outer, product(extent(a) for a in around), f"runs of {s.api}", n.name)
     yield from kernel.same(rows, extent(row), f"rows of {s.api}", n.name)
     yield from kernel.same(k, product(extent(a) for a in short), f"short rows of {s.api}", n.name)
-    yield from _lies(kernel, n, run, order, [(a, extent(a)) for a in order[1:]], ONE)
+    if len(order) == len(long.vectorized_axis):
+        yield from _lies(kernel, n, run, order, [(a, extent(a)) for a in order[1:]], ONE)
+        if (step, first) != (k, ZERO):
+            yield Finding(f"{s.api} takes rows that are {step} apart from {first} on", n.name)
+    else:
+        yield from _lies(kernel, n, run, order, [(a, extent(a)) for a in order[1:]], step)
+        yield from _are_loaded(kernel, s, n, stated)
     inner = [(a, extent(a)) for a in long.vectorized_axis[1:-1]]
     yield from _lies(kernel, n, long, long.vectorized_axis[:-1], inner, pitch)
-    yield from _has_its_table(kernel, s, n, k, pitch)
+    yield from _has_its_table(kernel, s, n, stated)
+
+
+def _stated(s: Call, counts: Sequence[Expr]) -> tuple[Expr, Expr, Expr, Expr, Expr, Expr] | None:
+    """``outer, rows, k, pitch, step, first`` of a call; None if it has another number of counts."""
+    if len(counts) == 4:
+        outer, rows, k, pitch = counts
+        return outer, rows, k, pitch, k, ZERO
+    if len(counts) != 6 or s.api == "autofuse::Lace":
+        return None
+    outer, rows, k, pitch, step, first = counts
+    return outer, rows, k, pitch, step, first
+
+
+def _are_loaded(
+    kernel: Kernel, s: Call, n: Node, stated: tuple[Expr, Expr, Expr, Expr, Expr, Expr]
+) -> Iterator[Finding]:
+    """What lies apart was loaded with what lies between, as far as the last element of a row."""
+    _, _, k, _, step, first = stated
+    load = kernel.nodes[n.inputs[0]]
+    while load.op == "Cast":
+        load = kernel.nodes[load.inputs[0]]
+    if not is_run(load):
+        yield Finding(f"{load.name} does not load a run", n.name)
+        return
+    strides = dict(zip(load.y.axis, load.y.strides, strict=True))
+    row = load.y.vectorized_axis[-1]
+    yield from kernel.same(strides[row], step, f"step of {s.api}", n.name)
+    yield from kernel.same(
+        first, const(int(str(n.attrs.get("first", 0)))), f"start of {s.api}", n.name
+    )
+    yield from kernel.at_least(
+        const(beyond(load) + 1), first + k, f"elements of {load.name}", n.name
+    )
 
 
 def _short(run: TensorView, long: TensorView) -> tuple[int, ...]:
-    """The short axes, where those of the two views differ in nothing else than their place; else none."""
+    """The short axes, where the two views differ in nothing else than their place; else none.
+
+    A run of rows that lie apart has none of them.
+    """
     rows, order = long.vectorized_axis, run.vectorized_axis
-    if len(rows) != len(order) or rows[-1] not in order:
+    if rows[-1] not in order:
         return ()
     at = order.index(rows[-1])
-    turned = (*order[:at], *order[at + 1 :], order[at])
-    return order[at + 1 :] if turned == rows else ()
+    short = order[at + 1 :] or rows[at:-1]
+    return short if rows == (*order[:at], *short, order[at]) else ()
 
 
 def _lies(
@@ -89,13 +135,17 @@ def _lies(
         step = step * extents.get(a, ONE)
 
 
-def _has_its_table(kernel: Kernel, s: Call, n: Node, k: Expr, pitch: Expr) -> Iterator[Finding]:
+def _has_its_table(
+    kernel: Kernel, s: Call, n: Node, stated: tuple[Expr, Expr, Expr, Expr, Expr, Expr]
+) -> Iterator[Finding]:
     """The table that a call reads is made for its rows; GatherMask has a pattern for them."""
+    _, _, k, pitch, step, first = stated
     tables = [kernel.nodes[i] for i in n.inputs[1:]]
     size = const(n.y.dtype.itemsize)
     if s.api == "autofuse::UnlaceByMask":
-        if k not in [const(p) for p in PATTERNS] or tables:
-            yield Finding(f"{s.api} has no pattern for rows of {k}", n.name)
+        if step not in [const(p) for p in PATTERNS] or tables:
+            yield Finding(f"{s.api} has no pattern for a step of {step}", n.name)
+        yield from kernel.at_least(step, first + k, f"elements of a row of {s.api}", n.name)
         return
     laces = s.api == "autofuse::Lace"
     want = "LaceOffsets" if laces else "PickOffsets"
@@ -103,24 +153,25 @@ def _has_its_table(kernel: Kernel, s: Call, n: Node, k: Expr, pitch: Expr) -> It
         yield Finding(f"{s.api} reads another table than {want}", n.name)
         return
     attrs = tables[0].attrs
-    wanted = {"k": k, "pitch": pitch, "size": size} if laces else {"step": k * size}
+    wanted = {"k": k, "pitch": pitch, "size": size} if laces else {"step": step * size}
     for name, value in wanted.items():
         yield from kernel.same(size_of(attrs[name]), value, f"{name} of {tables[0].name}", n.name)
 
 
 def lace_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Iterator[Finding]:
     """Run, rows and table lie in their buffers, rows and runs at 32-byte addresses."""
-    if len(counts) != 4:
+    stated = _stated(s, counts)
+    if stated is None:
         return  # a finding of its own
     locals_ = [a.local for a in s.args if isinstance(a, LocalArg)]
     rooms = [kernel.nbytes.get(kernel.buffer_of(x), ZERO) for x in locals_[:2]]
-    outer, rows, k, pitch = counts
+    outer, rows, k, pitch, step, first = stated
     size = n.y.dtype.itemsize
     yield from kernel.multiple(pitch * size, BLOCK, f"rows of {s.api}", n.name)
     yield from kernel.at_least(pitch, rows, f"elements of a row of {s.api}", n.name)
     if outer != ONE:
-        yield from kernel.multiple(rows * k * size, BLOCK, f"runs of {s.api}", n.name)
-    run, long = outer * rows * k, (outer * k - 1) * pitch + rows
+        yield from kernel.multiple(rows * step * size, BLOCK, f"runs of {s.api}", n.name)
+    run, long = (outer * rows - 1) * step + first + k, (outer * k - 1) * pitch + rows
     needed = (run, long) if s.api == "autofuse::Lace" else (long, run)
     for local, room, elements in zip(locals_, rooms, needed, strict=False):
         yield from kernel.at_least(room, elements * size, f"bytes of {local} in {s.api}", n.name)

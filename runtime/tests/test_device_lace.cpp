@@ -163,6 +163,35 @@ template <typename T> void ToColumns(const Shape& s) {
     }
 }
 
+// Some columns of rows that are `step` apart, the run of which ends with the last element that is taken.
+template <typename T> void SomeColumns(int64_t rows, int64_t k, int64_t step, int64_t first) {
+    const std::string name = "columns " + std::to_string(first) + " to " + std::to_string(first + k) + " of " +
+                             std::to_string(rows) + " x " + std::to_string(step);
+    std::vector<T> in = Values<T>((rows - 1) * step + first + k);
+    const int64_t pitch = AlignUp(rows, kBlock<T>) + kBlock<T>;
+    std::vector<T> want(static_cast<size_t>(k * pitch), Mark<T>());
+    for (int64_t c = 0; c < k; ++c) {
+        for (int64_t r = 0; r < rows; ++r) {
+            want[static_cast<size_t>(c * pitch + r)] = in[static_cast<size_t>(r * step + first + c)];
+        }
+    }
+    std::vector<T> out(want.size());
+    if (Run(name, 5, in, 1, 0, out, [&](auto& d, auto& x, auto table, auto) {
+            autofuse::PickOffsets(table, step * static_cast<int64_t>(sizeof(T)));
+            PipeBarrier<PIPE_ALL>();
+            autofuse::Unlace(d, x, table, 1, rows, k, pitch, step, first);
+        })) {
+        Compare(name + " by offsets", out, want);
+    }
+    out.resize(want.size());
+    if ((step == 2 || step == 4) && Run(name, 3, in, 1, 0, out, [&](auto& d, auto& x, auto, auto) {
+            PipeBarrier<PIPE_ALL>();
+            autofuse::UnlaceByMask(d, x, 1, rows, k, pitch, step, first);
+        })) {
+        Compare(name + " by mask", out, want);
+    }
+}
+
 template <typename T> void Shapes() {
     for (const int64_t k : {1, 2, 3, 4, 5, 7, 9, 16, 49, 64}) {
         for (const int64_t rows : {1, 7, 8, 31, 64, 333}) {
@@ -175,6 +204,14 @@ template <typename T> void Shapes() {
                     ToRows<T>(s);
                     ToColumns<T>(s);
                 }
+            }
+        }
+    }
+    for (const int64_t rows : {1, 9, 333, 1100}) {
+        for (const int64_t step : {2, 4, 5, 16}) {
+            for (const int64_t k : {int64_t{1}, int64_t{2}, step - 1}) {
+                SomeColumns<T>(rows, k, step, 0);
+                SomeColumns<T>(rows, k, step, step - k);
             }
         }
     }

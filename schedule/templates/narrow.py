@@ -84,19 +84,22 @@ def _constant(g: GroupInput, axis: int) -> int:
 
 
 def _is_run(n: Node, short: tuple[int, ...], long: int) -> bool:
-    """Whether the short rows of a Load or Store are one run along the long axis."""
+    """Whether the short rows of a Load or Store are one run along the long axis, or those of a Load lie in one."""
     if n.op not in ("Load", "Store") or not n.y.varies_along(long):
         return False
     own = [a for a in short if n.y.varies_along(a)]
     gm = dict(zip(n.y.axis, n.y.strides, strict=True))
     size = dict(zip(n.y.axis, n.y.repeats, strict=True))
     inner = [product(size[b] for b in own[i + 1 :]) for i in range(len(own))]
-    whole = product(size[a] for a in own)
-    return bool(own) and [gm[a] for a in own] == inner and gm[long] == whole
+    whole, step = product(size[a] for a in own), gm[long].as_int()
+    if [gm[a] for a in own] != inner or step is None:
+        return False
+    apart = n.op == "Load" and whole.value < step <= MOST // n.y.dtype.itemsize
+    return apart or (bool(own) and step == whole)
 
 
 def _can_be_moved(n: Node, short: tuple[int, ...], long: int) -> bool:
-    """Whether a node is no copy, one of a run, or one of long rows."""
+    """Whether a node is no copy, one of a run or of what lies in one, or one of long rows."""
     if n.op not in ("Load", "Store"):
         return True
     gm = dict(zip(n.y.axis, n.y.strides, strict=True))

@@ -114,6 +114,55 @@ def test_numbers_for_places_in_a_short_row(axes):
     assert laces(built) or axes in ((0, 2), (2,))
 
 
+def columns(name: str, of: str, start: int, count: int, rows: int) -> tuple[Any, ...]:
+    """Some columns of a matrix."""
+    attrs = {"starts": (0, start), "shape": (rows, count), "steps": (1, 1)}
+    return name, "Slice", [of], attrs
+
+
+def loads(built: api.BuildResult) -> int:
+    """Loads of the template for short rows."""
+    impls = [i for r in built.schedule for g in r.groups for i in g.impls]
+    return next(sum(n.op == "Load" for n in i.nodes) for i in impls if i.template == narrow.NAME)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [4, 5, 7])
+def test_parts_of_short_rows_share_a_run(dtype, width):
+    rows = 1501
+    parts = [columns("a", "x", 0, 2, rows), columns("b", "x", width - 2, 2, rows)]
+    then = "LogicalOr" if dtype == "bool" else "Maximum"
+    built = check(graph({"x": (dtype, [rows, width])}, [*parts, ("y", then, ["a", "b"])]))
+    assert laces(built) == {"UnlaceByMask" if width == 4 else "Unlace", "Lace"}
+    assert loads(built) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [((0, 4), (2, 4)), ((1, 3), (5, 1)), ((4, 2), (0, 3))]
+)
+def test_parts_that_overlap_and_single_columns(first, second):
+    rows = 2001
+    parts = [columns("a", "x", *first, rows), columns("b", "x", *second, rows)]
+    nodes = [*parts, ("t", "Mul", ["a", "s"]), ("u", "Mul", ["b", "s"])]
+    inputs = {"x": (F, [rows, 6]), "s": (F, [rows, 1])}
+    ends: list[tuple[Any, ...]] = [
+        ("v", "ReduceMax", ["t"], {"axes": (1,)}),
+        ("w", "ReduceMax", ["u"], {"axes": (1,)}),
+        ("y", "Sub", ["v", "w"]),
+    ]
+    check(graph(inputs, [*nodes, *ends]))
+
+
+def test_parts_of_rows_that_follow_each_other():
+    """The last column of a row and the first ones of the next lie in one run, but not in one short row."""
+    rows = 900
+    attrs = [{"starts": s, "shape": (rows, 2), "steps": (1, 1)} for s in ((0, 2), (1, 0), (1, 1))]
+    parts = [(n, "Slice", ["x"], a) for n, a in zip("abc", attrs, strict=True)]
+    nodes: list[tuple[Any, ...]] = [*parts, ("t", "Sub", ["a", "b"]), ("y", "Sub", ["t", "c"])]
+    built = check(graph({"x": (F, [rows + 1, 4])}, nodes))
+    assert laces(built) == {"UnlaceByMask", "Lace"}
+
+
 def test_lengths_that_are_known_at_run_time_only():
     inputs = {"x": (F, ["n", 3]), "s": (F, ["n", 1])}
     built = check(graph(inputs, [("y", "Mul", ["x", "s"])], n={"min": 1, "max": 1 << 20}))

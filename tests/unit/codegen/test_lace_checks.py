@@ -71,6 +71,45 @@ def test_extents(built, change, monkeypatch):
     assert bool(found) == (change != "none"), found
 
 
+@pytest.mark.parametrize("width", [4, 6])
+@pytest.mark.parametrize("change", [0, 1, 2, 3, 4, 5, None])
+def test_extents_of_rows_that_lie_apart(width, change, monkeypatch):
+    """Columns of which a tile has two parts."""
+    attrs = [{"starts": [0, c], "shape": [3000, 2], "steps": [1, 1]} for c in (0, width - 2)]
+    parts = [
+        {"name": f"s{n}", "op": "Slice", "inputs": ["x"], "outputs": [n], "attrs": a}
+        for n, a in zip("ab", attrs, strict=True)
+    ]
+    found = build(
+        {
+            "schema": "autofuse.graph/1",
+            "name": "k",
+            "inputs": [{"name": "x", "dtype": "float32", "shape": [3000, width]}],
+            "nodes": [*parts, {"name": "n", "op": "Sub", "inputs": ["a", "b"], "outputs": ["y"]}],
+            "outputs": ["y"],
+        },
+        verify_ir=False,
+    )
+    seen = []
+
+    def changed(counts):
+        if len(counts) != 6:
+            return counts
+        seen.append(counts)
+        return [c + 1 if i == change else c for i, c in enumerate(counts)]
+
+    def covers(kernel, s, n, counts, extent):
+        return laces.lace_covers(kernel, s, n, changed(counts), extent)
+
+    def fits(kernel, s, n, counts):
+        return laces.lace_fits(kernel, s, n, changed(counts))
+
+    monkeypatch.setattr(ranges, "lace_covers", covers)
+    monkeypatch.setattr(ranges, "lace_fits", fits)
+    assert bool(verify_schedule(found.graph, found.schedule, found.target)) == (change is not None)
+    assert seen
+
+
 @pytest.mark.parametrize("place", range(3))
 def test_a_table_for_other_rows(built, place, monkeypatch):
     seen = []
