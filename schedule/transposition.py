@@ -227,7 +227,7 @@ def copy_limits(
         y = n.y
         gm = dict(zip(y.axis, y.strides, strict=True))
         inside = zip(y.vectorized_axis, y.vectorized_strides, strict=True)
-        if all(gm[a] == s for a, s in inside):
+        if y.vectorized_strides[-1] == 1 and all(gm[a] == s for a, s in inside):
             continue  # one run
         rows = y.vectorized_axis if y.vectorized_strides[-1] != 1 else y.vectorized_axis[:-1]
         count = product(split.sizes[a] for a in rows if a != split.tile_in)

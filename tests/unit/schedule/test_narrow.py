@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autofuse import api
+from autofuse.codegen.verification import verify_schedule
 from autofuse.implgraph.graph import ImplGraph
 from autofuse.schedule.lacing import LACES
 from autofuse.schedule.solver import solve_template
@@ -131,3 +132,13 @@ def test_groups_without_such_rows_have_no_such_template(graph):
 def test_without_datacopypad_rows_are_not_known_to_be_whole_blocks():
     with pytest.raises(api.AutofuseError, match="DataCopyPad"):
         api.build(scaled(5000, 3), target="ascend310p")
+
+
+def test_elements_that_lie_as_far_apart_as_they_do_in_ub_are_still_rows_of_a_command():
+    """One column of eight: a DMA command moves at most 4,095 rows, and each element is one."""
+    graph = document(
+        {"x": ("float32", [100_000, 1]), "r": ("float32", [100_000, 7])},
+        ("Concat", ["x", "r"], {"axis": 1}),
+    )
+    built = api.build(graph, verify_ir=True)
+    assert verify_schedule(built.graph, built.schedule, built.target) == []
