@@ -130,7 +130,7 @@ def _offsets(name: str, *, tmp: bool = False) -> OpDef:
     )
 
 
-def _lace(name: str, operands: int) -> OpDef:
+def _lace(name: str, operands: int, *more: Attr) -> OpDef:
     """A call that turns short rows that are one run into long ones, or back."""
     return OpDef(
         name,
@@ -138,17 +138,17 @@ def _lace(name: str, operands: int) -> OpDef:
         _first,
         _shape,
         "pick",
-        attrs=(
-            Attr("k", "int", doc="elements of a short row"),
-            Attr("step", "int", 0, doc="elements of the run from one short row to the next; 0: k"),
-            Attr("first", "int", 0, doc="elements of the run before the first row"),
-        ),
+        attrs=(Attr("k", "int", doc="elements of a short row"), *more),
         calls=_both(Call(f"autofuse::{name}", "pick", MOVED, inplace=False)),
         cost="transpose",
         user=False,
     )
 
 
+_ROWS_OF_A_RUN = (
+    Attr("step", "int", doc="elements of the run from one short row to the next"),
+    Attr("first", "int", 0, doc="elements of the run before the first row"),
+)
 _PIECE = Attr("piece", "bool", False, doc="other Stores write the rest of it, once scheduled")
 
 ROWS: tuple[OpDef, ...] = (
@@ -333,8 +333,8 @@ ROWS: tuple[OpDef, ...] = (
     _offsets("PickOffsets"),
     _offsets("PairOffsets", tmp=True),
     # [a, t, k] in one run and [a, k, t] with rows at 32-byte addresses: tensors with short rows.
-    _lace("UnlaceByMask", 2),
-    _lace("Unlace", 3),
+    _lace("UnlaceByMask", 2, *_ROWS_OF_A_RUN),
+    _lace("Unlace", 3, *_ROWS_OF_A_RUN),
     _lace("Lace", 3),
     OpDef(
         "LaceOffsets",

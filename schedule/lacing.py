@@ -15,20 +15,20 @@ of offsets that is made once per core (:mod:`autofuse.schedule.picking`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, const, product
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Attr, Node, TensorView
+from autofuse.implgraph.iteration_space import contiguous_strides
 from autofuse.schedule.layout import BLOCK, Layout
+from autofuse.schedule.picking import PATTERNS
 from autofuse.schedule.rejection import TemplateRejectedError
 
-__all__ = ["LACES", "PATTERNS", "apart_view", "dense_view", "lace_counts", "lacing", "unlacing"]
+__all__ = ["LACES", "apart_view", "dense_view", "lace_counts", "lacing", "unlacing"]
 
 #: Calls that turn a run into long rows, and back.
 LACES = frozenset({"Lace", "Unlace", "UnlaceByMask"})
-#: Lengths of rows for which GatherMask has a pattern.
-PATTERNS = (2, 4)
 
 
 def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
@@ -47,7 +47,7 @@ def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
     around = tuple(a for a in axes[:-1] if a not in short)
     order = (*around, axes[-1], *short)
     sizes = [layout.split.sizes[a] for a in order]
-    strides = tuple(product(sizes[i + 1 :]) for i in range(len(order)))
+    strides = contiguous_strides(sizes)
     gm = dict(zip(y.axis, y.strides, strict=True))
     if any(gm[a] != s for a, s in list(zip(order, strides, strict=True))[len(around) :]):
         return None
@@ -82,7 +82,7 @@ def apart_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
         return None
     gm = dict(zip(y.axis, y.strides, strict=True))
     sizes = layout.split.sizes
-    inner = tuple(product(sizes[b] for b in short[i + 1 :]) for i in range(len(short)))
+    inner = contiguous_strides([sizes[a] for a in short])
     k, step = product(sizes[a] for a in short), gm[axes[-1]].as_int()
     if (
         step is None
@@ -91,8 +91,8 @@ def apart_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
     ):
         return None
     _check_dense(n, short, layout)
-    keep = [(ONE, ZERO) if a in short else (r, s) for a, r, s in _own(y)]
-    repeats, strides = zip(*keep, strict=True)
+    own = zip(y.axis, y.repeats, y.strides, strict=True)
+    repeats, strides = zip(*((ONE, ZERO) if a in short else (r, s) for a, r, s in own), strict=True)
     view = replace(
         y,
         repeats=repeats,
@@ -101,10 +101,6 @@ def apart_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
         vectorized_strides=(const(step),),
     )
     return view, k.value
-
-
-def _own(y: TensorView) -> Iterator[tuple[int, Expr, Expr]]:
-    return zip(y.axis, y.repeats, y.strides, strict=True)
 
 
 def unlacing(k: int, step: int) -> tuple[str, dict[str, Attr]]:
@@ -130,5 +126,6 @@ def lace_counts(n: Node, source: Node, extent: Callable[[int], Expr]) -> tuple[E
     at = order.index(rows.vectorized_axis[-1])
     outer, k = product(extent(a) for a in order[:at]), const(int(str(n.attrs["k"])))
     counts = (outer, extent(order[at]), k, rows.vectorized_strides[-2])
-    step, first = int(str(n.attrs.get("step", k.value))), int(str(n.attrs.get("first", 0)))
-    return counts if step == k.value else (*counts, const(step), const(first))
+    if n.op == "Lace" or n.attrs["step"] == k.value:
+        return counts
+    return (*counts, *(const(int(str(n.attrs.get(name, 0)))) for name in ("step", "first")))

@@ -23,6 +23,7 @@ from autofuse.schedule.layout import BLOCK, Layout
 
 __all__ = [
     "OFFSETS",
+    "PATTERNS",
     "PICKS",
     "beyond",
     "is_run",
@@ -40,7 +41,7 @@ OFFSETS = frozenset({"PickOffsets", "PairOffsets", "LaceOffsets"})
 _OF_RUNS = PICKS | {"Unlace", "UnlaceByMask"}
 _WITH_TABLES = frozenset({"PickAhead", "PickBack", "Lace", "Unlace"})
 #: Steps for which GatherMask has a pattern.
-_PATTERNS = (2, 4)
+PATTERNS = (2, 4)
 
 _VECTOR = Api("Compute", "pick", "Vector")
 _CAST = Api("Compute", "elewise", "Vector")
@@ -122,7 +123,7 @@ def _cast(like: Node, name: str, x: Node, y: TensorView, to: DType) -> Node:
 def _pick(like: Node, name: str, x: Node, dtype: DType, step: int) -> Node:
     op = "PickAhead" if step > 0 else "PickBack"
     by_mask = lookup("PickByMask").calls.values()
-    if step in _PATTERNS and all(dtype.name in c.dtypes for c in by_mask):
+    if step in PATTERNS and all(dtype.name in c.dtypes for c in by_mask):
         op = "PickByMask"
     y = replace(like.y, dtype=dtype)
     attrs = {"step": abs(step)}

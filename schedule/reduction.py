@@ -52,7 +52,9 @@ def place_reduction(flow: DataFlow, choice: Choice) -> Placed:
     Raises:
         TemplateRejectedError: a DMA block is not contiguous in GM, or what is reduced is empty.
     """
-    split = split_axes(flow.g, choice.position, all_load=choice.all_load, rows=choice.rows)
+    split = split_axes(
+        flow.g, choice.position, all_load=choice.all_load, rows=(*choice.rows, *choice.short)
+    )
     single = all(split.sizes[a] == 1 for a in split.blocked)
     placed = _Placer(flow, split, choice.short, hoist=not single).run()
     if sum(n.op == "Load" for n in placed.hoisted) > MAX_RESIDENT:

@@ -12,10 +12,10 @@ from autofuse.codegen.extents import size_of
 from autofuse.codegen.kernel_ir import Call, LocalArg, SizeValue
 from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.picks import has_table_room
+from autofuse.codegen.verification.picks import PATTERNS, has_table_room, loaded
 from autofuse.implgraph.expr import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.graph import Node, TensorView
-from autofuse.schedule.lacing import LACES, PATTERNS
+from autofuse.schedule.lacing import LACES
 from autofuse.schedule.picking import beyond, is_run
 
 __all__ = ["is_lace", "is_places", "lace_covers", "lace_fits", "places_are_those_of_their_node"]
@@ -88,9 +88,7 @@ def _are_loaded(
 ) -> Iterator[Finding]:
     """What lies apart was loaded with what lies between, as far as the last element of a row."""
     _, _, k, _, step, first = stated
-    load = kernel.nodes[n.inputs[0]]
-    while load.op == "Cast":
-        load = kernel.nodes[load.inputs[0]]
+    load = loaded(kernel, n)
     if not is_run(load):
         yield Finding(f"{load.name} does not load a run", n.name)
         return

@@ -17,16 +17,18 @@ from autofuse.implgraph.scratch import PICK_BYTES
 from autofuse.schedule.picking import OFFSETS, PICKS, beyond
 
 __all__ = [
+    "PATTERNS",
     "has_table_room",
     "is_pick",
     "is_table",
+    "loaded",
     "pick_covers",
     "pick_fits",
     "table_fits",
     "table_is_that_of_its_node",
 ]
 
-_PATTERNS = (2, 4)
+PATTERNS = (2, 4)
 
 
 def is_pick(s: Call) -> bool:
@@ -76,7 +78,7 @@ def pick_covers(
     forwards = len(counts) < 4
     stated = counts[1] if forwards else counts[-1]
     yield from kernel.same(stated, const(step), f"step of {s.api}", n.name)
-    if s.api == "autofuse::PickByMask" and step not in _PATTERNS:
+    if s.api == "autofuse::PickByMask" and step not in PATTERNS:
         yield Finding(f"{s.api} has no pattern for a step of {step}", n.name)
     yield from _has_its_table(kernel, s, n, -step if back else step)
     yield from _goes_as_loaded(kernel, n, back=back)
@@ -117,11 +119,17 @@ def _has_its_table(kernel: Kernel, s: Call, n: Node, step: int) -> Iterator[Find
         yield Finding(f"{s.api} reads another table than {want[0]} of {want[1]} bytes", n.name)
 
 
-def _goes_as_loaded(kernel: Kernel, n: Node, *, back: bool) -> Iterator[Finding]:
-    """A run is gone through from its end where it was loaded from there."""
+def loaded(kernel: Kernel, n: Node) -> Node:
+    """The Load of what a node takes elements of, which may have been widened."""
     load = kernel.nodes[n.inputs[0]]
     while load.op == "Cast":
         load = kernel.nodes[load.inputs[0]]
+    return load
+
+
+def _goes_as_loaded(kernel: Kernel, n: Node, *, back: bool) -> Iterator[Finding]:
+    """A run is gone through from its end where it was loaded from there."""
+    load = loaded(kernel, n)
     if load.op != "Load" or not load.attrs.get("run"):
         yield Finding(f"{load.name} does not load a run", n.name)
         return

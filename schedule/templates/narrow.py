@@ -9,6 +9,7 @@ from __future__ import annotations
 from autofuse.implgraph.expr import product
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Node
+from autofuse.implgraph.iteration_space import contiguous_strides
 from autofuse.schedule.scan import SCAN
 from autofuse.schedule.tiling_axes import Choice, GroupInput, reordered, with_unit_axis
 from autofuse.schedule.transposition import contiguous_axis
@@ -45,7 +46,7 @@ def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
         places.append(places[0] - len(short) - 1)
     names = ("", "outer")
     return [
-        (turned, Choice(NAME, name, place, padded=True, rows=short, short=short))
+        (turned, Choice(NAME, name, place, padded=True, short=short))
         for name, place in zip(names, places, strict=False)
     ]
 
@@ -90,9 +91,9 @@ def _is_run(n: Node, short: tuple[int, ...], long: int) -> bool:
     own = [a for a in short if n.y.varies_along(a)]
     gm = dict(zip(n.y.axis, n.y.strides, strict=True))
     size = dict(zip(n.y.axis, n.y.repeats, strict=True))
-    inner = [product(size[b] for b in own[i + 1 :]) for i in range(len(own))]
+    inner = contiguous_strides([size[a] for a in own])
     whole, step = product(size[a] for a in own), gm[long].as_int()
-    if [gm[a] for a in own] != inner or step is None:
+    if tuple(gm[a] for a in own) != inner or step is None:
         return False
     apart = n.op == "Load" and whole.value < step <= MOST // n.y.dtype.itemsize
     return apart or (bool(own) and step == whole)
