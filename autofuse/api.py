@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from autofuse.implgraph.cutting import Split
     from autofuse.implgraph.graph import HintGraph, ImplGraph
     from autofuse.implgraph.splitting import Uncut
+    from autofuse.schedule.result import ScheduleResult
     from autofuse.twin.kernel import TwinKernel
     from autofuse.twin.verify import VerifyReport
 
@@ -198,18 +199,8 @@ def _built(
 ) -> BuildResult:
     """The stages after reading; their times are added to ``timings``."""
     from autofuse.codegen.generate import generate
-    from autofuse.implgraph.canonicalise import canonicalise
-    from autofuse.implgraph.lowering import lower_all
-    from autofuse.schedule.scheduler import schedule_all
 
-    with _timed(timings, "lower"):
-        hints = lower_all(fusion, spec)
-    _check(check_ir, *hints)
-    with _timed(timings, "simplify"):
-        hints = tuple(canonicalise(h) for h in hints)
-    _check(check_ir, *hints)
-    with _timed(timings, "schedule"):
-        results = schedule_all(hints, spec)
+    results = _scheduled(fusion, spec, check_ir, timings)
     _check(check_ir, *(i for r in results for g in r.groups for i in g.impls))
     if check_ir:
         from autofuse.codegen.verification import check_schedule
@@ -222,20 +213,44 @@ def _built(
     return BuildResult(fusion, spec, results[0].hint, results, files, timings)
 
 
+def _scheduled(
+    fusion: FusionGraph, spec: TargetSpec, check_ir: bool, timings: dict[str, float]
+) -> tuple[ScheduleResult, ...]:
+    """The stages up to the schedule."""
+    from autofuse.implgraph.canonicalise import canonicalise
+    from autofuse.implgraph.lowering import lower_all
+    from autofuse.schedule.scheduler import schedule_all
+
+    def scheduled(columns: bool) -> tuple[ScheduleResult, ...]:
+        with _timed(timings, "lower"):
+            hints = lower_all(fusion, spec, columns=columns)
+        _check(check_ir, *hints)
+        with _timed(timings, "simplify"):
+            hints = tuple(canonicalise(h) for h in hints)
+        _check(check_ir, *hints)
+        with _timed(timings, "schedule"):
+            return schedule_all(hints, spec)
+
+    try:
+        return scheduled(True)
+    except AutofuseError:
+        if not fusion.symbols:
+            raise  # of known sizes both ways are among the forms
+    # Pieces of short rows that are too much together may be possible one by one.
+    return scheduled(False)
+
+
 # what is too much for one kernel --------------------------------------------------------------
 
 
 def _find_split(
     graph: FusionGraph, spec: TargetSpec, *, every: bool, suspects: Sequence[str] = ()
 ) -> Split | Uncut:
-    from autofuse.implgraph.canonicalise import canonicalise
-    from autofuse.implgraph.lowering import lower_all
     from autofuse.implgraph.splitting import find_split
-    from autofuse.schedule.scheduler import schedule_all
 
     def refusal(part: FusionGraph) -> AutofuseError | None:
         try:
-            schedule_all([canonicalise(h) for h in lower_all(part, spec)], spec)
+            _scheduled(part, spec, False, {})
         except AutofuseError as e:
             return e
         return None

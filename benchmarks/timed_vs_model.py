@@ -125,6 +125,18 @@ def _short_rows() -> Iterator[Case]:
     to_last = [step("Transpose", "x", perm=(0, 2, 1))]
     yield Case("channels last", "8 x 3 x 50176", {"x": (8, 3, 50_176)}, to_last)
     yield Case("weights", "256 x 9 x 128", {"x": (256, 9, 128)}, to_last)
+    columns = {n: (200_000, 1) for n in "abcd"}
+    yield Case("side by side", "4 of 200000 x 1", columns, [step("Concat", *columns, axis=1)])
+    half = {"shape": [4096, 64, 1], "steps": [1, 1, 1]}
+    turn = [
+        *(step("Slice", "x", starts=[0, 0, k], **half) for k in (0, 1)),
+        *(step("Mul", k, angle) for k, angle in ((0, "c"), (1, "s"), (1, "c"), (0, "s"))),
+        step("Sub", 2, 3),
+        step("Add", 4, 5),
+        step("Concat", 6, 7, axis=2),
+    ]
+    inputs = {"x": (4096, 64, 2), "c": (64, 1), "s": (64, 1)}
+    yield Case("interleaved rotary embedding", "4096 x 128", inputs, turn)
 
 
 def random_cases(count: int, seed: int) -> Iterator[Case]:

@@ -18,6 +18,7 @@ from autofuse.schedule.lacing import LACES
 from autofuse.schedule.picking import PICKS
 from autofuse.schedule.result import ScheduleResult, tiling_keys
 from autofuse.schedule.scan import SCAN
+from autofuse.schedule.stacking import STACK
 from autofuse.targets import TargetSpec
 
 __all__ = ["ENTRIES", "kernel_file", "parameter_names"]
@@ -76,7 +77,7 @@ def kernel_file(
         not ops.isdisjoint({*REDUCES, "UbTranspose"}),
         SCAN in ops,
         not ops.isdisjoint(PICKS),
-        not ops.isdisjoint(LACES),
+        not ops.isdisjoint({*LACES, STACK}),
         not ops.isdisjoint(WORDS),
     )
     return render("kernel.cpp.jinja", view)

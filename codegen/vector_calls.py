@@ -19,6 +19,7 @@ from autofuse.schedule.lacing import LACES, lace_counts
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.picking import PICKS
 from autofuse.schedule.scan import SCAN, scan_run
+from autofuse.schedule.stacking import STACK, stack_counts
 from autofuse.schedule.transposition import transpose_counts
 
 __all__ = ["VectorCalls"]
@@ -63,6 +64,8 @@ class VectorCalls:
             return self._pick(n, whole)
         if n.op in LACES:
             return self._lace(n, whole)
+        if n.op == STACK:
+            return self._stack(n, whole)
         row = lookup(n.op).calls[self.arch]
         as_scalar = self.scalar_inputs.get(n.name, ())
         tensors: dict[int, tuple[str, DType]] = {}
@@ -183,6 +186,18 @@ class VectorCalls:
             *(Count(c) for c in counts),
         )
         return Call(row.api, args, (dst,), operands)
+
+    def _stack(self, n: Node, whole: bool) -> Call:
+        """Tensors side by side."""
+        sources = [self.nodes[i] for i in n.inputs]
+        counts = stack_counts(n, lambda axis: self.extents.of(axis, whole), sources[0])
+        dst, operands = self.local(n), tuple(map(self.local, sources))
+        args: tuple[Arg, ...] = (
+            LocalArg(dst),
+            *(Count(c) for c in counts),
+            *(LocalArg(x) for x in operands),
+        )
+        return Call(lookup(n.op).calls[self.arch].api, args, (dst,), operands)
 
     def _transpose(self, n: Node, whole: bool) -> Call:
         """[outer, rows, cols] -> [outer, cols, rows], rows of both at their pitches."""

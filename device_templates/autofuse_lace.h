@@ -108,6 +108,25 @@ __aicore__ inline void Unlace(const AscendC::LocalTensor<T>& dst, const AscendC:
   Unlace(dst, src, offsets, outer, rows, k, pitch, k, 0);
 }
 
+// dst[o, c, r] = src_c[o, r], o < outer, r < row, for tensor c of `src`. Rows of `src` are `unit` elements apart, a
+// multiple of 32 bytes, and so are columns of `dst`: since it fits in UB, outer is less than the 4,095 rows that one
+// command copies. What follows a row up to the next 32 bytes goes with it.
+template <typename T, typename... Src>
+__aicore__ inline void StackRows(const AscendC::LocalTensor<T>& dst, int64_t outer, int64_t row, int64_t unit,
+                                 const Src&... src) {
+  if (outer <= 0 || row <= 0) {
+    return;
+  }
+  constexpr int64_t block = 32 / static_cast<int64_t>(sizeof(T));
+  constexpr int64_t k = sizeof...(src);
+  const int64_t blocks = (row + block - 1) / block;
+  const AscendC::DataCopyParams rows(static_cast<uint16_t>(outer), static_cast<uint16_t>(blocks),
+                                     static_cast<uint16_t>(unit / block - blocks),
+                                     static_cast<uint16_t>(k * unit / block - blocks));
+  uint32_t to = 0;
+  ((AscendC::DataCopy(dst[to], src, rows), to += static_cast<uint32_t>(unit)), ...);
+}
+
 }  // namespace autofuse
 
 #endif  // AUTOFUSE_LACE_H

@@ -149,7 +149,9 @@ _ROWS_OF_A_RUN = (
     Attr("step", "int", doc="elements of the run from one short row to the next"),
     Attr("first", "int", 0, doc="elements of the run before the first row"),
 )
-_PIECE = Attr("piece", "bool", False, doc="other Stores write the rest of it, once scheduled")
+_PIECES = Attr(
+    "pieces", "int", 1, doc="Stores that write it, with those of other groups, once scheduled"
+)
 
 ROWS: tuple[OpDef, ...] = (
     _structural("Data", "data", (Attr("index", "int", doc="position among the inputs"),)),
@@ -159,7 +161,7 @@ ROWS: tuple[OpDef, ...] = (
         (
             Attr("index", "int", doc="position among the outputs"),
             Attr("inout", "int", -1, doc="position of the input whose memory it overwrites"),
-            _PIECE,
+            _PIECES,
         ),
     ),
     _structural(
@@ -192,7 +194,7 @@ ROWS: tuple[OpDef, ...] = (
                 Attr(
                     "offset", "str", "0", doc="first byte in the kernel's workspace, once scheduled"
                 ),
-                _PIECE,
+                _PIECES,
             ),
         ),
         # In a scheduled group that reads it, its Stores are in another group.
@@ -219,7 +221,11 @@ ROWS: tuple[OpDef, ...] = (
         ),
         arity=(0, 2),
     ),
-    _structural("Store", "store"),
+    _structural(
+        "Store",
+        "store",
+        (Attr("columns", "int", 1, doc="pieces of the output that it writes, once scheduled"),),
+    ),
     _scalar("Adds", ARITH.union(WRAPPING), WRAPPING),
     _scalar("Muls", ARITH.union(WRAPPING), WRAPPING),
     _scalar("LeakyRelus", FLOATS),
@@ -336,6 +342,24 @@ ROWS: tuple[OpDef, ...] = (
     _lace("UnlaceByMask", 2, *_ROWS_OF_A_RUN),
     _lace("Unlace", 3, *_ROWS_OF_A_RUN),
     _lace("Lace", 3),
+    # k tensors [a, t] side by side, [a, k, t]: columns that are stored as short rows.
+    OpDef(
+        "Stack",
+        (2, ANY),
+        _first,
+        _shape,
+        "stack",
+        calls=_both(
+            Call(
+                "autofuse::StackRows",
+                "stack",
+                frozenset(d for d in BY_NAME if d != "mask"),
+                inplace=False,
+            )
+        ),
+        cost="unary",
+        user=False,
+    ),
     OpDef(
         "LaceOffsets",
         (0, 0),

@@ -49,6 +49,8 @@ class Group:
     cuts: frozenset[int]
     #: One piece of an output; nothing joins it.
     part: bool = False
+    #: Pieces that short rows hold are computed together in it.
+    columns: bool = False
     insts: list[Inst] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -44,14 +44,18 @@ from autofuse.targets import TargetSpec
 __all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower", "lower_all", "lower_written"]
 
 
-def lower_all(graph: FusionGraph, target: TargetSpec) -> tuple[HintGraph, ...]:
+def lower_all(
+    graph: FusionGraph, target: TargetSpec, *, columns: bool = True
+) -> tuple[HintGraph, ...]:
     """The forms of a FusionGraph to choose from: one, or more where reductions can be divided among the cores.
 
-    With symbols a call chooses, by its sizes; without, the scheduler does.
+    With symbols a call chooses, by its sizes; without, the scheduler does, also between the pieces of short rows
+    together and each by itself.
 
     Args:
         graph: as for :func:`lower`.
         target: the chip.
+        columns: pieces that short rows hold are computed together although they load nothing in common.
 
     Raises:
         AutofuseError: as :func:`lower`.
@@ -61,7 +65,10 @@ def lower_all(graph: FusionGraph, target: TargetSpec) -> tuple[HintGraph, ...]:
     for form in _divided(written, target):
         # What has no common axes once it is divided stays undivided.
         with suppress(AutofuseError):
-            forms.append(lower_written(form))
+            hint, together = _lowered(form, columns)
+            forms.append(hint)
+            if together and not graph.symbols:
+                forms.append(_lowered(form, False)[0])
     return tuple(forms) or (lower_written(written),)
 
 
@@ -96,9 +103,14 @@ def lower_written(graph: FusionGraph) -> HintGraph:
     Raises:
         AutofuseError: as :func:`lower`.
     """
+    return _lowered(graph, True)[0]
+
+
+def _lowered(graph: FusionGraph, columns: bool) -> tuple[HintGraph, bool]:
+    """The HintGraph, and whether pieces of short rows are computed together in it, which takes ``columns``."""
     program = Program(graph)
-    ordered = partition(program)
-    return _Builder(program, ordered).graph()
+    ordered = partition(program, columns=columns)
+    return _Builder(program, ordered).graph(), any(g.columns for g in ordered)
 
 
 class _Views:

@@ -3,22 +3,33 @@
 An output starts a group with its own dimensions.  Outputs that the group's axes reach join it.  Where a group's tensors
 do not fit its axes, or its reductions run over different axes, the graph is cut: the tensor at that place is written
 to a workspace by another group and read back.  An output that concatenates tensors becomes one group per piece; pieces
-of one size are computed together where they load the same elements, as the halves of a rotation do.
+of one size are computed together where they load the same elements, as the halves of a rotation do, or where they lie
+side by side in short rows, as the columns of a stack do.
 Groups recompute what they share, except for reductions.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from autofuse.diagnostics import AutofuseError, Where
-from autofuse.implgraph.expr import ZERO, Expr
+from autofuse.implgraph.expr import ZERO, Expr, const, product
 from autofuse.implgraph.group import Group, Result, grown, settle
 from autofuse.implgraph.iteration_space import Axes, IterationSpace
 from autofuse.implgraph.merging import merged
-from autofuse.implgraph.normalise import INPUT, REDUCE, Program
-from autofuse.implgraph.walk import RELOAD, BlockedError, Start, StraddleError, sizes_of
+from autofuse.implgraph.normalise import BROADCAST, INPUT, OP, REDUCE, Program
+from autofuse.implgraph.walk import (
+    RELOAD,
+    SCALAR,
+    STORE,
+    BlockedError,
+    Start,
+    StraddleError,
+    sizes_of,
+)
 
 __all__ = ["partition"]
 
@@ -26,6 +37,11 @@ __all__ = ["partition"]
 MAX_PIECES = 64
 #: Most loads and stores of pieces that are computed together: each has buffers in UB.
 MAX_COPIES = 12
+#: Bytes of a row at most whose pieces are computed together for the sake of that, and pieces and copies at most.
+SHORT_ROW = 64
+MAX_COLUMNS = 16
+#: Rows at least for whose sake pieces are cut into columns.
+MIN_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +53,12 @@ class _Piece:
     count: Expr
 
 
-def partition(program: Program) -> list[Group]:
+def partition(program: Program, *, columns: bool = True) -> list[Group]:
     """The groups of a graph in the order in which they run.
+
+    Args:
+        program: the graph.
+        columns: pieces that short rows hold are computed together although they load nothing in common.
 
     Raises:
         AutofuseError: AF2101, the shapes have no common iteration space, and cutting does not help; AF2102, an output
@@ -46,7 +66,7 @@ def partition(program: Program) -> list[Group]:
     """
     cuts: list[int] = []
     for _ in range(4 * len(program.steps) + 4):
-        plan = _Plan(program, cuts)
+        plan = _Plan(program, cuts, columns)
         cut = plan.make()
         if cut is None:
             return plan.ordered
@@ -83,8 +103,9 @@ def _results(program: Program, cuts: Sequence[int]) -> list[Result]:
 class _Plan:
     """One attempt, with some tensors cut."""
 
-    def __init__(self, program: Program, cuts: Sequence[int]) -> None:
+    def __init__(self, program: Program, cuts: Sequence[int], columns: bool) -> None:
         self.program = program
+        self.columns = columns
         self.cuts = frozenset(cuts)
         self.results = _results(program, cuts)
         self.levels = self._levels()
@@ -163,8 +184,25 @@ class _Plan:
             return []
 
     def _split(self, result: Result, shape: Sequence[Expr]) -> list[Group]:
+        whole = [_Piece(s, ZERO, s) for s in shape]
+        groups, pieces = self._cut(result, [whole])
+        wanted = self.columns and len(groups) > 1
+        columns = _columns(pieces, self._row_elements(result)) if wanted else []
+        if columns and all(_has_columns(g) for g in groups):
+            with suppress(BlockedError):
+                finer, _ = self._cut(result, columns)
+                if len(finer) == 1:
+                    finer[0].columns, groups = True, finer
+        if len(groups) == 1 and len(groups[0].starts) == 1:
+            groups[0].part = False
+        return groups
+
+    def _cut(
+        self, result: Result, todo: list[list[_Piece]]
+    ) -> tuple[list[Group], list[list[_Piece]]]:
+        """The groups of a result's pieces, the last one first, each cut further where it has to be; the pieces then."""
         done: list[tuple[Group, list[_Piece], list[Axes]]] = []
-        todo = [[_Piece(s, ZERO, s) for s in shape]]
+        found: list[list[_Piece]] = []
         while todo:
             pieces = todo.pop()
             space = IterationSpace([p.count for p in pieces if p.count != 1])
@@ -178,32 +216,39 @@ class _Plan:
                 if len(todo) + len(done) > MAX_PIECES:
                     raise BlockedError(e.tensor) from None
                 continue
+            found.append(pieces)
             group = Group(self.program, [result], space, [start], walk, self.cuts, True)
             for k, (other, first, where) in enumerate(done):
                 if [p.count for p in first] == [p.count for p in pieces]:
-                    both = self._together(other, group, pieces, where)
+                    both = self._together(other, group, pieces, where, False)
+                    if both is None and self._are_columns(result, first, pieces):
+                        both = self._together(other, group, pieces, where, True)
                     if both is not None:
                         done[k] = (both, first, where)
                         break
             else:
                 done.append((group, pieces, bases))
-        groups = [group for group, _, _ in done]
-        if len(groups) == 1 and len(groups[0].starts) == 1:
-            groups[0].part = False
-        return groups
+        return [group for group, _, _ in done], found
 
     def _together(
-        self, group: Group, piece: Group, pieces: Sequence[_Piece], bases: Sequence[Axes]
+        self,
+        group: Group,
+        piece: Group,
+        pieces: Sequence[_Piece],
+        bases: Sequence[Axes],
+        beside: bool,
     ) -> Group | None:
-        """A group of pieces with one more, if that shares a load of theirs along all axes.
+        """A group of pieces with one more, if that shares a load of theirs along all axes or lies ``beside`` them.
 
         Args:
             group: pieces whose axes are those of ``piece``.
             piece: the group of the other one alone.
             pieces: where that one lies.
             bases: the axes of ``group`` along each dimension.
+            beside: whether short rows hold all of them.
         """
-        if _copies(group) + len(piece.starts) > MAX_COPIES:
+        most = MAX_COLUMNS + 1 if beside else MAX_COPIES
+        if _copies(group, beside) + (0 if beside else len(piece.starts)) > most:
             return None
         space = group.space.copy()
         start = _start(len(group.starts), piece.results[0], space, pieces, bases)
@@ -214,8 +259,21 @@ class _Plan:
             return None
         results = [*group.results, *piece.results]
         both = Group(self.program, results, space, starts, walk, self.cuts, True)
-        less = _full_loads(both) < _full_loads(group) + _full_loads(piece)
-        return both if less and _copies(both) <= MAX_COPIES else None
+        both.columns = beside or group.columns
+        less = beside or _full_loads(both) < _full_loads(group) + _full_loads(piece)
+        return both if less and _copies(both, beside) <= most else None
+
+    def _are_columns(
+        self, result: Result, first: Sequence[_Piece], other: Sequence[_Piece]
+    ) -> bool:
+        """Whether two pieces of a result are computed together since one short row holds both."""
+        return (
+            self.columns and _side_by_side([first, other], self._row_elements(result)) is not None
+        )
+
+    def _row_elements(self, result: Result) -> int:
+        """Elements of a short row of a result."""
+        return SHORT_ROW * 8 // self.program.steps[result.tensor].tensor.dtype.bits
 
     def _cut_piece(
         self, e: StraddleError, space: IterationSpace, pieces: list[_Piece], bases: list[Axes]
@@ -282,6 +340,45 @@ class _Plan:
         return None
 
 
+def _side_by_side(pieces: Sequence[Sequence[_Piece]], most: int) -> int | None:
+    """The dimension along which the pieces differ, if there is one, and rows of it have up to ``most`` elements."""
+    first = pieces[0]
+    apart = {d for other in pieces for d, p in enumerate(other) if p != first[d]}
+    if len(apart) != 1 or apart == {0}:
+        return None
+    (d,) = apart
+    row = product(p.size for p in first[d:]).as_int()
+    return d if row is not None and row <= most else None
+
+
+def _columns(pieces: Sequence[Sequence[_Piece]], most: int) -> list[list[_Piece]]:
+    """Pieces of different widths, side by side in short rows, as pieces of one width; none where they are others."""
+    d = _side_by_side(pieces, most)
+    if d is None:
+        return []
+    rows = product(p.count for p in pieces[0][:d]).as_int()
+    if rows is not None and rows < MIN_ROWS:
+        return []
+    widths = {p[d].count.value for p in pieces}
+    width = math.gcd(*widths)
+    size = pieces[0][d].size.value
+    if len(widths) == 1 or size > width * MAX_COLUMNS:
+        return []
+    starts = reversed(range(0, size, width))
+    cut = (_Piece(const(size), const(at), const(width)) for at in starts)
+    return [[*pieces[0][:d], c, *pieces[0][d + 1 :]] for c in cut]
+
+
+def _has_columns(group: Group) -> bool:
+    """Whether the group's tensors are moved and computed as well column by column."""
+    known = (INPUT, RELOAD, OP, BROADCAST, SCALAR, STORE)
+    steps = group.program.steps
+    return all(
+        i.kind in known and (i.kind == SCALAR or steps[i.tensor].tensor.dtype.bits < 64)
+        for i in group.insts
+    )
+
+
 def _start(
     number: int,
     result: Result,
@@ -305,9 +402,10 @@ def _full_loads(group: Group) -> int:
     )
 
 
-def _copies(group: Group) -> int:
-    """Loads and stores."""
-    return len(group.starts) + sum(i.kind in (INPUT, RELOAD) for i in group.insts)
+def _copies(group: Group, one: bool) -> int:
+    """Loads and stores, where all of these may be ``one``."""
+    stores = 1 if one else len(group.starts)
+    return stores + sum(i.kind in (INPUT, RELOAD) for i in group.insts)
 
 
 def _text(shape: Sequence[Expr]) -> str:

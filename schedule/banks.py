@@ -23,6 +23,7 @@ from autofuse.schedule.lacing import LACES
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.picking import OFFSETS, PICKS
 from autofuse.schedule.scan import SCAN
+from autofuse.schedule.stacking import STACK
 
 __all__ = [
     "HALF_BYTES",
@@ -42,7 +43,9 @@ GROUPS, HALF, BANK_BYTES = 16, 8, 1 << 16
 PERIOD, HALF_BYTES = GROUPS * BLOCK, HALF * BLOCK
 
 #: Nodes that a function of ``device_templates`` does in several calls.
-OF_MANY_CALLS = frozenset({"Broadcast", "UbTranspose", SCAN, *REDUCES, *PICKS, *LACES, *OFFSETS})
+OF_MANY_CALLS = frozenset(
+    {"Broadcast", "UbTranspose", SCAN, STACK, *REDUCES, *PICKS, *LACES, *OFFSETS}
+)
 
 
 def data_operands(n: Node, named: Mapping[str, Node]) -> list[Node]:

@@ -41,6 +41,7 @@ from autofuse.schedule.lacing import LACES, lace_counts
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.picking import PICKS
 from autofuse.schedule.scan import SCAN, scan_run
+from autofuse.schedule.stacking import STACK, stack_counts
 from autofuse.schedule.transposition import transpose_counts
 
 __all__ = ["Amount", "Issued", "Tile", "issued", "open_tile", "summed"]
@@ -176,13 +177,18 @@ def issued(
     if n.op in LACES:
         outer, rows, k, *_ = (chip.value(e) for e in lace_counts(n, source, size))
         return chip.lace(n, outer, rows, k)
+    if n.op == STACK:
+        outer, row, _ = (chip.value(e) for e in stack_counts(n, size, source))
+        return chip.stack(len(n.inputs), outer, row)
     return chip.words(n, size)
 
 
 @lru_cache(maxsize=1024)
 def _is_many(op: str) -> bool:
     """Whether nodes of an op are a call of a function in ``device_templates/``."""
-    if op in REDUCES or op in PICKS or op in LACES or op in ("Broadcast", SCAN, "UbTranspose"):
+    if op in REDUCES or op in PICKS or op in LACES:
+        return True
+    if op in ("Broadcast", SCAN, STACK, "UbTranspose"):
         return True
     return any(call.api in _WORDS for call in lookup(op).calls.values())
 
@@ -521,6 +527,10 @@ class _Chip:
             whole = k.value * self.block
             calls = self._pieces(rows * k, _OFFSETS // whole * whole)
         return (Issued("gather", calls, Amount.of(rows * k), times=outer),)
+
+    def stack(self, k: int, outer: Expr, row: Expr) -> tuple[Issued, ...]:
+        """``StackRows``."""
+        return (Issued("unary", Amount.of(k), Amount.of(outer * row * k)),)
 
     def words(self, n: Node, size: Callable[[int], Expr]) -> tuple[Issued, ...]:
         """``LowWords`` and ``HighWords``, or ``JoinWords``."""

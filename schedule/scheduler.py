@@ -283,13 +283,14 @@ def _with_ends(nodes: Sequence[Node], hint: HintGraph, spaces: Sequence[Node]) -
     outputs = [n for n in hint.ops("Output") if set(n.inputs) & inside and n.name not in inside]
     pieces = Counter(n.attrs["index"] for n in hint.ops("Output"))
     outputs = [
-        n if pieces[n.attrs["index"]] == 1 else replace(n, attrs={**n.attrs, "piece": True})
+        n if count == 1 else replace(n, attrs={**n.attrs, "pieces": count})
         for n in outputs
+        for count in [pieces[n.attrs["index"]]]
     ]
     data += [replace(n, inputs=()) for n in spaces if n.name in used]
     for n in spaces:
         stores = tuple(i for i in n.inputs if i in inside)
-        attrs = {**n.attrs, "piece": True} if len(n.inputs) > 1 else n.attrs
+        attrs = {**n.attrs, "pieces": len(n.inputs)} if len(n.inputs) > 1 else n.attrs
         outputs += [replace(n, inputs=stores, attrs=attrs)] if stores else []
     return [*data, *nodes, *outputs]
 

@@ -242,7 +242,9 @@ of a DMA command and has 32 bytes of UB at least. Here all rows of a tile are on
 a short one has elements: `Unlace` takes every `k`-th element of the run from `c` on into row `c`, `Lace` puts them
 together again. In between, what all elements of a short row have in common lies side by side, a reduction along short
 rows adds long ones, and a transposition of channels is nothing but one of the two calls. Some columns of short rows, as
-the corners of boxes, are loaded with what lies between them; parts of the same rows share that run.
+the corners of boxes, are loaded with what lies between them; parts of the same rows share that run. Columns that are
+computed one by one, as the two halves of an interleaved rotary embedding, would be Stores of single elements: `Stack`
+places them side by side, and one Store writes them all.
 
 | | 2 and 4 elements | others |
 | --- | --- | --- |

@@ -341,7 +341,7 @@ def stores_cover_their_output(kernel: Kernel) -> Iterator[Finding]:
         yield from _is_written_once(kernel, n)
         declared = _declared(kernel, n)
         end = _end(kernel, n)
-        if end.attrs.get("piece"):
+        if end.attrs.get("pieces"):
             yield from _is_apart(kernel, n)
         elif declared is not None and declared.strides is not None:
             yield from _covers_view(kernel, n, declared)

@@ -16,6 +16,7 @@ from autofuse.codegen.verification.model import Finding
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.graph import Hardware, ImplGraph
 from autofuse.schedule.result import Group, ScheduleResult
+from autofuse.schedule.stacking import columns_of
 
 __all__ = ["cores_meet_between_groups", "outputs_have_one_writer"]
 
@@ -39,7 +40,16 @@ def outputs_have_one_writer(graph: FusionGraph, r: ScheduleResult) -> Iterator[F
 
 
 def _outputs(impl: ImplGraph) -> tuple[int, ...]:
-    return tuple(sorted(int(str(n.attrs["index"])) for n in impl.nodes if n.op == "Output"))
+    """The outputs that a template writes, each as often as it has pieces there."""
+    nodes = impl.by_name()
+    return tuple(
+        sorted(
+            int(str(n.attrs["index"]))
+            for n in impl.nodes
+            if n.op == "Output"
+            for _ in range(columns_of(nodes[n.inputs[0]]))
+        )
+    )
 
 
 # ----------------------------------------------------------------------------------------------

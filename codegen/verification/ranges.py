@@ -48,6 +48,7 @@ from autofuse.codegen.verification.scans import (
     scan_fits,
     scans_as_its_node,
 )
+from autofuse.codegen.verification.stacks import is_stack, stack_covers, stack_fits
 from autofuse.codegen.verification.transpositions import (
     is_transposition,
     transposition_covers,
@@ -254,6 +255,9 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
         if is_lace(s):
             yield from lace_covers(kernel, s, n, counts, partial(_extent, kernel, n))
             continue
+        if is_stack(s):
+            yield from stack_covers(kernel, s, n, counts, partial(_extent, kernel, n))
+            continue
         if is_places(s):
             yield from places_are_those_of_their_node(kernel, s, n)
             continue
@@ -350,6 +354,9 @@ def calls_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
             continue
         if is_lace(s):
             yield from lace_fits(kernel, s, n, counts)
+            continue
+        if is_stack(s):
+            yield from stack_fits(kernel, s, n, counts)
             continue
         if is_table(s):
             yield from table_fits(kernel, s, n)

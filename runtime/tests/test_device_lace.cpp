@@ -232,8 +232,58 @@ template <typename T> void Nothing() {
                 autofuse::Lace(d, x, table, o, r, n, kBlock<T>);
                 autofuse::Unlace(d, x, table, o, r, n, kBlock<T>);
                 autofuse::UnlaceByMask(d, x, o, r, n, kBlock<T>);
+                autofuse::StackRows(d, o, n < 4 ? n : r, 8 * kBlock<T>, x, x);
             })) {
             Compare("nothing", out, std::vector<T>());
+        }
+    }
+}
+
+// Tensors of outer rows, `unit` apart, side by side. What follows a row in its last block goes with it.
+template <typename T> void Stacked(int64_t k, int64_t outer, int64_t row, int64_t unit) {
+    const std::string name = std::to_string(k) + " tensors of " + std::to_string(outer) + " rows of " +
+                             std::to_string(row) + ", " + std::to_string(unit) + " apart";
+    const int64_t whole = AlignUp(row, kBlock<T>);
+    std::vector<T> in = Values<T>(k * outer * whole);
+    const auto stack = [&](auto& d, auto& x, auto, auto) {
+        PipeBarrier<PIPE_ALL>();
+        const auto at = [&](int64_t c) { return x[static_cast<uint32_t>(c * outer * unit)]; };
+        if (k == 2) {
+            autofuse::StackRows(d, outer, row, unit, at(0), at(1));
+        } else {
+            autofuse::StackRows(d, outer, row, unit, at(0), at(1), at(2), at(3), at(4));
+        }
+    };
+    for (const uint64_t seed : {0u, 7u}) {
+        std::vector<T> out(static_cast<size_t>(outer * k * unit));
+        if (!Run(name, seed, in, k * outer, unit, out, stack)) {
+            continue;
+        }
+        std::vector<T> want(out.size(), Mark<T>());
+        for (int64_t o = 0; o < outer; ++o) {
+            for (int64_t c = 0; c < k; ++c) {
+                const int64_t to = (o * k + c) * unit;
+                for (int64_t r = 0; r < whole; ++r) {
+                    want[static_cast<size_t>(to + r)] = in[static_cast<size_t>((c * outer + o) * whole + r)];
+                }
+            }
+        }
+        Compare(name, out, want);
+    }
+}
+
+template <typename T> void Stacks() {
+    constexpr int64_t block = kBlock<T>;
+    for (const int64_t k : {2, 5}) {
+        for (const auto& [outer, row, unit] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, block},
+                                               {1, block, block},
+                                               {1, 5 * block + 3, 6 * block},
+                                               {1, 700, 90 * block},
+                                               {7, 2 * block - 1, 2 * block},
+                                               {9, 17, 4 * block}}) {
+            if (AlignUp(row, block) <= unit && 2 * k * outer * unit * static_cast<int64_t>(sizeof(T)) <= kUbBytes) {
+                Stacked<T>(k, outer, row, unit);
+            }
         }
     }
 }
@@ -268,6 +318,7 @@ void Offsets(int64_t size) {
 template <typename T> void All() {
     Shapes<T>();
     Nothing<T>();
+    Stacks<T>();
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Node
 from autofuse.implgraph.iteration_space import contiguous_strides
 from autofuse.schedule.scan import SCAN
+from autofuse.schedule.stacking import stacked
 from autofuse.schedule.tiling_axes import Choice, GroupInput, reordered, with_unit_axis
 from autofuse.schedule.transposition import contiguous_axis
 
@@ -23,6 +24,7 @@ MOST, LEAST = 64, 16
 
 def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     """The group with its short axes inside a tile of long rows, where its tensors allow it."""
+    g = stacked(g) or g
     if len(g.order) < 2:
         return []
     if any(n.op in ("Iota", SCAN) or (n.op == "Load" and len(n.inputs) > 1) for n in g.nodes):

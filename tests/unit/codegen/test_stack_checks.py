@@ -1,0 +1,103 @@
+"""Checks of columns that are placed side by side: a call with any other extents or operands is a finding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from twin_graphs import graph
+
+from autofuse.api import build
+from autofuse.codegen.verification import ranges, stacks, verify_schedule
+
+CHANGES = {
+    "none": (0, 0, 0),
+    "a row more": (1, 0, 0),
+    "a row less": (-1, 0, 0),
+    "shorter rows": (0, -1, 0),
+    "longer rows": (0, 1, 0),
+    "columns further apart": (0, 0, 8),
+    "unaligned columns": (0, 0, 1),
+}
+
+
+@pytest.fixture(scope="module", params=[(1, 3000), (2, 3000), (1, "n"), (2, 64)], ids=str)
+def built(request):
+    """Three columns of some elements, of which the last graph has several runs in a tile."""
+    width, rows = request.param
+    symbols = {"n": {"min": 1, "max": 5000}} if rows == "n" else {}
+    around = [90] if rows == 64 else []
+    shapes = {n: ("float32", [*around, rows, width]) for n in "abc"}
+    nodes = [("t", "Exp", ["a"]), ("y", "Concat", ["t", "b", "c"], {"axis": len(around) + 1})]
+    return build(graph(shapes, nodes, **symbols), verify_ir=False)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_extents(built, change, monkeypatch):
+    seen = []
+
+    def changed(counts):
+        seen.append(counts)
+        return [c + d for c, d in zip(counts, CHANGES[change], strict=True)]
+
+    def covers(kernel, s, n, counts, extent):
+        return stacks.stack_covers(kernel, s, n, changed(counts), extent)
+
+    def fits(kernel, s, n, counts):
+        return stacks.stack_fits(kernel, s, n, changed(counts))
+
+    monkeypatch.setattr(ranges, "stack_covers", covers)
+    monkeypatch.setattr(ranges, "stack_fits", fits)
+    found = verify_schedule(built.graph, built.schedule, built.target)
+    assert seen
+    assert bool(found) == (change != "none"), found
+
+
+def with_stack(built, change):
+    """The schedule with another node in the place of every Stack."""
+    return tuple(
+        replace(
+            r,
+            groups=tuple(
+                replace(
+                    g,
+                    impls=tuple(
+                        replace(
+                            i,
+                            nodes=tuple(change(n) if n.op == "Stack" else n for n in i.nodes),
+                        )
+                        for i in g.impls
+                    ),
+                )
+                for g in r.groups
+            ),
+        )
+        for r in built.schedule
+    )
+
+
+def test_a_column_less(built):
+    fewer = with_stack(built, lambda n: replace(n, inputs=n.inputs[:-1]))
+    assert verify_schedule(built.graph, fewer, built.target)
+
+
+def test_a_store_of_fewer_columns(built):
+    """A Store that says that it writes fewer pieces than the graph has."""
+
+    def fewer(n):
+        return replace(n, attrs={**n.attrs, "columns": 2}) if "columns" in n.attrs else n
+
+    schedule = tuple(
+        replace(
+            r,
+            groups=tuple(
+                replace(
+                    g,
+                    impls=tuple(replace(i, nodes=tuple(map(fewer, i.nodes))) for i in g.impls),
+                )
+                for g in r.groups
+            ),
+        )
+        for r in built.schedule
+    )
+    assert verify_schedule(built.graph, schedule, built.target)
