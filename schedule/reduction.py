@@ -122,12 +122,12 @@ class _Placer:
     def _pitches(self, short: tuple[int, ...]) -> dict[int, Expr]:
         """The innermost axis of every tensor with several of them is padded, in all tensors alike.
 
-        Tensors of short axes alone are dense, unless a reduction goes along their rows.
+        Tensors with a short axis innermost are dense, unless a reduction goes along their rows.
         """
         if any(n.op in REDUCES for n in self.nodes) and not self._gone().isdisjoint(short):
             short = ()
         several = (axes for axes in self._tensors() if len(axes) > 1)
-        last = {axes[-1] for axes in several if not set(short).issuperset(axes)}
+        last = {axes[-1] for axes in several}.difference(short)
         return {
             a: self.split.t
             if a == self.split.tile_in

@@ -163,6 +163,14 @@ def test_parts_of_rows_that_follow_each_other():
     assert laces(built) == {"UnlaceByMask", "Lace"}
 
 
+@pytest.mark.parametrize("columns", [16, 50, 64])
+def test_pairs_of_each_row_with_pairs_of_each_column(columns):
+    """Those of a row are dense in UB where a tile has several rows."""
+    inputs = {"x": (F, [3, 200, 1, 2]), "z": (F, [3, 1, columns, 2])}
+    nodes = [("h", "Mul", ["x", 0.5]), ("y", "Maximum", ["h", "z"])]
+    assert laces(check(graph(inputs, nodes, outputs=["y"])))
+
+
 def test_lengths_that_are_known_at_run_time_only():
     inputs = {"x": (F, ["n", 3]), "s": (F, ["n", 1])}
     built = check(graph(inputs, [("y", "Mul", ["x", "s"])], n={"min": 1, "max": 1 << 20}))

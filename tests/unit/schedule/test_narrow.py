@@ -142,3 +142,13 @@ def test_elements_that_lie_as_far_apart_as_they_do_in_ub_are_still_rows_of_a_com
     )
     built = api.build(graph, verify_ir=True)
     assert verify_schedule(built.graph, built.schedule, built.target) == []
+
+
+def test_short_rows_of_what_long_ones_have_in_common_are_dense():
+    """A pair for each of 900 rows, and one for each of 64 columns: both are loaded as one run."""
+    inputs = {"x": ("float32", [900, 1, 2]), "z": ("float32", [64, 2])}
+    impl = laced(document(inputs, ("Sub", ["x", "z"], {})))["outer"]
+    env = {**sample_env(impl), impl.tiling.tile_size: 8}
+    extents = {a.id: a.size for a in impl.axes}
+    loads = [n for n in impl.nodes if n.op == "Load"]
+    assert [copy_rows(n, impl, extents, env).rows for n in loads] == [1, 1]
