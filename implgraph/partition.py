@@ -44,6 +44,14 @@ MAX_COLUMNS = 16
 MIN_ROWS = 16
 
 
+class _FinerError(Exception):
+    """A concatenation along a part of a dimension: with ``shape`` as the first axes it can be cut."""
+
+    def __init__(self, shape: tuple[Expr, ...]) -> None:
+        super().__init__("a concatenation inside of a dimension")
+        self.shape = shape
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """Elements ``offset`` to ``offset + count`` of a dimension of ``size``."""
@@ -181,7 +189,10 @@ class _Plan:
             return self._split(result, shape)
         except BlockedError as e:
             failures.append(e)
-            return []
+        except _FinerError as e:
+            # A concatenation inside of a dimension, as of the columns that a Reshape has put there.
+            return self._pieces(result, e.shape, failures)
+        return []
 
     def _split(self, result: Result, shape: Sequence[Expr]) -> list[Group]:
         whole = [_Piece(s, ZERO, s) for s in shape]
@@ -189,7 +200,7 @@ class _Plan:
         wanted = self.columns and len(groups) > 1
         columns = _columns(pieces, self._row_elements(result)) if wanted else []
         if columns and all(_has_columns(g) for g in groups):
-            with suppress(BlockedError):
+            with suppress(BlockedError, _FinerError):
                 finer, _ = self._cut(result, columns)
                 if len(finer) == 1:
                     finer[0].columns, groups = True, finer
@@ -286,6 +297,10 @@ class _Plan:
                     _Piece(p.size, p.offset, e.at),
                 )
                 return [[*pieces[:d], q, *pieces[d + 1 :]] for q in parts if q.count != 0]
+        parts_of = [space.resolve(base) for base in bases]
+        inside = any(set(e.base) < set(axes) for axes in parts_of)
+        if inside and all(p.count == p.size for p in pieces):
+            raise _FinerError(tuple(space.sizes[a] for axes in parts_of for a in axes))
         raise BlockedError(e.tensor)
 
     # cuts -------------------------------------------------------------------------------------

@@ -268,6 +268,18 @@ next axis around.
 Tried where that axis is kept, and runs of it start at 32-byte addresses.""",
     ),
     Family(
+        "narrow",
+        "rows_32",
+        [(64, 8192, 2), (8192, 1)],
+        [("Mul", ["x", "y"], {})],
+        """\
+The same with a loop over some of the long rows where these have something in common, as in
+[`general_rows_32`](#general_rows_32): what that is is loaded, and computed, once for all of them.
+
+Tried for groups without reductions, for each axis outside the long one along which some tensors vary and others do
+not.""",
+    ),
+    Family(
         "scan_all",
         "",
         [(256, 200)],

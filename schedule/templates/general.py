@@ -10,12 +10,23 @@ loaded, cast and computed once for all of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import ImplGraph, Node
 from autofuse.schedule.templates.transpose import contiguous_axes
 from autofuse.schedule.tiling_axes import Choice, GroupInput, with_tiles
 
-__all__ = ["LONG", "NAME", "choices", "is_of_rows", "rows_in_loop", "shared_choices"]
+__all__ = [
+    "LONG",
+    "NAME",
+    "OF_ROWS",
+    "choices",
+    "cut_into_rows",
+    "is_of_rows",
+    "rows_in_loop",
+    "shared_choices",
+]
 
 NAME = "general"
 #: Rows that a loop goes through: with one row in common, a 64th more than has to be moved.
@@ -39,22 +50,35 @@ def shared_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     size = g.size(last).as_int()
     if (size is not None and size < LONG) or contiguous_axes(g):
         return []
+    return [
+        (
+            replace(cut, reduced=(inside,)),
+            Choice(NAME, f"{OF_ROWS}{rows}", len(cut.order) - 1, padded=False),
+        )
+        for cut, inside, rows in cut_into_rows(g, g.order[:-1])
+    ]
+
+
+def cut_into_rows(g: GroupInput, axes: Sequence[int]) -> list[tuple[GroupInput, int, int]]:
+    """The group with one of some axes cut into loops, where its rows along the innermost axis have something in common.
+
+    Returns:
+        For each the group, the axis of the rows of a loop, and how many these are.
+    """
+    last = g.order[-1]
     loads = [n for n in g.nodes if n.op == "Load" and n.y.varies_along(last)]
-    out: list[tuple[GroupInput, Choice]] = []
-    for a in reversed(g.order[:-1]):
+    out: list[tuple[GroupInput, int, int]] = []
+    for a in reversed(axes):
         rows = rows_in_loop(g.size(a).as_int())
-        if rows < 2 or not _some_share(loads, a):
-            continue
-        cut = with_tiles(g, a, rows)
-        inside = cut.order[1 + g.order.index(a)]
-        cut = replace(cut, reduced=(inside,))
-        out.append((cut, Choice(NAME, f"{OF_ROWS}{rows}", len(cut.order) - 1, padded=False)))
+        if rows >= 2 and _some_share(loads, a):
+            cut = with_tiles(g, a, rows)
+            out.append((cut, cut.order[1 + g.order.index(a)], rows))
     return out[:MOST]
 
 
 def is_of_rows(impl: ImplGraph) -> bool:
     """Whether a template is one of these: for long rows, and none for other sizes."""
-    return impl.template == NAME and impl.suffix.startswith(OF_ROWS)
+    return impl.template in (NAME, "narrow") and impl.suffix.startswith(OF_ROWS)
 
 
 def _some_share(loads: list[Node], axis: int) -> bool:

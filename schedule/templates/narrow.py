@@ -1,10 +1,13 @@
 """*narrow*: groups whose tensors have short rows in GM, which are long ones in UB (:mod:`autofuse.schedule.lacing`).
 
 The short axes lie inside the tile, outside the one that makes the long rows.  The host solves for the tile of that
-one, or in the ``outer`` variant for that of the next one around it, of which a long row is whole.
+one, or in the ``outer`` variant for that of the next one around it, of which a long row is whole.  The ``rows`` variant
+has a loop over long rows with something in common, as :mod:`autofuse.schedule.templates.general`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from autofuse.implgraph.expr import product
 from autofuse.implgraph.frozen import replace
@@ -12,6 +15,7 @@ from autofuse.implgraph.graph import Node
 from autofuse.implgraph.iteration_space import contiguous_strides
 from autofuse.schedule.scan import SCAN
 from autofuse.schedule.stacking import stacked
+from autofuse.schedule.templates import general
 from autofuse.schedule.tiling_axes import Choice, GroupInput, reordered, with_unit_axis
 from autofuse.schedule.transposition import contiguous_axis
 
@@ -38,9 +42,11 @@ def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     ):
         return []
     turned = reordered(g, (*around, *short, long))
+    shared: list[tuple[GroupInput, Choice]] = []
     if not g.reduced:
         # Short axes lie inside the tile as reduced ones do.
         turned = replace(turned, reduced=short)
+        shared = _shared_choices(turned, around, short)
     elif long in g.reduced and set(g.reduced).issuperset(around):
         turned = with_unit_axis(turned)
     places = [len(turned.order) - 1]
@@ -50,7 +56,20 @@ def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     return [
         (turned, Choice(NAME, name, place, padded=True, short=short))
         for name, place in zip(names, places, strict=False)
-    ]
+    ] + shared
+
+
+def _shared_choices(
+    g: GroupInput, around: Sequence[int], short: tuple[int, ...]
+) -> list[tuple[GroupInput, Choice]]:
+    """A loop over the long rows that have something in common, as in the template *general*."""
+    out = []
+    for cut, inside, rows in general.cut_into_rows(g, around):
+        cut = replace(cut, reduced=(inside, *short))
+        place = len(cut.order) - 1
+        name = f"{general.OF_ROWS}{rows}"
+        out.append((cut, Choice(NAME, name, place, padded=True, short=short)))
+    return out
 
 
 def _short_axes(g: GroupInput) -> tuple[int, ...]:

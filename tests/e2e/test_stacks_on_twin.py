@@ -12,6 +12,7 @@ from twin_graphs import check, every_template, graph
 from autofuse import api
 from autofuse.implgraph.dtypes import BY_NAME
 from autofuse.schedule.stacking import STACK
+from autofuse.schedule.templates import narrow
 
 pytestmark = pytest.mark.twin
 
@@ -79,6 +80,27 @@ def test_an_interleaved_rotary_embedding(dtype):
     ]
     inputs = {"q": (dtype, [2, 3, 17, 64])} | {n: (dtype, [17, 32, 1]) for n in ("cos", "sin")}
     assert 2 in stacks(check(graph(inputs, nodes)))
+
+
+@pytest.mark.parametrize("batch", [2, 70])
+def test_pairs_that_change_places_beside_what_they_come_from(batch):
+    """``x * cos + turned(x) * sin`` with one table of angles for all of a batch: its rows are a loop."""
+    half = {"shape": (batch, 7, 16), "steps": (1, 1, 2)}
+    nodes = [
+        *((n, "Slice", ["x"], {"starts": (0, 0, i), **half}) for i, n in enumerate("ab")),
+        ("n", "Neg", ["b"]),
+        *((f"{n}1", "Reshape", [n], {"shape": (batch, 7, 16, 1)}) for n in "na"),
+        ("j", "Concat", ["n1", "a1"], {"axis": 3}),
+        ("t", "Reshape", ["j"], {"shape": (batch, 7, 32)}),
+        ("xc", "Mul", ["x", "cos"]),
+        ("ts", "Mul", ["t", "sin"]),
+        ("y", "Add", ["xc", "ts"]),
+    ]
+    inputs = {"x": (F, [batch, 7, 32]), "cos": (F, [7, 32]), "sin": (F, [7, 32])}
+    built = check(graph(inputs, nodes))
+    impls = [i for r in built.schedule for g in r.groups for i in g.impls]
+    assert 2 in stacks(built)
+    assert any(i.template == narrow.NAME and i.suffix.startswith("rows_") for i in impls)
 
 
 def test_corners_of_boxes():

@@ -221,7 +221,7 @@ def test_symbolic_slices():
 # concatenation --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("axis", [0, 1])
 def test_three_pieces(axis):
     shapes = {}
     for i, n in enumerate((2, 3, 1)):
@@ -233,6 +233,48 @@ def test_three_pieces(axis):
     hint = checked(graph(shapes, nodes, ["y"]))
     assert len(groups(hint)) == 3
     assert len(list(hint.ops("Output"))) == 3
+
+
+def side_by_side(widths, rows=(4, 5)):
+    shapes = {f"x{i}": (*rows, w) for i, w in enumerate(widths)}
+    nodes = [(f"a{i}", "Abs", [x]) for i, x in enumerate(shapes)]
+    made = [a for a, *_ in nodes]
+    return graph(shapes, [*nodes, ("y", "Concat", made, {"axis": -1})], ["y"])
+
+
+@pytest.mark.parametrize(
+    ("widths", "columns"), [((1, 1), 2), ((2, 2, 2), 3), ((2, 3, 1), 6), ((2, 4, 2), 4)]
+)
+def test_pieces_of_short_rows_are_columns_of_one_group(widths, columns):
+    hint = checked(side_by_side(widths))
+    assert len(groups(hint)) == 1
+    assert len(list(hint.ops("Output"))) == columns
+
+
+@pytest.mark.parametrize("widths", [(9, 9), (1, 16), (3, 12, 2)])
+def test_pieces_of_longer_rows_are_groups_of_their_own(widths):
+    assert len(groups(checked(side_by_side(widths)))) == len(widths)
+
+
+def test_pieces_of_different_widths_in_few_rows_are_not_cut():
+    assert len(groups(checked(side_by_side((2, 1), (3, 5))))) == 2
+
+
+def test_columns_inside_of_a_dimension():
+    """Neighbours that change places, beside what they come from: no workspace."""
+    pairs = [(f"p{i}", "Slice", ["x"], cut((0, i), (6, 4), (1, 2))) for i in (0, 1)]
+    ones = [(f"r{i}", "Reshape", [f"p{i}"], {"shape": sizes(6, 4, 1)}) for i in (0, 1)]
+    nodes = [
+        *pairs,
+        *ones,
+        ("c", "Concat", ["r1", "r0"], {"axis": 2}),
+        ("t", "Reshape", ["c"], {"shape": sizes(6, 8)}),
+        ("m", "Mul", ["t", "s"]),
+        ("y", "Add", ["x", "m"]),
+    ]
+    hint = checked(graph({"x": (6, 8), "s": (8,)}, nodes, ["y"]))
+    assert len(groups(hint)) == 1
+    assert not list(hint.ops("Workspace"))
 
 
 def test_operands_of_a_concatenation_are_sliced():

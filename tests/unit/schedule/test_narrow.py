@@ -152,3 +152,23 @@ def test_short_rows_of_what_long_ones_have_in_common_are_dense():
     extents = {a.id: a.size for a in impl.axes}
     loads = [n for n in impl.nodes if n.op == "Load"]
     assert [copy_rows(n, impl, extents, env).rows for n in loads] == [1, 1]
+
+
+def test_long_rows_load_what_they_have_in_common_once():
+    inputs = {n: ("float32", [8192, 1]) for n in "zw"} | {"x": ("float32", [64, 8192, 2])}
+    graph = document(inputs, ("Mul", ["x", "z"], {}))
+    graph["nodes"].append(
+        {"name": "m", "op": "Add", "inputs": ["y", "w"], "outputs": ["v"], "attrs": {}}
+    )
+    graph["outputs"] = ["v"]
+    best, *others = sorted(impls(graph), key=cost)
+    assert (best.template, best.suffix) == (narrow.NAME, "rows_32")
+    assert cost(others[0]) > 1.1 * cost(best)
+    loops = [n.loop_axis == best.r_axis for n in best.nodes if n.op == "Load"]
+    assert sorted(loops) == [False, False, True]
+
+
+def test_reductions_have_no_loop_over_rows_with_something_in_common():
+    inputs = {"x": ("float32", [64, 8192, 2])}
+    graph = document(inputs, ("ReduceSum", ["x"], {"axes": [2]}))
+    assert "rows_32" not in laced(graph)
