@@ -209,6 +209,8 @@ class _Planner:
         self.missed = 0
         self.layout = placed.layout
         self.looped = _copy_for_store(placed.looped, frozenset({"Load"}))
+        if share:
+            self.looped = _stored_behind_uses(self.looped)
         self._index()
         per_position = target.queue_buffers_per_position
         self.straight = {n.name for n in self._loads() if n.name in self.stored}
@@ -306,10 +308,18 @@ class _Planner:
 
     # sharing ----------------------------------------------------------------------------------
     def _heirs(self) -> dict[str, Node]:
-        """Loads that are dead when a result that is stored is made, in the same loop and of the same size and type."""
+        """Loads that are dead when a result that is stored is made, in the same loop and of the same size and type.
+
+        The next load waits for the store of the result, not for calls that would read it after that.
+        """
         found: dict[str, Node] = {}
         loads = [n for n in self._loads() if n.name not in self.stored]
+        behind = {
+            x: self.position[n.name] for n in self.looped if n.op == "Store" for x in n.inputs
+        }
         for r in (n for n in self.looped if n.name in self.stored and n.op != "Load"):
+            if self.last[r.name] != behind[r.name]:
+                continue
             fit = [
                 load
                 for load in loads
@@ -607,6 +617,21 @@ def buffer_title(b: BufferPlan) -> str:
 
 
 _VECTOR = Api("Compute", "elewise", "Vector")
+
+
+def _stored_behind_uses(looped: Sequence[Node]) -> list[Node]:
+    """The nodes with every Store behind the calls of its loop that use what it stores."""
+    uses: dict[str, int] = {}
+    loop = {n.name: (n.loop_axis, n.loop_pass) for n in looped}
+    for i, n in enumerate(looped):
+        for x in n.inputs if n.op != "Store" else ():
+            if loop.get(x) == loop[n.name]:
+                uses[x] = i
+    place = {
+        n.name: max(i, uses.get(n.inputs[0], i)) for i, n in enumerate(looped) if n.op == "Store"
+    }
+    order = {n.name: (place.get(n.name, i), n.name in place) for i, n in enumerate(looped)}
+    return sorted(looped, key=lambda n: order[n.name])
 
 
 def _copy_for_store(looped: Sequence[Node], ops: frozenset[str]) -> list[Node]:

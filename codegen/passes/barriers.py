@@ -7,7 +7,7 @@ the scalar unit has waited for the vector pipe (V_S), all earlier calls are over
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -19,13 +19,16 @@ from autofuse.codegen.kernel_ir import (
     Call,
     For,
     GetBuf,
+    InitBuffer,
     KernelFn,
     Let,
+    QueueDecl,
     Stmt,
     Sync,
 )
 from autofuse.implgraph.expr import Expr, Func
 from autofuse.implgraph.frozen import frozen, replace
+from autofuse.implgraph.graph import Position
 
 __all__ = ["InsertBarriers"]
 
@@ -66,10 +69,12 @@ class _Known:
         body: the statements of the function.
         bits: of what holds bytes, those met so far.
         blocks: of the blocks met so far, by their ids: the statements that matter.
+        turns: of a tensor in a queue, the tensors of which one may have had its buffer in the iteration before.
     """
 
     of: dict[str, str]
     body: tuple[Stmt, ...]
+    turns: dict[str, list[str]]
     bits: dict[str, int] = field(default_factory=dict)
     blocks: dict[int, list[_Concerned]] = field(default_factory=dict)
 
@@ -116,7 +121,8 @@ class InsertBarriers:
 
     def __call__(self, fn: KernelFn) -> KernelFn:
         """The function with barriers."""
-        marks, _ = _block(fn.body, _NOTHING, _Known(_places(fn.body), fn.body))
+        known = _Known(_places(fn.body), fn.body, _turns(fn.body))
+        marks, _ = _block(fn.body, _NOTHING, known)
         return replace(fn, body=_inserted(fn.body, marks))
 
 
@@ -135,9 +141,11 @@ def _block(body: tuple[Stmt, ...], pending: _Touched, known: _Known) -> tuple[_M
             if len(touched) > 1:
                 reads, writes = touched[-1]
         elif isinstance(s, Alloc):
-            # A fresh buffer: the queue's own event has seen off whatever used it before.
+            # A fresh buffer: the queue's own event has seen off whatever used it before, but for vector calls that
+            # read what was stored already.
             fresh = known.holders((s.local,))
-            reads &= ~fresh
+            late = reads & known.holders(known.turns.get(s.local, ()))
+            reads = reads | fresh if late else reads & ~fresh
             writes &= ~fresh
         elif isinstance(s, For):
             found, every, last = _loop(s.body, (reads, writes), known)
@@ -202,6 +210,34 @@ def _places(body: tuple[Stmt, ...]) -> dict[str, str]:
         elif isinstance(s, Alias):
             out[s.local] = s.of
     return out
+
+
+def _turns(body: tuple[Stmt, ...]) -> dict[str, list[str]]:
+    """Of tensors in queues of results, those of their queue: where one buffer may be written twice within an iteration.
+
+    A queue of two buffers with one tensor has the same bytes two iterations later, and a barrier stands before every
+    call that reads that tensor.
+    """
+    buffers: dict[str, int] = {}
+    tensors: dict[str, list[str]] = {}
+    for s in _statements(body):
+        if isinstance(s, QueueDecl) and s.position is Position.VECOUT:
+            tensors[s.name] = []
+        elif isinstance(s, InitBuffer) and s.name in tensors:
+            buffers[s.name] = s.buf_num
+        elif isinstance(s, Alloc) and s.queue in tensors:
+            tensors[s.queue].append(s.local)
+    return {
+        x: found for q, found in tensors.items() if len(found) >= buffers.get(q, 1) for x in found
+    }
+
+
+def _statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    for s in body:
+        if isinstance(s, For):
+            yield from _statements(s.body)
+        else:
+            yield s
 
 
 def _concerns(loop: For) -> bool:

@@ -350,7 +350,8 @@ def barriers_and_events(kernel: Kernel) -> Iterator[Finding]:
     spec, ranges = kernel.spec, {s.name: (s.min, s.max) for s in kernel.impl.symbols}
     sizes = (spec.reduce_outer, spec.extent if spec.reduce_tiles else ONE)
     empty = any(bounds(size, ranges)[0] < 1 for size in sizes) and not kernel.empty
-    for repeats in (2, 2, 0, 0) if empty else (2, 2):
+    # With two buffers the third iteration has the bytes of the first one.
+    for repeats in (2, 2, 2, 0, 0) if empty else (2, 2, 2):
         walk.loads.clear()
         walk.stores.clear()
         for item in kernel.turn(repeats):
@@ -367,7 +368,8 @@ class _Waits:
         self.bytes: dict[str, _Bytes] = {}
         self.queues: dict[str, QueueDecl] = {}
         self.enqueued: dict[str, list[_Clock]] = {}
-        self.freed: dict[str, list[_Clock]] = {}
+        #: Buffers of a queue that are free, in the order in which they are taken, and what is over then.
+        self.freed: dict[str, list[tuple[str, _Clock]]] = {}
         self.loads: dict[str, int] = {}
         self.stores: set[str] = set()
         #: Those of them that are stored by the iteration of a reduce loop that runs.
@@ -380,7 +382,6 @@ class _Waits:
         self.found: dict[str, Finding] = {}
         self.params: dict[str, str] = {}
         self.overwrites = _in_place(kernel)
-        self.fresh = 0
 
     def say(self, text: str, local: str) -> None:
         self.found.setdefault(text, Finding(text, local.removesuffix("_local")))
@@ -423,7 +424,7 @@ class _Waits:
             self.enqueued[s.name], self.freed[s.name] = [], []
         elif isinstance(s, InitBuffer) and s.name in self.queues:
             # Buffers that nobody has had yet come first: the second of two is taken without waiting for the first.
-            self.freed[s.name] = [{}] * s.buf_num
+            self.freed[s.name] = [(f"{s.name}#{k}", {}) for k in range(s.buf_num)]
         elif isinstance(s, GetBuf):
             self.place[s.local] = s.buf
         elif isinstance(s, Alias):
@@ -441,18 +442,18 @@ class _Waits:
         writer = "MTE2" if loads and link != "out" else "V"
         reader = "MTE3" if stores and link != "in" else "V"
         if isinstance(s, Alloc):
-            # The bytes of whoever had this buffer before: the event of FreeTensor has been awaited.
-            self.fresh += 1
-            self.place[s.local] = f"{s.queue}#{self.fresh}"
+            # The bytes of whoever had this buffer before.  The event of FreeTensor has been awaited, which says nothing
+            # of vector calls that read what was enqueued for a store already.
             if self.freed[s.queue]:
-                time.learn(writer, self.freed[s.queue].pop(0))
+                self.place[s.local], over = self.freed[s.queue].pop(0)
+                time.learn(writer, over)
         elif isinstance(s, EnQue):
             self.enqueued[s.queue].append(time.mark(writer))
         elif isinstance(s, DeQue):
             if self.enqueued[s.queue]:
                 time.learn(reader, self.enqueued[s.queue].pop(0))
         else:
-            self.freed[s.queue].append(time.mark(reader))
+            self.freed[s.queue].append((self.place.get(s.local, s.local), time.mark(reader)))
 
     def _access(
         self, pipe: str, reads: tuple[str, ...], writes: tuple[str, ...], what: str

@@ -13,11 +13,14 @@ from autofuse.codegen.kernel_ir import (
     CopyIn,
     DeQue,
     DmaBlock,
+    EnQue,
     For,
     GetBuf,
+    InitBuffer,
     KernelFn,
     Let,
     LocalArg,
+    QueueDecl,
     ReturnIfEmpty,
     ScalarRead,
     Stmt,
@@ -29,6 +32,7 @@ from autofuse.codegen.passes.syncs import InsertSyncs
 from autofuse.codegen.passes.unused import RemoveUnused
 from autofuse.implgraph.dtypes import BY_NAME
 from autofuse.implgraph.expr import ONE, ZERO, const, sym
+from autofuse.implgraph.graph import Position
 
 F32 = BY_NAME["float32"]
 TWICE = const(2)
@@ -144,6 +148,24 @@ def test_barrier_inside_a_call_serves_for_its_result():
 def test_a_fresh_queue_buffer_has_no_past():
     body = (Alloc("a", "que0", F32), call("a", "x"))
     assert barriers(For("i", TWICE, body)) == "[a]"
+
+
+@pytest.mark.parametrize(
+    ("buffers", "tensors", "expected"),
+    [(2, "a", "[a|b]"), (1, "a", "[|a|b]"), (2, "ac", "[|ca|b]"), (3, "ac", "[ca|b]")],
+)
+def test_a_buffer_that_comes_around_waits_for_calls_that_read_what_was_stored(
+    buffers, tensors, expected
+):
+    """``b`` reads ``a`` when that was enqueued for its store: the queue's event does not know of it."""
+    result = (Alloc("a", "que0", F32), call("a", "x"), EnQue("a", "que0", F32))
+    other = (Alloc("c", "que0", F32), call("c", "y"), EnQue("c", "que0", F32))
+    queue = (
+        QueueDecl("que0", Position.VECOUT, buffers),
+        InitBuffer("tpipe", "que0", buffers, const(256)),
+    )
+    body = (*(other if "c" in tensors else ()), *result, call("b", "a"))
+    assert barriers(*queue, For("i", TWICE, body)) == expected
 
 
 def test_nested_loops():
