@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from autofuse.implgraph.frozen import frozen
 
 if TYPE_CHECKING:
     import numpy as np
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["BY_NAME", "DType", "dtype", "is_float", "is_int", "numpy_dtype"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DType:
     """One element type.
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from autofuse.implgraph.expr import ONE, ZERO, Expr, divide_exact, product
+from autofuse.implgraph.frozen import frozen
 
 __all__ = [
     "Axes",
@@ -48,7 +48,7 @@ class ConflictError(Exception):
         self.want = want
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window:
     """A regular part of a dimension: element ``offset + step * i`` of ``extent``, i numbered over ``base``."""
 

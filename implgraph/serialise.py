@@ -307,8 +307,8 @@ class _Reader:
                 made[name] = self.guard(_hints(kind)[name], table[name], f"{at}/{name}")
             elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
                 raise _BadValueError("AF1101", f"the field {name!r} is missing", at)
-        # With a finding inside, the object is a stand-in that is thrown away with the graph.
-        return kind(**made)
+        # After a finding the graph is thrown away, and the values of fields may not be of their types.
+        return None if self.errors else kind(**made)
 
 
 def _escape(key: object) -> str:

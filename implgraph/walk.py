@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, const, product
+from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.fusion import Constant
 from autofuse.implgraph.iteration_space import (
     Axes,
@@ -72,7 +73,7 @@ class StraddleError(Exception):
         self.at = at
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Places:
     """Where the elements of a Gather are in GM, in elements of the tensor ``source``.
 
@@ -107,7 +108,7 @@ class Inst:
     places: Places | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Start:
     """A store with which a walk begins: the output, what it stores, along which axes, and its strided memory."""
 

@@ -73,8 +73,23 @@ def test_a_listed_module_asks_for_nothing_that_a_compiled_one_finds_each_time(
     assert "in itertools.count(" not in source
 
 
-def test_no_graph_type_that_is_read_from_json_is_compiled() -> None:
-    """JSON is read by the annotations of the classes; mypyc leaves ``tuple`` of ``tuple[Node, ...]``."""
+def decorators(module: ast.Module) -> dict[str, str]:
+    """The decorators of the classes of a module."""
+    return {
+        n.name: " ".join(ast.unparse(d).partition("(")[0] for d in n.decorator_list)
+        for n in ast.walk(module)
+        if isinstance(n, ast.ClassDef)
+    }
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_mypyc_knows_the_decorators_of_classes(repo: Path, name: str) -> None:
+    """A class with another one has slow attributes, and ``==`` of two of its objects becomes ``is``."""
+    assert set(decorators(tree(repo, name)).values()) <= {"", "dataclass", "frozen"}
+
+
+def test_graph_types_that_are_read_from_json_keep_their_annotations(repo: Path) -> None:
+    """JSON is read by them; of a dataclass that is compiled mypyc leaves ``tuple`` of ``tuple[Node, ...]``."""
     code = (
         "from autofuse.implgraph.serialise import SCHEMAS, _hints\n"
         "import dataclasses, typing\n"
@@ -84,12 +99,13 @@ def test_no_graph_type_that_is_read_from_json_is_compiled() -> None:
         "    todo += typing.get_args(t)\n"
         "    if dataclasses.is_dataclass(t) and t not in seen:\n"
         "        seen.add(t); todo += _hints(t).values()\n"
-        "print(*sorted({t.__module__ for t in seen}))\n"
+        "print(*sorted({f'{t.__module__}:{t.__name__}' for t in seen}))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    read = done.stdout.split()
-    assert "autofuse.implgraph.graph" in read
-    assert not set(read) & set(MODULES)
+    read = [found.partition(":") for found in done.stdout.split()]
+    compiled = [(name, kind) for name, _, kind in read if name in MODULES]
+    assert ("autofuse.implgraph.graph", "Node") in compiled
+    assert {decorators(tree(repo, name))[kind] for name, kind in compiled} == {"frozen"}
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, compiled: tuple[str, ...]) -> None:
