@@ -8,6 +8,7 @@ from autofuse.codegen.intrinsics import SCALAR_INPUTS, STYLES, CallSite
 from autofuse.codegen.kernel_ir import Count, EnumArg, LocalArg, Number, ScalarVar
 from autofuse.implgraph.dtypes import BY_NAME
 from autofuse.implgraph.expr import const, sym
+from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Node, TensorView
 from autofuse.implgraph.ops import all_ops, lookup
 
@@ -69,7 +70,7 @@ def test_compare_covers_whole_256_bytes(dtype, count, rounded):
 
 def test_symbolic_counts_are_rounded_at_run_time():
     s = site("CompareScalar", MASK, {0: ("a", F32)}, scalars={1: Number(0, F32)}, count=sym("n"))
-    c = spelled(CallSite(**{**{f: getattr(s, f) for f in s.__slots__}, "node": _with_mode(s.node)}))
+    c = spelled(replace(s, node=_with_mode(s.node)))
     assert c.args[-1].value.evaluate({"n": 65}) == 128
 
 
