@@ -221,23 +221,27 @@ def _scheduled(
     from autofuse.implgraph.lowering import lower_all
     from autofuse.schedule.scheduler import schedule_all
 
-    def scheduled(columns: bool) -> tuple[ScheduleResult, ...]:
+    def lowered(columns: bool) -> tuple[HintGraph, ...]:
         with _timed(timings, "lower"):
             hints = lower_all(fusion, spec, columns=columns)
         _check(check_ir, *hints)
         with _timed(timings, "simplify"):
             hints = tuple(canonicalise(h) for h in hints)
         _check(check_ir, *hints)
+        return hints
+
+    hints = lowered(True)
+    try:
         with _timed(timings, "schedule"):
             return schedule_all(hints, spec)
-
-    try:
-        return scheduled(True)
     except AutofuseError:
-        if not fusion.symbols:
-            raise  # of known sizes both ways are among the forms
-    # Pieces of short rows that are too much together may be possible one by one.
-    return scheduled(False)
+        # Pieces of short rows that are too much together may be possible one by one.  Of known sizes both ways are
+        # among the forms.
+        apart = lowered(False) if fusion.symbols else hints
+        if apart == hints:
+            raise
+    with _timed(timings, "schedule"):
+        return schedule_all(apart, spec)
 
 
 # what is too much for one kernel --------------------------------------------------------------
