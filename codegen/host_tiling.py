@@ -38,7 +38,7 @@ from autofuse.schedule.cost_form import (
     ticks,
 )
 from autofuse.schedule.result import ScheduleResult, tiling_keys
-from autofuse.schedule.solver import choose
+from autofuse.schedule.solver import by_promise, choose
 from autofuse.schedule.tile_cost import chip_table
 from autofuse.schedule.workspace import workspace_bytes
 from autofuse.targets import TargetSpec
@@ -78,6 +78,7 @@ class _Template:
     numbers: tuple[str, ...]
     guard: str
     fits: str
+    turn: int
     tile_size: str
     block_size: str
 
@@ -139,8 +140,10 @@ def render_tiling(
     graph: FusionGraph, results: tuple[ScheduleResult, ...], target: TargetSpec
 ) -> str:
     """The text of ``host/<g>_tiling.cpp``."""
+    turns = (i for r in results for g in r.groups for i, _ in by_promise(g.impls, target))
     templates = tuple(
-        _template(graph, i, impl, target) for i, impl in enumerate(all_impls(results))
+        _template(graph, i, turn, impl, target)
+        for i, (turn, impl) in enumerate(zip(turns, all_impls(results), strict=True))
     )
     most = map(max, zip(*(t.lengths for t in templates), strict=True))
     groups: list[_Group] = []
@@ -197,7 +200,18 @@ def condition_text(impl: ImplGraph) -> tuple[str, ...]:
     return tuple(c.text() for c in impl.tiling.conditions)
 
 
-def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpec) -> _Template:
+def _template(
+    graph: FusionGraph, index: int, turn: int, impl: ImplGraph, target: TargetSpec
+) -> _Template:
+    """The row of a template.
+
+    Args:
+        graph: all of it.
+        index: of the template.
+        turn: index in its group of the one that is searched in its place.
+        impl: the template.
+        target: the chip.
+    """
     spec = impl.tiling
     names = symbol_expr_names(graph, "s") | {spec.tile_size: "t"}
     form = cost_form(impl, target)
@@ -238,6 +252,7 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, target: TargetSpe
         numbers=tuple(numbers.found),
         guard=" && ".join(f"autofuse::ProductFits({g})" for g in guards),
         fits=f"&Fits{index}" if guards else "nullptr",
+        turn=turn,
         tile_size=check_identifier(spec.tile_size),
         block_size=check_identifier(spec.block_size),
     )

@@ -144,20 +144,6 @@ constexpr bool LoadsAgain(const Form& form)
     return again;
 }
 
-constexpr int kRanks = 4;
-
-// The place of templates like it in the order of the search: the most promising of a group, of rank 0, load nothing again and
-// keep all that is reduced in UB.
-template <typename Form>
-constexpr int Rank(const Form& form)
-{
-    bool steps = false;
-    for (int i = 0; i < form.bodies; ++i) {
-        steps = steps || form.body[i].place == kStep;
-    }
-    return (LoadsAgain(form) ? 2 : 0) + (steps ? 1 : 0);
-}
-
 // A form, and the chip as granted, that code looks up when it runs: one copy of the code does for all of them.
 template <typename FormOf>
 struct Rolled {

@@ -33,7 +33,8 @@ public:
     // `costs` of the template; `tiled`: distances of tiles in GM per element of their length, or-ed.
     Search(LengthCosts& costs, uint64_t tiled, const TileAxis& axis, const Chip& chip, int64_t largest)
         : axis_(axis), chip_(chip), largest_(largest), costs_(costs),
-          few_(largest <= (axis.looped ? kFewLooped : kFew) * axis.granule)
+          few_(largest <= (axis.looped ? kFewLooped : kFew) * axis.granule),
+          element_wise_(axis.granule >= kLong && !axis.looped && axis.outer <= 1 && axis.reduce_outer <= 1)
     {
         const uint64_t line = static_cast<uint64_t>(chip.line);
         const uint64_t distances = tiled * static_cast<uint64_t>(axis.granule);
@@ -81,7 +82,7 @@ public:
             }
             t = next;
         }
-        if (axis_.granule == 1) {
+        if (axis_.granule == 1 && !axis_.looped) {
             TryLength(1, 0);  // one row by itself may be cheaper than a few short ones
         }
         if (axis_.looped) {
@@ -114,11 +115,13 @@ public:
                 } else {
                     NearLengths(kReach, kWorse);
                 }
-                if (is_long) {
-                    NearRoot();
-                    NearShares();
+                if (!SparesCores()) {
+                    if (is_long) {
+                        NearRoot();
+                        NearShares();
+                    }
+                    FewerTiles();
                 }
-                FewerTiles();
                 if (axis_.outer > 1) {
                     NearPieces(kPieces);
                 }
@@ -160,8 +163,10 @@ private:
     static constexpr int kWorsePieces = 4;     // numbers of pieces in a row that are no better
     static constexpr int64_t kAround = 40;     // tiles per core, or cores, more and less with one length
     static constexpr int64_t kVain = 7;        // numbers of fewer cores in a row that are no better, before no further ones, ...
-    static constexpr int64_t kVainMore = 4;    // ... and of more cores that cannot be
-    static constexpr int kSlotBits = 6;        // of a table that remembers lengths, with a bit of slots_ for each slot
+    static constexpr int64_t kVainMore = 4;    // ... and of more cores that cannot be, ...
+    static constexpr int64_t kVainCrowded = 6; // ... or are not, of element-wise kernels
+    static constexpr int64_t kSpared = 8;      // a part of the cores that are idle because no more of them would help
+    static constexpr int kSlotBits = 8;        // of a table that remembers lengths, with a bit of slots_ for each slot
 
     // Whether lengths cost far more than another template and do not get better soon.
     bool Hopeless(int64_t before) const
@@ -179,6 +184,14 @@ private:
     bool FarFrom(int64_t cost) const
     {
         return axis_.looped && cost - cost / 7 * 2 > least_;
+    }
+
+    // Whether the best choice of an element-wise kernel leaves cores idle, since GM is busy or starting them takes too long, with
+    // the others in reach: then as many tiles on each gain nothing.
+    bool SparesCores() const
+    {
+        const int64_t idle = chip_.cores - best_.block_dim;
+        return element_wise_ && idle > chip_.cores / kSpared && idle <= kAround;
     }
 
     void NearLengths(int reach, int most)
@@ -326,11 +339,12 @@ private:
     void TryLength(int64_t t, int64_t about)
     {
         const uint64_t slot = (static_cast<uint64_t>(t) * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - kSlotBits);
-        if ((slots_ >> slot & 1) != 0 && seen_[slot] == t) {
+        uint64_t& slots = slots_[slot / 64];
+        if ((slots >> slot % 64 & 1) != 0 && seen_[slot] == t) {
             return;
         }
         seen_[slot] = t;
-        slots_ |= UINT64_C(1) << slot;
+        slots |= UINT64_C(1) << slot % 64;
         const Length at = costs_.Fill(t);
         const int64_t tiles = at.tiles;
         if (tiles == 0) {
@@ -358,16 +372,19 @@ private:
         }
         const int64_t always = Max(at.gm, at.once + fewest * at.period);
         vain = 0;
+        int64_t worse = 0;
         for (int64_t d = 1; d <= kAround; ++d) {  // more cores, until they take too long to start
             const int64_t fewer = k <= cores ? k - d : Pieces(tiles, cores + d);
-            if (fewer < 1 || vain == kVainMore) {
+            if (fewer < 1 || vain == kVainMore || (worse == kVainCrowded && element_wise_)) {
                 break;
             }
             const int64_t used = Pieces(tiles, fewer);
             if (used > chip_.cores || always + chip_.core_start * used >= best_.cost) {
                 break;
             }
+            const int64_t before = best_.cost;
             vain = Try(at, fewer, used) ? 0 : vain + 1;
+            worse = best_.cost == before ? worse + 1 : 0;
         }
     }
 
@@ -415,10 +432,11 @@ private:
     const int64_t largest_;
     LengthCosts& costs_;
     const bool few_;  // all lengths are tried
+    const bool element_wise_;  // cores share one axis with long granules, and that is all
     int64_t line_;    // the shortest step of lengths with which tiles start at lines, as far as that depends on them
     Tile best_ = {1, 1, 0, kUnlimited};
     int64_t least_ = kUnlimited;  // what the best of other templates counts for
-    uint64_t slots_ = 0;  // bits of the slots that hold a length; to fill all with 0 takes a third of the time of a length
+    uint64_t slots_[(1 << kSlotBits) / 64] = {};  // bits of the slots that hold a length; to fill all of these takes long
     int64_t seen_[1 << kSlotBits];
 };
 
@@ -434,7 +452,7 @@ struct Template {
     // Looks for the best tile beside what another template counts for; 0 or what is in the way.
     Status (*solve)(const Data&, const Chip&, int64_t least, Found*);
     bool (*fits)(const Data&);            // null, or false if the other would overflow
-    int rank;                             // those of lower ranks are searched first
+    int64_t turn;                         // the template of the group that is searched in its place
     int64_t Data::*tile_size;
     int64_t Data::*block_size;
 };
@@ -502,16 +520,10 @@ Status SolveForm(const Data& sizes, const Chip& chip, int64_t least, Found* foun
         return kCondition;
     }
     const int64_t limit = Min(axis.ub_limit, chip.ub);
-    int64_t largest = 0;
-    if constexpr (Source::kUnrolled) {
-        largest = LargestTile(axis, limit, [&](int64_t size) { return kUb(sizes, size); });
-    } else {
-        largest = LargestTile(axis, limit, UbOf<Data>{sizes, kUb});
-    }
-    if (largest == 0) {
+    // A tile that is legal bounds what the form says of one.
+    if (kUb(sizes, Min(axis.granule, axis.longest)) > limit) {
         return kNoTile;
     }
-    // A tile that is legal bounds what the form says of one.
     int64_t numbers[Max(kNumbers, 1)];
     if constexpr (kNumbers > 0) {
         kFill(sizes, numbers);
@@ -522,6 +534,15 @@ Status SolveForm(const Data& sizes, const Chip& chip, int64_t least, Found* foun
     if (least < kUnlimited && Comparable(costs.Floor(), kTwice) > least) {
         *found = {{}, kUnlimited};
         return kOk;
+    }
+    int64_t largest = 0;
+    if constexpr (Source::kUnrolled) {
+        largest = LargestTile(axis, limit, [&](int64_t size) { return kUb(sizes, size); });
+    } else {
+        largest = LargestTile(axis, limit, UbOf<Data>{sizes, kUb});
+    }
+    if (largest == 0) {
+        return kNoTile;
     }
     Search search(costs, costs.Distances(), axis, chip, largest);
     Tile tile = search.Spread(least);
@@ -569,21 +590,20 @@ int64_t SolveResult(const Plan<Data>& plan, const Chip& chip, const Data& sizes,
         const int64_t bound = SaturatingAdd(left, left / kLeeway);
         int64_t least = kUnlimited;
         Tile best;
-        // After the most promising templates the others are mostly hopeless; of equal ranks the last ones are the best.
-        for (int rank = 0; rank < kRanks; ++rank) {
-            for (int64_t i = group.count - 1; i >= 0; --i) {
-                if (plan.templates[group.first + i].rank != rank || (only >= 0 && i != only)) {
-                    continue;
-                }
-                Found found;
-                const int64_t why = SolveTemplate(plan, chip, sizes, group.first + i, Min(least, bound), &found);
-                if (why != kOk) {
-                    rc = why;
-                } else if (chosen < 0 || found.comparable < least || (found.comparable == least && i < chosen)) {
-                    best = found.tile;
-                    least = found.comparable;
-                    chosen = i;
-                }
+        // After the most promising templates the others are mostly hopeless.
+        for (int64_t turn = 0; turn < group.count; ++turn) {
+            const int64_t i = plan.templates[group.first + turn].turn;
+            if (only >= 0 && i != only) {
+                continue;
+            }
+            Found found;
+            const int64_t why = SolveTemplate(plan, chip, sizes, group.first + i, Min(least, bound), &found);
+            if (why != kOk) {
+                rc = why;
+            } else if (chosen < 0 || found.comparable < least || (found.comparable == least && i < chosen)) {
+                best = found.tile;
+                least = found.comparable;
+                chosen = i;
             }
         }
         if (chosen < 0) {

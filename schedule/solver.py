@@ -33,6 +33,7 @@ from autofuse.targets import TargetSpec
 __all__ = [
     "Choice",
     "best_tiling",
+    "by_promise",
     "choose",
     "comparable",
     "solve",
@@ -151,10 +152,13 @@ WORSE_PIECES = 4
 AROUND = 40
 #: Numbers of fewer cores in a row that are no better, before no further ones are tried.
 VAIN = 7
-#: Numbers of more cores in a row that could not be better if cores did not disturb each other, before no further ones.
-VAIN_MORE = 4
+#: Numbers of more cores in a row that could not be better if cores did not disturb each other, before no further ones,
+#: and that are not, of element-wise templates.
+VAIN_MORE, VAIN_CROWDED = 4, 6
+#: A part of the cores that are idle because no more of them would help.
+SPARED = 8
 #: Bits of the number of lengths that are remembered.
-SLOT_BITS = 6
+SLOT_BITS = 8
 
 
 class Search:
@@ -172,6 +176,9 @@ class Search:
         self._best = Solution(1, 1, 0, UNLIMITED)
         self._line = _line_step(form, chip)
         self._few = _few(form)
+        shared = not form.looped and form.outer <= 1 and form.reduce_outer <= 1
+        #: Cores share one axis with long granules, and that is all.
+        self._element_wise = shared and form.granule >= LONG
 
     def halves(self) -> Iterator[tuple[int, Solution]]:
         """A few lengths that are far apart: the cost before each of them, and the best choice after it.
@@ -215,7 +222,7 @@ class Search:
     def even(self) -> Solution:
         """The best of these, of one row by itself, and of equal pieces of an axis that a core goes through."""
         form = self.form
-        if form.granule == 1:
+        if form.granule == 1 and not form.looped:
             self._try_length(1)  # one row by itself may be cheaper than a few short ones
         if form.looped:
             # It may start at lines where equal pieces do not.
@@ -244,15 +251,24 @@ class Search:
                     self._near_lengths(REACH_ONE, WORSE_ONE if form.granule >= LONG else WORSE)
                 else:
                     self._near_lengths(REACH, WORSE)
-                if is_long:
-                    self._near_root()
-                    self._near_shares()
-                self._fewer_tiles()
+                if not self._spares_cores():
+                    if is_long:
+                        self._near_root()
+                        self._near_shares()
+                    self._fewer_tiles()
                 if form.outer > 1:
                     self._near_pieces(PIECES)
             if before - self._best.cost <= before >> LITTLE:
                 break
         return self._best
+
+    def _spares_cores(self) -> bool:
+        """Whether the best choice of an element-wise template leaves cores idle, with the others in reach.
+
+        Since GM is busy or starting them takes too long: as many tiles on each gain nothing.
+        """
+        cores = self.chip.cores
+        return self._element_wise and cores // SPARED < cores - self._best.cores <= AROUND
 
     def _near_lengths(self, reach: int, most: int) -> None:
         granule, line = self.form.granule, self._line
@@ -393,7 +409,7 @@ class Search:
             before, best = best, tile_cost(form, chip, parts, more, best)
             vain = vain + 1 if best is before else 0
         always = max(once + fewest * period, parts.gm + _rest(parts))
-        vain = 0
+        vain = worse = 0
         for d in range(1, AROUND + 1):  # more cores, until they take too long to start
             fewer = k - d if k <= cores else -(-tiles // (cores + d))
             used = -(-tiles // fewer) if fewer > 0 else UNLIMITED
@@ -401,12 +417,15 @@ class Search:
                 used > chip.cores
                 or always + chip.core_start * used >= best.cost
                 or vain == VAIN_MORE
+                or (worse == VAIN_CROWDED and self._element_wise)
             ):
                 break
+            before = best
             if undisturbed_cost(chip, parts, fewer) >= best.cost:
                 vain += 1
             else:
                 vain, best = 0, tile_cost(form, chip, parts, fewer, best)
+            worse = worse + 1 if best is before else 0
         self._best = best
 
     def _closed(self, parts: TileParts) -> int:

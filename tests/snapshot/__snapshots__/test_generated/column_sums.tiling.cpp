@@ -402,16 +402,16 @@ void Numbers7([[maybe_unused]] const Data& s, int64_t* n)
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 2, &Numbers0>, nullptr, autofuse::Rank(kForm0), &Data::z0t_size, &Data::z1Tb_size},
-    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm1, kChip>, kForm1, &Axis1, &Ub1, 5, &Numbers1>, nullptr, autofuse::Rank(kForm1), &Data::z1t_size, &Data::z1Tb_size},
-    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm2, kChip>, kForm2, &Axis2, &Ub2, 1, &Numbers2>, nullptr, autofuse::Rank(kForm2), &Data::z0t_size, &Data::unitb_size},
-    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm3, kChip>, kForm3, &Axis3, &Ub3, 2, &Numbers3>, nullptr, autofuse::Rank(kForm3), &Data::z1t_size, &Data::z1Tb_size},
-    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm4, kChip>, kForm4, &Axis4, &Ub4, 2, &Numbers4>, nullptr, autofuse::Rank(kForm4), &Data::z1t_size, &Data::z1Tb_size},
-    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm5, kChip>, kForm5, &Axis5, &Ub5, 2, &Numbers5>, nullptr, autofuse::Rank(kForm5), &Data::z0t_size, &Data::unitb_size},
-    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm6, kChip>, kForm6, &Axis6, &Ub6, 2, &Numbers6>, nullptr, autofuse::Rank(kForm6), &Data::z3t_size, &Data::z2b_size},
-    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm7, kChip>, kForm7, &Axis7, &Ub7, 5, &Numbers7>, nullptr, autofuse::Rank(kForm7), &Data::z4t_size, &Data::z2z4Tb_size},
-    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm8, kChip>, kForm8, &Axis8, &Ub8, 0, nullptr>, nullptr, autofuse::Rank(kForm8), &Data::z6t_size, &Data::z6Tb_size},
-    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm9, kChip>, kForm9, &Axis9, &Ub9, 0, nullptr>, nullptr, autofuse::Rank(kForm9), &Data::z6t_size, &Data::z6Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 2, &Numbers0>, nullptr, 1, &Data::z0t_size, &Data::z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm1, kChip>, kForm1, &Axis1, &Ub1, 5, &Numbers1>, nullptr, 3, &Data::z1t_size, &Data::z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm2, kChip>, kForm2, &Axis2, &Ub2, 1, &Numbers2>, nullptr, 2, &Data::z0t_size, &Data::unitb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm3, kChip>, kForm3, &Axis3, &Ub3, 2, &Numbers3>, nullptr, 0, &Data::z1t_size, &Data::z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm4, kChip>, kForm4, &Axis4, &Ub4, 2, &Numbers4>, nullptr, 1, &Data::z1t_size, &Data::z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm5, kChip>, kForm5, &Axis5, &Ub5, 2, &Numbers5>, nullptr, 0, &Data::z0t_size, &Data::unitb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm6, kChip>, kForm6, &Axis6, &Ub6, 2, &Numbers6>, nullptr, 1, &Data::z3t_size, &Data::z2b_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm7, kChip>, kForm7, &Axis7, &Ub7, 5, &Numbers7>, nullptr, 0, &Data::z4t_size, &Data::z2z4Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm8, kChip>, kForm8, &Axis8, &Ub8, 0, nullptr>, nullptr, 1, &Data::z6t_size, &Data::z6Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm9, kChip>, kForm9, &Axis9, &Ub9, 0, nullptr>, nullptr, 0, &Data::z6t_size, &Data::z6Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 4},

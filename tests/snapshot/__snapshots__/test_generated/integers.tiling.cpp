@@ -41,7 +41,7 @@ constexpr Form kForm0 = {
 };
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr>, nullptr, autofuse::Rank(kForm0), &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr>, nullptr, 0, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 1},

@@ -101,8 +101,8 @@ void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 4, &Numbers0>, nullptr, autofuse::Rank(kForm0), &Data::z1t_size, &Data::z0b_size},
-    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm1, kChip>, kForm1, &Axis1, &Ub1, 5, &Numbers1>, nullptr, autofuse::Rank(kForm1), &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 4, &Numbers0>, nullptr, 1, &Data::z1t_size, &Data::z0b_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm1, kChip>, kForm1, &Axis1, &Ub1, 5, &Numbers1>, nullptr, 0, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},

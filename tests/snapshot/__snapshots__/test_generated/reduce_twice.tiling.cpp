@@ -138,10 +138,10 @@ constexpr Form kForm3 = {
 };
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr>, nullptr, autofuse::Rank(kForm0), &Data::z1t_size, &Data::z0b_size},
-    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 0, nullptr>, nullptr, autofuse::Rank(kForm1), &Data::z0t_size, &Data::z0Tb_size},
-    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm2, &Axis2, &Ub2, 0, nullptr>, nullptr, autofuse::Rank(kForm2), &Data::z2t_size, &Data::unitb_size},
-    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm3, &Axis3, &Ub3, 0, nullptr>, nullptr, autofuse::Rank(kForm3), &Data::unitt_size, &Data::unitTb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr>, nullptr, 1, &Data::z1t_size, &Data::z0b_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 0, nullptr>, nullptr, 0, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm2, &Axis2, &Ub2, 0, nullptr>, nullptr, 1, &Data::z2t_size, &Data::unitb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm3, &Axis3, &Ub3, 0, nullptr>, nullptr, 0, &Data::unitt_size, &Data::unitTb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2},

@@ -52,7 +52,7 @@ void Numbers0([[maybe_unused]] const Data& s, int64_t* n)
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 1, &Numbers0>, nullptr, autofuse::Rank(kForm0), &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Unrolled<Form, kForm0, kChip>, kForm0, &Axis0, &Ub0, 1, &Numbers0>, nullptr, 0, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 1},

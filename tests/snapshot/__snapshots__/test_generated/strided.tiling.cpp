@@ -160,10 +160,10 @@ void Numbers3([[maybe_unused]] const Data& s, int64_t* n)
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr>, nullptr, autofuse::Rank(kForm0), &Data::z0z1t_size, &Data::z0z1Tb_size},
-    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 2, &Numbers1>, nullptr, autofuse::Rank(kForm1), &Data::z0t_size, &Data::z0Tb_size},
-    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm2, &Axis2, &Ub2, 1, &Numbers2>, nullptr, autofuse::Rank(kForm2), &Data::z3t_size, &Data::z2z3Tb_size},
-    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm3, &Axis3, &Ub3, 1, &Numbers3>, nullptr, autofuse::Rank(kForm3), &Data::z2t_size, &Data::z2Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr>, nullptr, 1, &Data::z0z1t_size, &Data::z0z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 2, &Numbers1>, nullptr, 0, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm2, &Axis2, &Ub2, 1, &Numbers2>, nullptr, 1, &Data::z3t_size, &Data::z2z3Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm3, &Axis3, &Ub3, 1, &Numbers3>, nullptr, 0, &Data::z2t_size, &Data::z2Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 2, &Data::first_core_0},

@@ -70,8 +70,8 @@ constexpr Form kForm1 = {
 };
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr>, nullptr, autofuse::Rank(kForm0), &Data::z0t_size, &Data::z0Tb_size},
-    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 0, nullptr>, nullptr, autofuse::Rank(kForm1), &Data::z1t_size, &Data::z1Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm0, &Axis0, &Ub0, 0, nullptr>, nullptr, 0, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveForm<Data, autofuse::Rolled<Form>, kForm1, &Axis1, &Ub1, 0, nullptr>, nullptr, 0, &Data::z1t_size, &Data::z1Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
     {0, 1, &Data::first_core_0},
