@@ -189,9 +189,9 @@ class _Plan:
             return self._split(result, shape)
         except BlockedError as e:
             failures.append(e)
-        except _FinerError as e:
+        except _FinerError as inside:
             # A concatenation inside of a dimension, as of the columns that a Reshape has put there.
-            return self._pieces(result, e.shape, failures)
+            return self._pieces(result, inside.shape, failures)
         return []
 
     def _split(self, result: Result, shape: Sequence[Expr]) -> list[Group]:

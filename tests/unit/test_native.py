@@ -73,6 +73,29 @@ def test_a_listed_module_asks_for_nothing_that_a_compiled_one_finds_each_time(
     assert "in itertools.count(" not in source
 
 
+def caught_twice(module: ast.Module) -> list[str]:
+    """Functions that give one name to exceptions of different types: mypyc refuses the second one as it runs."""
+    found = []
+    for f in ast.walk(module):
+        if isinstance(f, ast.FunctionDef):
+            types: dict[str, set[str]] = {}
+            for n in ast.walk(f):
+                if isinstance(n, ast.ExceptHandler) and n.name and n.type:
+                    types.setdefault(n.name, set()).add(ast.unparse(n.type))
+            found += [f.name] * any(len(t) > 1 for t in types.values())
+    return found
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_listed_module_has_a_name_for_each_kind_of_exception(repo: Path, name: str) -> None:
+    assert caught_twice(tree(repo, name)) == []
+
+
+def test_a_name_for_two_kinds_of_exceptions_is_seen() -> None:
+    source = "def f():\n try: g()\n except A as e: h(e)\n except B as e: h(e)"
+    assert caught_twice(ast.parse(source)) == ["f"]
+
+
 def decorators(module: ast.Module) -> dict[str, str]:
     """The decorators of the classes of a module."""
     return {
