@@ -13,6 +13,7 @@ from autofuse.implgraph.expr import product
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Node
 from autofuse.implgraph.iteration_space import contiguous_strides
+from autofuse.implgraph.partition import MIN_ROWS, SHORT_ROW
 from autofuse.schedule.scan import SCAN
 from autofuse.schedule.stacking import stacked
 from autofuse.schedule.templates import general
@@ -23,7 +24,7 @@ __all__ = ["NAME", "choices"]
 
 NAME = "narrow"
 #: Bytes of short rows at most, from where on moving them one by one takes less; elements of long rows at least.
-MOST, LEAST = 64, 16
+MOST, LEAST = SHORT_ROW, MIN_ROWS
 
 
 def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
