@@ -37,7 +37,7 @@ __all__ = ["partition"]
 MAX_PIECES = 64
 #: Most loads and stores of pieces that are computed together: each has buffers in UB.
 MAX_COPIES = 12
-#: Bytes of a row at most whose pieces are computed together for the sake of that, and pieces and copies at most.
+#: Bytes of a row at most whose pieces are computed together for the sake of that, and pieces and loads at most.
 SHORT_ROW = 64
 MAX_COLUMNS = 16
 #: Rows at least for whose sake pieces are cut into columns.
@@ -231,9 +231,8 @@ class _Plan:
             group = Group(self.program, [result], space, [start], walk, self.cuts, True)
             for k, (other, first, where) in enumerate(done):
                 if [p.count for p in first] == [p.count for p in pieces]:
-                    both = self._together(other, group, pieces, where, False)
-                    if both is None and self._are_columns(result, first, pieces):
-                        both = self._together(other, group, pieces, where, True)
+                    beside = self._are_columns(result, first, pieces)
+                    both = self._together(other, group, pieces, where, beside)
                     if both is not None:
                         done[k] = (both, first, where)
                         break
@@ -258,8 +257,7 @@ class _Plan:
             bases: the axes of ``group`` along each dimension.
             beside: whether short rows hold all of them.
         """
-        most = MAX_COLUMNS + 1 if beside else MAX_COPIES
-        if _copies(group, beside) + (0 if beside else len(piece.starts)) > most:
+        if not beside and _copies(group) + len(piece.starts) > MAX_COPIES:
             return None
         space = group.space.copy()
         start = _start(len(group.starts), piece.results[0], space, pieces, bases)
@@ -270,9 +268,14 @@ class _Plan:
             return None
         results = [*group.results, *piece.results]
         both = Group(self.program, results, space, starts, walk, self.cuts, True)
-        both.columns = beside or group.columns
-        less = beside or _full_loads(both) < _full_loads(group) + _full_loads(piece)
-        return both if less and _copies(both, beside) <= most else None
+        both.columns = group.columns
+        less = _full_loads(both) < _full_loads(group) + _full_loads(piece)
+        if less and _copies(both) <= MAX_COPIES:
+            return both
+        # Columns are one store.
+        both.columns = True
+        fits = _copies(both) - len(both.starts) <= MAX_COLUMNS
+        return both if beside and fits else None
 
     def _are_columns(
         self, result: Result, first: Sequence[_Piece], other: Sequence[_Piece]
@@ -417,10 +420,9 @@ def _full_loads(group: Group) -> int:
     )
 
 
-def _copies(group: Group, one: bool) -> int:
-    """Loads and stores, where all of these may be ``one``."""
-    stores = 1 if one else len(group.starts)
-    return stores + sum(i.kind in (INPUT, RELOAD) for i in group.insts)
+def _copies(group: Group) -> int:
+    """Loads and stores."""
+    return len(group.starts) + sum(i.kind in (INPUT, RELOAD) for i in group.insts)
 
 
 def _text(shape: Sequence[Expr]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from changed_counts import change_counts
 
 from autofuse.api import build
 from autofuse.codegen.kernel_ir import SizeValue
@@ -52,20 +53,10 @@ def built(request):
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_extents(built, change, monkeypatch):
-    seen = []
-
     def changed(counts):
-        seen.append(counts)
         return [c + d for c, d in zip(counts, CHANGES[change], strict=True)]
 
-    def covers(kernel, s, n, counts, extent):
-        return laces.lace_covers(kernel, s, n, changed(counts), extent)
-
-    def fits(kernel, s, n, counts):
-        return laces.lace_fits(kernel, s, n, changed(counts))
-
-    monkeypatch.setattr(ranges, "lace_covers", covers)
-    monkeypatch.setattr(ranges, "lace_fits", fits)
+    seen = change_counts(monkeypatch, laces, "lace", changed)
     found = verify_schedule(built.graph, built.schedule, built.target)
     assert seen
     assert bool(found) == (change != "none"), found
@@ -90,24 +81,15 @@ def test_extents_of_rows_that_lie_apart(width, change, monkeypatch):
         },
         verify_ir=False,
     )
-    seen = []
 
     def changed(counts):
         if len(counts) != 6:
             return counts
-        seen.append(counts)
         return [c + 1 if i == change else c for i, c in enumerate(counts)]
 
-    def covers(kernel, s, n, counts, extent):
-        return laces.lace_covers(kernel, s, n, changed(counts), extent)
-
-    def fits(kernel, s, n, counts):
-        return laces.lace_fits(kernel, s, n, changed(counts))
-
-    monkeypatch.setattr(ranges, "lace_covers", covers)
-    monkeypatch.setattr(ranges, "lace_fits", fits)
+    seen = change_counts(monkeypatch, laces, "lace", changed)
     assert bool(verify_schedule(found.graph, found.schedule, found.target)) == (change is not None)
-    assert seen
+    assert any(len(counts) == 6 for counts in seen)
 
 
 @pytest.mark.parametrize("place", range(3))

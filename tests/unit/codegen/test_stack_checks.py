@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from changed_counts import change_counts
 from twin_graphs import graph
 
 from autofuse.api import build
-from autofuse.codegen.verification import ranges, stacks, verify_schedule
+from autofuse.codegen.verification import stacks, verify_schedule
 
 CHANGES = {
     "none": (0, 0, 0),
@@ -34,20 +35,10 @@ def built(request):
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_extents(built, change, monkeypatch):
-    seen = []
-
     def changed(counts):
-        seen.append(counts)
         return [c + d for c, d in zip(counts, CHANGES[change], strict=True)]
 
-    def covers(kernel, s, n, counts, extent):
-        return stacks.stack_covers(kernel, s, n, changed(counts), extent)
-
-    def fits(kernel, s, n, counts):
-        return stacks.stack_fits(kernel, s, n, changed(counts))
-
-    monkeypatch.setattr(ranges, "stack_covers", covers)
-    monkeypatch.setattr(ranges, "stack_fits", fits)
+    seen = change_counts(monkeypatch, stacks, "stack", changed)
     found = verify_schedule(built.graph, built.schedule, built.target)
     assert seen
     assert bool(found) == (change != "none"), found
