@@ -33,6 +33,8 @@ constexpr int64_t kDmaBlock = 32;
 constexpr int kTickShift = 14;   // from rates to ticks
 constexpr int kShareBits = 20;   // of the share of bytes that L2 holds
 constexpr int kHiddenBits = 8;   // what is hidden, GM or the pipes, counts for a 256th
+constexpr int kFewLoops = 2;     // bodies that run for a tile, of which one pipe mostly takes longest in all
+constexpr int64_t kManyTiles = 4;  // per core, of which mostly other numbers are asked for too
 
 // What follows from the length of a tile alone.
 struct Length {
@@ -72,7 +74,7 @@ public:
     virtual Length Fill(int64_t t) = 0;
 
     // What it costs with the length at hand where more cores than are free share GM, so that each gets less of it.
-    virtual int64_t Crowded(const Length& at, int64_t per_core, int64_t cores) const = 0;
+    virtual int64_t Crowded(const Length& at, int64_t per_core, int64_t cores) = 0;
 
     // What a choice costs, with `per_core` tiles on each of `cores` > 0 cores; less where these disturb each other.
     int64_t AtLeast(const Length& at, int64_t per_core, int64_t cores) const
@@ -80,7 +82,28 @@ public:
         return Total(at, cores, at.once + per_core * at.period + Tails(at, per_core, cores));
     }
 
+    // What it costs at least where more cores than are free share GM, by what loads take then; 0 if that is not known.
+    int64_t AtLeastCrowded(const Length& at, int64_t per_core, int64_t cores) const
+    {
+        if (loads_.tile != at.tile) {
+            return 0;
+        }
+        const int64_t before = at.once + Max(cores * loads_.once_share - loads_.once, 0);
+        const int64_t load = loads_.issue + cores * loads_.share;
+        return Total(at, cores, before + per_core * Max(load, (load + loads_.wait) >> 1));
+    }
+
 protected:
+    // Ticks of loads with tiles of a length.
+    struct Loads {
+        int64_t tile;
+        int64_t once;        // for bytes of those before all tiles, of a core that no other one disturbs, ...
+        int64_t once_share;  // ... and for each of the cores that share GM
+        int64_t issue;       // for commands and rows of those of a tile, ...
+        int64_t share;       // ... for bytes, for each of the cores that share GM, ...
+        int64_t wait;        // ... and until its buffer is free besides
+    };
+
     explicit LengthCosts(int64_t core_start) : core_start_(core_start)
     {
     }
@@ -104,6 +127,8 @@ protected:
         const int64_t gm = at.gm + cores * at.gm_core;
         return core_start_ * cores + (Min(gm, pipeline) >> kHiddenBits) + Max(gm, pipeline);
     }
+
+    Loads loads_ = {};
 
 private:
     const int64_t core_start_;
@@ -241,8 +266,15 @@ public:
                 axis_.looped ? 1 : pieces};
     }
 
-    int64_t Crowded(const Length& at, int64_t per_core, int64_t cores) const override
+    int64_t Crowded(const Length& at, int64_t per_core, int64_t cores) override
     {
+        if (HasFewLoops()) {
+            // Asked for a length once more, or for one of many tiles, it is mostly asked for other numbers of cores too.
+            if (loads_.tile != at.tile && (crowded_ == at.tile || at.tiles > kManyTiles * granted_.cores)) {
+                SetLoads(at);
+            }
+            crowded_ = at.tile;
+        }
         const Pipes pipes = WithRates({Max(chip().load_rate, cores * chip().read_share),
                                        Max(chip().hot_rate, cores * chip().again_share),
                                        Max(chip().load_rate, cores * chip().same_share),
@@ -357,6 +389,13 @@ private:
         return static_cast<uint64_t>(Value(form().row[i].aligned) | chip().line);
     }
 
+    AUTOFUSE_INLINE bool HasFewLoops() const
+    {
+        int loops = 0;
+        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED { loops += form().body[b].place == kOnce ? 0 : 1; });
+        return loops <= kFewLoops;
+    }
+
     // Whether calls go over their elements more often in longer tiles.
     AUTOFUSE_INLINE bool Goes(int i) const
     {
@@ -453,6 +492,32 @@ private:
             {chip().load_rate, chip().hot_rate, chip().load_rate, chip().load_rate, chip().store_rate});
     }
 
+    // What the loads of the length at hand take, no more than its tiles do.
+    AUTOFUSE_INLINE void SetLoads(const Length& at)
+    {
+        const Rates shares = {chip().read_share, chip().again_share, chip().same_share, chip().shared_share, 0};
+        int64_t loaded[Form::kBodyLimit];
+        LoadsWith(shares, loaded);
+        loads_ = {};
+        loads_.tile = at.tile;
+        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED {
+            const int64_t share = loaded[b] >> kTickShift;
+            if (form().body[b].place == kOnce) {
+                loads_.once_share += share;
+                loads_.once += (share + 1) * chip().load_rate / chip().same_share + 1;
+            } else {
+                const int64_t times = form().body[b].place == kStep ? at_.steps : 1;
+                const int64_t wait = (form().body[b].loads ? chip().latency : 0) + ticks_[b].vector;
+                loads_.issue = SaturatingAdd(loads_.issue, SaturatingMul(times, ticks_[b].load));
+                loads_.share = SaturatingAdd(loads_.share, SaturatingMul(times, share));
+                loads_.wait = SaturatingAdd(loads_.wait, SaturatingMul(times, wait - 1));
+            }
+        });
+        loads_.issue = Min(loads_.issue, at.period);
+        loads_.share = Min(loads_.share, at.period);
+        loads_.wait = Min(loads_.wait, 2 * at.period);
+    }
+
     // The same for the last tile of the axis, which is seldom asked for.
     __attribute__((noinline)) Pipes OfLast(int64_t length)
     {
@@ -471,17 +536,14 @@ private:
         return cuts;
     }
 
-    // The pipes of one core with these rates.
-    AUTOFUSE_INLINE Pipes WithRates(const Rates& rates) const
+    // What the loads of a run of every body take with these rates, in 2^-14 ticks.
+    AUTOFUSE_INLINE void LoadsWith(const Rates& rates, int64_t* loaded) const
     {
-        int64_t loaded[Form::kBodyLimit];
-        int64_t stored[Form::kBodyLimit];
-        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED { loaded[b] = stored[b] = 0; });
+        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED { loaded[b] = 0; });
         Repeat(form().rows, [&](int i) AUTOFUSE_INLINED {
             const Rows& r = form().row[i];
             const Flow& flow = flow_[i];
-            const Body& body = form().body[r.body];
-            if (r.loads != 0 && body.place == kOnce) {
+            if (r.loads != 0 && form().body[r.body].place == kOnce) {
                 loaded[r.body] += r.loads * flow.billed * rates.same;
             } else if (r.loads != 0) {
                 const int64_t together = flow.billed * flow.together;
@@ -489,7 +551,18 @@ private:
                 loaded[r.body] += flow.billed * (flow.cold * rates.memory + flow.hot * rates.again) +
                                   in_order * rates.same + (together - in_order) * rates.shared;
             }
-            stored[r.body] += r.stores * flow.billed;
+        });
+    }
+
+    // The pipes of one core with these rates.
+    AUTOFUSE_INLINE Pipes WithRates(const Rates& rates) const
+    {
+        int64_t loaded[Form::kBodyLimit];
+        int64_t stored[Form::kBodyLimit];
+        LoadsWith(rates, loaded);
+        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED { stored[b] = 0; });
+        Repeat(form().rows, [&](int i) AUTOFUSE_INLINED {
+            stored[form().row[i].body] += form().row[i].stores * flow_[i].billed;
         });
         Pipes pipes;
         Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED {
@@ -671,6 +744,7 @@ private:
     int64_t gm_ = 0;             // ticks of GM, but for what all cores read
     int64_t same_ = 0;           // bytes that all cores read in the same order
     int64_t gm_core_ = 0;
+    int64_t crowded_ = 0;        // the length of the last choice with cores that disturb each other
     BodyTicks ticks_[Form::kBodyLimit];  // of the length at hand, without those of bytes
     Flow flow_[Form::kRowsLimit];
     int64_t staggered_[Form::kCopyLimit];  // bytes of a copy that all cores load, from several places

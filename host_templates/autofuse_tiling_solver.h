@@ -408,10 +408,17 @@ private:
             return false;
         }
         if (cores > at.free && !FarFrom(cost)) {
-            cost = costs_.Crowded(at, per_core, cores);
+            cost = Crowded(at, per_core, cores);
         }
         Keep({at.tile, per_core, cores, cost});
         return true;
+    }
+
+    // What a choice costs with cores that disturb each other, or less if that is no better than the best so far.
+    __attribute__((noinline)) int64_t Crowded(const Length& at, int64_t per_core, int64_t cores) const
+    {
+        const int64_t least = costs_.AtLeastCrowded(at, per_core, cores);
+        return least < best_.cost ? costs_.Crowded(at, per_core, cores) : least;
     }
 
     void Keep(const Tile& found)

@@ -85,7 +85,8 @@ void TakeForm(Reader& in, Form* form)
 
 // `numbers`: chip, axis (extent, longest, outer, reduce_outer, granule, looped), largest tile, form.
 // `tile`, `per_core`: what to give the cost of, after that of length `before`.  `out`: that cost, then tile, tiles per core,
-// cores and cost of the choice, what the first cost is at least, and what every choice costs at least.
+// cores and cost of the choice, what the first cost is at least, what every choice costs at least, and what the first cost is
+// at least by the bound of those who share GM, 0 where that is not known.
 extern "C" void Solve(const int64_t* numbers, int64_t before, int64_t tile, int64_t per_core, int64_t* out)
 {
     Reader in(numbers);
@@ -108,6 +109,10 @@ extern "C" void Solve(const int64_t* numbers, int64_t before, int64_t tile, int6
     const int64_t cores = autofuse::Pieces(at.tiles, per_core);
     out[5] = at.tiles == 0 ? chip.core_start : costs.AtLeast(at, per_core, cores);
     out[0] = cores > at.free ? costs.Crowded(at, per_core, cores) : out[5];
+    if (cores > at.free) {
+        costs.Crowded(at, per_core, cores);
+    }
+    out[7] = costs.AtLeastCrowded(at, per_core, cores);
     out[6] = costs.Floor();
     autofuse::Search search(costs, costs.Distances(), axis, chip, largest);
     search.Spread(autofuse::kUnlimited);
