@@ -31,6 +31,10 @@ class Fit:
     bound: float = 2e-9
 
 
+def _normal_tail(a: mp.mpf) -> mp.mpf:
+    return mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2
+
+
 def _near_zero(f: Function, limit: Function) -> Function:
     """``f``, and its Taylor limit where the formula is 0/0."""
     return lambda x: limit(x) if abs(x) < mp.mpf("1e-12") else f(x)
@@ -220,6 +224,22 @@ FITS = (
         -1,
         mp.mpf("0.995"),
         6e-9,
+    ),
+    Fit(
+        "NORMAL_TAIL",
+        "exp(a^2/2) Ndtr(-a) in (a - 2.5)/(a + 2.5), for 16 bits",
+        lambda t: _normal_tail(2.5 * (1 + t) / (1 - t)),
+        -1,
+        mp.mpf("0.7"),
+        2e-5,
+    ),
+    Fit(
+        "LOG1P",
+        "ln(1 + e)/e in e, for 16 bits",
+        _near_zero(lambda e: mp.log1p(e) / e, lambda e: 1 - e / 2),
+        0,
+        1,
+        2e-5,
     ),
     Fit("ERF", "erf(a)/a - 1 in a^2", lambda u: _slope(mp.erf)(u) - 1, 0, 1, 4e-9),
     Fit("ERFINV", "erfinv(x)/x in w - 2.5, w = -ln(1 - x^2)", _erfinv_center, -2.5, 2.5, 1.5e-8),

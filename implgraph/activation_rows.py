@@ -10,7 +10,7 @@ import numpy as np
 
 from autofuse.implgraph import coefficients as c
 from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.math_rows import log1p
+from autofuse.implgraph.math_rows import log1p, short_expm1
 from autofuse.implgraph.op_rules import broadcast_shape, float_dtype, number_dtype, reference_of
 from autofuse.implgraph.ops import Attr, Attrs, OpDef, OpSink
 from autofuse.implgraph.row_kinds import BF16, HALF, composite, with_attrs
@@ -60,9 +60,35 @@ def _gelu(x: Vec) -> Vec:
     return x.maximum(-30.0) * normal_below(x)
 
 
+def _short_tail(a: Vec) -> Vec:
+    """Ndtr(-a) of 16 bits, for a from 0 to 15, where it is 0."""
+    t = (a - 2.5) / (a + 2.5)
+    return (a * a * -0.5).exp() * horner(t, c.NORMAL_TAIL)
+
+
+def _short_erfc(x: Vec) -> Vec:
+    tail = _short_tail((abs(x) * math.sqrt(2.0)).minimum(15.0)) * 2.0
+    return (x < 0.0).choose(2.0 - tail, tail)
+
+
+def _short_normal_below(x: Vec) -> Vec:
+    tail = _short_tail(abs(x).minimum(15.0))
+    return (x > 0.0).choose(1.0 - tail, tail)
+
+
+def _short_gelu(x: Vec) -> Vec:
+    a = abs(x).minimum(15.0)
+    return x.maximum(0.0) - a * _short_tail(a)
+
+
 def _gelu_tanh(x: Vec) -> Vec:
     a = x.maximum(-30.0)
     return _gated(a, (a * a * 0.044715 + 1.0) * a * GELU_SCALE)
+
+
+def _short_gelu_tanh(x: Vec) -> Vec:
+    a = x.maximum(-30.0)
+    return _short_gated(a, (a * a * (0.044715 * GELU_SCALE) + GELU_SCALE) * a)
 
 
 def _gelu_tanh_reference(x: np.ndarray) -> np.ndarray:
@@ -81,16 +107,49 @@ def _gated(x: Vec, z: Vec) -> Vec:
     return x * half * half / ((-abs(z)).exp() + 1.0)
 
 
+def _short_gated(x: Vec, z: Vec) -> Vec:
+    """The same of 16 bits, where the exponential of a very negative z need not be more than 0."""
+    e = z.minimum(40.0).exp()
+    return x * (e / (e + 1.0))
+
+
+def _finite_below(x: Vec, alpha: float) -> Vec:
+    """x, cut where alpha x is so far below 0 that x / (1 + exp(-alpha x)) is 0."""
+    if alpha == 0.0:
+        return x
+    return x.maximum(-300.0 / alpha) if alpha > 0.0 else x.minimum(-300.0 / alpha)
+
+
 def _silu(x: Vec, alpha: float = 1.0) -> Vec:
-    return _gated(x.maximum(-300.0 / max(abs(alpha), 1.0)), x * alpha if alpha != 1.0 else x)
+    return _gated(_finite_below(x, alpha), x * alpha if alpha != 1.0 else x)
+
+
+def _short_silu(x: Vec, alpha: float = 1.0) -> Vec:
+    return _short_gated(_finite_below(x, alpha), x * alpha if alpha != 1.0 else x)
 
 
 def _silu_reference(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
-    return np.asarray(np.maximum(x, -1e4) / (1.0 + np.exp(-alpha * x)))
+    cut = -1e4 / alpha if alpha != 0.0 else -INF
+    kept = np.minimum(x, cut) if alpha < 0.0 else np.maximum(x, cut)
+    return np.asarray(kept / (1.0 + np.exp(-alpha * x)))
 
 
 def _softplus(x: Vec) -> Vec:
     return x.maximum(0.0) + log1p((-abs(x)).exp())
+
+
+def _short_log1p_of_exp(a: Vec) -> Vec:
+    """ln(1 + exp(-a)) of 16 bits, for a from 0."""
+    e = (-a).exp()
+    return e * horner(e, c.LOG1P)
+
+
+def _short_softplus(x: Vec) -> Vec:
+    return x.maximum(0.0) + _short_log1p_of_exp(abs(x))
+
+
+def _short_log_sigmoid(x: Vec) -> Vec:
+    return x.minimum(0.0) - _short_log1p_of_exp(abs(x))
 
 
 def _log_sigmoid(x: Vec) -> Vec:
@@ -108,6 +167,13 @@ def _mish(x: Vec) -> Vec:
     return x.maximum(-300.0) * half * half * (over / under)
 
 
+def _short_mish(x: Vec) -> Vec:
+    # tanh(softplus x) = n/(n + 2) with n = e (e + 2); it is 1 from 20 on.
+    e = x.minimum(20.0).exp()
+    n = (e + 2.0) * e
+    return x.maximum(-300.0) * (n / (n + 2.0))
+
+
 def _mish_reference(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(x, -1e3) * np.tanh(np.logaddexp(0.0, x)))
 
@@ -115,6 +181,11 @@ def _mish_reference(x: np.ndarray) -> np.ndarray:
 def _elu(x: Vec, alpha: float = 1.0) -> Vec:
     below = x.minimum(0.0).call("Expm1")
     return (x > 0.0).choose(x, below if alpha == 1.0 else below * alpha)
+
+
+def _short_elu(x: Vec, alpha: float = 1.0) -> Vec:
+    below = short_expm1(x.minimum(0.0))
+    return x.maximum(0.0) + (below if alpha == 1.0 else below * alpha)
 
 
 def _elu_reference(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
@@ -128,6 +199,10 @@ def _selu(x: Vec, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Vec:
     return (x > 0.0).choose(x, x.minimum(0.0).call("Expm1") * alpha) * gamma
 
 
+def _short_selu(x: Vec, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Vec:
+    return x.maximum(0.0) * gamma + short_expm1(x.minimum(0.0)) * (alpha * gamma)
+
+
 def _selu_reference(
     x: np.ndarray, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA
 ) -> np.ndarray:
@@ -136,6 +211,10 @@ def _selu_reference(
 
 def _celu(x: Vec, alpha: float = 1.0) -> Vec:
     return (x > 0.0).choose(x, (x.minimum(0.0) * (1.0 / alpha)).call("Expm1") * alpha)
+
+
+def _short_celu(x: Vec, alpha: float = 1.0) -> Vec:
+    return x.maximum(0.0) + short_expm1(x.minimum(0.0) * (1.0 / alpha)) * alpha
 
 
 def _celu_reference(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
@@ -289,21 +368,25 @@ def _activation(name: str, fn: Any, reference: Any, doc: str, *attrs: Attr, **kw
 ERFCX = "exp(-x^2) erfcx(x), own polynomial in (x-2)/(x+2); x^2 in two parts (Dekker); set by Ascend's Exp"
 
 ROWS: tuple[OpDef, ...] = (
-    composite("Erfc", _erfc, erfc, ulp=5.0, doc="1 - erf(x)", source=ERFCX),
+    composite("Erfc", _erfc, erfc, short=_short_erfc, ulp=5.0, doc="1 - erf(x)", source=ERFCX),
     composite(
         "Ndtr",
         normal_below,
         lambda x: 0.5 * erfc(-x * ROOT_HALF),
+        short=_short_normal_below,
         ulp=5.0,
         doc="normal distribution function",
         source=ERFCX,
     ),
-    _activation("Gelu", _gelu, _gelu_reference, "x Ndtr(x)", ulp=8.0, source=ERFCX),
+    _activation(
+        "Gelu", _gelu, _gelu_reference, "x Ndtr(x)", short=_short_gelu, ulp=14.0, source=ERFCX
+    ),
     _activation(
         "GeluTanh",
         _gelu_tanh,
         _gelu_tanh_reference,
         "x / (1 + exp(-sqrt(8/pi) (x + 0.044715 x^3)))",
+        short=_short_gelu_tanh,
         ulp=200.0,
         source="the error is relative to a result that vanishes; 4 ulp of x for x from -2",
     ),
@@ -313,18 +396,39 @@ ROWS: tuple[OpDef, ...] = (
         _silu_reference,
         "x / (1 + exp(-alpha x))",
         _ALPHA,
+        short=_short_silu,
         ulp=5.0,
         aliases=("Swish",),
     ),
-    _activation("Softplus", _softplus, lambda x: np.logaddexp(0.0, x), "ln(1 + exp(x))"),
     _activation(
-        "LogSigmoid", _log_sigmoid, lambda x: -np.logaddexp(0.0, -x), "ln(1/(1 + exp(-x)))"
+        "Softplus",
+        _softplus,
+        lambda x: np.logaddexp(0.0, x),
+        "ln(1 + exp(x))",
+        short=_short_softplus,
     ),
-    _activation("Mish", _mish, _mish_reference, "x tanh(ln(1 + exp(x)))", ulp=5.0),
-    _activation("Elu", _elu, _elu_reference, "x, or alpha (exp(x) - 1) below 0", _ALPHA),
-    _activation("Selu", _selu, _selu_reference, "gamma Elu(x)", *_SELU, ulp=4.0),
     _activation(
-        "Celu", _celu, _celu_reference, "x, or alpha (exp(x/alpha) - 1) below 0", _ALPHA, ulp=4.0
+        "LogSigmoid",
+        _log_sigmoid,
+        lambda x: -np.logaddexp(0.0, -x),
+        "ln(1/(1 + exp(-x)))",
+        short=_short_log_sigmoid,
+    ),
+    _activation(
+        "Mish", _mish, _mish_reference, "x tanh(ln(1 + exp(x)))", short=_short_mish, ulp=5.0
+    ),
+    _activation(
+        "Elu", _elu, _elu_reference, "x, or alpha (exp(x) - 1) below 0", _ALPHA, short=_short_elu
+    ),
+    _activation("Selu", _selu, _selu_reference, "gamma Elu(x)", *_SELU, short=_short_selu, ulp=4.0),
+    _activation(
+        "Celu",
+        _celu,
+        _celu_reference,
+        "x, or alpha (exp(x/alpha) - 1) below 0",
+        _ALPHA,
+        short=_short_celu,
+        ulp=4.0,
     ),
     _activation(
         "HardSigmoid",

@@ -79,6 +79,24 @@ def _exp2(x: Vec) -> Vec:
     return scaled(z + horner(z, c.EXP) * z * z + 1.0, turns.cast(INT32))
 
 
+# Of 16 bits.  Exp, Ln and Tanh of float32 are exact enough, and Tanh is so near 0, too.
+def short_expm1(x: Vec) -> Vec:
+    """exp(x) - 1."""
+    return (x * 0.5).call("Tanh") * (x.exp() + 1.0)
+
+
+def _short_exp2(x: Vec) -> Vec:
+    return (x * LN2).exp()
+
+
+def _short_log2(x: Vec) -> Vec:
+    return x.ln() * (1.0 / LN2)
+
+
+def _short_log10(x: Vec) -> Vec:
+    return x.ln() * (1.0 / math.log(10.0))
+
+
 def _half_exp(x: Vec) -> Vec:
     """e^x / 2, for x from 0; infinite only where cosh is."""
     m, k = exp_parts(x.minimum(90.0))
@@ -295,12 +313,39 @@ def _hypot(x: Vec, y: Vec) -> Vec:
 
 
 ROWS: tuple[OpDef, ...] = (
-    composite("Expm1", _expm1, np.expm1, aliases=("Expm",), doc="exp(x) - 1", source=CODY_WAITE),
     composite(
-        "Exp2", _exp2, np.exp2, doc="2**x", source="exact reduction to |r| <= 1/2, own polynomial"
+        "Expm1",
+        _expm1,
+        np.expm1,
+        short=short_expm1,
+        aliases=("Expm",),
+        doc="exp(x) - 1",
+        source=f"{CODY_WAITE}; of 16 bits tanh(x/2) (exp(x) + 1)",
     ),
-    composite("Log2", _log2, np.log2, doc="binary logarithm", source=CODY_WAITE),
-    composite("Log10", _log10, np.log10, doc="decimal logarithm", source=CODY_WAITE),
+    composite(
+        "Exp2",
+        _exp2,
+        np.exp2,
+        short=_short_exp2,
+        doc="2**x",
+        source="exact reduction to |r| <= 1/2, own polynomial; of 16 bits exp(x ln 2)",
+    ),
+    composite(
+        "Log2",
+        _log2,
+        np.log2,
+        short=_short_log2,
+        doc="binary logarithm",
+        source=f"{CODY_WAITE}; of 16 bits Ln",
+    ),
+    composite(
+        "Log10",
+        _log10,
+        np.log10,
+        short=_short_log10,
+        doc="decimal logarithm",
+        source=f"{CODY_WAITE}; of 16 bits Ln",
+    ),
     composite(
         "Log1p",
         log1p,

@@ -134,6 +134,8 @@ class OpDef:
         calls: Ascend C call by architecture name; empty for ops that never reach the device.
         expand: rewriting into other ops; tried first, and may decline.
         promote: dtype name -> dtype name in which to compute when neither call nor expansion takes the dtype.
+        short: rewriting of float32 operands in the place of ``expand`` where operands and result are rounded to 16
+            bits: fewer calls, and an error of at most an eighth of such a rounding more.
         cost: row of the target's vector cost table.
         ulp: error of one application in units of the last place of the result dtype, assumed by the comparison.
         absolute: error of one application beside ``ulp``, for functions with zeros at no float.
@@ -154,6 +156,7 @@ class OpDef:
     calls: Mapping[str, Call] = field(default_factory=dict)
     expand: Expansion | None = None
     promote: Mapping[str, str] = field(default_factory=dict)
+    short: Expansion | None = None
     cost: str = "binary"
     ulp: float = 0.5
     absolute: float = 0.0

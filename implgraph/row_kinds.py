@@ -17,7 +17,13 @@ HALF = {"bfloat16": "float32", "float16": "float32"}
 
 
 def composite(
-    name: str, fn: Formula, reference: Callable[..., Any], arity: int = 1, **fields: Any
+    name: str,
+    fn: Formula,
+    reference: Callable[..., Any],
+    arity: int = 1,
+    *,
+    short: Formula | None = None,
+    **fields: Any,
 ) -> OpDef:
     """An element-wise op of floats that ``fn`` computes in float32.
 
@@ -26,12 +32,14 @@ def composite(
         fn: formula of ``arity`` vectors, and of the attributes.
         reference: NumPy function of as many arrays, in float64; or, with attributes, a finished reference.
         arity: number of inputs.
+        short: formula of fewer calls for 16-bit floats.
         fields: other fields of the row.
     """
     values: dict[str, Any] = {
         "reference": reference if fields.get("attrs") else reference_of(reference),
         "expand": formula(fn, "float32"),
         "promote": HALF,
+        "short": None if short is None else formula(short, "float32"),
         "cost": "unary",
         "ulp": 2.0,
         "dtype_rule": float_dtype,

@@ -22,7 +22,7 @@ from autofuse.implgraph.graph import Attr, HintGraph, Node, TensorView
 from autofuse.implgraph.iteration_space import contiguous_strides
 from autofuse.implgraph.lowering import in_place_pairs
 from autofuse.implgraph.op_rules import ROUNDING
-from autofuse.implgraph.ops import OpDef, lookup
+from autofuse.implgraph.ops import Expansion, OpDef, lookup
 from autofuse.implgraph.ordering import execution_order
 from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.cast_routes import cast_route
@@ -89,7 +89,18 @@ class _Rewriter:
         attrs: Mapping[str, Any] | None = None,
         dtype: DType | None = None,
     ) -> str:
-        row, a = lookup(op), dict(attrs or {})
+        row = lookup(op)
+        return self._emit(row, row.expand, inputs, dict(attrs or {}), dtype)
+
+    def _emit(
+        self,
+        row: OpDef,
+        expand: Expansion | None,
+        inputs: Sequence[Any],
+        a: dict[str, Any],
+        dtype: DType | None = None,
+    ) -> str:
+        op = row.name
         xs = [self._strip(x) for x in inputs]
         if op in ("Low", "High"):
             word = self._word(xs[0], op == "High")
@@ -101,8 +112,8 @@ class _Rewriter:
             if op == "Cast":
                 return self._cast(xs[0], BY_NAME[a["dtype"]], str(a.get("round") or ""))
             # An op that is computed in a wider type is so as a whole: its parts do not round in between.
-            if row.expand is not None and self.dtype_of(xs[-1]).name not in row.promote:
-                done = row.expand(self, xs, a)
+            if expand is not None and self.dtype_of(xs[-1]).name not in row.promote:
+                done = expand(self, xs, a)
                 if done is not None:
                     return str(done)
             return self._call(row, xs, a, dtype)
@@ -279,7 +290,9 @@ class _Rewriter:
             )
         keep = 1 if row.name == "Select" else 0
         wider = xs[:keep] + [self._widened(x, BY_NAME[wide]) for x in xs[keep:]]
-        out = self.emit(row.name, wider, attrs)
+        # What float32 has beyond 16 bits would be lost.
+        short = row.short if lead.kind == "f" and lead.itemsize == 2 else None
+        out = self._emit(row, short or row.expand, wider, attrs)
         result = row.dtype_rule([self.dtype_of(x) for x in xs], attrs)
         if result is BOOL:
             return out if self.nodes[out].y.dtype is MASK else self._cast(out, BOOL, "")

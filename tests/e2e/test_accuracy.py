@@ -5,7 +5,9 @@ from pathlib import Path
 import accuracy
 import pytest
 
-from autofuse.implgraph.ops import lookup
+from autofuse import api
+from autofuse.implgraph.ops import all_ops, lookup
+from autofuse.twin.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 
@@ -26,6 +28,44 @@ def test_errors_are_within_their_bounds(op, tmp_path, monkeypatch):
             assert worst.absolute <= row.absolute
         elif not row.absolute:
             assert worst.ulp <= (2.0 if op in ELEMENTARY else row.ulp), worst
+
+
+@pytest.mark.parametrize("op", [r.name for r in all_ops() if r.short])
+def test_short_compositions_are_nearly_rounded_right(op, tmp_path, monkeypatch):
+    """Of all 16-bit numbers."""
+    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
+    for worst in accuracy.measure(lookup(op), 1, ("float16", "bfloat16")).values():
+        assert worst.wrong == 0
+        assert worst.ulp <= 0.65, worst
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [
+        ("Silu", {"alpha": 1.702}),
+        ("Silu", {"alpha": -3.0}),
+        ("Silu", {"alpha": 0.01}),
+        ("Silu", {"alpha": 0.0}),
+        ("Elu", {"alpha": 0.25}),
+        ("Elu", {"alpha": -2.0}),
+        ("Selu", {"alpha": 0.5, "gamma": 3.0}),
+        ("Celu", {"alpha": 0.0625}),
+        ("Celu", {"alpha": 40.0}),
+    ],
+)
+@pytest.mark.parametrize("dtype", accuracy.FLOATS)
+def test_compositions_take_attributes(op, attrs, dtype, tmp_path, monkeypatch):
+    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": "k",
+        "inputs": [{"name": "x", "dtype": dtype, "shape": [4096]}],
+        "nodes": [{"name": "n", "op": op, "inputs": ["x"], "outputs": ["y"], "attrs": attrs}],
+        "outputs": ["y"],
+    }
+    built = api.build(graph)
+    report = verify_kernel(built.files, built.graph, special=True)
+    assert report.ok, report
 
 
 def test_the_page_has_every_op():

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from autofuse.diagnostics import AutofuseError
+from autofuse.implgraph.ops import all_ops
 
 X = {"x": ("float32", [64])}
 XY = {"x": ("float32", [64]), "y": ("float32", [64])}
@@ -118,6 +119,24 @@ def test_a_cast_that_the_graph_asks_for_rounds(legal):
 
 def _ends(n, nodes):
     return n.y.dtype.name, nodes[n.inputs[0]].y.dtype.name
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("op", [r.name for r in all_ops() if r.short])
+def test_of_16_bits_a_composition_has_fewer_calls(legal, op, dtype):
+    def calls(dtype):
+        nodes = ops(legal({"x": (dtype, [64])}, [("z", op, ["x"])], ["z"]))
+        return len([n for n in nodes if n != "Cast"])
+
+    assert 1.4 * calls(dtype) <= calls("float32")
+
+
+def test_what_the_graph_casts_to_float32_is_exact_to_float32(legal):
+    inside = [("w", "Cast", ["x"], {"dtype": "float32"}), ("y", "Gelu", ["w"])]
+    nodes = ops(legal({"x": ("float16", [64])}, inside, ["y"]))
+    assert len(nodes) > 1.4 * len(
+        ops(legal({"x": ("float16", [64])}, [("y", "Gelu", ["x"])], ["y"]))
+    )
 
 
 def test_integers_narrow_without_the_clamp_of_the_chip(legal):
