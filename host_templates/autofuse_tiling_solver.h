@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 
+#include "autofuse_length_costs.h"
 #include "autofuse_math.h"
 #include "autofuse_status.h"
 #include "autofuse_tile_cost.h"
