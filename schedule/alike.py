@@ -1,18 +1,19 @@
 """Groups of a graph that do the same to other tensors, as the parts of a parallel fusion do.
 
 Names of tensors and axes go into the text of a kernel, but into nothing that it costs: what the templates of one such
-group cost is what those of another one do.
+group cost is what those of another one do, and what one does not keep, another one does not either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
-from autofuse.implgraph.graph import Attr, Node
+from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.graph import Attr, ImplGraph, Node
 from autofuse.schedule.scan import SCAN, scanned_axes
 from autofuse.schedule.tiling_axes import GroupInput, merged_parts
 
-__all__ = ["likeness"]
+__all__ = ["likeness", "named_for"]
 
 #: What stands for memory of the kernel.
 _ENDS = frozenset({"Data", "Output", "Workspace"})
@@ -26,7 +27,7 @@ def likeness(g: GroupInput) -> Hashable:
     """
     axes = {a.id: a for a in g.axes}
     parts = tuple([a.id for a in merged_parts(g)])
-    place = {a: i for i, a in enumerate(sorted({*g.order, *parts}))}
+    place = {a: i for i, a in enumerate(_own_axes(g, parts))}
     number = {n.name: i for i, n in enumerate(g.nodes)}
     sizes = tuple([(axes[a].type, axes[a].size) for a in (*g.order, *parts)])
 
@@ -43,6 +44,38 @@ def likeness(g: GroupInput) -> Hashable:
         return (n.op, inputs, y.dtype.name, axis, y.repeats, y.strides, y.offset, attrs)
 
     return places(g.order), places(parts), sizes, places(g.reduced), tuple(map(of, g.nodes))
+
+
+def named_for(impl: ImplGraph, other: GroupInput, g: GroupInput, suffix: str) -> ImplGraph:
+    """What stands for a template that is not kept: it has its name, tiling and axes, and no nodes.
+
+    Args:
+        impl: the same template of a group that does the same to other tensors.
+        other: that group.
+        g: the group.
+        suffix: of the template in it.
+    """
+    own = [_own_axes(x, [a.id for a in merged_parts(x)]) for x in (other, g)]
+    number = dict(zip(*own, strict=True))
+
+    def axis(a: int) -> int:
+        # Those that the template has made follow all axes of the graph.
+        return number[a] if a < len(other.axes) else a - len(other.axes) + len(g.axes)
+
+    return replace(
+        impl,
+        group=g.group,
+        suffix=suffix,
+        y_axis=axis(impl.y_axis),
+        r_axis=None if impl.r_axis is None else axis(impl.r_axis),
+        nodes=(),
+        costs=[],
+    )
+
+
+def _own_axes(g: GroupInput, parts: Iterable[int]) -> list[int]:
+    """The axes of a group and those that one of them was merged from, in order."""
+    return sorted({*g.order, *parts})
 
 
 def _attrs(

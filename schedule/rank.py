@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from autofuse.implgraph.graph import ImplGraph, TilingSpec
+from autofuse.schedule.alike import named_for
 from autofuse.schedule.cost_form import TICK_BITS, costs_as
 from autofuse.schedule.solver import comparable, solve_template
 from autofuse.schedule.templates import general, reduce, scan
 from autofuse.schedule.tile_limits import sample_env
+from autofuse.schedule.tiling_axes import GroupInput
 from autofuse.targets import TargetSpec
 
 __all__ = ["Ranked", "Ranking", "in_order", "modelled_cycles", "select"]
@@ -29,9 +31,19 @@ class Ranked(NamedTuple):
 class Ranking:
     """Modelled cycles of the templates of a group, and of others that do the same to other tensors."""
 
-    def __init__(self, target: TargetSpec) -> None:
-        self.target = target
+    def __init__(self, g: GroupInput) -> None:
+        self.target, self._group = g.target, g
         self._known: dict[int, tuple[ImplGraph, float]] = {}
+        self._dropped: dict[int, ImplGraph] = {}
+
+    def drop(self, number: int, impl: ImplGraph) -> None:
+        """Say that a template is not kept, and so need not be made for groups that do the same."""
+        self._dropped.setdefault(number, impl)
+
+    def dropped(self, number: int, g: GroupInput, suffix: str) -> ImplGraph | None:
+        """What stands for a template in a group that does the same as one which has dropped it; None for others."""
+        impl = self._dropped.get(number)
+        return None if impl is None else named_for(impl, self._group, g, suffix)
 
     def of(self, made: Sequence[tuple[int, ImplGraph]], keep: int) -> list[Ranked]:
         """The templates, the best first; with 0 cycles where nothing depends on what they take.

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TypeAlias
 
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr import ONE, ZERO, Expr, bounds, const, product
@@ -62,6 +63,9 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["schedule", "schedule_all"]
 
+#: What the templates of groups cost, for groups that do the same to other tensors.
+_Alike: TypeAlias = dict[Hashable, Ranking]
+
 #: Templates kept per group when all sizes are known, and for a kernel of symbolic sizes.
 MAX_STATIC, MAX_SYMBOLIC = 2, 5
 #: What all tensors in GM have in common.
@@ -99,6 +103,7 @@ def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
     found: list[tuple[int, int, ScheduleResult]] = []
     rejected: list[Rejected] = []
     refused: list[AutofuseError] = []
+    alike: _Alike = {}
     moved = _moved_ticks(hints[0], target)
     for number, form in enumerate(hints):
         least = min((f[0] for f in found), default=UNLIMITED)
@@ -108,7 +113,7 @@ def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
             rejected.append(_dominated(number, reason))
             continue
         try:
-            (result,) = schedule(form, target)
+            result = _scheduled(form, target, 0, alike)
         except AutofuseError as e:
             refused.append(e)
             rejected.append(_refused(number, e))
@@ -176,6 +181,11 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
         AutofuseError: AF3001 an op is not available, AF3002/AF3003/AF3004 no template fits (the notes name each
             buffer and the tile that would fit).
     """
+    return (_scheduled(hint, target, result, {}),)
+
+
+def _scheduled(hint: HintGraph, target: TargetSpec, result: int, alike: _Alike) -> ScheduleResult:
+    """One way to realise ``hint``; ``alike``: the groups of other forms, some of which may be the same in this one."""
     parts = groups(hint)
     keep = _templates_per_group(hint, len(parts))
     late = _barriers(group_order_hazards(hint))
@@ -183,16 +193,16 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
     rejected: list[Rejected] = []
     out: list[Group] = []
     spaces = place_workspaces(hint)
-    #: What the templates of a group cost, for groups that do the same to other tensors.
-    alike: dict[Hashable, Ranking] = {}
     for g in _group_inputs(hint, parts, spaces, target, result):
-        ranking = alike.setdefault(likeness(g) if len(parts) > 1 else (), Ranking(target))
+        ranking = Ranking(g)
+        if len(parts) > 1:
+            ranking = alike.setdefault((keep, likeness(g)), ranking)
         next_tensor = g.inputs + g.outputs + len(spaces)
         impls, dropped = _schedule_group(g, keep, next_tensor, ranking)
         impls = tuple(hints.given_to(i) for i in impls)
         rejected += dropped
         out.append(Group(g.group, impls, sync_before=g.group in late))
-    return (ScheduleResult(result, hint, _side_by_side(out), tuple(rejected)),)
+    return ScheduleResult(result, hint, _side_by_side(out), tuple(rejected))
 
 
 def _group_inputs(
@@ -306,7 +316,8 @@ def _schedule_group(
     placing = {id(h): _placing(h) for h in {id(h): h for h, _ in tries}.values()}
     for number, (group, choice) in enumerate(tries):
         try:
-            impl = _realise(group, choice, placing[id(group)], next_tensor)
+            impl = ranking.dropped(number, g, choice.suffix)
+            impl = impl or _realise(group, choice, placing[id(group)], next_tensor)
         except TemplateRejectedError as why:
             rejected.append(Rejected(g.group, _title(group, choice), str(why), why.code))
             continue
@@ -322,8 +333,10 @@ def _schedule_group(
     ranked = ranking.of(made, keep)
     chosen = select(ranked, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
     best = ranked[0]
-    for cycles, _, impl in ranked:
+    for cycles, number, impl in ranked:
         if impl not in chosen:
+            if impl.suffix == tries[number][1].suffix:  # else an axis of this group is in its name
+                ranking.drop(number, impl)
             rejected.append(
                 Rejected(
                     g.group,

@@ -12,7 +12,8 @@ from autofuse.implgraph.graph import HintGraph
 from autofuse.implgraph.lowering import lower
 from autofuse.schedule.alike import likeness
 from autofuse.schedule.cost_form import CostForm
-from autofuse.schedule.scheduler import schedule
+from autofuse.schedule.rank import Ranking
+from autofuse.schedule.scheduler import _schedule_group, _scheduled, schedule
 
 X = ("float32", [40, 64])
 B = ("float32", [64])
@@ -95,6 +96,35 @@ def test_alike_groups_are_modelled_once(forms):
     assert first
     assert all(a is b for group in alike for a, b in zip(group, first, strict=True))
     assert not any(a is b for a, b in zip(other, first, strict=False))
+
+
+@pytest.mark.parametrize("part", [PLAIN, *PARTS.values()], ids=["plain", *PARTS])
+def test_what_a_group_drops_is_not_made_for_others_like_it(hint, target, part):
+    first, *alike = group_inputs(hint(part, part, part), target)
+    shared = Ranking(first)
+    _schedule_group(first, 1, 100, shared)
+    for g in alike:
+        alone = _schedule_group(g, 1, 100, Ranking(g))
+        assert _schedule_group(g, 1, 100, shared) == alone
+
+
+def test_a_dropped_template_stands_for_itself_by_its_name_only(hint, target):
+    first, other = group_inputs(hint(*[PARTS["a transposition"]] * 2), target)
+    shared = Ranking(first)
+    (kept,), dropped = _schedule_group(first, 1, 100, shared)
+    found = {n: shared.dropped(n, other, "of_another_axis") for n in range(len(dropped) + 1)}
+    made = [impl for impl in found.values() if impl is not None]
+    assert len(made) == len(dropped)
+    assert {impl.suffix for impl in made} == {"of_another_axis"}
+    assert not any(impl.nodes for impl in made)
+    assert kept.nodes
+
+
+def test_forms_of_a_graph_share_what_is_in_both(hint, target):
+    one, more = hint(PLAIN, PLAIN), hint(PARTS["a reduction"], PLAIN, PLAIN)
+    alike: dict[Hashable, Ranking] = {}
+    _scheduled(one, target, 0, alike)
+    assert _scheduled(more, target, 0, alike) == _scheduled(more, target, 0, {})
 
 
 def test_templates_that_are_all_kept_in_one_order_are_not_modelled(forms):
