@@ -175,11 +175,15 @@ class _Plan:
         count = self.program.count(result.shape)
         shapes = [(count,)] if count == 0 else [result.shape, own, (count,)]
         failures: list[BlockedError] = []
-        for shape in dict.fromkeys(tuple(sizes_of(s)) for s in shapes):
-            made = self._pieces(result, shape, failures)
-            if made:
-                return made
-        raise failures[0]
+        try:
+            for shape in dict.fromkeys(tuple(sizes_of(s)) for s in shapes):
+                made = self._pieces(result, shape, failures)
+                if made:
+                    return made
+            raise failures[0]
+        finally:
+            # An error refers to this frame and those of all callers: with the list in it, they would keep each other.
+            failures.clear()
 
     def _pieces(
         self, result: Result, shape: Sequence[Expr], failures: list[BlockedError]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import sys
 
 import pytest
@@ -126,6 +127,22 @@ def test_dimensions_of_the_output_are_not_binding():
         ["y"],
     )
     assert sizes(lower(graph)) == ["4", "6"]
+
+
+def test_axes_that_do_not_do_keep_nothing_alive():
+    graph = make(
+        {"x": (4, 6), "b": (6,)},
+        [("a", "Add", ["x", "b"]), ("y", "Reshape", ["a"], (6, 4))],
+        ["y"],
+    )
+    gc.collect()
+    gc.disable()
+    try:
+        lower(graph)
+        # An error that is kept refers to the frames of all callers, and to what they hold.
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_two_broadcasts_that_do_not_line_up_meet_in_a_workspace():
