@@ -6,6 +6,9 @@ tensors of the group have ``k`` rows of ``t`` elements: what is loaded is *unlac
 element from ``c`` on; what is stored is *laced* again.  Calls of the group then have long rows, what is the same for
 a short row lies side by side, and a reduction over ``k`` adds rows.
 
+Of a tile of several long rows each has a run of short ones.  Runs of a whole number of 32-byte blocks lie side by side
+in UB; any other ones are as long there as their long rows are with their padding, and rows of a DMA command.
+
 Short rows that lie apart, as the first two of four columns, are loaded with what lies between them: one run of
 :mod:`autofuse.schedule.picking`, which others of the same rows share.
 
@@ -52,14 +55,22 @@ def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
     if any(gm[a] != s for a, s in list(zip(order, strides, strict=True))[len(around) :]):
         return None
     _check_dense(n, short, layout)
-    if around:
+    if around and not _is_whole(strides[len(around) - 1] * y.dtype.itemsize):
+        # With the padding of its long rows, if they have one, a run is whole blocks.
+        sizes[len(around)] = layout.extent(axes[-1])
+        strides = contiguous_strides(sizes)
         nbytes = strides[len(around) - 1] * y.dtype.itemsize
-        if CeilDiv(nbytes, const(BLOCK)) * BLOCK != nbytes:
+        if not _is_whole(nbytes):
             raise TemplateRejectedError(
                 f"runs of {nbytes} bytes of {n.name} would not start at 32-byte addresses"
             )
     k = product(layout.split.sizes[a] for a in short)
     return replace(y, vectorized_axis=order, vectorized_strides=strides), k.value
+
+
+def _is_whole(nbytes: Expr) -> bool:
+    """Whether bytes are known to be a multiple of those of a block."""
+    return CeilDiv(nbytes, const(BLOCK)) * BLOCK == nbytes
 
 
 def _check_dense(n: Node, short: Sequence[int], layout: Layout) -> None:
@@ -125,7 +136,10 @@ def lace_counts(n: Node, source: Node, extent: Callable[[int], Expr]) -> tuple[E
     order = run.vectorized_axis
     at = order.index(rows.vectorized_axis[-1])
     outer, k = product(extent(a) for a in order[:at]), const(int(str(n.attrs["k"])))
-    counts = (outer, extent(order[at]), k, rows.vectorized_strides[-2])
+    pitch = rows.vectorized_strides[-2]
+    # Runs that have the padding of long rows are turned with it.
+    padded = at > 0 and run.vectorized_strides[at - 1] == pitch * k
+    counts = (outer, pitch if padded else extent(order[at]), k, pitch)
     if n.op == "Lace" or n.attrs["step"] == k.value:
         return counts
     return (*counts, *(const(int(str(n.attrs.get(name, 0)))) for name in ("step", "first")))

@@ -265,7 +265,10 @@ index; not on chips without DataCopyPad.""",
 The same for long rows that are not that long, as of the weights of a convolution: a tile has several of them, along the
 next axis around.
 
-Tried where that axis is kept, and runs of it start at 32-byte addresses.""",
+The run of one long row need not be a multiple of 32 bytes: in UB it is followed by padding then, as long as that of its
+long rows, and each run is a row of a DMA command. In GM runs lie side by side all the same.
+
+Tried where that axis is kept.""",
     ),
     Family(
         "narrow",

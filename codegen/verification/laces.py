@@ -1,7 +1,7 @@
 """Extents of ``autofuse::Lace``, ``Unlace`` and ``UnlaceByMask``, and of the table of places for ``Lace``.
 
 Element (o, r, c) of a run, ``(o*rows + r)*step + first + c``, is element ``(o*k + c)*pitch + r`` of the long rows.  Of
-dense rows ``step`` is ``k``, and ``first`` is 0.
+dense rows ``step`` is ``k``, and ``first`` is 0.  Where there are several runs, ``rows`` may count padding of theirs.
 """
 
 from __future__ import annotations
@@ -58,14 +58,18 @@ def lace_covers(
     row = long.vectorized_axis[-1]
     around = order[: order.index(row)]
     yield from kernel.same(outer, product(extent(a) for a in around), f"runs of {s.api}", n.name)
-    yield from kernel.same(rows, extent(row), f"rows of {s.api}", n.name)
+    if around:
+        yield from kernel.at_least(rows, extent(row), f"rows of {s.api}", n.name)
+    else:
+        yield from kernel.same(rows, extent(row), f"rows of {s.api}", n.name)
     yield from kernel.same(k, product(extent(a) for a in short), f"short rows of {s.api}", n.name)
+    turned = [(a, rows if a == row else extent(a)) for a in order[1:]]
     if len(order) == len(long.vectorized_axis):
-        yield from _lies(kernel, n, run, order, [(a, extent(a)) for a in order[1:]], ONE)
+        yield from _lies(kernel, n, run, order, turned, ONE)
         if (step, first) != (k, ZERO):
             yield Finding(f"{s.api} takes rows that are {step} apart from {first} on", n.name)
     else:
-        yield from _lies(kernel, n, run, order, [(a, extent(a)) for a in order[1:]], step)
+        yield from _lies(kernel, n, run, order, turned, step)
         yield from _are_loaded(kernel, s, n, stated)
     inner = [(a, extent(a)) for a in long.vectorized_axis[1:-1]]
     yield from _lies(kernel, n, long, long.vectorized_axis[:-1], inner, pitch)

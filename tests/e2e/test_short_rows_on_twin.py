@@ -120,6 +120,11 @@ def columns(name: str, of: str, start: int, count: int, rows: int) -> tuple[Any,
     return name, "Slice", [of], attrs
 
 
+def has_several_runs(built: api.BuildResult) -> bool:
+    """Whether there is the template whose tiles have several long rows."""
+    return any(i.suffix == "outer" for r in built.schedule for g in r.groups for i in g.impls)
+
+
 def loads(built: api.BuildResult) -> int:
     """Loads of the template for short rows."""
     impls = [i for r in built.schedule for g in r.groups for i in g.impls]
@@ -169,6 +174,51 @@ def test_pairs_of_each_row_with_pairs_of_each_column(columns):
     inputs = {"x": (F, [3, 200, 1, 2]), "z": (F, [3, 1, columns, 2])}
     nodes = [("h", "Mul", ["x", 0.5]), ("y", "Maximum", ["h", "z"])]
     assert laces(check(graph(inputs, nodes, outputs=["y"])))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("columns", "k"), [(50, 2), (17, 3)])
+def test_runs_of_a_row_that_are_no_whole_blocks(columns, k, dtype):
+    """In UB they have the padding of long rows; in GM they lie side by side."""
+    op = "LogicalOr" if dtype == "bool" else "Maximum"
+    inputs = {
+        "x": (dtype, [3, 70, 1, k]),
+        "z": (dtype, [3, 1, columns, k]),
+        "w": (dtype, [3, 70, columns, k]),
+    }
+    nodes = [("t", op, ["x", "z"]), ("y", op, ["t", "w"])]
+    built = check(graph(inputs, nodes, outputs=["y", "t"]))
+    assert has_several_runs(built)
+    assert laces(built) == {"UnlaceByMask" if k == 2 else "Unlace", "Lace"}
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+@pytest.mark.parametrize(("columns", "k"), [(50, 2), (33, 3), (27, 4)])
+def test_reductions_of_runs_that_are_no_whole_blocks(columns, k, axis):
+    inputs = {"x": (F, [2, 90, 1, k]), "w": (F, [2, 90, columns, k])}
+    nodes = [("t", "Mul", ["x", "w"]), ("y", "ReduceSum", ["t"], {"axes": (axis,)})]
+    assert laces(check(graph(inputs, nodes, outputs=["y", "t"])))
+
+
+def test_runs_that_are_no_whole_blocks_lie_apart():
+    """What is loaded is a part of its columns, and so is what is stored."""
+    part = {"starts": (0, 3, 0), "shape": (200, 45, 2), "steps": (1, 1, 1)}
+    inputs = {"w": (F, [200, 50, 2]), "x": (F, [200, 1, 2]), "v": (F, [200, 7, 2])}
+    nodes = [
+        ("p", "Slice", ["w"], part),
+        ("t", "Mul", ["p", "x"]),
+        ("y", "Concat", ["t", "v"], {"axis": 1}),
+    ]
+    assert has_several_runs(check(graph(inputs, nodes)))
+
+
+@pytest.mark.parametrize("symbols", ["m", "p", "mp"])
+def test_runs_whose_lengths_are_known_at_run_time_only(symbols):
+    p, m = ("p" if "p" in symbols else 70), ("m" if "m" in symbols else 50)
+    inputs = {"x": (F, [3, p, 1, 2]), "z": (F, [3, 1, m, 2])}
+    limits = {s: {"min": 1, "max": 5000} for s in symbols}
+    built = check(graph(inputs, [("y", "Maximum", ["x", "z"])], **limits))
+    assert has_several_runs(built)
 
 
 def test_lengths_that_are_known_at_run_time_only():

@@ -21,11 +21,12 @@ CHANGES = {
     "another pitch": (0, 0, 0, 8),
     "an unaligned pitch": (0, 0, 0, -1),
 }
-#: Shapes, and how they are transposed; of the third a tile has several runs.
+#: Shapes, and how they are transposed; of the third a tile has several runs, as of the fourth with padding.
 GRAPHS = [
     ((7, 4, 2000), (0, 2, 1)),
     ((7, 2000, 3), (0, 2, 1)),
     ((90, 3, 64), (0, 2, 1)),
+    ((90, 3, 50), (0, 2, 1)),
     (("n", 3), (1, 0)),
 ]
 

@@ -172,3 +172,31 @@ def test_reductions_have_no_loop_over_rows_with_something_in_common():
     inputs = {"x": ("float32", [64, 8192, 2])}
     graph = document(inputs, ("ReduceSum", ["x"], {"axes": [2]}))
     assert "rows_32" not in laced(graph)
+
+
+def pairs_with_pairs(rows, columns):
+    inputs = {"x": ("float32", [32, rows, 1, 2]), "z": ("float32", [32, 1, columns, 2])}
+    symbols = [s for s in (rows, columns) if isinstance(s, str)]
+    return document(inputs, ("Maximum", ["x", "z"], {}), symbols)
+
+
+def test_runs_that_are_no_whole_blocks_are_rows_of_one_command():
+    """Of 50 pairs: 400 bytes in GM, where they lie side by side, and the padding of their long rows in UB."""
+    impl = laced(pairs_with_pairs(507, 50))["outer"]
+    env = {**sample_env(impl), impl.tiling.tile_size: 8}
+    extents = {a.id: a.size for a in impl.axes}
+    store = next(n for n in impl.nodes if n.op == "Store")
+    moved = copy_rows(store, impl, extents, env)
+    assert (moved.rows, moved.commands, moved.elements) == (8, 1, 8 * 100)
+    assert store.y.vectorized_strides[0] == 56 * 2
+
+
+@pytest.mark.parametrize("columns", [48, 50, 51])
+def test_a_tile_of_several_runs_takes_a_fraction_of_one_run_for_each(columns):
+    found = laced(pairs_with_pairs(507, columns))
+    assert cost(found["outer"]) < 0.4 * cost(found[""])
+
+
+@pytest.mark.parametrize(("rows", "columns"), [("p", 50), (507, "m")])
+def test_runs_of_a_length_that_is_a_symbol_have_the_padding_of_long_rows(rows, columns):
+    assert "outer" in laced(pairs_with_pairs(rows, columns))
