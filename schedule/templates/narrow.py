@@ -1,8 +1,9 @@
 """*narrow*: groups whose tensors have short rows in GM, which are long ones in UB (:mod:`autofuse.schedule.lacing`).
 
 The short axes lie inside the tile, outside the one that makes the long rows.  The host solves for the tile of that
-one, or in the ``outer`` variant for that of the next one around it, of which a long row is whole.  The ``rows`` variant
-has a loop over long rows with something in common, as :mod:`autofuse.schedule.templates.general`.
+one, or in the ``outer`` variants for that of one around it, of which a long row is whole: the next one that is not
+reduced, and where that is short, as ``outer_2``, the one after it.  The ``rows`` variant has a loop over long rows with
+something in common, as :mod:`autofuse.schedule.templates.general`.
 """
 
 from __future__ import annotations
@@ -51,9 +52,13 @@ def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     elif long in g.reduced and set(g.reduced).issuperset(around):
         turned = with_unit_axis(turned)
     places = [len(turned.order) - 1]
-    if around and around[-1] not in g.reduced:
-        places.append(places[0] - len(short) - 1)
-    names = ("", "outer")
+    for i, a in enumerate(reversed(around), 1):
+        if a not in g.reduced:
+            places.append(places[0] - len(short) - i)
+            # Of a few long rows a tile has all, and more of those around them.
+            if _constant(g, a) >= LEAST:
+                break
+    names = ["", "outer", *(f"outer_{i}" for i in range(2, len(places)))]
     return [
         (turned, Choice(NAME, name, place, padded=True, short=short))
         for name, place in zip(names, places, strict=False)

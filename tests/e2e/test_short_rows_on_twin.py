@@ -212,6 +212,34 @@ def test_runs_that_are_no_whole_blocks_lie_apart():
     assert has_several_runs(check(graph(inputs, nodes)))
 
 
+def suffixes(built):
+    return {i.suffix for r in built.schedule for g in r.groups for i in g.impls}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_few_long_rows_and_those_around_them(dtype):
+    """Pixels twice along both axes: a tile has several rows of them, twice each."""
+    inputs = {"x": (dtype, [3, 35, 1, 33, 1])}
+    nodes = [("y", "Broadcast", ["x"], {"shape": (3, 35, 2, 33, 2)})]
+    assert "outer_2" in suffixes(check(graph(inputs, nodes)))
+
+
+@pytest.mark.parametrize("rows", [41, "p"])
+def test_pixels_of_blocks_side_by_side(rows):
+    inputs = {"x": (F, [2, 2, 3, rows, 21])}
+    limits = {} if rows == 41 else {"p": {"min": 1, "max": 300}}
+    nodes = [("y", "Transpose", ["x"], {"perm": (3, 0, 1, 4, 2)})]
+    assert any(s.startswith("outer") for s in suffixes(check(graph(inputs, nodes, **limits))))
+
+
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceSum"])
+@pytest.mark.parametrize(("down", "right"), [(2, 2), (3, 3), (2, 5)])
+def test_reductions_of_blocks(op, down, right):
+    inputs = {"x": (F, [2, 37, down, 29, right])}
+    nodes = [("y", op, ["x"], {"axes": (2, 4)})]
+    assert "outer" in suffixes(check(graph(inputs, nodes)))
+
+
 @pytest.mark.parametrize("symbols", ["m", "p", "mp"])
 def test_runs_whose_lengths_are_known_at_run_time_only(symbols):
     p, m = ("p" if "p" in symbols else 70), ("m" if "m" in symbols else 50)

@@ -200,3 +200,18 @@ def test_a_tile_of_several_runs_takes_a_fraction_of_one_run_for_each(columns):
 @pytest.mark.parametrize(("rows", "columns"), [("p", 50), (507, "m")])
 def test_runs_of_a_length_that_is_a_symbol_have_the_padding_of_long_rows(rows, columns):
     assert "outer" in laced(pairs_with_pairs(rows, columns))
+
+
+def test_a_tile_has_all_of_a_few_long_rows_and_more_of_those_around_them():
+    """Pixels twice along both axes."""
+    twice = ("Broadcast", ["x"], {"shape": [8192, 2, 32, 2]})
+    found = laced(document({"x": ("float32", [8192, 1, 32, 1])}, twice))
+    assert {"outer", "outer_2"} <= set(found)
+    assert cost(found["outer_2"]) < 0.7 * cost(found["outer"])
+
+
+def test_a_tile_has_several_pairs_of_rows_that_are_reduced():
+    """The largest of two by two pixels."""
+    pool = ("ReduceMax", ["x"], {"axes": [1, 3]})
+    found = laced(document({"x": ("float32", [8192, 2, 28, 2])}, pool))
+    assert cost(found["outer"]) < 0.5 * cost(found[""])
