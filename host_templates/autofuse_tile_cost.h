@@ -415,8 +415,8 @@ private:
     AUTOFUSE_INLINE void SetLoads(const Length& at)
     {
         const Rates shares = {chip().read_share, chip().again_share, chip().same_share, chip().shared_share, 0};
-        int64_t loaded[Form::kBodyLimit];
-        LoadsWith(shares, loaded);
+        int64_t loaded[Form::kBodyLimit] = {};
+        AddLoads(shares, loaded);
         loads_ = {};
         loads_.tile = at.tile;
         Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED {
@@ -455,10 +455,9 @@ private:
         return cuts;
     }
 
-    // What the loads of a run of every body take with these rates, in 2^-14 ticks.
-    AUTOFUSE_INLINE void LoadsWith(const Rates& rates, int64_t* loaded) const
+    // Adds what the loads of a run of every body take with these rates, in 2^-14 ticks.
+    AUTOFUSE_INLINE void AddLoads(const Rates& rates, int64_t* loaded) const
     {
-        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED { loaded[b] = 0; });
         Repeat(form().rows, [&](int i) AUTOFUSE_INLINED {
             const Rows& r = form().row[i];
             const Flow& flow = flow_[i];
@@ -476,10 +475,9 @@ private:
     // The pipes of one core with these rates.
     AUTOFUSE_INLINE Pipes WithRates(const Rates& rates) const
     {
-        int64_t loaded[Form::kBodyLimit];
-        int64_t stored[Form::kBodyLimit];
-        LoadsWith(rates, loaded);
-        Repeat(form().bodies, [&](int b) AUTOFUSE_INLINED { stored[b] = 0; });
+        int64_t loaded[Form::kBodyLimit] = {};
+        int64_t stored[Form::kBodyLimit] = {};
+        AddLoads(rates, loaded);
         Repeat(form().rows, [&](int i) AUTOFUSE_INLINED {
             stored[form().row[i].body] += form().row[i].stores * flow_[i].billed;
         });
