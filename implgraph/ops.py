@@ -135,7 +135,7 @@ class OpDef:
         expand: rewriting into other ops; tried first, and may decline.
         promote: dtype name -> dtype name in which to compute when neither call nor expansion takes the dtype.
         short: rewriting of float32 operands in the place of ``expand`` where operands and result are rounded to 16
-            bits: fewer calls, and an error of at most an eighth of such a rounding more.
+            bits: fewer calls, and at most 0.15 units of the last place of these more than the rounding.
         cost: row of the target's vector cost table.
         ulp: error of one application in units of the last place of the result dtype, assumed by the comparison.
         absolute: error of one application beside ``ulp``, for functions with zeros at no float.
