@@ -263,8 +263,8 @@ index; not on chips without DataCopyPad.""",
         [("Transpose", ["x"], {"perm": (0, 2, 1)})],
         """\
 The same for long rows that are not that long, as of the weights of a convolution: a tile has several of them, along the
-next axis around that is not reduced. Where that axis has fewer than 16 elements, as where each row of pixels comes twice,
-a template `narrow_outer_2` has tiles of the one after it, and so on.
+next axis around that is not reduced. Where that axis has fewer than 16 elements, as where each row of pixels comes
+twice, a template `narrow_outer_2` has tiles of the one after it, and so on.
 
 The run of one long row need not be a multiple of 32 bytes: in UB it is followed by padding then, as long as that of its
 long rows, and each run is a row of a DMA command. In GM runs lie side by side all the same.
