@@ -93,7 +93,7 @@ COMPUTATION = (
 )
 KINDS = (*SYNCHRONISATION, *MEMORY, *ACCUMULATION, *COMPUTATION)
 #: Functions whose last of three or more operands is scratch space.
-_WITH_SCRATCH = ("autofuse::Broadcast", "autofuse::Reduce", "autofuse::Scan")
+_WITH_SCRATCH = ("autofuse::Broadcast", "autofuse::Reduce", "autofuse::Scan", "autofuse::WithRows")
 
 
 # mutants --------------------------------------------------------------------------------------

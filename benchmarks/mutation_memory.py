@@ -76,9 +76,9 @@ WHOLE = tuple(f"autofuse::ReduceInner<autofuse::{op}Of>" for op in ("Sum", "Max"
 def scratch_that_is_not_used(m: Mutation) -> bool:
     """Scratch space of ``ReduceInner`` that it does not need for rows of this length, whatever the tile.
 
-    A row of half or float of at most 256 bytes is reduced to its sum, maximum or minimum by one instruction: nothing
-    is folded.  A longer one is folded to the length of its parts, which is what the scratch space has to hold for
-    every row; the plan has a bound of that by the distance of the rows.
+    A row of half of at most 256 bytes is reduced to its sum, maximum or minimum by one instruction: nothing is folded.
+    A longer one is folded to the length of its parts, which is what the scratch space has to hold for every row; the
+    plan has a bound of that by the distance of the rows.  Of float, fewer than four rows take no block for each.
     """
     change = _less_scratch(m, WHOLE)
     if change is None:
@@ -91,18 +91,30 @@ def scratch_that_is_not_used(m: Mutation) -> bool:
             rows, n = counts[:2]
             if rows is None or n is None or dtype.kind != "f":
                 return False
-            if rows * _folded_row(n, dtype.itemsize) > room:
+            used = _eighths(rows, n) if dtype.itemsize == 4 else rows * _folded_row(n)
+            if used > room:
                 return False
     return True
 
 
-def _folded_row(n: int, size: int) -> int:
-    """Bytes of a row of ``n`` elements of half or float that ``ReduceInner`` folds."""
-    lanes, block = 256 // size, 32 // size
+def _folded_row(n: int) -> int:
+    """Bytes of a row of ``n`` elements of half that ``ReduceInner`` folds."""
+    lanes, block = 128, 16
     if n <= lanes:
         return 0
     part = math.ceil(n / min(math.ceil(n / lanes), 8))
     return math.ceil(part / block) * 32
+
+
+def _eighths(rows: int, n: int) -> int:
+    """Bytes of scratch space that ``ReduceInner`` takes for rows of float."""
+    places, used, k = (0, rows * math.ceil(n / 64)), 0, 0
+    while n > 64:
+        used = max(used, places[k % 2] + rows * math.ceil(n / 64))
+        n, k = math.ceil(n / 8), k + 1
+    if rows >= 4:
+        used = max(used, places[k % 2] + rows)
+    return used * 32
 
 
 def scratch_above_the_least(m: Mutation) -> bool:

@@ -188,8 +188,9 @@ def cases() -> tuple[Case, ...]:
     for columns in (20000, 40000):
         out.append(Case("norm", f"96 x {columns}", {"x": (96, columns)}, _norm()))
     out.append(Case("log-sum-exp", "96 x 40000", {"x": (96, 40000)}, _log_sum_exp()))
-    affine = {"x": (96, 40000), "scale": (40000,), "shift": (40000,)}
-    out.append(Case("layer norm", "96 x 40000", affine, _layer_norm()))
+    for columns in (40000, 60000):
+        affine = {"x": (96, columns), "scale": (columns,), "shift": (columns,)}
+        out.append(Case("layer norm", f"96 x {columns}", affine, _layer_norm()))
     for rows, columns in ((96, 40000), (97, 40009), (1021, 20000), (4096, 9999)):
         affine = {"x": (rows, columns), "scale": (columns,), "shift": (1, columns)}
         both = [step("Mul", "x", "scale"), step("Add", 0, "shift")]

@@ -17,6 +17,7 @@ from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.lacing import LACES
 from autofuse.schedule.picking import PICKS
 from autofuse.schedule.result import ScheduleResult, tiling_keys
+from autofuse.schedule.row_operands import ROWS
 from autofuse.schedule.scan import SCAN
 from autofuse.schedule.stacking import STACK
 from autofuse.targets import TargetSpec
@@ -39,6 +40,7 @@ class _KernelView:
     scans: bool
     picks: bool
     laces: bool
+    rows: bool
     words: bool
 
 
@@ -78,6 +80,7 @@ def kernel_file(
         SCAN in ops,
         not ops.isdisjoint(PICKS),
         not ops.isdisjoint({*LACES, STACK}),
+        not ops.isdisjoint(ROWS),
         not ops.isdisjoint(WORDS),
     )
     return render("kernel.cpp.jinja", view)

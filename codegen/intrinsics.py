@@ -236,6 +236,9 @@ def phases(s: Call) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
         dst, tmp, carry = s.writes
         last = (*s.reads, tmp) if s.api.startswith("autofuse::ScanOuter<true") else (dst,)
         return ((s.reads, (dst, tmp)), (last, (carry,)))
+    if s.api.startswith("autofuse::WithRows<"):
+        (x, each), (dst, tmp) = s.reads, s.writes
+        return (((each,), (tmp,)), ((tmp,), (tmp,)), ((tmp, x), (dst,)))
     if s.api != "autofuse::BroadcastInner":
         return ((s.reads, s.writes),)
     dst, tmp = s.writes

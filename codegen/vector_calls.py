@@ -18,6 +18,7 @@ from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.schedule.lacing import LACES, lace_counts
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.picking import PICKS
+from autofuse.schedule.row_operands import ROWS, row_extents
 from autofuse.schedule.scan import SCAN, scan_run
 from autofuse.schedule.stacking import STACK, stack_counts
 from autofuse.schedule.transposition import transpose_counts
@@ -66,6 +67,8 @@ class VectorCalls:
             return self._lace(n, whole)
         if n.op == STACK:
             return self._stack(n, whole)
+        if n.op in ROWS:
+            return self._with_rows(n, whole)
         row = lookup(n.op).calls[self.arch]
         as_scalar = self.scalar_inputs.get(n.name, ())
         tensors: dict[int, tuple[str, DType]] = {}
@@ -124,6 +127,20 @@ class VectorCalls:
             )
         args2 = (dst, src, Count(outer), Count(mid), Count(inner))
         return Call("autofuse::BroadcastOuter", args2, (self.local(n),), (self.local(source),))
+
+    def _with_rows(self, n: Node, whole: bool) -> Call:
+        """A tensor and an operand that has an element per row of it."""
+        x, each = (self.nodes[i] for i in n.inputs)
+        places = range(len(n.y.vectorized_axis))
+        rows, cols = row_extents(n, each, [self.extents.in_ub(n.y, i, whole) for i in places])
+        dst, tmp = self.local(n), f"{n.name}_tmp"
+        operands = (self.local(x), self.local(each))
+        args: tuple[Arg, ...] = (
+            *(LocalArg(a) for a in (dst, *operands, tmp)),
+            Count(product(rows)),
+            Count(product(cols)),
+        )
+        return Call(lookup(n.op).calls[self.arch].api, args, (dst, tmp), operands)
 
     def _reduce(self, n: Node, whole: bool) -> Call:
         """One run of axes goes: [outer, n] -> [outer], or [outer, n, inner] -> [outer, inner]."""

@@ -87,6 +87,18 @@ __aicore__ inline void CopyRows(const AscendC::LocalTensor<T>& dst, const Ascend
   }
 }
 
+// The element src[r] throughout the 32 bytes of block r, for `rows` rows rounded up to 8.
+template <typename T>
+__aicore__ inline void SpreadRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                  uint32_t rows) {
+  constexpr uint32_t block = kBlockBytes / sizeof(T);
+  const uint32_t eights = (rows + 7) / 8;
+  for (uint32_t first = 0; first < eights; first += kMaxRepeat) {
+    const uint32_t count = eights - first < kMaxRepeat ? eights - first : kMaxRepeat;
+    AscendC::Brcb(dst[first * 8 * block], src[first * 8], static_cast<uint8_t>(count), {1, 8});
+  }
+}
+
 // dst[r, c] = src[r] for `rows` rows of `cols` elements. With more than one row, a row is a multiple of 32 bytes.
 // `tmp` holds 32 bytes for every row, rounded up to 8 rows.
 template <typename T>
@@ -94,11 +106,7 @@ __aicore__ inline void BroadcastInner(const AscendC::LocalTensor<T>& dst, const 
                                       const AscendC::LocalTensor<uint8_t>& tmp, int64_t rows, int64_t cols) {
   constexpr uint32_t block = kBlockBytes / sizeof(T);
   const AscendC::LocalTensor<T> spread = tmp.ReinterpretCast<T>();
-  const uint32_t eights = static_cast<uint32_t>((rows + 7) / 8);
-  for (uint32_t first = 0; first < eights; first += kMaxRepeat) {
-    const uint32_t count = eights - first < kMaxRepeat ? eights - first : kMaxRepeat;
-    AscendC::Brcb(spread[first * 8 * block], src[first * 8], static_cast<uint8_t>(count), {1, 8});
-  }
+  SpreadRows(spread, src, static_cast<uint32_t>(rows));
   AscendC::PipeBarrier<PIPE_V>();
   CopyRows(dst, spread, static_cast<uint32_t>(rows), static_cast<uint32_t>(cols), static_cast<uint32_t>(cols), block,
            true);

@@ -251,7 +251,7 @@ __aicore__ inline void BlockRows(const AscendC::LocalTensor<float>& dst, const A
                                  uint32_t rows, uint32_t cols, uint32_t dst_pitch, uint32_t src_pitch) {
   constexpr uint32_t block = kBlockBytes / sizeof(float);
   constexpr uint32_t lanes = kVectorBytes / sizeof(float);
-  if (cols % lanes == 0 && cols == src_pitch && dst_pitch == cols / block) {
+  if (cols == src_pitch && cols == dst_pitch * block) {
     BlockRun<Op>(dst, src, rows * cols);
     return;
   }

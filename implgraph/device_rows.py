@@ -78,6 +78,22 @@ def _structural(name: str, compute_type: str, attrs: tuple[Attr, ...] = ()) -> O
     )
 
 
+#: An op and which of its operands has an element per row -> the call that takes it as it is.
+ROW_OPERANDS = {
+    ("Add", 0): "AddRow",
+    ("Add", 1): "AddRow",
+    ("Sub", 1): "SubRow",
+    ("Sub", 0): "RowSub",
+    ("Mul", 0): "MulRow",
+    ("Mul", 1): "MulRow",
+    ("Div", 1): "DivRow",
+    ("Div", 0): "RowDiv",
+    ("Maximum", 0): "MaxRow",
+    ("Maximum", 1): "MaxRow",
+    ("Minimum", 0): "MinRow",
+    ("Minimum", 1): "MinRow",
+}
+
 #: What Gather, GatherMask and transpositions move; of 64 bits Gather takes the words.
 MOVED = frozenset({"int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"})
 LONG = frozenset({"int64", "uint64"})
@@ -126,6 +142,21 @@ def _offsets(name: str, *, tmp: bool = False) -> OpDef:
         attrs=(Attr("step", "int", doc="bytes from one element to the next"),),
         calls=_both(call),
         cost="none",
+        user=False,
+    )
+
+
+def _with_rows(op: str, name: str) -> OpDef:
+    """A call with an operand that has an element per row, in the place of a Broadcast and the call of ``op``."""
+    dtypes = frozenset({"float16", "float32"}) if op == "Div" else ARITH
+    return OpDef(
+        name,
+        (2, 2),
+        _first,
+        _shape,
+        "rows",
+        calls=_both(Call(f"autofuse::WithRows<autofuse::{name}>", "rows", dtypes)),
+        cost="div" if op == "Div" else "binary",
         user=False,
     )
 
@@ -360,6 +391,8 @@ ROWS: tuple[OpDef, ...] = (
         cost="unary",
         user=False,
     ),
+    # [.., t] and an element per row, [..]: the second operand, or the first one of RowSub and RowDiv.
+    *(_with_rows(op, name) for name, op in {v: op for (op, _), v in ROW_OPERANDS.items()}.items()),
     OpDef(
         "LaceOffsets",
         (0, 0),

@@ -1,4 +1,4 @@
-"""Scratch space of the device functions of ``autofuse_reduce.h``, ``_scan.h`` and ``_pick.h``, in bytes."""
+"""Scratch space of the functions of ``autofuse_reduce.h``, ``_rows.h``, ``_scan.h`` and ``_pick.h``, in bytes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ __all__ = [
     "TRANSPOSE_BYTES",
     "reduce_inner_bytes",
     "reduce_outer_bytes",
+    "row_bytes",
     "scan_inner_bytes",
     "scan_outer_bytes",
 ]
@@ -48,6 +49,12 @@ def reduce_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr) -> Expr:
     if n.is_const and n.value <= 8:
         return const(BLOCK)
     return outer * CeilDiv(n, 8) * inner * dtype.itemsize
+
+
+def row_bytes(dtype: DType, rows: Expr, cols: Expr) -> Expr:
+    """Of ``WithRows``: a block for every row, in eights, and one for every repeat of a row."""
+    repeats = CeilDiv(cols, VECTOR // dtype.itemsize)
+    return (align_up(rows, 8) + rows * repeats) * BLOCK
 
 
 def scan_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr) -> Expr:

@@ -22,6 +22,7 @@ from autofuse.schedule.cost import Conflict
 from autofuse.schedule.lacing import LACES
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.picking import OFFSETS, PICKS
+from autofuse.schedule.row_operands import ROWS
 from autofuse.schedule.scan import SCAN
 from autofuse.schedule.stacking import STACK
 
@@ -44,7 +45,7 @@ PERIOD, HALF_BYTES = GROUPS * BLOCK, HALF * BLOCK
 
 #: Nodes that a function of ``device_templates`` does in several calls.
 OF_MANY_CALLS = frozenset(
-    {"Broadcast", "UbTranspose", SCAN, STACK, *REDUCES, *PICKS, *LACES, *OFFSETS}
+    {"Broadcast", "UbTranspose", SCAN, STACK, *REDUCES, *PICKS, *LACES, *OFFSETS, *ROWS}
 )
 
 

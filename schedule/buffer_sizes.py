@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from autofuse.implgraph.expr import Expr, Max, align_up
+from autofuse.implgraph.expr import Expr, Max, align_up, product
 from autofuse.implgraph.graph import Node
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.implgraph.scratch import row_bytes
 from autofuse.schedule.layout import BLOCK, Layout
 from autofuse.schedule.reduce_steps import reduce_tmp
+from autofuse.schedule.row_operands import ROWS, row_extents
 from autofuse.schedule.scan import SCAN, scan_tmp
 
 __all__ = ["granule_tensors", "larger", "scratch_bytes", "weight"]
@@ -44,6 +46,8 @@ def scratch_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout, arch: str)
         return align_up(call.tmp(layout.elements(n.y), n.y.dtype), BLOCK)
     if n.op == "Broadcast":
         return _spread_bytes(n, nodes[n.inputs[0]], layout)
+    if n.op in ROWS:
+        return _row_bytes(n, nodes[n.inputs[1]], layout)
     if n.op == SCAN:
         return align_up(scan_tmp(n, layout), BLOCK)
     if n.op in REDUCES:
@@ -56,6 +60,12 @@ def _spread_bytes(n: Node, source: Node, layout: Layout) -> Expr | None:
     if source.y.vectorized_axis and n.y.vectorized_axis[-1] in source.y.vectorized_axis:
         return None
     return align_up(layout.elements(source.y), 8) * BLOCK
+
+
+def _row_bytes(n: Node, source: Node, layout: Layout) -> Expr:
+    """What a call with an element per row spreads."""
+    rows, along = row_extents(n, source, [layout.extent(a) for a in n.y.vectorized_axis])
+    return row_bytes(n.y.dtype, product(rows), product(along))
 
 
 @lru_cache(maxsize=4096)

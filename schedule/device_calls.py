@@ -40,6 +40,7 @@ from autofuse.schedule.cost import Call, Conflict
 from autofuse.schedule.lacing import LACES, lace_counts
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.picking import PICKS
+from autofuse.schedule.row_operands import ROWS, broadcast_run
 from autofuse.schedule.scan import SCAN, scan_run
 from autofuse.schedule.stacking import STACK, stack_counts
 from autofuse.schedule.transposition import transpose_counts
@@ -170,6 +171,8 @@ def issued(
         return chip.reduce(n, source, size)
     if n.op == "Broadcast":
         return chip.broadcast(n, source, size)
+    if n.op in ROWS:
+        return chip.with_rows(n, named[n.inputs[1]], size)
     if n.op == SCAN:
         return chip.scan(n, scan_run(n, dict(enumerate(impl.axes))), size)
     if n.op == "UbTranspose":
@@ -189,7 +192,7 @@ def issued(
 @lru_cache(maxsize=1024)
 def _is_many(op: str) -> bool:
     """Whether nodes of an op are a call of a function in ``device_templates/``."""
-    if op in REDUCES or op in PICKS or op in LACES:
+    if op in REDUCES or op in PICKS or op in LACES or op in ROWS:
         return True
     if op in ("Broadcast", SCAN, STACK, "UbTranspose"):
         return True
@@ -311,15 +314,38 @@ class _Chip:
     # autofuse_device.h ------------------------------------------------------------------------
     def broadcast(self, n: Node, source: Node, size: Callable[[int], Expr]) -> tuple[Issued, ...]:
         """``BroadcastInner`` or ``BroadcastOuter``."""
-        y, have = n.y, set(source.y.vectorized_axis)
-        run = [i for i, a in enumerate(y.vectorized_axis) if a not in have]
+        y, run = n.y, broadcast_run(n, source)
         outer = self._extents(y.vectorized_axis[: run[0]], size)
         mid = self._extents((y.vectorized_axis[i] for i in run), size)
         if run[-1] + 1 < len(y.vectorized_axis):
             return (self._copy(mid, self.value(y.vectorized_strides[run[-1]]), outer),)
         cols = self.value(y.vectorized_strides[run[0] - 1]) if run[0] else mid
-        spread = self._pieces(outer, 8).times(8 * self.block)
-        return (Issued("broadcast", _SINGLE, spread, 1.0), self._copy(outer, cols, waits=1.0))
+        return (self._spread(outer), self._copy(outer, cols, waits=1.0))
+
+    def _spread(self, rows: Expr) -> Issued:
+        """``SpreadRows``."""
+        return Issued("broadcast", _SINGLE, self._pieces(rows, 8).times(8 * self.block), 1.0)
+
+    # autofuse_rows.h --------------------------------------------------------------------------
+    def with_rows(self, n: Node, source: Node, size: Callable[[int], Expr]) -> tuple[Issued, ...]:
+        """``WithRows``: half of the repeats read the element of a row where they read the row."""
+        y, first = n.y, broadcast_run(n, source)[0]
+        rows = self._extents(y.vectorized_axis[:first], size)
+        whole = self._extents(y.vectorized_axis[first:], size)
+        cols = self.value(y.vectorized_strides[first - 1]) if first else whole
+        kind, known = lookup(n.op).cost, cols.as_int()
+        run = self._multiple(cols, self.lanes) if known is None else not known % self.lanes
+        if run and rows != ONE and known != self.lanes:
+            calls = self._pieces(rows * cols, self.lanes * _REPEATS)
+            done = Issued(kind, calls, Amount.of(rows * cols), 1.0, True)
+            blocks = self.value(CeilDiv(cols * self.block, self.lanes))
+            copied = self._copy(rows, blocks, waits=1.0)
+            return (self._spread(rows), copied, *self._in_part(done, 1.0, 2.0))
+        calls = self._fewer(rows, cols)
+        if rows == ONE and (known is None or (known > self.lanes and known % self.lanes)):
+            calls = Amount.of(2)
+        done = Issued(kind, calls, self._repeats(rows, cols), 1.0, True)
+        return (self._spread(rows), *self._in_part(done, 1.0, 2.0))
 
     # autofuse_reduce.h ------------------------------------------------------------------------
     def reduce(self, n: Node, source: Node, size: Callable[[int], Expr]) -> tuple[Issued, ...]:

@@ -46,6 +46,7 @@ from autofuse.schedule.rank import Ranking, in_order, modelled_cycles, select
 from autofuse.schedule.reduction import place_reduction
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.result import Group, Rejected, ScheduleResult
+from autofuse.schedule.row_operands import with_row_operands
 from autofuse.schedule.scan import SCAN, place_scan, scanned_axes
 from autofuse.schedule.solver import modelled_ticks
 from autofuse.schedule.stagger import with_staggered_loops
@@ -446,7 +447,8 @@ class _Template:
     def __init__(self, g: GroupInput, choice: Choice, placed: Placed, next_tensor: int) -> None:
         self.g, self.choice, self.next_tensor = g, choice, next_tensor
         hoisted, looped = tables(share_runs(placed.hoisted), share_runs(placed.looped))
-        self.placed = replace(placed, hoisted=tuple(hoisted), looped=tuple(looped))
+        taking = with_row_operands(hoisted, looped, g.target.arch)
+        self.placed = replace(placed, hoisted=tuple(hoisted), looped=taking)
         self._known_tiling: TilingSpec | None = None
 
     def planned(self, ways: Sequence[tuple[int, bool]]) -> ImplGraph:

@@ -42,6 +42,7 @@ from autofuse.codegen.verification.reductions import (
     reduction_covers,
     reduction_fits,
 )
+from autofuse.codegen.verification.row_operands import rows_fit, same_rows, takes_rows
 from autofuse.codegen.verification.scans import (
     is_scan,
     scan_covers,
@@ -68,6 +69,7 @@ from autofuse.implgraph.expr import (
 from autofuse.implgraph.graph import Node
 from autofuse.implgraph.ops import Call as CallRow
 from autofuse.implgraph.ops import lookup
+from autofuse.schedule.row_operands import broadcast_run
 
 __all__ = [
     "buffers_equal_the_plan",
@@ -235,7 +237,11 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
         if n.op == "Iota":
             yield from _line_starts(kernel, s, n)
         if s.api in _COPIES:
-            yield from _broadcast_covers(kernel, s, n, counts)
+            yield from _broadcast_covers(kernel, s, n, kernel.nodes[n.inputs[0]], counts)
+            continue
+        if takes_rows(s):
+            yield from same_rows(kernel, s, n)
+            yield from _broadcast_covers(kernel, s, n, kernel.nodes[n.inputs[1]], counts)
             continue
         if is_reduction(s):
             source = kernel.nodes[n.inputs[0]]
@@ -296,11 +302,11 @@ def _line_starts(kernel: Kernel, s: Call, n: Node) -> Iterator[Finding]:
         yield from kernel.same(value, wanted, f"number of {s.api}", n.name)
 
 
-def _broadcast_covers(kernel: Kernel, s: Call, n: Node, counts: list[Expr]) -> Iterator[Finding]:
+def _broadcast_covers(
+    kernel: Kernel, s: Call, n: Node, source: Node, counts: list[Expr]
+) -> Iterator[Finding]:
     """[outer, 1, inner] -> [outer, mid, inner]: the new axes in their place, and all of the tile."""
-    source, y = kernel.nodes[n.inputs[0]], n.y
-    have = set(source.y.vectorized_axis)
-    run = [i for i, a in enumerate(y.vectorized_axis) if a not in have]
+    y, run = n.y, broadcast_run(n, source)
     outer, mid, inner = (*counts, ONE)[:3]
     strides = y.vectorized_strides
     if not run:
@@ -339,6 +345,9 @@ def calls_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
     for _item, s, n, counts in _calls(kernel):
         if s.api in _COPIES:
             yield from _broadcast_fits(kernel, s, n, counts)
+            continue
+        if takes_rows(s):
+            yield from rows_fit(kernel, s, n, counts)
             continue
         if is_reduction(s):
             yield from reduction_fits(kernel, s, n, counts)

@@ -1,9 +1,10 @@
-// The shipped header autofuse_reduce.h in checked mode, for several orders of execution: results against double, source
+// The shipped headers autofuse_reduce.h and autofuse_rows.h in checked mode, for several orders of execution: results against double, source
 // kept, no finding with buffers of exactly the documented sizes, nothing written behind the results.
 #include <algorithm>
 #include <cmath>
 
 #include "autofuse_reduce.h"
+#include "autofuse_rows.h"
 #include "check.h"
 
 using namespace AscendC;
@@ -324,6 +325,72 @@ void LongSums() {
     CHECK(std::fabs(static_cast<double>(Sum(in)) - (0x1p24 + 37999)) <= 16);
 }
 
+// A tensor and an element per row of it, which lies behind the rows of the source; `inplace`: the result is the tensor.
+template <typename Op, typename T, typename F>
+void WithRows(const char* op, int64_t rows, int64_t cols, bool inplace, F want) {
+    const int64_t size = static_cast<int64_t>(sizeof(T));
+    const int64_t n = rows > 1 ? AlignUp(cols, 32 / size) : cols;
+    const int64_t pitch = AlignUp(n, 32 / size);
+    const int64_t more = (AlignUp(rows, 32 / size) + pitch - 1) / pitch;
+    const int64_t tmp = 32 * (AlignUp(rows, 8) + rows * ((n * size + 255) / 256));
+    const int64_t dst_bytes = rows * pitch * size;
+    if ((rows + more) * pitch * size + dst_bytes + tmp > 187000) {
+        return;
+    }
+    const std::string name = Text("WithRows", op, sizeof(T), rows, cols, inplace);
+    uint64_t state = static_cast<uint64_t>(rows * 7919 + cols);
+    std::vector<T> in(static_cast<size_t>((rows + more) * pitch));
+    std::generate(in.begin(), in.end(), [&] { return Value<autofuse::ProdOf, T>(state); });
+    for (const uint64_t seed : kSeeds) {
+        std::vector<T> out;
+        const bool ran = Run(name, seed, in, rows + more, pitch, pitch, out, dst_bytes, tmp,
+                             [&](const LocalTensor<T>& d, const LocalTensor<T>& s, const LocalTensor<uint8_t>& t) {
+                                 const LocalTensor<T> each = s[static_cast<uint32_t>(rows * pitch)];
+                                 if (inplace) {
+                                     DataCopy(d, s, static_cast<uint32_t>(rows * pitch));
+                                     PipeBarrier<PIPE_ALL>();
+                                 }
+                                 autofuse::WithRows<Op>(d, inplace ? d : s, each, t, rows, n);
+                             });
+        for (int64_t i = 0; ran && i < rows * pitch; ++i) {
+            if (i % pitch >= n) {
+                continue;  // behind the only row
+            }
+            const T x = in[static_cast<size_t>(i)];
+            const T each = in[static_cast<size_t>(rows * pitch + i / pitch)];
+            if (out[static_cast<size_t>(i)] != want(x, each)) {
+                check::Fail(__FILE__, __LINE__, name + ": element " + std::to_string(i));
+                return;
+            }
+        }
+    }
+}
+
+template <typename T> void AllWithRows() {
+    struct Shape {
+        int64_t rows, cols;
+    };
+    // Lengths around a block, a repeat and eight, with few and many rows; more than 255 repeats, rows and blocks of one.
+    const Shape shapes[] = {{1, 1},    {1, 7},    {1, 64},   {1, 65},    {1, 128},  {1, 300},  {1, 16400}, {2, 8},
+                            {9, 16},   {300, 24}, {3, 64},   {7, 64},    {30, 128}, {300, 64}, {7, 192},   {7, 768},
+                            {2, 1024}, {17, 512}, {40, 384}, {3, 100},   {2, 200},  {20, 200}, {256, 72},  {2, 2100},
+                            {5, 2048}, {1, 2048}, {2, 8192}, {33, 256},  {1, 33},   {8, 40},   {70, 264},  {600, 8}};
+    for (const Shape& s : shapes) {
+        for (const bool inplace : {false, true}) {
+            WithRows<autofuse::AddRow, T>("Add", s.rows, s.cols, inplace, [](T x, T e) { return static_cast<T>(x + e); });
+            WithRows<autofuse::MulRow, T>("Mul", s.rows, s.cols, inplace, [](T x, T e) { return static_cast<T>(x * e); });
+            WithRows<autofuse::SubRow, T>("Sub", s.rows, s.cols, inplace, [](T x, T e) { return static_cast<T>(x - e); });
+            WithRows<autofuse::RowSub, T>("from", s.rows, s.cols, inplace, [](T x, T e) { return static_cast<T>(e - x); });
+            WithRows<autofuse::MaxRow, T>("Max", s.rows, s.cols, inplace, [](T x, T e) { return x < e ? e : x; });
+            WithRows<autofuse::MinRow, T>("Min", s.rows, s.cols, inplace, [](T x, T e) { return e < x ? e : x; });
+            if constexpr (kFloating<T>) {
+                WithRows<autofuse::DivRow, T>("Div", s.rows, s.cols, inplace, [](T x, T e) { return T(x / e); });
+                WithRows<autofuse::RowDiv, T>("of", s.rows, s.cols, inplace, [](T x, T e) { return T(e / x); });
+            }
+        }
+    }
+}
+
 // NaN comes through Max and Min, wherever it stands.
 void NotANumber() {
     for (const int64_t at : {0, 1, 63, 64, 500, 999}) {
@@ -353,6 +420,9 @@ int main() {
             }
         }
     }
+    AllWithRows<float>();
+    AllWithRows<half>();
+    AllWithRows<int32_t>();
     LongSums();
     NotANumber();
     return check::Failures() != 0;

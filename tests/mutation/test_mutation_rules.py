@@ -61,12 +61,12 @@ def difference(then: str) -> str:
     )
 
 
-def reduced(shape: list[int], axes: list[int]) -> str:
-    """The sum of squares."""
+def reduced(shape: list[int], axes: list[int], op: str = "Sum", dtype: str = "float32") -> str:
+    """The sum of squares, or something else of them."""
     return (
-        f'{HEAD}"inputs": [{{"name": "x", "dtype": "float32", "shape": {shape}}}], '
+        f'{HEAD}"inputs": [{{"name": "x", "dtype": "{dtype}", "shape": {shape}}}], '
         '"nodes": [{"name": "m", "op": "Mul", "inputs": ["x", "x"], "outputs": ["t"]}, '
-        '{"name": "r", "op": "ReduceSum", "inputs": ["t"], "outputs": ["y"], '
+        f'{{"name": "r", "op": "Reduce{op}", "inputs": ["t"], "outputs": ["y"], '
         f'"attrs": {{"axes": {axes}}}}}], "outputs": ["y"]}}'
     )
 
@@ -104,15 +104,20 @@ def test_scratch_space_above_the_least_that_a_function_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "rule"),
+    ("op", "dtype", "n", "rule"),
     [
-        (196, "scratch space that is not used"),  # 4 parts of 49 elements, in rows of 56
-        (256, ""),  # 4 parts of 64
-        (60, "scratch space that is not used"),  # one instruction for a row
+        ("Max", "float16", 392, "scratch space that is not used"),  # 4 parts of 98, in rows of 112
+        ("Max", "float16", 512, ""),  # 4 parts of 128
+        ("Max", "float16", 120, "scratch space that is not used"),  # one instruction for a row
+        ("Sum", "float32", 196, ""),  # an eighth of a row, and a block of that
+        ("Sum", "float32", 60, ""),  # a block for a row
     ],
 )
-def test_scratch_space_that_a_reduction_does_not_use(n: int, rule: str) -> None:
-    found = by_template(reduced([64, 32, n], [0, 2]), "shrink-buffer", "32 bytes less")
+def test_scratch_space_that_a_reduction_does_not_use(
+    op: str, dtype: str, n: int, rule: str
+) -> None:
+    graph = reduced([64, 32, n], [0, 2], op, dtype)
+    found = by_template(graph, "shrink-buffer", "32 bytes less")
     assert rule in found["reduce"]
     assert found["reduce"] <= {rule, ""}
 

@@ -154,12 +154,11 @@ def test_what_is_loaded_is_read_before_it_is_taken_over(shared):
     built, impl, fn = shared
     (tiles,) = [s for s in fn.body if isinstance(s, For)]
     calls = [s for s in tiles.body if isinstance(s, Call)]
-    sub = next(s for s in calls if s.api == "Sub")
-    spread = next(s for s in calls if s.writes[0] == "broadcast_1_local")
-    alias = next(s for s in tiles.body if isinstance(s, Alias) and s.local == "broadcast_1_local")
-    rest = [s for s in tiles.body if s not in (spread, alias)]
-    at = rest.index(sub)
-    body = (*rest[:at], alias, spread, *rest[at:])
+    largest = next(s for s in calls if s.api == "autofuse::ReduceInner<autofuse::MaxOf>")
+    over = next(s for s in calls if s.api == "autofuse::WithRows<autofuse::SubRow>")
+    rest = [s for s in tiles.body if s is not largest]
+    at = rest.index(over) + 1
+    body = (*rest[:at], largest, *rest[at:])
     wrong = replace(fn, body=tuple(replace(s, body=body) if s is tiles else s for s in fn.body))
     found = [d.message for d in verify_kernel(wrong, impl, built.graph, built.target)]
     assert any("gather_0_local is read, but" in text for text in found), found

@@ -29,7 +29,7 @@ def spelled(s):
 def test_every_call_of_the_registry_has_a_style():
     used = {c.style for r in all_ops() for c in r.calls.values()}
     # These are spelled from the layout of their operand, which a CallSite does not know.
-    assert used <= {*STYLES, "pick", "reduce", "scan", "stack", "transpose"}
+    assert used <= {*STYLES, "pick", "reduce", "rows", "scan", "stack", "transpose"}
     assert set(SCALAR_INPUTS) <= set(STYLES)
 
 

@@ -220,7 +220,8 @@ def test_where_ub_has_no_room_the_operands_may_collide(impls, target):
         assert impl.tiling.ub.evaluate({impl.tiling.tile_size: 1}) > target.ub_usable - 6 * 512
 
 
-# A product of which both operands are in the only half that has dead buffers.
+# A product of which both operands are in the only half that has dead buffers. Three calls read the numbers of rows that
+# it takes, so that they are written throughout the rows.
 LATE_PRODUCT = [
     ("q", "Div", ["x", "a"]),
     ("m", "Maximum", ["q", 0.5]),
@@ -229,13 +230,16 @@ LATE_PRODUCT = [
     ("s", "ReduceSum", ["w"], {"axes": (1,)}),
     ("d", "Sub", ["q", "y"]),
     ("p", "Mul", ["d", "b"]),
+    ("e", "Add", ["p", "b"]),
+    ("f", "Sub", ["e", "b"]),
 ]
+LATE = ["Mul", "Add", "Sub"]
 
 
 def late_product(length):
     inputs = {t: ("float32", [64, length]) for t in "xy"}
     inputs |= {t: ("float32", [64, 1]) for t in "ab"}
-    return inputs, LATE_PRODUCT, ["s", "p"]
+    return inputs, LATE_PRODUCT, ["s", "f"]
 
 
 @pytest.fixture
@@ -259,17 +263,17 @@ def test_rows_of_known_length_get_a_further_buffer(whole_rows):
 
 
 def test_rows_of_any_length_do_not_for_the_longest_would_not_fit(whole_rows):
-    assert left(whole_rows("n", n=(1, 1 << 20, 1000)), n=1000) == ["Mul"]
+    assert left(whole_rows("n", n=(1, 1 << 20, 1000)), n=1000) == LATE
 
 
 def test_what_is_free_of_conflicts_stays_so_where_a_further_buffer_does_not_fit(whole_rows):
     impl = whole_rows(5400)
-    assert left(impl) == ["Mul"]
+    assert left(impl) == LATE
     assert {b.bank for b in impl.buffers} == {0, 256, None}
     assert {b.buf_num for b in impl.buffers if b.kind == "queue"} == {2}
 
 
-@pytest.mark.parametrize(("longer_rows_take", "ops"), [(1, ["Mul"]), (-1, [])])
+@pytest.mark.parametrize(("longer_rows_take", "ops"), [(1, LATE), (-1, [])])
 def test_a_further_buffer_is_not_taken_where_that_is_slower(make, target, longer_rows_take, ops):
     hint = canonicalise(lower(make(*late_product(1000))))
     (g,) = group_inputs(hint, target)

@@ -4,6 +4,7 @@
 
 #include "autofuse_device.h"
 #include "autofuse_math.h"
+#include "autofuse_rows.h"
 #include "autofuse_tiling_data.h"
 
 using namespace AscendC;
@@ -32,22 +33,16 @@ inline __aicore__ void broadcast_trailing_0_general_0_nil_1_nil(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_trailing_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf1;
   TQue<TPosition::VECOUT, 2> que2;
   TBuf<TPosition::VECCALC> buf0;
   TQue<TPosition::VECIN, 2> que1;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(z1t_size, 64), 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf2, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, 256);
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(que1, 2, 32);
-  LocalTensor<float> broadcast_0_local = buf1.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf0.Get<uint8_t>();
+  LocalTensor<uint8_t> div_0_tmp = buf0.Get<uint8_t>();
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(56, z1t_size));
@@ -66,19 +61,18 @@ inline __aicore__ void broadcast_trailing_0_general_0_nil_1_nil(
     DataCopyPad(gather_1_local[0], Data_1_gm[z0], block1, autofuse::NoPad<float>());
     que1.EnQue<float>(gather_1_local);
     gather_1_local = que1.DeQue<float>();
-    // from: broadcast_0: Broadcast (/nodes/0)
-    autofuse::BroadcastInner(
-        broadcast_0_local[0],
-        gather_1_local[0],
-        broadcast_0_tmp,
-        1,
-        z1t_actual_size);
-    que1.FreeTensor(gather_1_local);
-    // from: div_0: Div (/nodes/0)
+    // from: div_0: DivRow (/nodes/0)
     LocalTensor<float> div_0_local = que2.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Div(div_0_local[0], gather_0_local[0], broadcast_0_local[0], z1t_actual_size);
+    autofuse::WithRows<autofuse::DivRow>(
+        div_0_local[0],
+        gather_0_local[0],
+        gather_1_local[0],
+        div_0_tmp,
+        1,
+        z1t_actual_size);
     que0.FreeTensor(gather_0_local);
+    que1.FreeTensor(gather_1_local);
     // from: store: Store (/outputs/0)
     que2.EnQue<float>(div_0_local);
     div_0_local = que2.DeQue<float>();
@@ -111,24 +105,17 @@ inline __aicore__ void broadcast_trailing_0_row_0_nil_0_nil(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_trailing_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf1;
   TQue<TPosition::VECIN, 2> que1;
   TQue<TPosition::VECOUT, 2> que2;
   TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(224 * z0t_size, 512);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(224 * z0t_size, 256);
   const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(224 * z0t_size, 256);
-  const int64_t bytes3 = 256 * autofuse::CeilDiv(z0t_size, 8);
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(32 * z0t_size + 256 * autofuse::CeilDiv(z0t_size, 8), 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf2, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes3));
-  LocalTensor<float> broadcast_0_local = buf1.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf0.Get<uint8_t>();
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
+  LocalTensor<uint8_t> div_0_tmp = buf0.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(24 - z0T * z0t_size, z0t_size);
@@ -146,19 +133,18 @@ inline __aicore__ void broadcast_trailing_0_row_0_nil_0_nil(
     DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<float>());
     que1.EnQue<float>(gather_1_local);
     gather_1_local = que1.DeQue<float>();
-    // from: broadcast_0: Broadcast (/nodes/0)
-    autofuse::BroadcastInner(
-        broadcast_0_local[0],
-        gather_1_local[0],
-        broadcast_0_tmp,
-        z0t_actual_size,
-        56);
-    que1.FreeTensor(gather_1_local);
-    // from: div_0: Div (/nodes/0)
+    // from: div_0: DivRow (/nodes/0)
     LocalTensor<float> div_0_local = que2.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Div(div_0_local[0], gather_0_local[0], broadcast_0_local[0], 56 * z0t_actual_size);
+    autofuse::WithRows<autofuse::DivRow>(
+        div_0_local[0],
+        gather_0_local[0],
+        gather_1_local[0],
+        div_0_tmp,
+        z0t_actual_size,
+        56);
     que0.FreeTensor(gather_0_local);
+    que1.FreeTensor(gather_1_local);
     // from: store: Store (/outputs/0)
     que2.EnQue<float>(div_0_local);
     div_0_local = que2.DeQue<float>();

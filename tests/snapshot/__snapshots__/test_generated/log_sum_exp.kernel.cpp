@@ -5,6 +5,7 @@
 #include "autofuse_device.h"
 #include "autofuse_math.h"
 #include "autofuse_reduce.h"
+#include "autofuse_rows.h"
 #include "autofuse_tiling_data.h"
 
 using namespace AscendC;
@@ -32,9 +33,8 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)log_sum_exp_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf8;
-  TBuf<TPosition::VECCALC> buf7;
   TBuf<TPosition::VECCALC> buf6;
+  TBuf<TPosition::VECCALC> buf7;
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
@@ -42,14 +42,12 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
   TBuf<TPosition::VECCALC> buf3;
   TBuf<TPosition::VECCALC> buf4;
   TBuf<TPosition::VECCALC> buf5;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = autofuse::Max(256, 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256));
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t bytes1 = autofuse::Max(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256), 256 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(z1t_size, 64), 256));
   const int64_t bytes2 = autofuse::Max(32, 32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64));
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf8, 256);
-  tpipe.InitBuffer(buf7, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf6, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf7, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, 32);
   tpipe.InitBuffer(buf0, 32);
   tpipe.InitBuffer(buf1, 32);
@@ -65,9 +63,8 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
   LocalTensor<uint8_t> v_max_part_tmp = buf4.Get<uint8_t>();
   LocalTensor<float> v_max_centre_local = buf5.Get<float>();
   LocalTensor<float> v_max_move_local = buf4.Get<float>();
-  LocalTensor<float> broadcast_0_running_local = buf7.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_running_tmp = buf6.Get<uint8_t>();
   LocalTensor<float> below_local = buf7.Get<float>();
+  LocalTensor<uint8_t> below_tmp = buf6.Get<uint8_t>();
   LocalTensor<float> power_local = buf7.Get<float>();
   LocalTensor<float> sum_part_local = buf5.Get<float>();
   LocalTensor<uint8_t> sum_part_tmp = buf6.Get<uint8_t>();
@@ -118,16 +115,14 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
       // from: v_max_kept: UbCopy (/nodes/0)
       PipeBarrier<PIPE_V>();
       DataCopy(v_max_before_local[0], v_max_centre_local[0], 8);
-      // from: broadcast_0_running: Broadcast (/nodes/1)
-      autofuse::BroadcastInner(
-          broadcast_0_running_local[0],
+      // from: below: SubRow (/nodes/1)
+      autofuse::WithRows<autofuse::SubRow>(
+          below_local[0],
+          gather_0_local[0],
           v_max_centre_local[0],
-          broadcast_0_running_tmp,
+          below_tmp,
           1,
           z1t_actual_size);
-      // from: below: Sub (/nodes/1)
-      PipeBarrier<PIPE_V>();
-      Sub(below_local[0], gather_0_local[0], broadcast_0_running_local[0], z1t_actual_size);
       que0.FreeTensor(gather_0_local);
       // from: power: Exp (/nodes/2)
       PipeBarrier<PIPE_V>();

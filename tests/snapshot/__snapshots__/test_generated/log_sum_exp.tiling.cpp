@@ -29,18 +29,18 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 480 + 1536 * autofuse::CeilDiv(4 * t, 512) + autofuse::Max(256, 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 256)) + autofuse::Max(32, 32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64));
+    return 224 + 768 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 256), 256 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(t, 64), 256)) + autofuse::Max(32, 32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64));
 }
 
 constexpr Form kForm0 = {
     2, 2, 2, 2,
-    {{autofuse::kStep, 326963, 46080, 2, false, true, false},
+    {{autofuse::kStep, 295086, 46080, 2, false, true, false},
      {autofuse::kTile, 227236, 46080, 2, false, false, false}},
     {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 200000, 4},
      {1, 0, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0}},
     {{0, autofuse::kRead, 1, 4000000, 0, 4000000, {0, 0}, 1, false},
      {1, autofuse::kWrite, 1, 0, 4, 80, {0, 0}, 1, false}},
-    {{0, {INT64_C(4059746286), 1686460}, {1, 0}},
+    {{0, {INT64_C(4466652101), 1559320}, {1, 0}},
      {1, {2097152, 0}, {1, 0}}},
 };
 

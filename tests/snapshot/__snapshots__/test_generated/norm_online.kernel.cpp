@@ -5,6 +5,7 @@
 #include "autofuse_device.h"
 #include "autofuse_math.h"
 #include "autofuse_reduce.h"
+#include "autofuse_rows.h"
 #include "autofuse_tiling_data.h"
 
 using namespace AscendC;
@@ -45,14 +46,15 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
   TBuf<TPosition::VECCALC> buf6;
   const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t bytes2 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), autofuse::Max(512 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512))));
+  const int64_t bytes3 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes1));
   // What follows starts in the other half of the banks of UB.
   tpipe.InitBuffer(buf9, 256);
-  tpipe.InitBuffer(buf7, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf7, static_cast<uint32_t>(bytes2));
   tpipe.InitBuffer(buf8, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes3));
   tpipe.InitBuffer(buf0, 32);
   tpipe.InitBuffer(buf1, 32);
   tpipe.InitBuffer(buf2, 32);
@@ -69,9 +71,8 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
   LocalTensor<float> mean_running_local = buf6.Get<float>();
   LocalTensor<float> mean_1_running_local = buf6.Get<float>();
   LocalTensor<float> mean_1_move_local = buf5.Get<float>();
-  LocalTensor<float> broadcast_0_running_local = buf8.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_running_tmp = buf7.Get<uint8_t>();
   LocalTensor<float> centred_local = buf8.Get<float>();
+  LocalTensor<uint8_t> centred_tmp = buf7.Get<uint8_t>();
   LocalTensor<float> square_local = buf8.Get<float>();
   LocalTensor<float> variance_reducesum_part_local = buf6.Get<float>();
   LocalTensor<uint8_t> variance_reducesum_part_tmp = buf7.Get<uint8_t>();
@@ -133,16 +134,14 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
       // from: mean_1_kept: UbCopy (/nodes/0)
       PipeBarrier<PIPE_V>();
       DataCopy(mean_1_before_local[0], mean_1_running_local[0], 8);
-      // from: broadcast_0_running: Broadcast (/nodes/1)
-      autofuse::BroadcastInner(
-          broadcast_0_running_local[0],
+      // from: centred: SubRow (/nodes/1)
+      autofuse::WithRows<autofuse::SubRow>(
+          centred_local[0],
+          gather_0_local[0],
           mean_1_running_local[0],
-          broadcast_0_running_tmp,
+          centred_tmp,
           1,
           z1t_actual_size);
-      // from: centred: Sub (/nodes/1)
-      PipeBarrier<PIPE_V>();
-      Sub(centred_local[0], gather_0_local[0], broadcast_0_running_local[0], z1t_actual_size);
       que0.FreeTensor(gather_0_local);
       // from: square: Mul (/nodes/2)
       PipeBarrier<PIPE_V>();

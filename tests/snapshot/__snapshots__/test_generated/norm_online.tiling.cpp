@@ -29,12 +29,12 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 448 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 2 * autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512)));
+    return 448 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), autofuse::Max(512 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512)))) + autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512)));
 }
 
 constexpr Form kForm0 = {
     4, 2, 3, 4,
-    {{autofuse::kStep, 355768, 46080, 2, false, true, false},
+    {{autofuse::kStep, 323891, 46080, 2, false, true, false},
      {autofuse::kStep, 63754, 46080, 2, false, true, false},
      {autofuse::kTile, 274473, 46080, 2, false, false, false},
      {autofuse::kOnce, 63754, 46080, 2, false, false, false}},
@@ -43,7 +43,7 @@ constexpr Form kForm0 = {
     {{0, autofuse::kRead, 1, 4000000, 0, 4000000, {0, 0}, 1, false},
      {1, autofuse::kAgain, 1, 4000000, 0, 0, {0, 4}, 1, false},
      {1, autofuse::kWrite, 1, 4000000, 0, 4000000, {0, 0}, 1, false}},
-    {{0, {INT64_C(4060008430), 1694324}, {1, 0}},
+    {{0, {INT64_C(4466914245), 1567184}, {1, 0}},
      {1, {0, 524288}, {1, 0}},
      {2, {1773215416, 524288}, {1, 0}},
      {3, {524288, 0}, {1, 0}}},

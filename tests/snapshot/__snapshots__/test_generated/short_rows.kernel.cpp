@@ -6,6 +6,7 @@
 #include "autofuse_math.h"
 #include "autofuse_lace.h"
 #include "autofuse_reduce.h"
+#include "autofuse_rows.h"
 #include "autofuse_tiling_data.h"
 
 using namespace AscendC;
@@ -151,27 +152,20 @@ inline __aicore__ void short_rows_0_reduce_all_0_nil_0_nil(
   Output_1_gm.SetGlobalBuffer((__gm__ float*)short_rows_Output_1);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf1;
   TQue<TPosition::VECIN, 2> que1;
   TQue<TPosition::VECOUT, 2> que2;
   TQue<TPosition::VECOUT, 2> que3;
   TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(32 * z0t_size, 512);
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size, 256);
   const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(32 * z0t_size, 256);
-  const int64_t bytes3 = 256 * autofuse::CeilDiv(z0t_size, 8);
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(32 * z0t_size + 256 * autofuse::CeilDiv(z0t_size, 8), 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf2, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que3, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes3));
-  LocalTensor<float> broadcast_0_local = buf1.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf0.Get<uint8_t>();
-  LocalTensor<uint8_t> sum_tmp = buf1.Get<uint8_t>();
+  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
+  LocalTensor<uint8_t> scaled_tmp = buf0.Get<uint8_t>();
+  LocalTensor<uint8_t> sum_tmp = buf0.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(20000 - z0T * z0t_size, z0t_size);
@@ -189,19 +183,18 @@ inline __aicore__ void short_rows_0_reduce_all_0_nil_0_nil(
     DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<float>());
     que1.EnQue<float>(gather_1_local);
     gather_1_local = que1.DeQue<float>();
-    // from: broadcast_0: Broadcast (/nodes/0)
-    autofuse::BroadcastInner(
-        broadcast_0_local[0],
-        gather_1_local[0],
-        broadcast_0_tmp,
-        z0t_actual_size,
-        8);
-    que1.FreeTensor(gather_1_local);
-    // from: scaled: Mul (/nodes/0)
+    // from: scaled: MulRow (/nodes/0)
     LocalTensor<float> scaled_local = que2.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Mul(scaled_local[0], gather_0_local[0], broadcast_0_local[0], 8 * z0t_actual_size);
+    autofuse::WithRows<autofuse::MulRow>(
+        scaled_local[0],
+        gather_0_local[0],
+        gather_1_local[0],
+        scaled_tmp,
+        z0t_actual_size,
+        8);
     que0.FreeTensor(gather_0_local);
+    que1.FreeTensor(gather_1_local);
     // from: sum: ReduceSum (/nodes/1)
     LocalTensor<float> sum_local = que3.AllocTensor<float>();
     PipeBarrier<PIPE_V>();

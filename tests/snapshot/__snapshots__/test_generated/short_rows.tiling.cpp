@@ -61,19 +61,19 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 256 + 512 * autofuse::CeilDiv(32 * t, 256) + 1536 * autofuse::CeilDiv(32 * t, 512) + 1024 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(t, 8);
+    return 256 * autofuse::CeilDiv(32 * t + 256 * autofuse::CeilDiv(t, 8), 256) + 1024 * autofuse::CeilDiv(32 * t, 256) + 1024 * autofuse::CeilDiv(4 * t, 256);
 }
 
 constexpr Form kForm1 = {
     1, 2, 4, 1,
-    {{autofuse::kTile, 31877, 46080, 2, false, true, false}},
+    {{autofuse::kTile, 0, 46080, 2, false, true, false}},
     {{0, 1, 1, {1, 0}, {0, 1}, {8, 0}, 8, 8},
      {0, 1, 1, {1, 0}, {1, 0}, {0, 4}, 0, 4}},
     {{0, autofuse::kRead, 1, 160000, 0, 160000, {0, 0}, 0, true},
      {0, autofuse::kWrite, 1, 160000, 0, 160000, {0, 0}, 0, true},
      {1, autofuse::kRead, 1, 80000, 0, 80000, {0, 0}, 0, true},
      {1, autofuse::kWrite, 1, 80000, 0, 80000, {0, 0}, 0, true}},
-    {{0, {1278885232, 39531315}, {1, 0}}},
+    {{0, {1278885232, 47647293}, {1, 0}}},
 };
 
 constexpr autofuse::Template<Data> kTemplates[] = {

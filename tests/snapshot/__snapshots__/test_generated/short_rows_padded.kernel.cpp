@@ -5,6 +5,7 @@
 #include "autofuse_device.h"
 #include "autofuse_math.h"
 #include "autofuse_lace.h"
+#include "autofuse_rows.h"
 #include "autofuse_tiling_data.h"
 
 using namespace AscendC;
@@ -32,30 +33,26 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_2_nil(
   GlobalTensor<float> Output_0_gm;
   Output_0_gm.SetGlobalBuffer((__gm__ float*)short_rows_padded_Output_0);
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf2;
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECIN, 2> que1;
   TQue<TPosition::VECOUT, 2> que2;
+  TBuf<TPosition::VECCALC> buf0;
+  TBuf<TPosition::VECCALC> buf2;
   TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = autofuse::Max(4096, 512 * autofuse::CeilDiv(8 * z2t_size, 512));
-  const int64_t bytes1 = 512 * autofuse::CeilDiv(8 * z2t_size, 512);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(8 * z2t_size, 256);
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf3, 256);
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes1));
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(8 * z2t_size, 256);
+  const int64_t bytes1 = autofuse::Max(4096, 256 * autofuse::CeilDiv(8 * z2t_size, 256));
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(256 + 64 * autofuse::CeilDiv(z2t_size, 64), 256);
   tpipe.InitBuffer(que0, 2, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes2));
   tpipe.InitBuffer(buf1, 4096);
   LocalTensor<int32_t> places_of_2_by_4_local = buf1.Get<int32_t>();
   LocalTensor<uint8_t> places_of_2_by_4_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> broadcast_0_local = buf2.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf0.Get<uint8_t>();
   LocalTensor<float> gather_1_local = buf0.Get<float>();
-  LocalTensor<float> highest_local = buf2.Get<float>();
+  LocalTensor<float> highest_local = buf0.Get<float>();
+  LocalTensor<uint8_t> highest_tmp = buf2.Get<uint8_t>();
   // from: places_of_2_by_4: LaceOffsets
   autofuse::LaceOffsets(
       places_of_2_by_4_local[0],
@@ -63,7 +60,6 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_2_nil(
       static_cast<int64_t>(2),
       static_cast<int64_t>(z2t_size),
       static_cast<int64_t>(4));
-  PipeBarrier<PIPE_V>();
   for (int64_t z0z1z2Tb = 0; z0z1z2Tb < z0z1z2Tb_loop_size; z0z1z2Tb++) {
     const int64_t z0z1z2T = z0z1z2Tb + z0z1z2TB * z0z1z2Tb_size;
     const int64_t z2T = autofuse::Mod(z0z1z2T, autofuse::CeilDiv(50, z2t_size));
@@ -80,9 +76,6 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_2_nil(
     DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
     que0.EnQue<float>(gather_0_local);
     gather_0_local = que0.DeQue<float>();
-    // from: broadcast_0: Broadcast (/nodes/0)
-    autofuse::BroadcastInner(broadcast_0_local[0], gather_0_local[0], broadcast_0_tmp, 2, z2t_size);
-    que0.FreeTensor(gather_0_local);
     // from: gather_1_rows: Load (/inputs/1)
     LocalTensor<float> gather_1_rows_local = que1.AllocTensor<float>();
     DataCopyPad(gather_1_rows_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<float>());
@@ -92,9 +85,15 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_2_nil(
     PipeBarrier<PIPE_V>();
     autofuse::UnlaceByMask(gather_1_local[0], gather_1_rows_local[0], 1, z2t_actual_size, 2, z2t_size);
     que1.FreeTensor(gather_1_rows_local);
-    // from: highest: Maximum (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    Max(highest_local[0], broadcast_0_local[0], gather_1_local[0], 2 * z2t_size);
+    // from: highest: MaxRow (/nodes/0)
+    autofuse::WithRows<autofuse::MaxRow>(
+        highest_local[0],
+        gather_1_local[0],
+        gather_0_local[0],
+        highest_tmp,
+        2,
+        z2t_size);
+    que0.FreeTensor(gather_0_local);
     // from: store_rows: Lace (/outputs/0)
     LocalTensor<float> store_rows_local = que2.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
@@ -137,34 +136,27 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_1_nil_outer(
   GlobalTensor<float> Output_0_gm;
   Output_0_gm.SetGlobalBuffer((__gm__ float*)short_rows_padded_Output_0);
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf4;
-  TBuf<TPosition::VECCALC> buf3;
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECIN, 2> que1;
   TQue<TPosition::VECOUT, 2> que2;
   TBuf<TPosition::VECCALC> buf0;
+  TBuf<TPosition::VECCALC> buf2;
   TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(448 * z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(8 * z1t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(448 * z1t_size, 256);
-  const int64_t bytes3 = autofuse::Max(4096, 256 * autofuse::CeilDiv(2 * z1t_size, 8));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes0));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf4, 256);
-  tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes1));
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(8 * z1t_size, 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(448 * z1t_size, 256);
+  const int64_t bytes2 = autofuse::Max(4096, 256 * autofuse::CeilDiv(64 * z1t_size + 256 * autofuse::CeilDiv(2 * z1t_size, 8), 256));
+  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, 512);
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes3));
+  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(buf1, 4096);
   LocalTensor<int32_t> places_of_2_by_4_local = buf1.Get<int32_t>();
   LocalTensor<uint8_t> places_of_2_by_4_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> broadcast_0_local = buf2.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf0.Get<uint8_t>();
   LocalTensor<float> gather_1_local = buf0.Get<float>();
-  LocalTensor<float> broadcast_1_local = buf3.Get<float>();
+  LocalTensor<float> broadcast_1_local = buf2.Get<float>();
   LocalTensor<float> highest_local = buf2.Get<float>();
+  LocalTensor<uint8_t> highest_tmp = buf0.Get<uint8_t>();
   // from: places_of_2_by_4: LaceOffsets
   autofuse::LaceOffsets(
       places_of_2_by_4_local[0],
@@ -188,29 +180,27 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_1_nil_outer(
     DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
     que0.EnQue<float>(gather_0_local);
     gather_0_local = que0.DeQue<float>();
-    // from: broadcast_0: Broadcast (/nodes/0)
-    autofuse::BroadcastInner(
-        broadcast_0_local[0],
-        gather_0_local[0],
-        broadcast_0_tmp,
-        2 * z1t_actual_size,
-        56);
-    que0.FreeTensor(gather_0_local);
     // from: gather_1_rows: Load (/inputs/1)
     LocalTensor<float> gather_1_rows_local = que1.AllocTensor<float>();
     DataCopyPad(gather_1_rows_local[0], Data_1_gm[100 * z0], block1, autofuse::NoPad<float>());
     que1.EnQue<float>(gather_1_rows_local);
     gather_1_rows_local = que1.DeQue<float>();
     // from: gather_1: UnlaceByMask (/inputs/1)
-    PipeBarrier<PIPE_V>();
     autofuse::UnlaceByMask(gather_1_local[0], gather_1_rows_local[0], 1, 50, 2, 56);
     que1.FreeTensor(gather_1_rows_local);
     // from: broadcast_1: Broadcast (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastOuter(broadcast_1_local[0], gather_1_local[0], 1, z1t_actual_size, 112);
-    // from: highest: Maximum (/nodes/0)
+    // from: highest: MaxRow (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Max(highest_local[0], broadcast_0_local[0], broadcast_1_local[0], 112 * z1t_actual_size);
+    autofuse::WithRows<autofuse::MaxRow>(
+        highest_local[0],
+        broadcast_1_local[0],
+        gather_0_local[0],
+        highest_tmp,
+        2 * z1t_actual_size,
+        56);
+    que0.FreeTensor(gather_0_local);
     // from: store_rows: Lace (/outputs/0)
     LocalTensor<float> store_rows_local = que2.AllocTensor<float>();
     PipeBarrier<PIPE_V>();

@@ -29,12 +29,12 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 4864 + 1024 * autofuse::CeilDiv(8 * t, 256) + 512 * autofuse::CeilDiv(8 * t, 512) + autofuse::Max(4096, 512 * autofuse::CeilDiv(8 * t, 512));
+    return 4608 + 256 * autofuse::CeilDiv(256 + 64 * autofuse::CeilDiv(t, 64), 256) + 1024 * autofuse::CeilDiv(8 * t, 256) + autofuse::Max(4096, 256 * autofuse::CeilDiv(8 * t, 256));
 }
 
 constexpr Form kForm0 = {
     2, 3, 3, 1,
-    {{autofuse::kTile, 31877, 46080, 2, false, true, false},
+    {{autofuse::kTile, 0, 46080, 2, false, true, false},
      {autofuse::kOnce, 0, 46080, 2, false, false, false}},
     {{0, 1, 0, {1, 0}, {1, 0}, {8, 0}, Number(0), 0},
      {0, 1, 0, {1, 0}, {1, 0}, {0, 8}, Number(1), 8},
@@ -42,7 +42,7 @@ constexpr Form kForm0 = {
     {{0, autofuse::kRead, 1, 0, 8, 129792, {0, 0}, 1, false},
      {1, autofuse::kRead, 1, 6489600, 0, 12800, {0, 0}, 1, true},
      {2, autofuse::kWrite, 1, 6489600, 0, 6489600, {0, 0}, 1, true}},
-    {{0, {1619832668, 15591014}, {1, 0}}},
+    {{0, {1628337930, 15336734}, {1, 0}}},
 };
 
 // template 1: short_rows_padded_0_narrow_0_nil_1_nil_outer
@@ -62,12 +62,12 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 5376 + 512 * autofuse::CeilDiv(448 * t, 256) + 1024 * autofuse::CeilDiv(448 * t, 512) + 512 * autofuse::CeilDiv(8 * t, 256) + autofuse::Max(4096, 256 * autofuse::CeilDiv(2 * t, 8));
+    return 5120 + 768 * autofuse::CeilDiv(448 * t, 256) + 512 * autofuse::CeilDiv(8 * t, 256) + autofuse::Max(4096, 256 * autofuse::CeilDiv(64 * t + 256 * autofuse::CeilDiv(2 * t, 8), 256));
 }
 
 constexpr Form kForm1 = {
     2, 3, 3, 1,
-    {{autofuse::kTile, 31877, 46080, 2, false, true, false},
+    {{autofuse::kTile, 0, 46080, 2, false, true, false},
      {autofuse::kOnce, 0, 46080, 2, false, false, false}},
     {{0, 1, 0, {1, 0}, {1, 0}, {0, 8}, Number(0), 8},
      {0, 1, 0, {1, 0}, {1, 0}, {400, 0}, Number(1), 0},
@@ -75,7 +75,7 @@ constexpr Form kForm1 = {
     {{0, autofuse::kRead, 1, 129792, 0, 129792, {0, 0}, 1, true},
      {1, autofuse::kRead, 1, 0, 400, 12800, {0, 0}, 1, false},
      {2, autofuse::kWrite, 1, 6489600, 0, 6489600, {0, 0}, 1, true}},
-    {{0, {INT64_C(2530381660), 724985424}, {1, 0}}},
+    {{0, {INT64_C(2530381660), 716051556}, {1, 0}}},
 };
 
 // numbers of kForm0 that depend on sizes
@@ -124,8 +124,8 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
         // All sizes are known: this was chosen when the code was generated.
         data.tiling_key = 1;
         data.block_dim = 48;
-        data.z1t_size = 57;
-        data.z0z1Tb_size = 6;
+        data.z1t_size = 34;
+        data.z0z1Tb_size = 10;
     } else if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
         return rc;
     }

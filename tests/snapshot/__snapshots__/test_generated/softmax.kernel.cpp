@@ -5,6 +5,7 @@
 #include "autofuse_device.h"
 #include "autofuse_math.h"
 #include "autofuse_reduce.h"
+#include "autofuse_rows.h"
 #include "autofuse_tiling_data.h"
 
 using namespace AscendC;
@@ -43,14 +44,15 @@ inline __aicore__ void softmax_0_reduce_0_nil_0_2(
   TBuf<TPosition::VECCALC> buf4;
   const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t bytes2 = autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), autofuse::Max(512 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
+  const int64_t bytes3 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes1));
   // What follows starts in the other half of the banks of UB.
   tpipe.InitBuffer(buf7, 256);
-  tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes2));
   tpipe.InitBuffer(buf6, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes3));
   tpipe.InitBuffer(buf0, 32);
   tpipe.InitBuffer(buf1, 32);
   tpipe.InitBuffer(buf2, 32);
@@ -62,9 +64,8 @@ inline __aicore__ void softmax_0_reduce_0_nil_0_2(
   LocalTensor<uint8_t> softmax_reducemax_part_tmp = buf3.Get<uint8_t>();
   LocalTensor<float> softmax_reducemax_centre_local = buf4.Get<float>();
   LocalTensor<float> softmax_reducemax_move_local = buf3.Get<float>();
-  LocalTensor<float> broadcast_0_running_local = buf6.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_running_tmp = buf5.Get<uint8_t>();
   LocalTensor<float> softmax_sub_local = buf6.Get<float>();
+  LocalTensor<uint8_t> softmax_sub_tmp = buf5.Get<uint8_t>();
   LocalTensor<float> softmax_exp_local = buf6.Get<float>();
   LocalTensor<float> softmax_reducesum_part_local = buf4.Get<float>();
   LocalTensor<uint8_t> softmax_reducesum_part_tmp = buf5.Get<uint8_t>();
@@ -122,16 +123,14 @@ inline __aicore__ void softmax_0_reduce_0_nil_0_2(
       // from: softmax_reducemax_kept: UbCopy (/nodes/0)
       PipeBarrier<PIPE_V>();
       DataCopy(softmax_reducemax_before_local[0], softmax_reducemax_centre_local[0], 8);
-      // from: broadcast_0_running: Broadcast (/nodes/0)
-      autofuse::BroadcastInner(
-          broadcast_0_running_local[0],
+      // from: softmax_sub: SubRow (/nodes/0)
+      autofuse::WithRows<autofuse::SubRow>(
+          softmax_sub_local[0],
+          gather_0_local[0],
           softmax_reducemax_centre_local[0],
-          broadcast_0_running_tmp,
+          softmax_sub_tmp,
           1,
           z1t_actual_size);
-      // from: softmax_sub: Sub (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      Sub(softmax_sub_local[0], gather_0_local[0], broadcast_0_running_local[0], z1t_actual_size);
       que0.FreeTensor(gather_0_local);
       // from: softmax_exp: Exp (/nodes/0)
       PipeBarrier<PIPE_V>();
@@ -228,34 +227,26 @@ inline __aicore__ void softmax_0_reduce_all_0_nil_0_nil(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)softmax_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf4;
-  TBuf<TPosition::VECCALC> buf2;
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(320 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(320 * z0t_size, 256);
-  const int64_t bytes2 = autofuse::Max(256 * autofuse::CeilDiv(96 * z0t_size, 256), 256 * autofuse::CeilDiv(z0t_size, 8));
-  const int64_t bytes3 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  TBuf<TPosition::VECCALC> buf2;
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(320 * z0t_size, 256);
+  const int64_t bytes1 = autofuse::Max(256 * autofuse::CeilDiv(64 * z0t_size + 256 * autofuse::CeilDiv(z0t_size, 8), 256), 256 * autofuse::CeilDiv(96 * z0t_size, 256));
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes0));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf4, 256);
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes2));
   tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes3));
   LocalTensor<float> softmax_reducemax_local = buf1.Get<float>();
   LocalTensor<uint8_t> softmax_reducemax_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> broadcast_0_local = buf2.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf0.Get<uint8_t>();
   LocalTensor<float> softmax_sub_local = buf2.Get<float>();
+  LocalTensor<uint8_t> softmax_sub_tmp = buf0.Get<uint8_t>();
   LocalTensor<float> softmax_exp_local = buf2.Get<float>();
   LocalTensor<float> softmax_reducesum_local = buf1.Get<float>();
   LocalTensor<uint8_t> softmax_reducesum_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> broadcast_1_local = buf3.Get<float>();
-  LocalTensor<uint8_t> broadcast_1_tmp = buf0.Get<uint8_t>();
+  LocalTensor<uint8_t> softmax_tmp = buf0.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(400 - z0T * z0t_size, z0t_size);
@@ -267,6 +258,7 @@ inline __aicore__ void softmax_0_reduce_all_0_nil_0_nil(
     que0.EnQue<float>(gather_0_local);
     gather_0_local = que0.DeQue<float>();
     // from: softmax_reducemax: ReduceMax (/nodes/0)
+    PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::MaxOf>(
         softmax_reducemax_local[0],
         gather_0_local[0],
@@ -274,17 +266,15 @@ inline __aicore__ void softmax_0_reduce_all_0_nil_0_nil(
         z0t_actual_size,
         77,
         80);
-    // from: broadcast_0: Broadcast (/nodes/0)
+    // from: softmax_sub: SubRow (/nodes/0)
     PipeBarrier<PIPE_V>();
-    autofuse::BroadcastInner(
-        broadcast_0_local[0],
+    autofuse::WithRows<autofuse::SubRow>(
+        softmax_sub_local[0],
+        gather_0_local[0],
         softmax_reducemax_local[0],
-        broadcast_0_tmp,
+        softmax_sub_tmp,
         z0t_actual_size,
         80);
-    // from: softmax_sub: Sub (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    Sub(softmax_sub_local[0], gather_0_local[0], broadcast_0_local[0], 80 * z0t_actual_size);
     que0.FreeTensor(gather_0_local);
     // from: softmax_exp: Exp (/nodes/0)
     PipeBarrier<PIPE_V>();
@@ -298,18 +288,16 @@ inline __aicore__ void softmax_0_reduce_all_0_nil_0_nil(
         z0t_actual_size,
         77,
         80);
-    // from: broadcast_1: Broadcast (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    autofuse::BroadcastInner(
-        broadcast_1_local[0],
-        softmax_reducesum_local[0],
-        broadcast_1_tmp,
-        z0t_actual_size,
-        80);
-    // from: softmax: Div (/nodes/0)
+    // from: softmax: DivRow (/nodes/0)
     LocalTensor<float> softmax_local = que1.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Div(softmax_local[0], softmax_exp_local[0], broadcast_1_local[0], 80 * z0t_actual_size);
+    autofuse::WithRows<autofuse::DivRow>(
+        softmax_local[0],
+        softmax_exp_local[0],
+        softmax_reducesum_local[0],
+        softmax_tmp,
+        z0t_actual_size,
+        80);
     // from: store: Store (/outputs/0)
     que1.EnQue<float>(softmax_local);
     softmax_local = que1.DeQue<float>();

@@ -29,12 +29,12 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 384 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 2 * autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512)));
+    return 384 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), autofuse::Max(512 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512))) + autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512)));
 }
 
 constexpr Form kForm0 = {
     3, 2, 3, 3,
-    {{autofuse::kStep, 295086, 46080, 2, false, true, false},
+    {{autofuse::kStep, 263209, 46080, 2, false, true, false},
      {autofuse::kStep, 104847, 46080, 2, false, true, false},
      {autofuse::kTile, 95631, 46080, 2, false, false, false}},
     {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 308, 4},
@@ -42,7 +42,7 @@ constexpr Form kForm0 = {
     {{0, autofuse::kRead, 1, 123200, 0, 123200, {0, 0}, 1, false},
      {1, autofuse::kAgain, 1, 123200, 0, 0, {0, 4}, 1, false},
      {1, autofuse::kWrite, 1, 123200, 0, 123200, {0, 0}, 1, false}},
-    {{0, {INT64_C(2977057488), 1607816}, {1, 0}},
+    {{0, {INT64_C(3383963303), 1480676}, {1, 0}},
      {1, {0, 1310720}, {1, 0}},
      {2, {1770856120, 524288}, {1, 0}}},
 };
@@ -64,16 +64,16 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 256 + 512 * autofuse::CeilDiv(320 * t, 256) + 2048 * autofuse::CeilDiv(320 * t, 512) + 256 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(96 * t, 256), 256 * autofuse::CeilDiv(t, 8));
+    return 1280 * autofuse::CeilDiv(320 * t, 256) + 256 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(64 * t + 256 * autofuse::CeilDiv(t, 8), 256), 256 * autofuse::CeilDiv(96 * t, 256));
 }
 
 constexpr Form kForm1 = {
     1, 1, 2, 1,
-    {{autofuse::kTile, 104847, 46080, 2, false, true, false}},
+    {{autofuse::kTile, 35973, 46080, 2, false, true, false}},
     {{0, 1, 1, {1, 0}, {0, 1}, {308, 0}, 308, 308}},
     {{0, autofuse::kRead, 1, 123200, 0, 123200, {0, 0}, 0, true},
      {0, autofuse::kWrite, 1, 123200, 0, 123200, {0, 0}, 0, true}},
-    {{0, {INT64_C(4982413720), 279602790}, {1, 0}}},
+    {{0, {INT64_C(5150185880), 304443554}, {1, 0}}},
 };
 
 constexpr autofuse::Template<Data> kTemplates[] = {

@@ -5,6 +5,7 @@
 #include "autofuse_device.h"
 #include "autofuse_math.h"
 #include "autofuse_reduce.h"
+#include "autofuse_rows.h"
 #include "autofuse_tiling_data.h"
 
 using namespace AscendC;
@@ -44,14 +45,15 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
   TBuf<TPosition::VECCALC> buf4;
   const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t bytes2 = autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), autofuse::Max(512 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
+  const int64_t bytes3 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes1));
   // What follows starts in the other half of the banks of UB.
   tpipe.InitBuffer(buf7, 256);
-  tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes2));
   tpipe.InitBuffer(buf6, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes3));
   tpipe.InitBuffer(buf0, 32);
   tpipe.InitBuffer(buf1, 32);
   tpipe.InitBuffer(buf2, 32);
@@ -63,9 +65,8 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
   LocalTensor<uint8_t> softmax_reducemax_part_tmp = buf3.Get<uint8_t>();
   LocalTensor<float> softmax_reducemax_centre_local = buf4.Get<float>();
   LocalTensor<float> softmax_reducemax_move_local = buf3.Get<float>();
-  LocalTensor<float> broadcast_0_running_local = buf6.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_running_tmp = buf5.Get<uint8_t>();
   LocalTensor<float> softmax_sub_local = buf6.Get<float>();
+  LocalTensor<uint8_t> softmax_sub_tmp = buf5.Get<uint8_t>();
   LocalTensor<float> softmax_exp_local = buf6.Get<float>();
   LocalTensor<float> softmax_reducesum_part_local = buf4.Get<float>();
   LocalTensor<uint8_t> softmax_reducesum_part_tmp = buf5.Get<uint8_t>();
@@ -123,16 +124,14 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
       // from: softmax_reducemax_kept: UbCopy (/nodes/0)
       PipeBarrier<PIPE_V>();
       DataCopy(softmax_reducemax_before_local[0], softmax_reducemax_centre_local[0], 8);
-      // from: broadcast_0_running: Broadcast (/nodes/0)
-      autofuse::BroadcastInner(
-          broadcast_0_running_local[0],
+      // from: softmax_sub: SubRow (/nodes/0)
+      autofuse::WithRows<autofuse::SubRow>(
+          softmax_sub_local[0],
+          gather_0_local[0],
           softmax_reducemax_centre_local[0],
-          broadcast_0_running_tmp,
+          softmax_sub_tmp,
           1,
           z1t_actual_size);
-      // from: softmax_sub: Sub (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      Sub(softmax_sub_local[0], gather_0_local[0], broadcast_0_running_local[0], z1t_actual_size);
       que0.FreeTensor(gather_0_local);
       // from: softmax_exp: Exp (/nodes/0)
       PipeBarrier<PIPE_V>();
@@ -230,34 +229,26 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)softmax_shared_Output_0);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf4;
-  TBuf<TPosition::VECCALC> buf2;
   TQue<TPosition::VECOUT, 2> que1;
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
-  const int64_t bytes2 = autofuse::Max(256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(z0t_size, 8));
-  const int64_t bytes3 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  TBuf<TPosition::VECCALC> buf2;
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  const int64_t bytes1 = autofuse::Max(256 * autofuse::CeilDiv(256 * autofuse::CeilDiv(z0t_size, 8) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256));
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes0));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf4, 256);
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes2));
   tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes3));
   LocalTensor<float> softmax_reducemax_local = buf1.Get<float>();
   LocalTensor<uint8_t> softmax_reducemax_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> broadcast_0_local = buf2.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf0.Get<uint8_t>();
   LocalTensor<float> softmax_sub_local = buf2.Get<float>();
+  LocalTensor<uint8_t> softmax_sub_tmp = buf0.Get<uint8_t>();
   LocalTensor<float> softmax_exp_local = buf2.Get<float>();
   LocalTensor<float> softmax_reducesum_local = buf1.Get<float>();
   LocalTensor<uint8_t> softmax_reducesum_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> broadcast_1_local = buf3.Get<float>();
-  LocalTensor<uint8_t> broadcast_1_tmp = buf0.Get<uint8_t>();
+  LocalTensor<uint8_t> softmax_tmp = buf0.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(21 - z0T * z0t_size, z0t_size);
@@ -270,6 +261,7 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
     que0.EnQue<float>(gather_0_local);
     gather_0_local = que0.DeQue<float>();
     // from: softmax_reducemax: ReduceMax (/nodes/0)
+    PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::MaxOf>(
         softmax_reducemax_local[0],
         gather_0_local[0],
@@ -277,21 +269,15 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
         z0t_actual_size,
         n,
         8 * autofuse::CeilDiv(n, 8));
-    // from: broadcast_0: Broadcast (/nodes/0)
+    // from: softmax_sub: SubRow (/nodes/0)
     PipeBarrier<PIPE_V>();
-    autofuse::BroadcastInner(
-        broadcast_0_local[0],
-        softmax_reducemax_local[0],
-        broadcast_0_tmp,
-        z0t_actual_size,
-        8 * autofuse::CeilDiv(n, 8));
-    // from: softmax_sub: Sub (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    Sub(
+    autofuse::WithRows<autofuse::SubRow>(
         softmax_sub_local[0],
         gather_0_local[0],
-        broadcast_0_local[0],
-        8 * z0t_actual_size * autofuse::CeilDiv(n, 8));
+        softmax_reducemax_local[0],
+        softmax_sub_tmp,
+        z0t_actual_size,
+        8 * autofuse::CeilDiv(n, 8));
     que0.FreeTensor(gather_0_local);
     // from: softmax_exp: Exp (/nodes/0)
     PipeBarrier<PIPE_V>();
@@ -305,22 +291,16 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
         z0t_actual_size,
         n,
         8 * autofuse::CeilDiv(n, 8));
-    // from: broadcast_1: Broadcast (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    autofuse::BroadcastInner(
-        broadcast_1_local[0],
-        softmax_reducesum_local[0],
-        broadcast_1_tmp,
-        z0t_actual_size,
-        8 * autofuse::CeilDiv(n, 8));
-    // from: softmax: Div (/nodes/0)
+    // from: softmax: DivRow (/nodes/0)
     LocalTensor<float> softmax_local = que1.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Div(
+    autofuse::WithRows<autofuse::DivRow>(
         softmax_local[0],
         softmax_exp_local[0],
-        broadcast_1_local[0],
-        8 * z0t_actual_size * autofuse::CeilDiv(n, 8));
+        softmax_reducesum_local[0],
+        softmax_tmp,
+        z0t_actual_size,
+        8 * autofuse::CeilDiv(n, 8));
     // from: store: Store (/outputs/0)
     que1.EnQue<float>(softmax_local);
     softmax_local = que1.DeQue<float>();
@@ -351,28 +331,20 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)softmax_shared_Output_0);
   TPipe tpipe;
   TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> que0;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf2;
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 512);
-  const int64_t bytes1 = autofuse::Max(256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(z0t_size, 8));
+  const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  const int64_t bytes1 = autofuse::Max(256 * autofuse::CeilDiv(256 * autofuse::CeilDiv(z0t_size, 8) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256));
   const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(que0, 1, static_cast<uint32_t>(bytes0));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf3, 256);
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes2));
   LocalTensor<float> softmax_reducemax_local = buf1.Get<float>();
   LocalTensor<uint8_t> softmax_reducemax_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> broadcast_0_local = buf2.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> softmax_sub_local = buf2.Get<float>();
-  LocalTensor<float> softmax_exp_local = buf2.Get<float>();
+  LocalTensor<uint8_t> softmax_sub_tmp = buf0.Get<uint8_t>();
   LocalTensor<float> softmax_reducesum_local = buf1.Get<float>();
   LocalTensor<uint8_t> softmax_reducesum_tmp = buf0.Get<uint8_t>();
-  LocalTensor<uint8_t> broadcast_1_tmp = buf0.Get<uint8_t>();
+  LocalTensor<uint8_t> softmax_tmp = buf0.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(21 - z0T * z0t_size, z0t_size);
@@ -385,6 +357,7 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
     que0.EnQue<TPosition::GM, TPosition::VECIN, float>(gather_0_local);
     gather_0_local = que0.DeQue<TPosition::GM, TPosition::VECIN, float>();
     // from: softmax_reducemax: ReduceMax (/nodes/0)
+    PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::MaxOf>(
         softmax_reducemax_local[0],
         gather_0_local[0],
@@ -392,22 +365,18 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
         z0t_actual_size,
         n,
         8 * autofuse::CeilDiv(n, 8));
-    // from: broadcast_0: Broadcast (/nodes/0)
+    // from: softmax_sub: SubRow (/nodes/0)
+    LocalTensor<float> softmax_sub_local = gather_0_local;
     PipeBarrier<PIPE_V>();
-    autofuse::BroadcastInner(
-        broadcast_0_local[0],
-        softmax_reducemax_local[0],
-        broadcast_0_tmp,
-        z0t_actual_size,
-        8 * autofuse::CeilDiv(n, 8));
-    // from: softmax_sub: Sub (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    Sub(
+    autofuse::WithRows<autofuse::SubRow>(
         softmax_sub_local[0],
         gather_0_local[0],
-        broadcast_0_local[0],
-        8 * z0t_actual_size * autofuse::CeilDiv(n, 8));
+        softmax_reducemax_local[0],
+        softmax_sub_tmp,
+        z0t_actual_size,
+        8 * autofuse::CeilDiv(n, 8));
     // from: softmax_exp: Exp (/nodes/0)
+    LocalTensor<float> softmax_exp_local = gather_0_local;
     PipeBarrier<PIPE_V>();
     Exp(softmax_exp_local[0], softmax_sub_local[0], 8 * z0t_actual_size * autofuse::CeilDiv(n, 8));
     // from: softmax_reducesum: ReduceSum (/nodes/0)
@@ -419,23 +388,16 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
         z0t_actual_size,
         n,
         8 * autofuse::CeilDiv(n, 8));
-    // from: broadcast_1: Broadcast (/nodes/0)
-    LocalTensor<float> broadcast_1_local = gather_0_local;
-    PipeBarrier<PIPE_V>();
-    autofuse::BroadcastInner(
-        broadcast_1_local[0],
-        softmax_reducesum_local[0],
-        broadcast_1_tmp,
-        z0t_actual_size,
-        8 * autofuse::CeilDiv(n, 8));
-    // from: softmax: Div (/nodes/0)
+    // from: softmax: DivRow (/nodes/0)
     LocalTensor<float> softmax_local = gather_0_local;
     PipeBarrier<PIPE_V>();
-    Div(
+    autofuse::WithRows<autofuse::DivRow>(
         softmax_local[0],
         softmax_exp_local[0],
-        broadcast_1_local[0],
-        8 * z0t_actual_size * autofuse::CeilDiv(n, 8));
+        softmax_reducesum_local[0],
+        softmax_tmp,
+        z0t_actual_size,
+        8 * autofuse::CeilDiv(n, 8));
     // from: store: Store (/outputs/0)
     que0.EnQue<TPosition::VECOUT, TPosition::GM, float>(softmax_local);
     softmax_local = que0.DeQue<TPosition::VECOUT, TPosition::GM, float>();

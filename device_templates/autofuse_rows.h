@@ -1,0 +1,102 @@
+// Device code that generated kernels share: calls with two tensors of which one has an element per row.
+//
+// A call reads the element of a row from one 32-byte block again and again, so that no tensor of its copies has to be
+// written first. Tensors do not overlap, but dst may be x. No function starts or ends with a barrier; inside,
+// PipeBarrier<PIPE_V> stands between calls that depend on each other.
+#ifndef AUTOFUSE_ROWS_H
+#define AUTOFUSE_ROWS_H
+
+#include "autofuse_device.h"
+#include "kernel_operator.h"
+
+namespace autofuse {
+
+// The operations, on `mask` lanes of `repeat` repeats; steps are those of a repeat, in blocks. The element of a row is
+// the second operand, or the first one of RowSub and RowDiv.
+#define AUTOFUSE_ROWS_OF(Name, Api)                                                                                    \
+  struct Name {                                                                                                        \
+    template <typename T>                                                                                              \
+    static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,        \
+                                          const AscendC::LocalTensor<T>& each, uint32_t mask, uint32_t repeat,         \
+                                          uint32_t step, uint32_t each_step) {                                         \
+      AscendC::Api(dst, x, each, static_cast<uint64_t>(mask), static_cast<uint8_t>(repeat),                            \
+                   AscendC::BinaryRepeatParams(1, 1, 0, static_cast<uint8_t>(step), static_cast<uint8_t>(step),        \
+                                               static_cast<uint8_t>(each_step)));                                      \
+    }                                                                                                                  \
+  };
+#define AUTOFUSE_ROWS_FIRST(Name, Api)                                                                                 \
+  struct Name {                                                                                                        \
+    template <typename T>                                                                                              \
+    static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,        \
+                                          const AscendC::LocalTensor<T>& each, uint32_t mask, uint32_t repeat,         \
+                                          uint32_t step, uint32_t each_step) {                                         \
+      AscendC::Api(dst, each, x, static_cast<uint64_t>(mask), static_cast<uint8_t>(repeat),                            \
+                   AscendC::BinaryRepeatParams(1, 0, 1, static_cast<uint8_t>(step), static_cast<uint8_t>(each_step),   \
+                                               static_cast<uint8_t>(step)));                                           \
+    }                                                                                                                  \
+  };
+AUTOFUSE_ROWS_OF(AddRow, Add)
+AUTOFUSE_ROWS_OF(SubRow, Sub)
+AUTOFUSE_ROWS_OF(MulRow, Mul)
+AUTOFUSE_ROWS_OF(DivRow, Div)
+AUTOFUSE_ROWS_OF(MaxRow, Max)
+AUTOFUSE_ROWS_OF(MinRow, Min)
+AUTOFUSE_ROWS_FIRST(RowSub, Sub)
+AUTOFUSE_ROWS_FIRST(RowDiv, Div)
+#undef AUTOFUSE_ROWS_OF
+#undef AUTOFUSE_ROWS_FIRST
+
+// dst[r, c] = x[r, c] op each[r] for `rows` >= 1 rows of `cols` >= 1 elements. With more than one row, a row is a multiple
+// of 32 bytes. `tmp` holds 32 bytes for every row, rounded up to 8 rows, and 32 bytes for every repeat of a row.
+template <typename Op, typename T>
+__aicore__ inline void WithRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,
+                                const AscendC::LocalTensor<T>& each, const AscendC::LocalTensor<uint8_t>& tmp,
+                                int64_t rows, int64_t cols) {
+  constexpr uint32_t block = kBlockBytes / sizeof(T);
+  constexpr uint32_t lanes = kVectorBytes / sizeof(T);
+  const uint32_t m = static_cast<uint32_t>(rows);
+  const uint32_t n = static_cast<uint32_t>(cols);
+  const uint32_t chunks = (n + lanes - 1) / lanes;
+  const AscendC::LocalTensor<T> spread = tmp.ReinterpretCast<T>();
+  SpreadRows(spread, each, m);
+  AscendC::PipeBarrier<PIPE_V>();
+  if (m > 1 && chunks > 1 && n % lanes == 0) {
+    // All rows are one run: a block for every repeat of it.
+    const AscendC::LocalTensor<T> every = spread[(m + 7) / 8 * 8 * block];
+    CopyRows(every, spread, m, chunks * block, chunks * block, block, true);
+    AscendC::PipeBarrier<PIPE_V>();
+    for (uint32_t first = 0; first < m * chunks; first += kMaxRepeat) {
+      const uint32_t repeat = m * chunks - first < kMaxRepeat ? m * chunks - first : kMaxRepeat;
+      Op::Repeats(dst[first * lanes], x[first * lanes], every[first * block], lanes, repeat, lanes / block, 1);
+    }
+    return;
+  }
+  if (m >= chunks && n / block <= kMaxBlockStride) {
+    // One instruction per 256 bytes of the row and 255 rows.
+    for (uint32_t at = 0; at < n; at += lanes) {
+      const uint32_t mask = n - at < lanes ? n - at : lanes;
+      for (uint32_t first = 0; first < m; first += kMaxRepeat) {
+        const uint32_t repeat = m - first < kMaxRepeat ? m - first : kMaxRepeat;
+        Op::Repeats(dst[first * n + at], x[first * n + at], spread[first * block], mask, repeat, n / block, 1);
+      }
+    }
+    return;
+  }
+  // One instruction per row and 255 * 256 bytes of it, and one for the rest of the row.
+  const uint32_t full = n / lanes;
+  for (uint32_t r = 0; r < m; r++) {
+    for (uint32_t first = 0; first < full; first += kMaxRepeat) {
+      const uint32_t repeat = full - first < kMaxRepeat ? full - first : kMaxRepeat;
+      const uint32_t at = r * n + first * lanes;
+      Op::Repeats(dst[at], x[at], spread[r * block], lanes, repeat, lanes / block, 0);
+    }
+    if (n > full * lanes) {
+      const uint32_t at = r * n + full * lanes;
+      Op::Repeats(dst[at], x[at], spread[r * block], n - full * lanes, 1, lanes / block, 0);
+    }
+  }
+}
+
+}  // namespace autofuse
+
+#endif  // AUTOFUSE_ROWS_H

@@ -1,0 +1,101 @@
+"""Operands with an element per row: calls that read it from a block of its own, in the place of a Broadcast.
+
+``x - max`` and ``x * scale`` of rows take a tensor and a number per row.  A Broadcast writes that number throughout a
+row of UB first, a pass over the tile and a tensor of its size.  The chip can read the same 32 bytes for every block of
+a repeat: the calls of ``autofuse_rows.h`` take the number from there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from autofuse.implgraph.device_rows import ROW_OPERANDS
+from autofuse.implgraph.expr import ZERO, Expr
+from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.graph import Node
+from autofuse.implgraph.ops import lookup
+
+__all__ = ["ROWS", "broadcast_run", "row_extents", "with_row_operands"]
+
+#: The ops, whose second operand has an element per row.
+ROWS = frozenset(ROW_OPERANDS.values())
+#: Each of them spreads the elements anew: from so many on, one Broadcast for all takes less.
+_USERS = 3
+
+
+def broadcast_run(n: Node, source: Node) -> list[int]:
+    """Places of the vectorised axes of ``n`` that ``source`` does not have."""
+    have = set(source.y.vectorized_axis)
+    return [i for i, a in enumerate(n.y.vectorized_axis) if a not in have]
+
+
+def with_row_operands(
+    hoisted: Sequence[Node], looped: Sequence[Node], arch: str
+) -> tuple[Node, ...]:
+    """The nodes of a loop, of which those that need a Broadcast along rows take its operand themselves.
+
+    Args:
+        hoisted: nodes before the loop.
+        looped: nodes of the loop, in order.
+        arch: the architecture, which says what the calls take.
+    """
+    named = {n.name: n for n in (*hoisted, *looped)}
+    uses = Counter(i for n in (*hoisted, *looped) for i in n.inputs)
+    along = {n.name: n for n in looped if n.op == "Broadcast" and _along_rows(n, named)}
+    if not along:
+        return tuple(looped)
+    made: dict[str, Node] = {}
+    taken: Counter[str] = Counter()
+    for n in looped:
+        found = _taking(n, along, named, arch)
+        if found is not None:
+            made[n.name], broadcast = found
+            taken[broadcast] += 1
+    gone = {name for name, times in taken.items() if times == uses[name] < _USERS}
+    kept = {b for b in along if b not in gone}
+    out: list[Node] = []
+    for n in looped:
+        if n.name in gone:
+            continue
+        out.append(made[n.name] if n.name in made and kept.isdisjoint(n.inputs) else n)
+    return tuple(out)
+
+
+def _along_rows(n: Node, named: Mapping[str, Node]) -> bool:
+    """Whether a Broadcast repeats elements along the innermost axes of the tile."""
+    source = named.get(n.inputs[0])
+    if source is None or n.y.offset != ZERO:
+        return False
+    run = broadcast_run(n, source)
+    return bool(run) and run == list(range(run[0], len(n.y.vectorized_axis)))
+
+
+def _taking(
+    n: Node, along: Mapping[str, Node], named: Mapping[str, Node], arch: str
+) -> tuple[Node, str] | None:
+    """The node with an operand per row, and the Broadcast that it does without."""
+    at = [i for i, x in enumerate(n.inputs) if x in along]
+    if len(n.inputs) != 2 or len(at) != 1:
+        return None
+    op = ROW_OPERANDS.get((n.op, at[0]))
+    broadcast, other = along[n.inputs[at[0]]], named.get(n.inputs[1 - at[0]])
+    if op is None or other is None:
+        return None
+    call = lookup(op).calls.get(arch)
+    if call is None or n.y.dtype.name not in call.dtypes:
+        return None
+    # A Broadcast of another loop is done once for many rounds of this one.
+    if (n.loop_axis, n.loop_pass) != (broadcast.loop_axis, broadcast.loop_pass):
+        return None
+    shape = (n.y.vectorized_axis, n.y.vectorized_strides, n.y.dtype)
+    for y in (broadcast.y, other.y):
+        if (y.vectorized_axis, y.vectorized_strides, y.dtype) != shape:
+            return None
+    return replace(n, op=op, inputs=(other.name, broadcast.inputs[0])), broadcast.name
+
+
+def row_extents(n: Node, source: Node, extents: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
+    """Extents of the axes around the rows, and of those along them."""
+    first = broadcast_run(n, source)[0]
+    return list(extents[:first]), list(extents[first:])

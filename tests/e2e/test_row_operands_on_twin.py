@@ -1,0 +1,67 @@
+"""Tensors with an element per row, on the CPU twin in checked mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from twin_graphs import check, every_template, graph
+
+from autofuse import api
+from autofuse.schedule.row_operands import ROWS
+
+pytestmark = pytest.mark.twin
+
+#: Rows and columns: rows of whole repeats, with a rest, of less than one; a single row; more than 255 repeats.
+SHAPES = [(37, 512), (50, 77), (300, 24), (1, 1000), (5, 8192), (61, 64), (3, 100), (700, 1)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with every_template(tmp_path_factory):
+        yield
+
+
+def taken(built: api.BuildResult) -> set[str]:
+    """The calls with an element per row in any template."""
+    impls = [i for r in built.schedule for g in r.groups for i in g.impls]
+    return {n.op for i in impls for n in i.nodes if n.op in ROWS}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int16"])
+@pytest.mark.parametrize(("rows", "columns"), SHAPES)
+def test_arithmetic_with_a_number_per_row(dtype, rows, columns):
+    shapes = {"x": (dtype, [rows, columns]), **{c: (dtype, [rows, 1]) for c in "abcde"}}
+    nodes = [
+        ("p", "Add", ["x", "a"]),
+        ("q", "Sub", ["b", "p"]),
+        ("r", "Maximum", ["q", "c"]),
+        ("s", "Minimum", ["d", "r"]),
+        ("y", "Sub", ["s", "e"]),
+    ]
+    found = taken(check(graph(shapes, nodes)))
+    if rows > 1 and columns > 1:
+        assert {"AddRow", "RowSub", "MaxRow", "MinRow", "SubRow"} <= found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("rows", "columns"), SHAPES[:4])
+def test_norms_with_a_number_per_row(dtype, rows, columns):
+    shapes = {"x": (dtype, [rows, columns]), "c": (dtype, [rows, 1])}
+    keep = {"axes": [1], "keepdims": True}
+    nodes = [
+        ("q", "Mul", ["x", "x"]),
+        ("v", "ReduceMean", ["q"], keep),
+        ("w", "Add", ["v", 1.0]),
+        ("r", "Sqrt", ["w"]),
+        ("n", "Div", ["x", "r"]),
+        ("y", "Mul", ["c", "n"]),
+    ]
+    check(graph(shapes, nodes))
+
+
+def test_rows_of_unknown_length():
+    symbols = {"m": {"min": 1, "max": 300}, "n": {"min": 1, "max": 3000}}
+    shapes = {"x": ("float32", ["m", "n"]), "c": ("float32", ["m", 1])}
+    nodes = [("p", "Mul", ["x", "c"]), ("y", "Softmax", ["p"], {"axis": 1})]
+    assert {"MulRow", "SubRow", "DivRow"} <= taken(check(graph(shapes, nodes, **symbols)))
