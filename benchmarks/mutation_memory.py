@@ -64,7 +64,11 @@ ELEMENTWISE = frozenset(
     {"Abs", "Add", "Adds", "Cast", "Div", "Duplicate", "Exp", "Ln", "Max", "Maxs", "Min", "Mins"}
     | {"Mul", "Muls", "Reciprocal", "Relu", "Rsqrt", "Sqrt", "Sub"}
 )
-_FOLDS = ("autofuse::ReduceInner<", "autofuse::ReduceOuter<")
+#: Calls that do each of their rows by itself.
+_ROW_BY_ROW = (
+    *("autofuse::ReduceInner<", "autofuse::ReduceOuter<", "autofuse::WithRows<"),
+    *("autofuse::PickByMask", "autofuse::PickAhead"),
+)
 #: Bytes of scratch space that advanced functions need for float, as documented; 256 times the tensors that they keep.
 _LEAST_SCRATCH = {"Power": 1024, "Tanh": 256, "Sigmoid": 256, "Erf": 768, "Sin": 768, "Cos": 768}
 #: Lengths of a tile up to which each is looked at.
@@ -91,10 +95,14 @@ def scratch_that_is_not_used(m: Mutation) -> bool:
             rows, n = counts[:2]
             if rows is None or n is None or dtype.kind != "f":
                 return False
-            used = _eighths(rows, n) if dtype.itemsize == 4 else rows * _folded_row(n)
-            if used > room:
+            if _scratch_used(rows, n, dtype.itemsize) > room:
                 return False
     return True
+
+
+def _scratch_used(rows: int, n: int, size: int) -> int:
+    """Bytes of scratch space that ``ReduceInner`` takes for rows of half or float."""
+    return _eighths(rows, n) if size == 4 else rows * _folded_row(n)
 
 
 def _folded_row(n: int) -> int:
@@ -202,7 +210,8 @@ def behind_the_end(m: Mutation) -> bool:
     elements of a tensor from elements of tensors, and copies to GM leave out what is behind the end: nobody sees it.
     ``TransposeRows`` of one matrix makes a column more into a row behind the others.
     ``BroadcastInner`` with a row more makes the others as before; with a longer row it does if there is one row.
-    So do ``ReduceInner`` and ``ReduceOuter`` with a result more, which folds rows of its own, and ``Arange``.
+    So do ``ReduceInner`` and ``ReduceOuter`` with a result more, which folds rows of its own, ``WithRows`` with a row
+    more, and ``Arange``.
     ``PickByMask`` and ``PickAhead`` of one run pick an element more, which is in the buffer of the run.
     """
     old, before, after = count_change(m)
@@ -224,7 +233,7 @@ def behind_the_end(m: Mutation) -> bool:
         if counts[0] != ONE or changed != [*counts[:2], after, *counts[3:]]:
             return False
         touched = ()
-    elif old.api.startswith(_FOLDS) or old.api in ("autofuse::PickByMask", "autofuse::PickAhead"):
+    elif old.api.startswith(_ROW_BY_ROW):
         counts = [a.value for a in old.args if isinstance(a, Count)]
         changed = (
             [a.value for a in new.args if isinstance(a, Count)] if isinstance(new, Call) else []
@@ -257,7 +266,7 @@ def _reduction_fits(m: Mutation, call: Call) -> bool:
         need = (
             math.ceil(rows * dtype.itemsize / 32) * 32,
             rows * pitch * dtype.itemsize,
-            rows * _folded_row(n, dtype.itemsize),
+            _scratch_used(rows, n, dtype.itemsize),
         )
         if None in (*counts, *have) or dtype.kind != "f" or pitch < n:
             return False

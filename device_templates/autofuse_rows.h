@@ -47,7 +47,8 @@ AUTOFUSE_ROWS_FIRST(RowDiv, Div)
 #undef AUTOFUSE_ROWS_FIRST
 
 // dst[r, c] = x[r, c] op each[r] for `rows` >= 1 rows of `cols` >= 1 elements. With more than one row, a row is a multiple
-// of 32 bytes. `tmp` holds 32 bytes for every row, rounded up to 8 rows, and 32 bytes for every repeat of a row.
+// of 32 bytes. `tmp` holds 32 bytes for every row, rounded up to 8 rows; and where several rows are several whole repeats
+// each, 32 bytes for each of these.
 template <typename Op, typename T>
 __aicore__ inline void WithRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,
                                 const AscendC::LocalTensor<T>& each, const AscendC::LocalTensor<uint8_t>& tmp,

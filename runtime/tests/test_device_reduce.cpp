@@ -332,7 +332,8 @@ void WithRows(const char* op, int64_t rows, int64_t cols, bool inplace, F want) 
     const int64_t n = rows > 1 ? AlignUp(cols, 32 / size) : cols;
     const int64_t pitch = AlignUp(n, 32 / size);
     const int64_t more = (AlignUp(rows, 32 / size) + pitch - 1) / pitch;
-    const int64_t tmp = 32 * (AlignUp(rows, 8) + rows * ((n * size + 255) / 256));
+    const bool repeats = rows > 1 && n * size > 256 && n * size % 256 == 0;
+    const int64_t tmp = 32 * (AlignUp(rows, 8) + (repeats ? rows * n * size / 256 : 0));
     const int64_t dst_bytes = rows * pitch * size;
     if ((rows + more) * pitch * size + dst_bytes + tmp > 187000) {
         return;
