@@ -37,10 +37,9 @@ inline __aicore__ void broadcast_trailing_0_general_0_nil_1_nil(
   TBuf<TPosition::VECCALC> buf0;
   TQue<TPosition::VECIN, 2> que1;
   const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(z1t_size, 64), 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf0, 256);
   tpipe.InitBuffer(que1, 2, 32);
   LocalTensor<uint8_t> div_0_tmp = buf0.Get<uint8_t>();
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
@@ -110,7 +109,7 @@ inline __aicore__ void broadcast_trailing_0_row_0_nil_0_nil(
   TBuf<TPosition::VECCALC> buf0;
   const int64_t bytes0 = 256 * autofuse::CeilDiv(224 * z0t_size, 256);
   const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(32 * z0t_size + 256 * autofuse::CeilDiv(z0t_size, 8), 256);
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(z0t_size, 8);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));

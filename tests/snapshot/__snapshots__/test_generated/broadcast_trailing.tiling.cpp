@@ -28,7 +28,7 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 64 + 256 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(t, 64), 256) + 1024 * autofuse::CeilDiv(4 * t, 256);
+    return 320 + 1024 * autofuse::CeilDiv(4 * t, 256);
 }
 
 constexpr Form kForm0 = {
@@ -59,7 +59,7 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 256 * autofuse::CeilDiv(32 * t + 256 * autofuse::CeilDiv(t, 8), 256) + 1024 * autofuse::CeilDiv(224 * t, 256) + 512 * autofuse::CeilDiv(4 * t, 256);
+    return 1024 * autofuse::CeilDiv(224 * t, 256) + 512 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(t, 8);
 }
 
 constexpr Form kForm1 = {

@@ -29,7 +29,7 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 224 + 768 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 256), 256 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(t, 64), 256)) + autofuse::Max(32, 32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64));
+    return 224 + 768 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256, 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 256)) + autofuse::Max(32, 32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64));
 }
 
 constexpr Form kForm0 = {

@@ -158,7 +158,7 @@ inline __aicore__ void short_rows_0_reduce_all_0_nil_0_nil(
   TBuf<TPosition::VECCALC> buf0;
   const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size, 256);
   const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(32 * z0t_size + 256 * autofuse::CeilDiv(z0t_size, 8), 256);
+  const int64_t bytes2 = autofuse::Max(256 * autofuse::CeilDiv(32 * z0t_size, 256), 256 * autofuse::CeilDiv(z0t_size, 8));
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));

@@ -61,7 +61,7 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 256 * autofuse::CeilDiv(32 * t + 256 * autofuse::CeilDiv(t, 8), 256) + 1024 * autofuse::CeilDiv(32 * t, 256) + 1024 * autofuse::CeilDiv(4 * t, 256);
+    return 1024 * autofuse::CeilDiv(32 * t, 256) + 1024 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(32 * t, 256), 256 * autofuse::CeilDiv(t, 8));
 }
 
 constexpr Form kForm1 = {

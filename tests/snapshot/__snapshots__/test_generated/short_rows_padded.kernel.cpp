@@ -144,7 +144,7 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_1_nil_outer(
   TBuf<TPosition::VECCALC> buf1;
   const int64_t bytes0 = 256 * autofuse::CeilDiv(8 * z1t_size, 256);
   const int64_t bytes1 = 256 * autofuse::CeilDiv(448 * z1t_size, 256);
-  const int64_t bytes2 = autofuse::Max(4096, 256 * autofuse::CeilDiv(64 * z1t_size + 256 * autofuse::CeilDiv(2 * z1t_size, 8), 256));
+  const int64_t bytes2 = autofuse::Max(4096, 256 * autofuse::CeilDiv(2 * z1t_size, 8));
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, 512);
   tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));

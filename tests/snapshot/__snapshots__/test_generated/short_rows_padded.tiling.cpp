@@ -62,7 +62,7 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 5120 + 768 * autofuse::CeilDiv(448 * t, 256) + 512 * autofuse::CeilDiv(8 * t, 256) + autofuse::Max(4096, 256 * autofuse::CeilDiv(64 * t + 256 * autofuse::CeilDiv(2 * t, 8), 256));
+    return 5120 + 768 * autofuse::CeilDiv(448 * t, 256) + 512 * autofuse::CeilDiv(8 * t, 256) + autofuse::Max(4096, 256 * autofuse::CeilDiv(2 * t, 8));
 }
 
 constexpr Form kForm1 = {

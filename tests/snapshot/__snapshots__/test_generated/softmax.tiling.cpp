@@ -29,7 +29,7 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 384 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), autofuse::Max(512 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512))) + autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512)));
+    return 384 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 2 * autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512)));
 }
 
 constexpr Form kForm0 = {
@@ -64,7 +64,7 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 1280 * autofuse::CeilDiv(320 * t, 256) + 256 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(64 * t + 256 * autofuse::CeilDiv(t, 8), 256), 256 * autofuse::CeilDiv(96 * t, 256));
+    return 1280 * autofuse::CeilDiv(320 * t, 256) + 256 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(96 * t, 256), 256 * autofuse::CeilDiv(t, 8));
 }
 
 constexpr Form kForm1 = {

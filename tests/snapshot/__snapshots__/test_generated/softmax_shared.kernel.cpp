@@ -45,15 +45,14 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
   TBuf<TPosition::VECCALC> buf4;
   const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
-  const int64_t bytes2 = autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), autofuse::Max(512 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
-  const int64_t bytes3 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes1));
   // What follows starts in the other half of the banks of UB.
   tpipe.InitBuffer(buf7, 256);
-  tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(buf6, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes3));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes2));
   tpipe.InitBuffer(buf0, 32);
   tpipe.InitBuffer(buf1, 32);
   tpipe.InitBuffer(buf2, 32);

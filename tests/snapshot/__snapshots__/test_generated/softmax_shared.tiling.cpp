@@ -31,7 +31,7 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 384 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), autofuse::Max(512 * autofuse::CeilDiv(256 + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512))) + autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512)));
+    return 384 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 2 * autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512)));
 }
 
 constexpr Form kForm0 = {
