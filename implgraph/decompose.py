@@ -9,7 +9,8 @@
 * A reduction of no elements is its neutral element; one along dimensions of size 1 is a Reshape; of two of a kind
   without anything between them becomes one.
 * Pad is a concatenation with tensors of equal elements.
-* GatherElements is a Gather from its data as one row; a Gather with an index that is a number is a Slice.
+* GatherElements is a Gather from its data as one row; a Gather with an index that is a number is a Slice, one with an
+  index that is known and has few runs a Concat of Slices.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Operand
 from autofuse.implgraph.infer import infer_node
 from autofuse.implgraph.integer_reductions import INDIRECT, integer_reduction
 from autofuse.implgraph.iteration_space import contiguous_strides
+from autofuse.implgraph.known_gathers import known_gather
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES, neutral, reduced_axes
 
@@ -36,11 +38,16 @@ HALVES = ("float16", "bfloat16")
 WIDER = {"bfloat16": "float32", "int8": "float16", "uint8": "float16"}
 
 
-def decompose(graph: FusionGraph) -> FusionGraph:
-    """The graph without compositions; the graph itself if there are none.  Names of outputs stay."""
+def decompose(graph: FusionGraph, *, gather_rows: bool = False) -> FusionGraph:
+    """The graph without compositions; the graph itself if there are none.  Names of outputs stay.
+
+    Args:
+        graph: stays as it is.
+        gather_rows: a Gather along another dimension than the innermost one stays, also where its index is known.
+    """
     if not any(n.op in _RULES for n in graph.nodes):
         return graph
-    made = _Rewriter(graph)
+    made = _Rewriter(graph, gather_rows)
     for n in graph.nodes:
         rule = _RULES.get(n.op)
         if rule is None:
@@ -53,8 +60,9 @@ def decompose(graph: FusionGraph) -> FusionGraph:
 class _Rewriter:
     """The new graph under construction."""
 
-    def __init__(self, graph: FusionGraph) -> None:
+    def __init__(self, graph: FusionGraph, gather_rows: bool) -> None:
         self.graph = graph
+        self.gather_rows = gather_rows
         self.tensors: dict[str, Tensor] = dict(graph.tensors)
         self.nodes: list[FusionNode] = []
         self.ranges = graph.symbol_ranges()
@@ -363,6 +371,10 @@ def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
     if isinstance(index, str):
         number = _same_everywhere(r, index)
         if number is None or not 0 <= number < bounds(t.shape[axis], r.ranges)[0]:
+            rows = r.gather_rows and product(t.shape[axis + 1 :]) != 1
+            moved = None if rows else known_gather(r, x, index, axis)
+            if moved is not None:
+                return r.last("Reshape", [moved], shape=r.result(n).shape)
             return r.last("Gather", [x, index], axis=axis)
         row = tuple(ONE if d == axis else s for d, s in enumerate(t.shape))
         starts = tuple(const(number) if d == axis else ZERO for d in range(len(row)))

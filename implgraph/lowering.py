@@ -50,7 +50,7 @@ def lower_all(
     """The forms of a FusionGraph to choose from: one, or more where reductions can be divided among the cores.
 
     With symbols a call chooses, by its sizes; without, the scheduler does, also between the pieces of short rows
-    together and each by itself.
+    together and each by itself, and between a Gather of rows and the Slices that it is where its index is known.
 
     Args:
         graph: as for :func:`lower`.
@@ -61,8 +61,13 @@ def lower_all(
         AutofuseError: as :func:`lower`.
     """
     written = decompose(graph)
+    divided = _divided(written, target)
+    if not graph.symbols and any(n.op == "Gather" for n in graph.nodes):
+        gathered = decompose(graph, gather_rows=True)
+        if gathered != written:
+            divided += _divided(gathered, target)
     forms: list[HintGraph] = []
-    for form in _divided(written, target):
+    for form in divided:
         # What has no common axes once it is divided stays undivided.
         with suppress(AutofuseError):
             hint, together = _lowered(form, columns)
