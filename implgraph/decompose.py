@@ -21,6 +21,7 @@ from typing import Any
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import ONE, ZERO, Expr, bounds, const, product
+from autofuse.implgraph.frames import framed, same_everywhere
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Operand, Tensor
 from autofuse.implgraph.infer import infer_node
@@ -38,16 +39,19 @@ HALVES = ("float16", "bfloat16")
 WIDER = {"bfloat16": "float32", "int8": "float16", "uint8": "float16"}
 
 
-def decompose(graph: FusionGraph, *, gather_rows: bool = False) -> FusionGraph:
+def decompose(
+    graph: FusionGraph, *, gather_rows: bool = False, frames: bool = False
+) -> FusionGraph:
     """The graph without compositions; the graph itself if there are none.  Names of outputs stay.
 
     Args:
         graph: stays as it is.
         gather_rows: a Gather along another dimension than the innermost one stays, also where its index is known.
+        frames: constants around a tensor along the innermost dimension are a mask (:mod:`autofuse.implgraph.frames`).
     """
     if not any(n.op in _RULES for n in graph.nodes):
         return graph
-    made = _Rewriter(graph, gather_rows)
+    made = _Rewriter(graph, gather_rows, frames)
     for n in graph.nodes:
         rule = _RULES.get(n.op)
         if rule is None:
@@ -60,9 +64,11 @@ def decompose(graph: FusionGraph, *, gather_rows: bool = False) -> FusionGraph:
 class _Rewriter:
     """The new graph under construction."""
 
-    def __init__(self, graph: FusionGraph, gather_rows: bool) -> None:
+    def __init__(self, graph: FusionGraph, gather_rows: bool, frames: bool) -> None:
         self.graph = graph
         self.gather_rows = gather_rows
+        self.frames = frames
+        self.masks: dict[tuple[Any, ...], str] = {}
         self.tensors: dict[str, Tensor] = dict(graph.tensors)
         self.nodes: list[FusionNode] = []
         self.ranges = graph.symbol_ranges()
@@ -306,12 +312,12 @@ def _pad(r: _Rewriter, n: FusionNode) -> FusionNode:
         if last is not None:
             x = r.emit(last.op, last.inputs, **last.attrs)
         shape = r.tensors[x].shape
-        pieces: list[Operand] = [x]
+        pieces: list[str] = [x]
         for size, at in ((low[d], 0), (high[d], 2)):
             if size != ZERO:
                 frame = (*shape[:d], size, *shape[d + 1 :])
                 pieces.insert(at, r.emit("Broadcast", [value], shape=frame))
-        last = r.last("Concat", pieces, axis=d)
+        last = _joined(r, pieces, d)
     return last if last is not None else r.last("Identity", [x])
 
 
@@ -347,21 +353,13 @@ def _concat(r: _Rewriter, n: FusionNode) -> FusionNode:
     pieces = [x for x in n.inputs if isinstance(x, str) and r.tensors[x].shape[axis] != 0]
     if len(pieces) < 2:
         return r.last("Identity", pieces or n.inputs[:1])
-    return r.last("Concat", pieces, axis=axis)
+    return _joined(r, pieces, axis)
 
 
-#: Ops whose elements are all elements of their operand.
-_MOVES = ("Broadcast", "Reshape", "Transpose", "Slice", "Identity")
-
-
-def _same_everywhere(r: _Rewriter, x: Operand) -> int | None:
-    """The integer that all elements of an operand are, where nothing but movement gives it."""
-    while isinstance(x, str):
-        maker = r.makers.get(x)
-        if maker is None or maker.op not in _MOVES:
-            return None
-        x = maker.inputs[0]
-    return int(x.value) if x.expr is None else None
+def _joined(r: _Rewriter, pieces: Sequence[str], axis: int) -> FusionNode:
+    """The last node of what joins pieces with some elements each."""
+    frame = framed(r, pieces, axis) if r.frames else None
+    return frame or r.last("Concat", pieces, axis=axis)
 
 
 def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
@@ -369,7 +367,8 @@ def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
     x, t = r.source(n)
     index, axis = n.inputs[1], int(_attrs(n)["axis"]) % len(t.shape)
     if isinstance(index, str):
-        number = _same_everywhere(r, index)
+        same = same_everywhere(r, index)
+        number = None if same is None else int(same.value)
         if number is None or not 0 <= number < bounds(t.shape[axis], r.ranges)[0]:
             rows = r.gather_rows and product(t.shape[axis + 1 :]) != 1
             moved = None if rows else known_gather(r, x, index, axis)

@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from autofuse.diagnostics import AutofuseError
@@ -62,10 +62,8 @@ def lower_all(
     """
     written = decompose(graph)
     divided = _divided(written, target)
-    if not graph.symbols and any(n.op == "Gather" for n in graph.nodes):
-        gathered = decompose(graph, gather_rows=True)
-        if gathered != written:
-            divided += _divided(gathered, target)
+    if not graph.symbols:
+        divided += [d for other in _rewritten(graph, written) for d in _divided(other, target)]
     forms: list[HintGraph] = []
     for form in divided:
         # What has no common axes once it is divided stays undivided.
@@ -75,6 +73,17 @@ def lower_all(
             if together and not graph.symbols:
                 forms.append(_lowered(form, False)[0])
     return tuple(forms) or (lower_written(written),)
+
+
+def _rewritten(graph: FusionGraph, written: FusionGraph) -> Iterator[FusionGraph]:
+    """Other ways to write a graph out than ``written``, of which it depends on the sizes which one is faster."""
+    ops = {n.op for n in graph.nodes}
+    ways = [{"gather_rows": True}] if "Gather" in ops else []
+    ways += [{"frames": True}] if ops & {"Concat", "Pad"} else []
+    for how in ways:
+        other = decompose(graph, **how)
+        if other != written:
+            yield other
 
 
 def _divided(graph: FusionGraph, target: TargetSpec) -> list[FusionGraph]:
