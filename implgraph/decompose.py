@@ -40,7 +40,11 @@ WIDER = {"bfloat16": "float32", "int8": "float16", "uint8": "float16"}
 
 
 def decompose(
-    graph: FusionGraph, *, gather_rows: bool = False, frames: bool = False
+    graph: FusionGraph,
+    *,
+    gather_rows: bool = False,
+    frames: bool = False,
+    compare_places: bool = False,
 ) -> FusionGraph:
     """The graph without compositions; the graph itself if there are none.  Names of outputs stay.
 
@@ -48,10 +52,11 @@ def decompose(
         graph: stays as it is.
         gather_rows: a Gather along another dimension than the innermost one stays, also where its index is known.
         frames: constants around a tensor along the innermost dimension are a mask (:mod:`autofuse.implgraph.frames`).
+        compare_places: of a line of elements GatherElements takes one as the sum of those whose place is the named one.
     """
     if not any(n.op in _RULES for n in graph.nodes):
         return graph
-    made = _Rewriter(graph, gather_rows, frames)
+    made = _Rewriter(graph, gather_rows, frames, compare_places)
     for n in graph.nodes:
         rule = _RULES.get(n.op)
         if rule is None:
@@ -64,8 +69,11 @@ def decompose(
 class _Rewriter:
     """The new graph under construction."""
 
-    def __init__(self, graph: FusionGraph, gather_rows: bool, frames: bool) -> None:
+    def __init__(
+        self, graph: FusionGraph, gather_rows: bool, frames: bool, compare_places: bool
+    ) -> None:
         self.graph = graph
+        self.compare_places = compare_places
         self.gather_rows = gather_rows
         self.frames = frames
         self.masks: dict[tuple[Any, ...], str] = {}
@@ -406,6 +414,8 @@ def _gather_elements(r: _Rewriter, n: FusionNode) -> FusionNode:
     x, t = r.source(n)
     index, axis = n.inputs[1], int(_attrs(n)["axis"]) % len(t.shape)
     assert isinstance(index, str)
+    if r.compare_places and _is_one_of_line(t, r.tensors[index], axis):
+        return _compared(r, n, x, index, axis)
     total = product(t.shape)
     few = bounds(total, r.graph.symbol_ranges())[1] < 1 << 31
     whole = I32 if few else BY_NAME["int64"]
@@ -429,6 +439,28 @@ def _gather_elements(r: _Rewriter, n: FusionNode) -> FusionNode:
     place = r.emit("Select", [found, place, _size(whole, total)])
     flat = r.emit("Reshape", [x], shape=(total,))
     return r.last("Gather", [flat, place], axis=0)
+
+
+def _is_one_of_line(data: Tensor, index: Tensor, axis: int) -> bool:
+    """Whether an index names one element of every line of data of which there are sums, along a known size."""
+    lines = tuple(ONE if d == axis else s for d, s in enumerate(data.shape))
+    summed = data.dtype.name in ("float32", "int32", *HALVES)
+    size = data.shape[axis]
+    return summed and index.shape == lines and size.is_const and 1 < size.value < 1 << 31
+
+
+def _compared(r: _Rewriter, n: FusionNode, x: str, index: str, axis: int) -> FusionNode:
+    """The sum of a line's elements, of which all but one are taken as -0, which changes no number."""
+    t = r.tensors[x]
+    size = t.shape[axis].value
+    at = r.cast(index, I32)
+    below = r.emit("Less", [at, _value(I32, 0)])
+    at = r.emit("Select", [below, r.emit("Add", [at, _value(I32, size)]), at])
+    at = r.emit("Maximum", [r.emit("Minimum", [at, _value(I32, size - 1)]), _value(I32, 0)])
+    line = tuple(s if d == axis else ONE for d, s in enumerate(t.shape))
+    place = r.emit("Iota", [], shape=line, axis=axis, dtype="int32")
+    chosen = r.emit("Select", [r.emit("Equal", [place, at]), x, _value(t.dtype, -0.0)])
+    return _reduction(r, "ReduceSum", chosen, (axis,), r.result(n))
 
 
 _RULES: Mapping[str, Callable[[_Rewriter, FusionNode], FusionNode]] = {

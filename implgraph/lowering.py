@@ -80,6 +80,7 @@ def _rewritten(graph: FusionGraph, written: FusionGraph) -> Iterator[FusionGraph
     ops = {n.op for n in graph.nodes}
     ways = [{"gather_rows": True}] if "Gather" in ops else []
     ways += [{"frames": True}] if ops & {"Concat", "Pad"} else []
+    ways += [{"compare_places": True}] if "GatherElements" in ops else []
     for how in ways:
         other = decompose(graph, **how)
         if other != written:
