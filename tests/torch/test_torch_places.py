@@ -82,3 +82,41 @@ def test_pairs_of_places_are_left_to_pytorch() -> None:
     x, i = torch.randn(4, 5), torch.randint(0, 4, (6,))
     torch.testing.assert_close(torch.compile(function, backend="autofuse")(x, i), function(x, i))
     assert "data-dependent index in several dimensions" in str(autofuse.torch.report())
+
+
+# gradients of parts ---------------------------------------------------------------------------
+
+
+def variation(x: torch.Tensor) -> torch.Tensor:
+    return (x[:, :, 1:] - x[:, :, :-1]).abs().mean() + (x[..., 1:] - x[..., :-1]).square().mean()
+
+
+def edges(x: torch.Tensor) -> torch.Tensor:
+    across = x[:, :, 1:-1, 2:] - x[:, :, 1:-1, :-2]
+    return (across.abs() + (x[:, :, 2:, 1:-1] - x[:, :, :-2, 1:-1]).abs()).sum()
+
+
+@pytest.mark.parametrize("loss", [variation, edges])
+@pytest.mark.parametrize("shape", [(2, 3, 9, 17), (1, 2, 40, 65)], ids=str)
+def test_zeros_around_gradients(
+    loss: Callable[[torch.Tensor], torch.Tensor], shape: tuple[int, ...]
+) -> None:
+    x = torch.randn(shape)
+    have, want = (x.clone().requires_grad_(True) for _ in range(2))
+    torch.compile(loss, backend="autofuse", options=OPTIONS)(have).backward()
+    loss(want).backward()
+    torch.testing.assert_close(have.grad, want.grad)
+
+
+def test_classes_of_pixels() -> None:
+    def loss(x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(x, t)
+
+    x, t = torch.randn(3, 7, 10, 13) * 5, torch.randint(0, 7, (3, 10, 13))
+    t[0, :2] = -100
+    have, want = (x.clone().requires_grad_(True) for _ in range(2))
+    a, b = torch.compile(loss, backend="autofuse", options=OPTIONS)(have, t), loss(want, t)
+    torch.testing.assert_close(a, b, rtol=2e-5, atol=2e-5)
+    a.backward()
+    b.backward()
+    torch.testing.assert_close(have.grad, want.grad, rtol=2e-5, atol=2e-5)
