@@ -3,8 +3,9 @@
 // Names: S is the size of an element in bytes, P a pitch in bytes. Tensors do not overlap. No function starts or ends
 // with a barrier; inside, PipeBarrier<PIPE_V> stands between calls that depend on each other.
 //
-// Order of a reduction: at most 8 parts one after the other, then halves, so that the error of a sum of n elements
-// grows with log n. Max and Min of a NaN are what AscendC::Max and Min give.
+// Order of a reduction: along rows of float, 8 neighbours to one, again and again; else at most 8 parts one after the
+// other, then halves. So the error of a sum of n elements grows with log n. Max and Min of a NaN are what AscendC::Max
+// and Min give.
 #ifndef AUTOFUSE_REDUCE_H
 #define AUTOFUSE_REDUCE_H
 
@@ -15,11 +16,13 @@ namespace autofuse {
 
 constexpr uint32_t kFoldParts = 8;     // parts that are folded one after the other: scratch is 1/8 of the source
 constexpr uint32_t kWholeRows = 240;   // rows per WholeReduce call: whole 32-byte blocks of results, at most 255
+constexpr uint32_t kBlockRows = 4;     // rows from which on two BlockReduce calls take less than a WholeReduce one
 constexpr uint32_t kTransposed = 16;   // rows, and list entries, of one transposition
 constexpr uint32_t kDumpBytes = kTransposed * kBlockBytes;  // `tmp` of Transpose2D
 
 // The operations. Count: the first `count` elements. Repeats: `mask` lanes of `repeat` repeats. Whole: the first `mask`
-// lanes of every repeat to one element; half and float only.
+// lanes of every repeat to one element; half and float only. Blocks: the lanes of every 32 bytes to one element, 8 of a
+// repeat side by side; steps are those of a repeat, in blocks.
 struct SumOf {
   static constexpr bool kWhole = true;
   template <typename T>
@@ -37,6 +40,12 @@ struct SumOf {
   static __aicore__ inline void Whole(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                       int32_t mask, int32_t repeat, int32_t stride) {
     AscendC::WholeReduceSum(dst, src, mask, repeat, 1, 1, stride);
+  }
+  template <typename T, typename M>
+  static __aicore__ inline void Blocks(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                       uint32_t repeat, M mask, uint32_t dst_step, uint32_t src_step) {
+    AscendC::BlockReduceSum(dst, src, static_cast<int32_t>(repeat), mask, static_cast<int32_t>(dst_step), 1,
+                         static_cast<int32_t>(src_step));
   }
 };
 
@@ -58,6 +67,12 @@ struct MaxOf {
                                       int32_t mask, int32_t repeat, int32_t stride) {
     AscendC::WholeReduceMax(dst, src, mask, repeat, 1, 1, stride, AscendC::ReduceOrder::ORDER_ONLY_VALUE);
   }
+  template <typename T, typename M>
+  static __aicore__ inline void Blocks(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                       uint32_t repeat, M mask, uint32_t dst_step, uint32_t src_step) {
+    AscendC::BlockReduceMax(dst, src, static_cast<int32_t>(repeat), mask, static_cast<int32_t>(dst_step), 1,
+                         static_cast<int32_t>(src_step));
+  }
 };
 
 struct MinOf {
@@ -77,6 +92,12 @@ struct MinOf {
   static __aicore__ inline void Whole(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                       int32_t mask, int32_t repeat, int32_t stride) {
     AscendC::WholeReduceMin(dst, src, mask, repeat, 1, 1, stride, AscendC::ReduceOrder::ORDER_ONLY_VALUE);
+  }
+  template <typename T, typename M>
+  static __aicore__ inline void Blocks(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                                       uint32_t repeat, M mask, uint32_t dst_step, uint32_t src_step) {
+    AscendC::BlockReduceMin(dst, src, static_cast<int32_t>(repeat), mask, static_cast<int32_t>(dst_step), 1,
+                         static_cast<int32_t>(src_step));
   }
 };
 
@@ -207,6 +228,93 @@ __aicore__ inline void WholeRows(const AscendC::LocalTensor<T>& dst, const Ascen
   }
 }
 
+// dst[i] = op over 8 elements from src[8 * i], for `count` elements; the last result may be of fewer. `count` is at least 1.
+template <typename Op>
+__aicore__ inline void BlockRun(const AscendC::LocalTensor<float>& dst, const AscendC::LocalTensor<float>& src,
+                                uint32_t count) {
+  constexpr uint32_t block = kBlockBytes / sizeof(float);
+  constexpr uint32_t lanes = kVectorBytes / sizeof(float);
+  const uint32_t whole = count / lanes;
+  for (uint32_t first = 0; first < whole; first += kMaxRepeat) {
+    const uint32_t repeat = whole - first < kMaxRepeat ? whole - first : kMaxRepeat;
+    Op::Blocks(dst[first * block], src[first * lanes], repeat, static_cast<int32_t>(lanes), 1, block);
+  }
+  if (count > whole * lanes) {
+    Op::Blocks(dst[whole * block], src[whole * lanes], 1, static_cast<int32_t>(count - whole * lanes), 1, block);
+  }
+}
+
+// dst[r, i] = op over 8 elements from src[r, 8 * i], for `rows` rows of `cols` elements. The pitches are multiples of 8,
+// dst_pitch >= CeilDiv(cols, 64) * 8; what is behind the results in a row of dst gets unspecified values.
+template <typename Op>
+__aicore__ inline void BlockRows(const AscendC::LocalTensor<float>& dst, const AscendC::LocalTensor<float>& src,
+                                 uint32_t rows, uint32_t cols, uint32_t dst_pitch, uint32_t src_pitch) {
+  constexpr uint32_t block = kBlockBytes / sizeof(float);
+  constexpr uint32_t lanes = kVectorBytes / sizeof(float);
+  if (cols % lanes == 0 && cols == src_pitch && dst_pitch == cols / block) {
+    BlockRun<Op>(dst, src, rows * cols);
+    return;
+  }
+  if (rows >= (cols + lanes - 1) / lanes) {
+    // One instruction per 256 bytes of the row and 255 rows.
+    for (uint32_t at = 0; at < cols; at += lanes) {
+      const int32_t mask = static_cast<int32_t>(cols - at < lanes ? cols - at : lanes);
+      for (uint32_t first = 0; first < rows; first += kMaxRepeat) {
+        const uint32_t repeat = rows - first < kMaxRepeat ? rows - first : kMaxRepeat;
+        Op::Blocks(dst[first * dst_pitch + at / block], src[first * src_pitch + at], repeat, mask, dst_pitch / block,
+                   src_pitch / block);
+      }
+    }
+    return;
+  }
+  for (uint32_t r = 0; r < rows; r++) {
+    BlockRun<Op>(dst[r * dst_pitch], src[r * src_pitch], cols);
+  }
+}
+
+// dst[r] = op over c < cols of src[r, c], for rows of float: 8 neighbours to one until a row has 256 bytes or less, then
+// that as well, and these blocks of all rows. `scratch`: the results of a step and those of the next one in turns.
+template <typename Op>
+__aicore__ inline void ReduceBlocks(const AscendC::LocalTensor<float>& dst, const AscendC::LocalTensor<float>& src,
+                                    const AscendC::LocalTensor<float>& scratch, uint32_t rows, uint32_t cols,
+                                    uint32_t pitch) {
+  constexpr uint32_t block = kBlockBytes / sizeof(float);
+  constexpr uint32_t lanes = kVectorBytes / sizeof(float);
+  const uint32_t odd = rows * ((cols + lanes - 1) / lanes * block);  // where the second one of the two begins
+  AscendC::LocalTensor<float> from = src;
+  bool second = false;
+  while (cols > lanes) {
+    const AscendC::LocalTensor<float> to = scratch[second ? odd : 0];
+    const uint32_t step = (cols + lanes - 1) / lanes * block;
+    BlockRows<Op>(to, from, rows, cols, step, pitch);
+    AscendC::PipeBarrier<PIPE_V>();
+    from = to;
+    cols = (cols + block - 1) / block;
+    pitch = step;
+    second = !second;
+  }
+  if (rows < kBlockRows) {
+    WholeRows<Op>(dst, from, rows, cols, pitch);
+    return;
+  }
+  const AscendC::LocalTensor<float> to = scratch[second ? odd : 0];
+  BlockRows<Op>(to, from, rows, cols, block, pitch);
+  AscendC::PipeBarrier<PIPE_V>();
+  // Of a block as many elements count as there were blocks in a row.
+  const uint64_t valid = (uint64_t{1} << ((cols + block - 1) / block)) - 1;
+  const uint64_t each = valid * 0x0101010101010101ULL;
+  const uint64_t all[2] = {each, 0};
+  const uint32_t whole = rows / block;
+  for (uint32_t first = 0; first < whole; first += kMaxRepeat) {
+    const uint32_t repeat = whole - first < kMaxRepeat ? whole - first : kMaxRepeat;
+    Op::Blocks(dst[first * block], to[first * lanes], repeat, &all[0], 1, block);
+  }
+  if (rows > whole * block) {
+    const uint64_t rest[2] = {each & ((uint64_t{1} << ((rows - whole * block) * block)) - 1), 0};
+    Op::Blocks(dst[whole * block], to[whole * lanes], 1, &rest[0], 1, block);
+  }
+}
+
 // `repeat` transpositions of 16 rows of 32 bytes, the first one at row `r` and column `c`, the others next to it along
 // the rows (down) or the columns. What lies outside of dst goes to `tmp`; then `repeat` is 1.
 template <typename T>
@@ -302,10 +410,11 @@ __aicore__ inline void TransposeRows(const AscendC::LocalTensor<T>& dst, const A
   }
 }
 
-// dst[o] = op over j < n of src[o * pitch + j]; P = pitch * S is a multiple of 32, n >= 1. Writes `outer` elements.
-// `tmp`, in bytes:
-//   Sum, Max, Min of half and float:  outer * Min(P, CeilDiv(P, 2048) * 256)  (nothing is used where n * S <= 256)
-//   all others:                       outer * Min(P, CeilDiv(P, 2048) * 256) + 32 * AlignUp(outer, 16)
+// dst[o] = op over j < n of src[o * pitch + j]; P = pitch * S is a multiple of 32, n >= 1. Writes `outer` elements, and may
+// write behind them up to the next 32 bytes. `tmp`, in bytes:
+//   Sum, Max, Min of float:  outer * 32 * (CeilDiv(n, 64) + CeilDiv(n, 512))  (outer * 32 where n <= 64)
+//   Sum, Max, Min of half:   outer * Min(P, CeilDiv(P, 2048) * 256)  (nothing is used where n * S <= 256)
+//   all others:              outer * Min(P, CeilDiv(P, 2048) * 256) + 32 * AlignUp(outer, 16)
 template <typename Op, typename T>
 __aicore__ inline void ReduceInner(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                    const AscendC::LocalTensor<uint8_t>& tmp, int64_t outer, int64_t n, int64_t pitch) {
@@ -321,6 +430,10 @@ __aicore__ inline void ReduceInner(const AscendC::LocalTensor<T>& dst, const Asc
   uint32_t step = static_cast<uint32_t>(pitch);
   AscendC::LocalTensor<T> from = src;
   const AscendC::LocalTensor<T> scratch = tmp.ReinterpretCast<T>();
+  if constexpr (whole && sizeof(T) == sizeof(float)) {
+    ReduceBlocks<Op>(dst, src, scratch, rows, cols, step);
+    return;
+  }
   uint32_t used = 0;
   if (cols > most) {
     uint32_t parts = (cols + lanes - 1) / lanes;

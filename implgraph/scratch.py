@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import CeilDiv, Expr, Min, align_up, const
+from autofuse.implgraph.expr import ONE, CeilDiv, Expr, Min, align_up, const
 
 __all__ = [
     "PICK_BYTES",
@@ -23,12 +23,18 @@ PICK_BYTES = 4096
 
 
 def reduce_inner_bytes(op: str, dtype: DType, outer: Expr, n: Expr, pitch: Expr) -> Expr:
-    """Of ``ReduceInner`` over ``outer`` rows that are ``pitch`` elements apart: every row folded to 256 bytes or less.
+    """Of ``ReduceInner`` over ``outer`` rows that are ``pitch`` elements apart.
 
-    The last step of what the chip cannot reduce along a row (products, integers) takes 32 bytes more for every row.
+    Of float an eighth of every row and an eighth of that, each in whole blocks; else every row folded to 256 bytes or
+    less.  The last step of what the chip cannot reduce along a row (products, integers) takes 32 bytes more for every
+    row.
     """
     row = pitch * dtype.itemsize
     short = n.is_const and n.value * dtype.itemsize <= VECTOR
+    if op != "ReduceProd" and dtype.name == "float32":
+        lanes = VECTOR // dtype.itemsize
+        blocks = ONE if short else CeilDiv(n, lanes) + CeilDiv(n, 8 * lanes)
+        return outer * blocks * BLOCK
     if short and op != "ReduceProd" and dtype.kind == "f":
         return const(BLOCK)  # the chip reduces such a row in one call
     nbytes = outer * Min(row, CeilDiv(row, 8 * VECTOR) * VECTOR)

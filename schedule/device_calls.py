@@ -47,8 +47,11 @@ from autofuse.schedule.transposition import transpose_counts
 __all__ = ["Amount", "Issued", "Tile", "issued", "open_tile", "summed"]
 
 #: As in the headers: bytes of a repeat, parts that are folded one after the other, rows of a WholeReduce, rows of a
-#: transposition and segments of a running sum, entries of a table of offsets.
-_REPEAT, _PARTS, _WHOLE, _ROWS, _OFFSETS = 256, 8, 240, 16, 1024
+#: transposition and segments of a running sum, entries of a table of offsets; repeats of an instruction, and rows from
+#: which on two BlockReduce take the place of a WholeReduce.
+_REPEAT, _PARTS, _WHOLE, _ROWS, _OFFSETS, _REPEATS, _BLOCK_ROWS = 256, 8, 240, 16, 1024, 255, 4
+#: Bytes of a float; how often an eighth of a tile is more than a repeat.
+_FLOAT, _EIGHTHS = 4, 4
 
 #: Functions of ``autofuse_words.h``, which are a node each.
 _WORDS = frozenset({"autofuse::LowWords", "autofuse::HighWords", "autofuse::JoinWords"})
@@ -331,6 +334,8 @@ class _Chip:
         return self._reduce_inner(outer, count, whole=self.float and n.op != "ReduceProd")
 
     def _reduce_inner(self, rows: Expr, cols: Expr, *, whole: bool) -> tuple[Issued, ...]:
+        if whole and self.size == _FLOAT:
+            return self._reduce_blocks(rows, cols)
         most = self.lanes if whole else self.block
         known = cols.as_int()
         out: list[Issued] = []
@@ -349,6 +354,49 @@ class _Chip:
             Issued("transpose", _SINGLE, planes.times(self.block), 1.0),
             Issued("binary", Amount.of(steps), sums, float(steps), True),
         )
+
+    def _reduce_blocks(self, rows: Expr, cols: Expr) -> tuple[Issued, ...]:
+        """``ReduceBlocks``: eighths while a row has more than a repeat, then a repeat of every row."""
+        out: list[Issued] = []
+        length = self._typical(cols, rows)
+        reach = 1  # elements of a row that are one now
+        for _ in range(_EIGHTHS):
+            # 1 where more than a repeat is left.
+            again = Min(CeilDiv(length, self.lanes * reach) - 1, 1)
+            if again == ZERO:
+                break
+            done = self._pieces(cols, self.lanes * reach).times(rows, self.lanes)
+            calls = self._block_calls(rows, cols, reach)
+            out.append(Issued("block_reduce", calls, done, 1.0, times=again))
+            reach *= self.block
+        # Few rows are reduced one by one.
+        pairs = _reaches(self._typical(rows, cols), const(_BLOCK_ROWS))
+        if pairs != ONE:
+            calls, every = self._pieces(rows, _WHOLE), Amount.of(rows * self.lanes)
+            out.append(Issued("reduce", calls, every, float(bool(out)), times=ONE - pairs))
+        if pairs != ZERO:
+            calls = self._pieces(rows, _REPEATS) + self._pieces(rows, _REPEATS * self.block)
+            elements = Amount.of(rows * self.lanes) + self._pieces(rows, self.block).times(
+                self.lanes
+            )
+            waits = float(bool(out)) + 1.0
+            out.append(Issued("block_reduce", calls, elements, waits, times=pairs))
+        return tuple(out)
+
+    def _block_calls(self, rows: Expr, cols: Expr, reach: int) -> Amount:
+        """Instructions of ``BlockRows`` over rows of ``cols / reach`` elements."""
+        repeat = self.lanes * reach
+        known = cols.as_int()
+        if known is not None:
+            whole = -(-known // reach) % self.lanes == 0
+        else:
+            whole = self._open(cols) and self._multiple(cols, repeat)
+        if whole or rows == ONE:
+            return self._pieces(cols * rows, repeat * _REPEATS)
+        # A row by itself has a call more, for its rest.
+        one, every = self._typical(rows, cols), CeilDiv(self._typical(cols, rows), repeat)
+        across = _reaches(one, every)
+        return self._pieces(cols, repeat).times(across) + Amount.of(rows * 2).times(ONE - across)
 
     def _folded(self, rows: Expr, cols: Expr, most: int) -> list[Issued]:
         """``FoldParts``, and ``FoldHalves`` down to ``most`` elements."""

@@ -23,6 +23,9 @@ template <typename Op, typename T> constexpr bool kWhole = Op::kWhole && kFloati
 // The documented sizes of scratch space.
 template <typename Op, typename T> int64_t InnerTmp(int64_t outer, int64_t n, int64_t pitch) {
     const int64_t p = pitch * static_cast<int64_t>(sizeof(T));
+    if (kWhole<Op, T> && sizeof(T) == 4) {
+        return outer * 32 * (n <= 64 ? 1 : (n + 63) / 64 + (n + 511) / 512);
+    }
     if (kWhole<Op, T> && n * static_cast<int64_t>(sizeof(T)) <= 256) {
         return 0;
     }
@@ -274,7 +277,9 @@ template <typename Op, typename T> void Shapes() {
                            {2, 31, 0},   {1, 63, 0},    {256, 64, 0},  {19, 65, 0},   {270, 67, 0}, {4, 100, 0},   {3, 127, 0},
                            {5, 128, 64}, {11, 129, 0},  {2, 191, 0},   {13, 255, 0},  {3, 257, 0},  {1, 511, 0},   {6, 513, 0},
                            {1, 1023, 0}, {2, 1025, 16}, {3, 1031, 0},  {1, 2047, 0},  {2, 2049, 0}, {3, 4099, 0},  {9, 100, 2048},
-                           {1, 9973, 0}, {1, 30000, 0}, {0, 7, 0},     {20, 500, 4000}, {9, 2600, 0}};
+                           {1, 9973, 0}, {1, 30000, 0}, {0, 7, 0},     {20, 500, 4000}, {9, 2600, 0},   {1, 64, 0},   {3, 64, 0},
+                           {4, 64, 0},   {7, 768, 0},   {600, 64, 0},  {40, 512, 0},  {20, 1024, 0},  {5, 4096, 0},  {1, 4096, 0},
+                           {90, 320, 0}, {2, 8192, 0},  {1, 36864, 0}, {260, 72, 0},  {4, 4104, 0},   {30, 704, 64}, {1, 40000, 0}};
     for (const Shape& s : inner) {
         Inner<Op, T>(s.outer, s.n, s.n + s.more);
     }

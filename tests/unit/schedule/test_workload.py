@@ -115,15 +115,34 @@ def test_a_second_pass_reads_again_from_l2(impls, target):
     assert found.traffic.reread < 4 * 96 * 20_000_000 < found.traffic.read
 
 
-def test_a_reduction_folds_what_it_takes_in_to_a_repeat_per_row(impls, target):
-    made = impls({"x": ("float32", [64, 1024])}, [("y", "ReduceSum", ["x"], {"axes": (1,)})], ["y"])
+def _calls_of(made, target, tile):
     whole = next(i for i in made if i.template == "reduce_all")
-    (loop,) = workload(whole, target, {}, 5).loops
-    found = {k: [c for c in loop.body.calls if c.kind == k] for k in ("binary", "reduce")}
-    assert [(c.count, c.calls) for c in found["reduce"]] == [(5 * 64, 1)]
-    # Everything but the last 64 of a row is added to something; eight parts of 128, which become 64.
-    assert sum(c.count for c in found["binary"]) == 5 * (1024 - 64)
+    (loop,) = workload(whole, target, {}, tile).loops
+    return {
+        k: [c for c in loop.body.calls if c.kind == k] for k in ("binary", "reduce", "block_reduce")
+    }
+
+
+def test_a_reduction_of_float16_folds_what_it_takes_in_to_a_repeat_per_row(impls, target):
+    made = impls({"x": ("float16", [64, 2048])}, [("y", "ReduceMax", ["x"], {"axes": (1,)})], ["y"])
+    found = _calls_of(made, target, 5)
+    assert [(c.count, c.calls) for c in found["reduce"]] == [(5 * 128, 1)]
+    # Everything but the last 128 of a row is compared with something; eight parts of 256, which become 128.
+    assert sum(c.count for c in found["binary"]) == 5 * (2048 - 128)
     assert sum(c.calls for c in found["binary"]) == pytest.approx(7 * 2 + 1, abs=1)
+
+
+def test_a_reduction_of_float32_takes_eighths(impls, target):
+    made = impls({"x": ("float32", [64, 1024])}, [("y", "ReduceSum", ["x"], {"axes": (1,)})], ["y"])
+    found = _calls_of(made, target, 5)
+    assert not found["binary"]
+    assert not found["reduce"]
+    # 1024, 128 and 16 elements of five rows, each in whole repeats, and eight elements of every row.
+    assert sum(c.count for c in found["block_reduce"]) == 5 * (1024 + 128 + 64) + 64
+    # Rows that are whole repeats are one run; of the others a call per repeat of a row, if these are fewer.
+    assert sum(c.calls for c in found["block_reduce"]) == 1 + 1 + 2
+    found = _calls_of(made, target, 3)
+    assert [(c.count, c.calls) for c in found["reduce"]] == [(3 * 64, 1)]
 
 
 def test_what_every_core_reads(impls, target):

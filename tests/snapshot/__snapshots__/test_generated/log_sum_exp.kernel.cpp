@@ -43,8 +43,8 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
   TBuf<TPosition::VECCALC> buf4;
   TBuf<TPosition::VECCALC> buf5;
   const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = autofuse::Max(256, 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 8), 2048), 32 * autofuse::CeilDiv(z1t_size, 8)), 256));
-  const int64_t bytes2 = autofuse::Max(32, 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 8), 2048), 32 * autofuse::CeilDiv(z1t_size, 8)), 32));
+  const int64_t bytes1 = autofuse::Max(256, 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256));
+  const int64_t bytes2 = autofuse::Max(32, 32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64));
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   // What follows starts in the other half of the banks of UB.
   tpipe.InitBuffer(buf8, 256);

@@ -7,7 +7,7 @@ namespace log_sum_exp_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<2, 2, 2, 3>;
+using Form = autofuse::Form<2, 2, 2, 2>;
 
 constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
@@ -29,19 +29,18 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 480 + 1536 * autofuse::CeilDiv(4 * t, 512) + autofuse::Max(256, 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 256)) + autofuse::Max(32, 32 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 32));
+    return 480 + 1536 * autofuse::CeilDiv(4 * t, 512) + autofuse::Max(256, 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 256)) + autofuse::Max(32, 32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64));
 }
 
 constexpr Form kForm0 = {
-    2, 2, 2, 3,
+    2, 2, 2, 2,
     {{autofuse::kStep, 326963, 46080, 2, false, true, false},
      {autofuse::kTile, 227236, 46080, 2, false, false, false}},
     {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, 200000, 4},
      {1, 0, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0}},
     {{0, autofuse::kRead, 1, 4000000, 0, 4000000, {0, 0}, 1, false},
      {1, autofuse::kWrite, 1, 0, 4, 80, {0, 0}, 1, false}},
-    {{0, {INT64_C(8635547616), 2112880}, {1, 0}},
-     {0, {1044549468, 0}, {28, 0}},
+    {{0, {INT64_C(4059746286), 1686460}, {1, 0}},
      {1, {2097152, 0}, {1, 0}}},
 };
 

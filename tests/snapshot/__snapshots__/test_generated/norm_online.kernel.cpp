@@ -44,7 +44,7 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
   TBuf<TPosition::VECCALC> buf4;
   TBuf<TPosition::VECCALC> buf6;
   const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(4 * z1t_size, 512), 512 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 8), 2048), 32 * autofuse::CeilDiv(z1t_size, 8)), 512)));
+  const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
   const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes1));

@@ -7,7 +7,7 @@ namespace norm_online_tiling {
 namespace {
 
 using Data = AutofuseTilingData;
-using Form = autofuse::Form<4, 2, 3, 5>;
+using Form = autofuse::Form<4, 2, 3, 4>;
 
 constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
@@ -29,11 +29,11 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 448 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 2 * autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(4 * t, 512), 512 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 512)));
+    return 448 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 2 * autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512)));
 }
 
 constexpr Form kForm0 = {
-    4, 2, 3, 5,
+    4, 2, 3, 4,
     {{autofuse::kStep, 355768, 46080, 2, false, true, false},
      {autofuse::kStep, 63754, 46080, 2, false, true, false},
      {autofuse::kTile, 274473, 46080, 2, false, false, false},
@@ -43,8 +43,7 @@ constexpr Form kForm0 = {
     {{0, autofuse::kRead, 1, 4000000, 0, 4000000, {0, 0}, 1, false},
      {1, autofuse::kAgain, 1, 4000000, 0, 0, {0, 4}, 1, false},
      {1, autofuse::kWrite, 1, 4000000, 0, 4000000, {0, 0}, 1, false}},
-    {{0, {INT64_C(8635809760), 2120744}, {1, 0}},
-     {0, {1044549468, 0}, {13, 0}},
+    {{0, {INT64_C(4060008430), 1694324}, {1, 0}},
      {1, {0, 524288}, {1, 0}},
      {2, {1773215416, 524288}, {1, 0}},
      {3, {524288, 0}, {1, 0}}},

@@ -43,7 +43,7 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf3;
   const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 8), 2048), 32 * autofuse::CeilDiv(z1t_size, 8)), 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes1));
@@ -133,7 +133,7 @@ inline __aicore__ void reduce_rows_0_reduce_all_0_nil_0_nil(
   TBuf<TPosition::VECCALC> buf2;
   const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(s1, 8), 256);
   const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(z0t_size * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s1, 8), 2048), 32 * autofuse::CeilDiv(s1, 8)), 256);
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(s1, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(s1, 8), 64), 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));

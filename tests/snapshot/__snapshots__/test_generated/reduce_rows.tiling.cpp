@@ -9,7 +9,7 @@ namespace {
 
 using Data = AutofuseTilingData;
 using autofuse::Number;
-using Form = autofuse::Form<2, 2, 2, 3>;
+using Form = autofuse::Form<2, 2, 2, 2>;
 
 constexpr autofuse::Chip kChip = {48, 188160, 512, 201326592, 13312, 12288, 543, 203776, 512, 16271, 480723, 152520, 580527, 20831, 5199, 48802, 31575, 4681, 26642};
 
@@ -31,19 +31,18 @@ autofuse::TileAxis Axis0([[maybe_unused]] const Data& s)
 
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 128 + 768 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 8), 2048), 32 * autofuse::CeilDiv(t, 8)), 256);
+    return 128 + 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 256) + 768 * autofuse::CeilDiv(4 * t, 256);
 }
 
 constexpr Form kForm0 = {
-    2, 2, 2, 3,
+    2, 2, 2, 2,
     {{autofuse::kStep, 63754, 46080, 2, false, true, false},
      {autofuse::kTile, 67850, 46080, 2, false, false, false}},
     {{0, 1, 0, {1, 0}, {1, 0}, {0, 4}, Number(0), 4},
      {1, 0, 1, {1, 0}, {1, 0}, {4, 0}, 0, 0}},
     {{0, autofuse::kStream, 1, Number(1), 0, Number(1), {0, 0}, Number(2), false},
      {1, autofuse::kWrite, 1, 0, 4, Number(3), {0, 0}, Number(2), false}},
-    {{0, {INT64_C(3874338882), 1064304}, {1, 0}},
-     {0, {522274734, 0}, {2, 0}},
+    {{0, {1315823908, 846725}, {1, 0}},
      {1, {786432, 0}, {1, 0}}},
 };
 
@@ -64,7 +63,7 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 768 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.s1, 8), 256) + 768 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(t * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(s.s1, 8), 2048), 32 * autofuse::CeilDiv(s.s1, 8)), 256);
+    return 256 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(8 * autofuse::CeilDiv(s.s1, 8), 512) + 32 * t * autofuse::CeilDiv(8 * autofuse::CeilDiv(s.s1, 8), 64), 256) + 768 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.s1, 8), 256) + 768 * autofuse::CeilDiv(4 * t, 256);
 }
 
 constexpr Form kForm1 = {
@@ -89,15 +88,25 @@ void Numbers0([[maybe_unused]] const Data& s, int64_t* n)
 // numbers of kForm1 that depend on sizes
 void Numbers1([[maybe_unused]] const Data& s, int64_t* n)
 {
-    const int64_t v0 = autofuse::Min(8, autofuse::Max(2, autofuse::CeilDiv(s.s1, 64)));
-    const int64_t v1 = autofuse::CeilDiv(autofuse::CeilDiv(s.s1, v0), 8);
-    const int64_t v2 = autofuse::CeilDiv(8 * v1, 64);
-    const int64_t v3 = autofuse::Min(1, autofuse::FloorDiv(v2, autofuse::Max(1, autofuse::FloorDiv(1792, autofuse::Max(1, 8 * v1)))));
+    const int64_t v0 = autofuse::CeilDiv(s.s1, 32768);
+    const int64_t v1 = autofuse::CeilDiv(s.s1, 4096);
+    const int64_t v2 = autofuse::CeilDiv(s.s1, 512);
+    const int64_t v3 = autofuse::CeilDiv(s.s1, 64);
+    const int64_t v4 = autofuse::Min(1, v0 - 1);
+    const int64_t v5 = autofuse::Min(1, v1 - 1);
+    const int64_t v6 = autofuse::Min(1, v2 - 1);
+    const int64_t v7 = autofuse::Min(1, v3 - 1);
+    const int64_t v8 = autofuse::Max(1, autofuse::FloorDiv(14336, autofuse::Max(1, s.s1)));
+    const int64_t v9 = autofuse::Min(1, autofuse::FloorDiv(v8, 4));
+    const int64_t v10 = autofuse::Min(1, autofuse::FloorDiv(v8, autofuse::Max(1, v0)));
+    const int64_t v11 = autofuse::Min(1, autofuse::FloorDiv(v8, autofuse::Max(1, v1)));
+    const int64_t v12 = autofuse::Min(1, autofuse::FloorDiv(v8, autofuse::Max(1, v2)));
+    const int64_t v13 = autofuse::Min(1, autofuse::FloorDiv(v8, autofuse::Max(1, v3)));
     n[0] = 4 * s.s1;
     n[1] = 4 * s.s0 * s.s1;
     n[2] = 4 * s.s0;
-    n[3] = 1343910925 + 402653184 * v0 * v2 - 402653184 * v0 * v2 * v3;
-    n[4] = 86697122 + 532152 * s.s1 + 34057748 * v0 * v2 + 402653184 * v0 * v3;
+    n[3] = 386938525 + 119621550 * v4 + 119621550 * v5 + 119621550 * v6 + 119621550 * v7 + 144228133 * v9 + 285212672 * v0 * v10 * v4 + 285212672 * v1 * v11 * v5 + 285212672 * v12 * v2 * v6 + 285212672 * v13 * v3 * v7;
+    n[4] = 120754850 + 532152 * s.s1 + 570425344 * v4 + 570425344 * v5 + 570425344 * v6 + 570425344 * v7 - 100097903 * v9 + 16777216 * v0 * v4 + 16777216 * v1 * v5 - 570425344 * v10 * v4 - 570425344 * v11 * v5 - 570425344 * v12 * v6 - 570425344 * v13 * v7 + 16777216 * v2 * v6 + 16777216 * v3 * v7;
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {

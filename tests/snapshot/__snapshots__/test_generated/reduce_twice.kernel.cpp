@@ -37,7 +37,7 @@ inline __aicore__ void reduce_twice_0_reduce_0_nil_0_3(
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf2;
   const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 8), 2048), 32 * autofuse::CeilDiv(z1t_size, 8)), 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(que1, 2, 32);
@@ -112,7 +112,7 @@ inline __aicore__ void reduce_twice_0_reduce_all_0_nil_0_nil(
   TBuf<TPosition::VECCALC> buf0;
   const int64_t bytes0 = 256 * autofuse::CeilDiv(320 * z0t_size, 256);
   const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t bytes2 = 256 * z0t_size;
+  const int64_t bytes2 = 256 * autofuse::CeilDiv(96 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
@@ -176,7 +176,7 @@ inline __aicore__ void reduce_twice_0_reduce_1_nil_3_4(
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf2;
   const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z2t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z2t_size, 8), 2048), 32 * autofuse::CeilDiv(z2t_size, 8)), 256);
+  const int64_t bytes1 = 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z2t_size, 512) + 32 * autofuse::CeilDiv(z2t_size, 64), 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
   tpipe.InitBuffer(que1, 2, 32);

@@ -160,7 +160,7 @@ inline __aicore__ void short_rows_0_reduce_all_0_nil_0_nil(
   const int64_t bytes0 = 512 * autofuse::CeilDiv(32 * z0t_size, 512);
   const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   const int64_t bytes2 = 256 * autofuse::CeilDiv(32 * z0t_size, 256);
-  const int64_t bytes3 = autofuse::Max(256, 256 * autofuse::CeilDiv(z0t_size, 8));
+  const int64_t bytes3 = 256 * autofuse::CeilDiv(z0t_size, 8);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   // What follows starts in the other half of the banks of UB.
   tpipe.InitBuffer(buf2, 256);
@@ -171,7 +171,7 @@ inline __aicore__ void short_rows_0_reduce_all_0_nil_0_nil(
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes3));
   LocalTensor<float> broadcast_0_local = buf1.Get<float>();
   LocalTensor<uint8_t> broadcast_0_tmp = buf0.Get<uint8_t>();
-  LocalTensor<uint8_t> sum_tmp = buf0.Get<uint8_t>();
+  LocalTensor<uint8_t> sum_tmp = buf1.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(20000 - z0T * z0t_size, z0t_size);
@@ -190,7 +190,6 @@ inline __aicore__ void short_rows_0_reduce_all_0_nil_0_nil(
     que1.EnQue<float>(gather_1_local);
     gather_1_local = que1.DeQue<float>();
     // from: broadcast_0: Broadcast (/nodes/0)
-    PipeBarrier<PIPE_V>();
     autofuse::BroadcastInner(
         broadcast_0_local[0],
         gather_1_local[0],

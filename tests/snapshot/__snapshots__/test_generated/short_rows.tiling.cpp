@@ -61,7 +61,7 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 256 + 512 * autofuse::CeilDiv(32 * t, 256) + 1536 * autofuse::CeilDiv(32 * t, 512) + 1024 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256, 256 * autofuse::CeilDiv(t, 8));
+    return 256 + 512 * autofuse::CeilDiv(32 * t, 256) + 1536 * autofuse::CeilDiv(32 * t, 512) + 1024 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(t, 8);
 }
 
 constexpr Form kForm1 = {
@@ -73,7 +73,7 @@ constexpr Form kForm1 = {
      {0, autofuse::kWrite, 1, 160000, 0, 160000, {0, 0}, 0, true},
      {1, autofuse::kRead, 1, 80000, 0, 80000, {0, 0}, 0, true},
      {1, autofuse::kWrite, 1, 80000, 0, 80000, {0, 0}, 0, true}},
-    {{0, {1134657099, 139629218}, {1, 0}}},
+    {{0, {1278885232, 39531315}, {1, 0}}},
 };
 
 constexpr autofuse::Template<Data> kTemplates[] = {

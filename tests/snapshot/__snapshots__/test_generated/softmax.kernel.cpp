@@ -42,7 +42,7 @@ inline __aicore__ void softmax_0_reduce_0_nil_0_2(
   TBuf<TPosition::VECCALC> buf2;
   TBuf<TPosition::VECCALC> buf4;
   const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(4 * z1t_size, 512), 512 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 8), 2048), 32 * autofuse::CeilDiv(z1t_size, 8)), 512)));
+  const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
   const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes1));
@@ -236,7 +236,7 @@ inline __aicore__ void softmax_0_reduce_all_0_nil_0_nil(
   TBuf<TPosition::VECCALC> buf1;
   const int64_t bytes0 = 512 * autofuse::CeilDiv(320 * z0t_size, 512);
   const int64_t bytes1 = 256 * autofuse::CeilDiv(320 * z0t_size, 256);
-  const int64_t bytes2 = autofuse::Max(256 * autofuse::CeilDiv(z0t_size, 8), 256 * z0t_size);
+  const int64_t bytes2 = autofuse::Max(256 * autofuse::CeilDiv(96 * z0t_size, 256), 256 * autofuse::CeilDiv(z0t_size, 8));
   const int64_t bytes3 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes0));

@@ -43,7 +43,7 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
   TBuf<TPosition::VECCALC> buf2;
   TBuf<TPosition::VECCALC> buf4;
   const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(4 * z1t_size, 512), 512 * autofuse::CeilDiv(autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 8), 2048), 32 * autofuse::CeilDiv(z1t_size, 8)), 512)));
+  const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
   const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes1));
@@ -238,7 +238,7 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
   TBuf<TPosition::VECCALC> buf1;
   const int64_t bytes0 = 512 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 512);
   const int64_t bytes1 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
-  const int64_t bytes2 = autofuse::Max(256 * autofuse::CeilDiv(z0t_size * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(n, 8), 2048), 32 * autofuse::CeilDiv(n, 8)), 256), 256 * autofuse::CeilDiv(z0t_size, 8));
+  const int64_t bytes2 = autofuse::Max(256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(z0t_size, 8));
   const int64_t bytes3 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
   tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes0));
@@ -356,7 +356,7 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
   TBuf<TPosition::VECCALC> buf0;
   TBuf<TPosition::VECCALC> buf1;
   const int64_t bytes0 = 512 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 512);
-  const int64_t bytes1 = autofuse::Max(256 * autofuse::CeilDiv(z0t_size * autofuse::Min(256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(n, 8), 2048), 32 * autofuse::CeilDiv(n, 8)), 256), 256 * autofuse::CeilDiv(z0t_size, 8));
+  const int64_t bytes1 = autofuse::Max(256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(z0t_size, 8));
   const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(que0, 1, static_cast<uint32_t>(bytes0));
   // What follows starts in the other half of the banks of UB.
