@@ -9,7 +9,8 @@
 * A reduction of no elements is its neutral element; one along dimensions of size 1 is a Reshape; of two of a kind
   without anything between them becomes one.
 * Pad is a concatenation with tensors of equal elements.
-* GatherElements is a Gather from its data as one row; a Gather with an index that is a number is a Slice.
+* GatherElements is a Gather from its data as one row; a Gather with an index that is a number is a Slice, one with an
+  index that is known and has few runs a Concat of Slices.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from typing import Any
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import ONE, ZERO, Expr, bounds, const, product
+from autofuse.implgraph.frames import framed, same_everywhere
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Operand, Tensor
 from autofuse.implgraph.infer import infer_node
 from autofuse.implgraph.integer_reductions import INDIRECT, integer_reduction
 from autofuse.implgraph.iteration_space import contiguous_strides
+from autofuse.implgraph.known_gathers import known_gather
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.reduce_rows import REDUCES, neutral, reduced_axes
 
@@ -36,11 +39,24 @@ HALVES = ("float16", "bfloat16")
 WIDER = {"bfloat16": "float32", "int8": "float16", "uint8": "float16"}
 
 
-def decompose(graph: FusionGraph) -> FusionGraph:
-    """The graph without compositions; the graph itself if there are none.  Names of outputs stay."""
+def decompose(
+    graph: FusionGraph,
+    *,
+    gather_rows: bool = False,
+    frames: bool = False,
+    compare_places: bool = False,
+) -> FusionGraph:
+    """The graph without compositions; the graph itself if there are none.  Names of outputs stay.
+
+    Args:
+        graph: stays as it is.
+        gather_rows: a Gather along another dimension than the innermost one stays, also where its index is known.
+        frames: constants around a tensor along the innermost dimension are a mask (:mod:`autofuse.implgraph.frames`).
+        compare_places: of a line of elements GatherElements takes one as the sum of those whose place is the named one.
+    """
     if not any(n.op in _RULES for n in graph.nodes):
         return graph
-    made = _Rewriter(graph)
+    made = _Rewriter(graph, gather_rows, frames, compare_places)
     for n in graph.nodes:
         rule = _RULES.get(n.op)
         if rule is None:
@@ -53,8 +69,14 @@ def decompose(graph: FusionGraph) -> FusionGraph:
 class _Rewriter:
     """The new graph under construction."""
 
-    def __init__(self, graph: FusionGraph) -> None:
+    def __init__(
+        self, graph: FusionGraph, gather_rows: bool, frames: bool, compare_places: bool
+    ) -> None:
         self.graph = graph
+        self.compare_places = compare_places
+        self.gather_rows = gather_rows
+        self.frames = frames
+        self.masks: dict[tuple[Any, ...], str] = {}
         self.tensors: dict[str, Tensor] = dict(graph.tensors)
         self.nodes: list[FusionNode] = []
         self.ranges = graph.symbol_ranges()
@@ -298,12 +320,12 @@ def _pad(r: _Rewriter, n: FusionNode) -> FusionNode:
         if last is not None:
             x = r.emit(last.op, last.inputs, **last.attrs)
         shape = r.tensors[x].shape
-        pieces: list[Operand] = [x]
+        pieces: list[str] = [x]
         for size, at in ((low[d], 0), (high[d], 2)):
             if size != ZERO:
                 frame = (*shape[:d], size, *shape[d + 1 :])
                 pieces.insert(at, r.emit("Broadcast", [value], shape=frame))
-        last = r.last("Concat", pieces, axis=d)
+        last = _joined(r, pieces, d)
     return last if last is not None else r.last("Identity", [x])
 
 
@@ -339,21 +361,13 @@ def _concat(r: _Rewriter, n: FusionNode) -> FusionNode:
     pieces = [x for x in n.inputs if isinstance(x, str) and r.tensors[x].shape[axis] != 0]
     if len(pieces) < 2:
         return r.last("Identity", pieces or n.inputs[:1])
-    return r.last("Concat", pieces, axis=axis)
+    return _joined(r, pieces, axis)
 
 
-#: Ops whose elements are all elements of their operand.
-_MOVES = ("Broadcast", "Reshape", "Transpose", "Slice", "Identity")
-
-
-def _same_everywhere(r: _Rewriter, x: Operand) -> int | None:
-    """The integer that all elements of an operand are, where nothing but movement gives it."""
-    while isinstance(x, str):
-        maker = r.makers.get(x)
-        if maker is None or maker.op not in _MOVES:
-            return None
-        x = maker.inputs[0]
-    return int(x.value) if x.expr is None else None
+def _joined(r: _Rewriter, pieces: Sequence[str], axis: int) -> FusionNode:
+    """The last node of what joins pieces with some elements each."""
+    frame = framed(r, pieces, axis) if r.frames else None
+    return frame or r.last("Concat", pieces, axis=axis)
 
 
 def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
@@ -361,8 +375,13 @@ def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
     x, t = r.source(n)
     index, axis = n.inputs[1], int(_attrs(n)["axis"]) % len(t.shape)
     if isinstance(index, str):
-        number = _same_everywhere(r, index)
+        same = same_everywhere(r, index)
+        number = None if same is None else int(same.value)
         if number is None or not 0 <= number < bounds(t.shape[axis], r.ranges)[0]:
+            rows = r.gather_rows and product(t.shape[axis + 1 :]) != 1
+            moved = None if rows else known_gather(r, x, index, axis)
+            if moved is not None:
+                return r.last("Reshape", [moved], shape=r.result(n).shape)
             return r.last("Gather", [x, index], axis=axis)
         row = tuple(ONE if d == axis else s for d, s in enumerate(t.shape))
         starts = tuple(const(number) if d == axis else ZERO for d in range(len(row)))
@@ -395,6 +414,8 @@ def _gather_elements(r: _Rewriter, n: FusionNode) -> FusionNode:
     x, t = r.source(n)
     index, axis = n.inputs[1], int(_attrs(n)["axis"]) % len(t.shape)
     assert isinstance(index, str)
+    if r.compare_places and _is_one_of_line(t, r.tensors[index], axis):
+        return _compared(r, n, x, index, axis)
     total = product(t.shape)
     few = bounds(total, r.graph.symbol_ranges())[1] < 1 << 31
     whole = I32 if few else BY_NAME["int64"]
@@ -418,6 +439,28 @@ def _gather_elements(r: _Rewriter, n: FusionNode) -> FusionNode:
     place = r.emit("Select", [found, place, _size(whole, total)])
     flat = r.emit("Reshape", [x], shape=(total,))
     return r.last("Gather", [flat, place], axis=0)
+
+
+def _is_one_of_line(data: Tensor, index: Tensor, axis: int) -> bool:
+    """Whether an index names one element of every line of data of which there are sums, along a known size."""
+    lines = tuple(ONE if d == axis else s for d, s in enumerate(data.shape))
+    summed = data.dtype.name in HALVES or data.dtype.name in ("float32", "int32")
+    size = data.shape[axis]
+    return summed and index.shape == lines and size.is_const and 1 < size.value < 1 << 31
+
+
+def _compared(r: _Rewriter, n: FusionNode, x: str, index: str, axis: int) -> FusionNode:
+    """The sum of a line's elements, of which all but one are taken as -0, which changes no number."""
+    t = r.tensors[x]
+    size = t.shape[axis].value
+    at = r.cast(index, I32)
+    below = r.emit("Less", [at, _value(I32, 0)])
+    at = r.emit("Select", [below, r.emit("Add", [at, _value(I32, size)]), at])
+    at = r.emit("Maximum", [r.emit("Minimum", [at, _value(I32, size - 1)]), _value(I32, 0)])
+    line = tuple(s if d == axis else ONE for d, s in enumerate(t.shape))
+    place = r.emit("Iota", [], shape=line, axis=axis, dtype="int32")
+    chosen = r.emit("Select", [r.emit("Equal", [place, at]), x, _value(t.dtype, -0.0)])
+    return _reduction(r, "ReduceSum", chosen, (axis,), r.result(n))
 
 
 _RULES: Mapping[str, Callable[[_Rewriter, FusionNode], FusionNode]] = {

@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from autofuse.diagnostics import AutofuseError
@@ -50,7 +50,7 @@ def lower_all(
     """The forms of a FusionGraph to choose from: one, or more where reductions can be divided among the cores.
 
     With symbols a call chooses, by its sizes; without, the scheduler does, also between the pieces of short rows
-    together and each by itself.
+    together and each by itself, and between a Gather of rows and the Slices that it is where its index is known.
 
     Args:
         graph: as for :func:`lower`.
@@ -61,8 +61,11 @@ def lower_all(
         AutofuseError: as :func:`lower`.
     """
     written = decompose(graph)
+    divided = _divided(written, target)
+    if not graph.symbols:
+        divided += [d for other in _rewritten(graph, written) for d in _divided(other, target)]
     forms: list[HintGraph] = []
-    for form in _divided(written, target):
+    for form in divided:
         # What has no common axes once it is divided stays undivided.
         with suppress(AutofuseError):
             hint, together = _lowered(form, columns)
@@ -70,6 +73,18 @@ def lower_all(
             if together and not graph.symbols:
                 forms.append(_lowered(form, False)[0])
     return tuple(forms) or (lower_written(written),)
+
+
+def _rewritten(graph: FusionGraph, written: FusionGraph) -> Iterator[FusionGraph]:
+    """Other ways to write a graph out than ``written``, of which it depends on the sizes which one is faster."""
+    ops = {n.op for n in graph.nodes}
+    ways = [{"gather_rows": True}] if "Gather" in ops else []
+    ways += [{"frames": True}] if ops & {"Concat", "Pad"} else []
+    ways += [{"compare_places": True}] if "GatherElements" in ops else []
+    for how in ways:
+        other = decompose(graph, **how)
+        if other != written:
+            yield other
 
 
 def _divided(graph: FusionGraph, target: TargetSpec) -> list[FusionGraph]:

@@ -96,6 +96,11 @@ def _pad_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return tuple(a + s + b for a, s, b in zip(low, shapes[0], high, strict=True))
 
 
+def _frame_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    shape, axis = shapes[0], attrs["axis"]
+    return (*shape[:axis], shape[axis] + attrs["low"] + attrs["high"], *shape[axis + 1 :])
+
+
 def _pad_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
     value, d = attrs.get("value", 0.0), dtypes[0]
     if d.kind == "f":
@@ -189,6 +194,12 @@ def _concat(xs: Sequence[Array], attrs: Attrs) -> Array:
 def _pad(xs: Sequence[Array], attrs: Attrs) -> Array:
     width = list(zip(_ints(attrs["low"]), _ints(attrs["high"]), strict=True))
     return np.pad(xs[0], width, constant_values=attrs.get("value", 0.0)) if width else xs[0]
+
+
+def _frame(xs: Sequence[Array], attrs: Attrs) -> Array:
+    width = [(0, 0)] * xs[0].ndim
+    width[attrs["axis"]] = (attrs["low"], attrs["high"])
+    return np.pad(xs[0], width)
 
 
 def _iota(xs: Sequence[Array], attrs: Attrs) -> Array:
@@ -290,6 +301,23 @@ ROWS: tuple[OpDef, ...] = (
             Attr("value", "float", 0.0, doc="their value"),
         ),
         "a tensor with a frame of equal elements",
+    ),
+    OpDef(
+        "Frame",
+        (1, 1),
+        any_dtype,
+        _frame_shape,
+        "frame",
+        _frame,
+        attrs=(
+            Attr("axis", "int", doc="the dimension, not negative"),
+            Attr("low", "int", doc="elements before it"),
+            Attr("high", "int", doc="elements behind it"),
+        ),
+        cost="none",
+        ulp=0.0,
+        user=False,
+        doc="a tensor with elements around it that nothing uses: what is in memory there, or anything else",
     ),
     OpDef(
         "Iota",

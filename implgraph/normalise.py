@@ -19,6 +19,7 @@ from autofuse.implgraph.remainders import tight_bounds
 __all__ = [
     "BROADCAST",
     "CONCAT",
+    "FRAME",
     "GATHER",
     "INPUT",
     "IOTA",
@@ -34,6 +35,8 @@ __all__ = [
 
 #: Kinds of steps.
 INPUT, OP, BROADCAST, REDUCE, TRANSPOSE, SLICE, CONCAT, IOTA, GATHER, SCAN = range(10)
+#: Numbers up to 13 are further kinds of instances.
+FRAME = 14
 
 _KINDS = {
     "elewise": OP,
@@ -45,6 +48,7 @@ _KINDS = {
     "iota": IOTA,
     "gather": GATHER,
     "scan": SCAN,
+    "frame": FRAME,
 }
 
 Shape: TypeAlias = tuple[Expr, ...]
@@ -68,8 +72,8 @@ class Step:
     """What makes a tensor.
 
     ``numbers`` are the reduced dimensions of a REDUCE, the permutation of a TRANSPOSE, the steps of a SLICE, the
-    dimension of a CONCAT, GATHER or SCAN, or start and step of an IOTA, which is one-dimensional; ``starts`` belongs
-    to a SLICE.
+    dimension of a CONCAT, GATHER or SCAN, that of a FRAME and how many elements are before it, or start and step of an
+    IOTA, which is one-dimensional; ``starts`` belongs to a SLICE.
     """
 
     kind: int
@@ -205,6 +209,8 @@ class Program:
         elif kind == SLICE:
             step.numbers = attrs.get("steps") or (1,) * rank
             step.starts = attrs["starts"]
+        elif kind == FRAME:
+            step.numbers = (attrs["axis"], attrs["low"])
         elif kind in (CONCAT, GATHER, SCAN):
             step.numbers = (attrs["axis"] % rank,)
         self._add(node.outputs[0], step)

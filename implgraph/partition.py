@@ -167,6 +167,8 @@ class _Plan:
             if len(made) == 1 and not made[0].part:
                 whole, left = grown(made[0], left)
                 made = [whole]
+            elif left:
+                made, left = self._cut_alike(made, left)
             yield from made
 
     def _first(self, result: Result) -> list[Group]:
@@ -184,6 +186,48 @@ class _Plan:
         finally:
             # An error refers to this frame and those of all callers: with the list in it, they would keep each other.
             failures.clear()
+
+    def _cut_alike(
+        self, made: list[Group], more: Sequence[Result]
+    ) -> tuple[list[Group], list[Result]]:
+        """The groups of a result's pieces with those results of ``more`` that are cut alike, and what is left."""
+        left: list[Result] = []
+        for other in more:
+            both = [self._beside(g, other) for g in made]
+            if all(both):
+                made = [g for g in both if g is not None]
+            else:
+                left.append(other)
+        return made, left
+
+    def _beside(self, group: Group, other: Result) -> Group | None:
+        """A group of pieces with the same pieces of another result, if it loads less than two groups would."""
+        first = group.results[0]
+        tensors = self.program.steps
+        alike = [tensors[r.tensor].tensor.shape for r in (first, other)]
+        if group.columns or first.shape != other.shape or alike[0] != alike[1]:
+            return None
+        runs = tuple(size for size, _ in other.runs)
+        count = len(group.starts)
+        starts = [
+            Start(count + k, other.tensor, s.axes, other.origin, runs)
+            for k, s in enumerate(group.starts)
+        ]
+        try:
+            alone = self._group_of([other] * count, group.space.copy(), starts)
+            both = self._group_of(
+                [*group.results, *alone.results], group.space.copy(), [*group.starts, *starts]
+            )
+        except (BlockedError, StraddleError):
+            return None
+        loads = [_full_loads(g) for g in (group, alone, both)]
+        less = loads[2] < loads[0] + loads[1] or loads[1] == 0
+        return both if less and _copies(both) <= MAX_COPIES else None
+
+    def _group_of(self, results: list[Result], space: IterationSpace, starts: list[Start]) -> Group:
+        """A group of pieces."""
+        walk = settle(self.program, space, starts, self.cuts)
+        return Group(self.program, results, space, starts, walk, self.cuts, True)
 
     def _pieces(
         self, result: Result, shape: Sequence[Expr], failures: list[BlockedError]

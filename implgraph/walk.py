@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, const, product
+from autofuse.implgraph.frames import cut_to_inside
 from autofuse.implgraph.frozen import frozen
 from autofuse.implgraph.fusion import Constant
 from autofuse.implgraph.iteration_space import (
@@ -24,6 +25,7 @@ from autofuse.implgraph.iteration_space import (
 from autofuse.implgraph.normalise import (
     BROADCAST,
     CONCAT,
+    FRAME,
     GATHER,
     INPUT,
     IOTA,
@@ -246,10 +248,13 @@ class Walk:
                 step = self.program.steps[inst.tensor]
                 source = source_of_reduce(self.space, step, axes)
                 inst.operands = [self._demand(step.uses[0].tensor, source)]
-            elif inst.kind == INPUT:
+            elif inst.kind in (INPUT, RELOAD):
                 t = self.program.steps[inst.tensor].tensor
-                if t.strides is not None and axes:
+                strided = inst.kind == INPUT and t.strides is not None
+                if strided and axes:
+                    assert t.strides is not None
                     self.space.align(axes, [size for size, _ in stride_runs(t.shape, t.strides)])
+                self._reads(inst.tensor, axes, dense=not strided)
 
     def _stored(self, tensor: int, axes: Axes) -> int:
         return self._demand(tensor, axes, make=True)
@@ -303,6 +308,12 @@ class Walk:
             self._current = tensor
             if step.kind in (TRANSPOSE, SLICE, CONCAT):
                 tensor, axes = self._moved(step, tensor, axes)
+            elif step.kind == FRAME:
+                within = self._framed(step, tensor, axes)
+                if within is None:
+                    n = self._keys[key] = self._nothing(tensor, axes)
+                    return n
+                tensor, axes = within
             elif step.kind == IOTA:
                 n = self._keys[key] = self._iota(tensor, step, axes)
                 return n
@@ -382,6 +393,7 @@ class Walk:
 
     def _piece(self, step: Step, tensor: int, parts: list[Axes]) -> tuple[int, Axes]:
         """The operand of a Concat in which the demanded elements lie."""
+        self._reads(tensor, tuple(a for part in parts for a in part), dense=False)
         (axis,) = step.numbers
         offset, stride, base = self._line(parts[axis], tensor)
         count = product(self.space.sizes[a] for a in base)
@@ -402,13 +414,52 @@ class Walk:
             inside = end not in (low, high) and at_least(end, low) and at_least(high, end)
             cut = _elements_before(offset, stride, end) if inside else None
             if cut is not None:
-                if self.space.scanned is not None and set(base) & set(
-                    self.space.resolve(self.space.scanned[0])
-                ):
-                    raise BlockedError(tensor)  # a running sum has no pieces
-                raise StraddleError(tensor, base, cut)
+                raise self._straddles(tensor, base, cut)
             begin = end
         raise BlockedError(tensor)
+
+    def _straddles(self, tensor: int, base: Axes, at: Expr) -> Exception:
+        """The error that has a piece cut; BlockedError along the axis of a running sum, which has no pieces."""
+        scanned = self.space.scanned
+        if scanned is not None and set(base) & set(self.space.resolve(scanned[0])):
+            return BlockedError(tensor)
+        return StraddleError(tensor, base, at)
+
+    def _framed(self, step: Step, tensor: int, axes: Axes) -> tuple[int, Axes] | None:
+        """What a demand of a framed tensor demands of it, which may be more than there is; None outside of it."""
+        axis, low = step.numbers
+        (use,) = step.uses
+        size = use.shape[axis]
+        parts = parts_of(self.space, axes, step.tensor.shape)
+        offset, stride, base = self._line(parts[axis], tensor)
+        offset = offset - low
+        last = offset + (product(self.space.sizes[a] for a in base) - 1) * stride
+        at_least = self.program.at_least
+        near, far = (offset, last) if stride > 0 else (last, offset)
+        if at_least(const(-1), far) or at_least(near, size):
+            return None
+        inside = at_least(near, ZERO) and at_least(size - 1, far)
+        if not inside and (stride != 1 or size == 1):
+            behind = at_least(offset, ZERO) if stride > 0 else not at_least(size - 1, offset)
+            end = size if behind else ZERO
+            cut = _elements_before(offset, stride, end)
+            if cut is None:
+                raise BlockedError(tensor)
+            raise self._straddles(tensor, base, cut)
+        window = () if size == 1 else self.space.window(size, offset, stride, base)
+        out = tuple(a for d, p in enumerate(parts) for a in (window if d == axis else p))
+        return use.tensor, out
+
+    def _reads(self, tensor: int, axes: Axes, *, dense: bool = True) -> None:
+        """Nothing is read outside of a tensor's memory.
+
+        Raises:
+            BlockedError: a running sum would have to be cut for that.
+            StraddleError: a piece has to be.
+        """
+        found = cut_to_inside(self.space, axes, dense=dense)
+        if found is not None:
+            raise self._straddles(tensor, *found)
 
     def _scanned(self, tensor: int, axes: Axes) -> int:
         """What a running sum adds up.  All sums of a group run along the same axes, in one direction.
@@ -448,6 +499,7 @@ class Walk:
         after = axis + len(index.shape)
         direct = [*zip(parts[:axis], strides[:axis], strict=True)]
         direct += zip(parts[after:], strides[axis + 1 :], strict=True)
+        self._reads(tensor, tuple(a for part in parts for a in part), dense=False)
         places = Places(data.tensor, offset, tuple(direct), strides[axis], data.shape[axis])
         n = self._new(Inst(GATHER, tensor, axes, origin=step.origin, places=places))
         at: Axes = tuple(a for part in parts[axis:after] for a in part)

@@ -254,9 +254,33 @@ def _index_select(c: Call) -> Value:
 def _index_tensor(c: Call) -> Value:
     given = [(i, n) for i, n in enumerate(c.node.args[1]) if n is not None]  # type: ignore[arg-type,union-attr]
     if len(given) != 1:
-        raise RefusedError("data-dependent index in several dimensions")
+        return _outer_index(c, [axis for axis, _ in given], [_index(c, n) for _, n in given])
     axis, node = given[0]
     return c.e.moved("Gather", c.x(), _index(c, node), axis=axis)
+
+
+def _outer_index(c: Call, axes: Sequence[int], index: Sequence[Value]) -> Value:
+    """Places in several dimensions, each along a dimension of the result of its own: one gather after the other."""
+    rank = max((len(v.shape) for v in index), default=0)
+    along: dict[int, int] = {}
+    flat: list[Value] = []
+    last = rank
+    for axis, v in zip(axes, index, strict=True):
+        wide = [rank - len(v.shape) + d for d, s in enumerate(v.shape) if s != 1]
+        if len(wide) > 1 or (wide and wide[0] in along.values()):
+            raise RefusedError("data-dependent index in several dimensions")
+        # One place is along none; where it stands among the others does not matter.
+        along[axis] = wide[0] if wide else last
+        last += not wide
+        flat.append(c.e.reshape(v, tuple(s for s in v.shape if s != 1) or (const(1),)))
+    x = c.x()
+    for axis, v in zip(axes, flat, strict=True):
+        x = c.e.moved("Gather", x, v, axis=axis)
+    others = [d for d in range(len(x.shape)) if d not in along]
+    together = list(axes) == list(range(axes[0], axes[0] + len(axes))) if axes else False
+    before = axes[0] if together else 0
+    order = [*others[:before], *sorted(axes, key=lambda a: along[a]), *others[before:]]
+    return c.e.reshape(c.e.transpose(x, order), c.shape)
 
 
 @row("aten.scatter.value", "aten.scatter.src", "aten.scatter_add.default")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from twin_graphs import check, every_template, graph
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
+from autofuse.implgraph import lowering
 from autofuse.targets import load_target
 from autofuse.twin.compile import compile_kernel
 from autofuse.twin.data import indexing_inputs, random_inputs
@@ -352,3 +354,22 @@ def test_an_element_outside_is_a_finding():
     library = compile_kernel(built.files, built.name, checked=True)
     with pytest.raises(AutofuseError, match="the index 45 is outside of a dimension of 45"):
         TwinKernel(library, built.graph, check="all")(**inputs)
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3, 5, 7, 11), 1), ((40, 33), 1), ((6, 9), 0)], ids=str
+)
+def test_the_logarithm_of_one_class(shape, axis, seed, monkeypatch):
+    """As a cross-entropy takes it: by comparing places, in the group of the reductions."""
+    monkeypatch.setattr(
+        lowering, "decompose", functools.partial(lowering.decompose, compare_places=True)
+    )
+    index = [1 if d == axis else n for d, n in enumerate(shape)]
+    nodes = [
+        ("l", "LogSoftmax", ["x"], {"axis": axis}),
+        ("g", "GatherElements", ["l", "i"], {"axis": axis}),
+        ("y", "Neg", ["g"]),
+    ]
+    built = check(graph({"x": (F, shape), "i": (I64, index)}, nodes), check_seed=seed)
+    assert len(built.schedule[0].groups) == 1

@@ -47,7 +47,7 @@ def graph(inputs, nodes, outputs, symbols=(), dtype="float32"):
     )
 
 
-def checked(g, env=None):
+def checked(g, env=None, lower=lower):
     """The canonical HintGraph, after it was executed beside the reference of the comparison."""
     hint = canonicalise(lower(g))
     assert verify(hint) == []

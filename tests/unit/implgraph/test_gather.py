@@ -7,11 +7,12 @@ import pytest
 from lowering_checks import checked, graph
 
 from autofuse.diagnostics import AutofuseError
+from autofuse.implgraph.decompose import decompose
 from autofuse.implgraph.dtypes import BY_NAME
 from autofuse.implgraph.expr import const, sym
 from autofuse.implgraph.fusion import Constant, Tensor
 from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.lowering import groups, lower
+from autofuse.implgraph.lowering import groups, lower, lower_written
 from autofuse.implgraph.movement_rows import inside
 from autofuse.implgraph.ops import OpError, lookup
 
@@ -115,6 +116,28 @@ def test_a_number_as_the_index_is_a_slice():
 )
 def test_elements(shape, index, axis):
     checked(gather(shape, index, axis, op="GatherElements"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((7, 10), 1), ((4, 5, 6), 1), ((5, 3), 0), ((2, 1, 9), -1), ((1, 4), 1)]
+)
+def test_one_element_of_every_line_by_comparing_places(shape, axis, dtype):
+    """Places from the end and such as do not exist are those of the reference; what is not taken may be anything."""
+    index = tuple(1 if d == axis % len(shape) else n for d, n in enumerate(shape))
+    nodes = [("y", "GatherElements", ["x", "i"], {"axis": axis})]
+    if dtype != "int32":
+        nodes = [("r", "Reciprocal", ["x"]), ("y", "GatherElements", ["r", "i"], {"axis": axis})]
+    g = graph({"x": (shape, dtype), "i": (index, "int64")}, nodes, ["y"])
+    written = decompose(g, compare_places=True)
+    assert "Gather" not in {n.op for n in written.nodes}
+    checked(g, lower=lambda g: lower_written(decompose(g, compare_places=True)))
+
+
+def test_other_elements_are_gathered_at_their_places():
+    for shape, index, axis in (((4, 17), (4, 9), 1), ((4, 17), (3, 1), 1), ((4, 1), (4, 1), 1)):
+        g = gather(shape, index, axis, op="GatherElements")
+        assert "Gather" in {n.op for n in decompose(g, compare_places=True).nodes}
 
 
 def test_places_of_many_elements_are_counted_in_64_bits():
