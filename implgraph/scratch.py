@@ -52,7 +52,7 @@ def reduce_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr) -> Expr:
 
 
 def row_bytes(dtype: DType, rows: Expr, cols: Expr) -> Expr:
-    """Of ``WithRows``: a block for every row, in eights; of rows that are several repeats each, one for each of these."""
+    """Of ``WithRows``: a block for every row, in eights; of rows that are several repeats, one for each of these."""
     lanes, known = VECTOR // dtype.itemsize, cols.as_int()
     if rows == ONE or (known is not None and (known % lanes or known == lanes)):
         return align_up(rows, 8) * BLOCK
