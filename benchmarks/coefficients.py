@@ -233,14 +233,6 @@ FITS = (
         mp.mpf("0.7"),
         2e-5,
     ),
-    Fit(
-        "LOG1P",
-        "ln(1 + e)/e in e, for 16 bits",
-        _near_zero(lambda e: mp.log1p(e) / e, lambda e: 1 - e / 2),
-        0,
-        1,
-        2e-5,
-    ),
     Fit("ERF", "erf(a)/a - 1 in a^2", lambda u: _slope(mp.erf)(u) - 1, 0, 1, 4e-9),
     Fit("ERFINV", "erfinv(x)/x in w - 2.5, w = -ln(1 - x^2)", _erfinv_center, -2.5, 2.5, 1.5e-8),
     Fit(

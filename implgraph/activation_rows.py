@@ -10,7 +10,7 @@ import numpy as np
 
 from autofuse.implgraph import coefficients as c
 from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.math_rows import log1p, short_expm1
+from autofuse.implgraph.math_rows import log1p_of_exp, short_expm1
 from autofuse.implgraph.op_rules import broadcast_shape, float_dtype, number_dtype, reference_of
 from autofuse.implgraph.ops import Attr, Attrs, OpDef, OpSink
 from autofuse.implgraph.row_kinds import BF16, HALF, composite, with_attrs
@@ -135,25 +135,11 @@ def _silu_reference(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
 
 
 def _softplus(x: Vec) -> Vec:
-    return x.maximum(0.0) + log1p((-abs(x)).exp())
-
-
-def _short_log1p_of_exp(a: Vec) -> Vec:
-    """ln(1 + exp(-a)) of 16 bits, for a from 0."""
-    e = (-a).exp()
-    return e * horner(e, c.LOG1P)
-
-
-def _short_softplus(x: Vec) -> Vec:
-    return x.maximum(0.0) + _short_log1p_of_exp(abs(x))
-
-
-def _short_log_sigmoid(x: Vec) -> Vec:
-    return x.minimum(0.0) - _short_log1p_of_exp(abs(x))
+    return x.maximum(0.0) + log1p_of_exp(abs(x))
 
 
 def _log_sigmoid(x: Vec) -> Vec:
-    return -((-x).maximum(0.0) + log1p((-abs(x)).exp()))
+    return x.minimum(0.0) - log1p_of_exp(abs(x))
 
 
 def _mish(x: Vec) -> Vec:
@@ -405,14 +391,12 @@ ROWS: tuple[OpDef, ...] = (
         _softplus,
         lambda x: np.logaddexp(0.0, x),
         "ln(1 + exp(x))",
-        short=_short_softplus,
     ),
     _activation(
         "LogSigmoid",
         _log_sigmoid,
         lambda x: -np.logaddexp(0.0, -x),
         "ln(1/(1 + exp(-x)))",
-        short=_short_log_sigmoid,
     ),
     _activation(
         "Mish", _mish, _mish_reference, "x tanh(ln(1 + exp(x)))", short=_short_mish, ulp=5.0
