@@ -35,6 +35,17 @@ def _normal_tail(a: mp.mpf) -> mp.mpf:
     return mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2
 
 
+#: Where the slope of Gelu is 0, less its sign.
+GELU_LEAST = mp.mpf("0.75179152469356445746")
+
+
+def _gelu_slope(a: mp.mpf) -> mp.mpf:
+    """Of Gelu at -a over exp(-a^2/2) and a's distance from the zero."""
+    if abs(a - GELU_LEAST) < mp.mpf("1e-12"):
+        a += mp.mpf("1e-10")
+    return (_normal_tail(a) - a / mp.sqrt(2 * mp.pi)) / (GELU_LEAST - a)
+
+
 def _near_zero(f: Function, limit: Function) -> Function:
     """``f``, and its Taylor limit where the formula is 0/0."""
     return lambda x: limit(x) if abs(x) < mp.mpf("1e-12") else f(x)
@@ -231,6 +242,14 @@ FITS = (
         lambda t: _normal_tail(2.5 * (1 + t) / (1 - t)),
         -1,
         mp.mpf("0.7"),
+        2e-5,
+    ),
+    Fit(
+        "GELU_SLOPE",
+        "exp(a^2/2) Gelu'(-a)/(a0 - a) in (a - 2.5)/(a + 2.5), a0 = 0.75179, for 16 bits",
+        lambda t: _gelu_slope(2.5 * (1 + t) / (1 - t)),
+        -1,
+        mp.mpf("0.715"),
         2e-5,
     ),
     Fit("ERF", "erf(a)/a - 1 in a^2", lambda u: _slope(mp.erf)(u) - 1, 0, 1, 4e-9),

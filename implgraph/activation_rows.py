@@ -81,6 +81,30 @@ def _short_gelu(x: Vec) -> Vec:
     return x.maximum(0.0) - a * _short_tail(a)
 
 
+#: Where the slope of Gelu is 0, less its sign.
+GELU_LEAST = 0.7517915246935645
+
+
+def _gelu_slope(x: Vec) -> Vec:
+    # The cut keeps the product from infinity times 0.
+    near = x.maximum(-30.0).minimum(30.0)
+    return normal_below(x) + near * (near * near * -0.5).exp() * (1.0 / math.sqrt(2.0 * math.pi))
+
+
+def _short_gelu_slope(x: Vec) -> Vec:
+    a = abs(x).minimum(15.0)
+    t = (a - 2.5) / (a + 2.5)
+    # The zero is a factor, so that the error is relative there as well.
+    negative = (a * a * -0.5).exp() * (a - GELU_LEAST) * horner(t, c.GELU_SLOPE)
+    return (x > 0.0).choose(negative + 1.0, -negative)
+
+
+def _gelu_slope_reference(x: np.ndarray) -> np.ndarray:
+    near = np.clip(x, -60.0, 60.0)
+    density = np.exp(-0.5 * near * near) / math.sqrt(2.0 * math.pi)
+    return np.asarray(0.5 * erfc(-x * ROOT_HALF) + near * density)
+
+
 def _gelu_tanh(x: Vec) -> Vec:
     a = x.maximum(-30.0)
     return _gated(a, (a * a * 0.044715 + 1.0) * a * GELU_SCALE)
@@ -366,6 +390,16 @@ ROWS: tuple[OpDef, ...] = (
     ),
     _activation(
         "Gelu", _gelu, _gelu_reference, "x Ndtr(x)", short=_short_gelu, ulp=14.0, source=ERFCX
+    ),
+    _activation(
+        "GeluSlope",
+        _gelu_slope,
+        _gelu_slope_reference,
+        "derivative of Gelu: Ndtr(x) + x exp(-x^2/2)/sqrt(2 pi)",
+        short=_short_gelu_slope,
+        ulp=14.0,
+        absolute=3e-7,
+        source=ERFCX,
     ),
     _activation(
         "GeluTanh",
