@@ -166,22 +166,24 @@ def _log_sigmoid(x: Vec) -> Vec:
     return x.minimum(0.0) - log1p_of_exp(abs(x))
 
 
+def _tanh_softplus(x: Vec) -> Vec:
+    # n/(n + 2) with n = e (e + 2); it is 1 from 20 on.
+    e = x.minimum(20.0).exp()
+    n = (e + 2.0) * e
+    return n / (n + 2.0)
+
+
 def _mish(x: Vec) -> Vec:
-    # tanh(softplus x) = e (e + 2)/(e^2 + 2e + 2); over e^-2 for positive x, so that nothing overflows.
-    e = (-abs(x)).exp()
-    positive = x >= 0.0
-    over = positive.choose(e * 2.0 + 1.0, e + 2.0)
-    under = positive.choose((e * 2.0 + 2.0) * e + 1.0, (e + 2.0) * e + 2.0)
-    # The factor e of a negative x in two, as in _gated.
-    half = (x.minimum(0.0) * 0.5).exp()
-    return x.maximum(-300.0) * half * half * (over / under)
+    # As above; the factor e of n in two, as in _gated, and small before x, so that nothing overflows.
+    half = (x.minimum(20.0) * 0.5).exp()
+    e = half * half
+    factor = e + 2.0
+    ratio = factor * half / (factor * e + 2.0)
+    return x.maximum(-300.0) * ratio * half
 
 
 def _short_mish(x: Vec) -> Vec:
-    # tanh(softplus x) = n/(n + 2) with n = e (e + 2); it is 1 from 20 on.
-    e = x.minimum(20.0).exp()
-    n = (e + 2.0) * e
-    return x.maximum(-300.0) * (n / (n + 2.0))
+    return x.maximum(-300.0) * _tanh_softplus(x)
 
 
 def _mish_reference(x: np.ndarray) -> np.ndarray:
@@ -431,6 +433,13 @@ ROWS: tuple[OpDef, ...] = (
         _log_sigmoid,
         lambda x: -np.logaddexp(0.0, -x),
         "ln(1/(1 + exp(-x)))",
+    ),
+    _activation(
+        "TanhSoftplus",
+        _tanh_softplus,
+        lambda x: np.tanh(np.logaddexp(0.0, x)),
+        "tanh(ln(1 + exp(x))), the factor of Mish",
+        ulp=5.0,
     ),
     _activation(
         "Mish", _mish, _mish_reference, "x tanh(ln(1 + exp(x)))", short=_short_mish, ulp=5.0

@@ -101,6 +101,7 @@ FORMS: tuple[Form, ...] = (
     ),
     Form("GeluTanh", product(X, 0.5, op("Add", _TANH, 1.0)), True),
     Form("Mish", op("Mul", X, op("Tanh", _SOFTPLUS)), False),
+    Form("TanhSoftplus", op("Tanh", _SOFTPLUS), False),
     Form("Softplus", _SOFTPLUS, False),
     Form("Softplus", op("Add", op("Maximum", X, 0.0), _LOG1P_EXP), False),
     Form("LogSigmoid", op("Sub", op("Minimum", X, 0.0), _LOG1P_EXP), False),
@@ -115,7 +116,7 @@ _DIGITS = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """A form at a node: what it is of, and what of it is dear."""
+    """A form at a node: what it is of, and what below the node is dear."""
 
     form: Form
     x: str
@@ -215,7 +216,7 @@ class _Finder:
         for state in self._at(form.pattern, name, y.dtype, _State()):
             x = self.graph.tensors[state.x] if state.x is not None else None
             if x is not None and (x.dtype, x.shape) == (y.dtype, y.shape) and x.name != name:
-                return _Match(form, x.name, state.dear)
+                return _Match(form, x.name, state.dear - {name})
         return None
 
     def _at(self, pattern: Pattern, at: Operand, dtype: DType, state: _State) -> Iterator[_State]:

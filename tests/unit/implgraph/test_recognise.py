@@ -117,6 +117,7 @@ LOG1P = ("e = Abs x", "f = Neg e", "g = Exp f", "h = Log1p g")
         ("LogSigmoid", (*LOG1P, "m = Minimum 0 x", "y = Sub m h")),
         ("Mish", (*SOFTPLUS, "t = Tanh s", "y = Mul x t")),
         ("Mish", ("s = Softplus x", "t = Tanh s", "y = Mul t x")),
+        ("TanhSoftplus", (*SOFTPLUS, "y = Tanh s")),
     ],
 )
 def test_what_is_shorter_in_float32_as_well(op, lines, dtype):
@@ -144,6 +145,11 @@ def test_what_is_dear_is_not_computed_twice():
     assert "Gelu" not in ops(graph(*lines, outputs="y f"))
     # The scaled argument is not dear; others keep it.
     assert ops(graph(*lines, outputs="y e")) == ["Cast", "Mul", "Gelu", "Cast"]
+
+
+def test_the_gradient_of_mish_keeps_the_factor():
+    found = ops(graph(*SOFTPLUS, "t = Tanh s", "u = Mul x t", "v = Mul t t", "y = Sub u v"))
+    assert found == ["TanhSoftplus", "Mul", "Mul", "Sub"]
 
 
 def test_two_forms_share_what_they_are_made_of():
