@@ -15,7 +15,7 @@ from autofuse.implgraph.op_rules import broadcast_shape, float_dtype, number_dty
 from autofuse.implgraph.ops import Attr, Attrs, OpDef, OpSink
 from autofuse.implgraph.row_kinds import BF16, HALF, composite, with_attrs
 from autofuse.implgraph.special_reference import erfc
-from autofuse.implgraph.vector_math import Mask, Vec, formula, horner, two_product, two_sum
+from autofuse.implgraph.vector_math import Mask, Vec, formula, horner, monic, two_product, two_sum
 
 __all__ = ["ROWS", "gauss_tail", "normal_below"]
 
@@ -62,8 +62,8 @@ def _gelu(x: Vec) -> Vec:
 
 def _short_tail(a: Vec) -> Vec:
     """Ndtr(-a) of 16 bits, for a from 0 to 15, where it is 0."""
-    t = (a - 2.5) / (a + 2.5)
-    return (a * a * -0.5).exp() * horner(t, c.NORMAL_TAIL)
+    above, below = c.NORMAL_TAIL
+    return (a * a * -0.5).exp() * horner(a, above) / monic(a, below)
 
 
 def _short_erfc(x: Vec) -> Vec:
@@ -93,9 +93,9 @@ def _gelu_slope(x: Vec) -> Vec:
 
 def _short_gelu_slope(x: Vec) -> Vec:
     a = abs(x).minimum(15.0)
-    t = (a - 2.5) / (a + 2.5)
+    above, below = c.GELU_SLOPE
     # The zero is a factor, so that the error is relative there as well.
-    negative = (a * a * -0.5).exp() * (a - GELU_LEAST) * horner(t, c.GELU_SLOPE)
+    negative = (a * a * -0.5).exp() * (a - GELU_LEAST) * horner(a, above) / monic(a, below)
     return (x > 0.0).choose(negative + 1.0, -negative)
 
 
