@@ -141,3 +141,27 @@ def built_type(built):
     from autofuse.implgraph.dtypes import BY_NAME, numpy_dtype
 
     return numpy_dtype(BY_NAME[built.graph.tensors["x"].dtype.name])
+
+
+@pytest.mark.parametrize("to", ["int8", "uint8"])
+def test_limits_of_integers(to):
+    """Rounded and limited to what the integer holds: the conversion does the second."""
+    low, high = (-128.0, 127.0) if to == "int8" else (0.0, 255.0)
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": "k",
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [4096]}],
+        "nodes": [
+            {"name": "r", "op": "Round", "inputs": ["x"], "outputs": ["t"]},
+            {"name": "a", "op": "Maximum", "inputs": ["t", {"const": low}], "outputs": ["u"]},
+            {"name": "b", "op": "Minimum", "inputs": ["u", {"const": high}], "outputs": ["v"]},
+            {"name": "c", "op": "Cast", "inputs": ["v"], "outputs": ["y"], "attrs": {"dtype": to}},
+        ],
+        "outputs": ["y"],
+    }
+    built = api.build(json.dumps(graph))
+    assert "Maxs" not in "".join(built.files.values())
+    x = (np.random.default_rng().normal(size=4096) * 200).astype(np.float32)
+    x[:8] = [np.inf, -np.inf, np.nan, 3e38, -3e38, 65520.0, -65520.0, 255.5]
+    want = np.nan_to_num(np.clip(np.rint(x), low, high)).astype(to)
+    np.testing.assert_array_equal(api.load(built)(x), want)
