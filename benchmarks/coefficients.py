@@ -31,8 +31,36 @@ class Fit:
     bound: float = 2e-9
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """A quotient of two polynomials, of degrees ``top`` and ``bottom``, of the least relative error from ``function``.
+
+    The highest coefficient below is 1.
+    """
+
+    name: str
+    text: str
+    function: Function
+    low: object
+    high: object
+    top: int
+    bottom: int
+    bound: float
+
+
 def _normal_tail(a: mp.mpf) -> mp.mpf:
     return mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2
+
+
+#: Where the slope of Gelu is 0, less its sign.
+GELU_LEAST = mp.mpf("0.75179152469356445746")
+
+
+def _gelu_slope(a: mp.mpf) -> mp.mpf:
+    """Of Gelu at -a over exp(-a^2/2) and a's distance from the zero."""
+    if abs(a - GELU_LEAST) < mp.mpf("1e-12"):
+        a += mp.mpf("1e-10")
+    return (_normal_tail(a) - a / mp.sqrt(2 * mp.pi)) / (GELU_LEAST - a)
 
 
 def _near_zero(f: Function, limit: Function) -> Function:
@@ -224,22 +252,6 @@ FITS = (
         -1,
         mp.mpf("0.995"),
         6e-9,
-    ),
-    Fit(
-        "NORMAL_TAIL",
-        "exp(a^2/2) Ndtr(-a) in (a - 2.5)/(a + 2.5), for 16 bits",
-        lambda t: _normal_tail(2.5 * (1 + t) / (1 - t)),
-        -1,
-        mp.mpf("0.7"),
-        2e-5,
-    ),
-    Fit(
-        "LOG1P",
-        "ln(1 + e)/e in e, for 16 bits",
-        _near_zero(lambda e: mp.log1p(e) / e, lambda e: 1 - e / 2),
-        0,
-        1,
-        2e-5,
     ),
     Fit("ERF", "erf(a)/a - 1 in a^2", lambda u: _slope(mp.erf)(u) - 1, 0, 1, 4e-9),
     Fit("ERFINV", "erfinv(x)/x in w - 2.5, w = -ln(1 - x^2)", _erfinv_center, -2.5, 2.5, 1.5e-8),
@@ -467,6 +479,62 @@ def fitted(fit: Fit) -> tuple[list[float], float]:
     return best
 
 
+RATIOS = (
+    Ratio("NORMAL_TAIL", "exp(a^2/2) Ndtr(-a) in a, for 16 bits", _normal_tail, 0, 15, 2, 3, 3e-5),
+    Ratio(
+        "GELU_SLOPE",
+        "exp(a^2/2) Gelu'(-a)/(a0 - a) in a, a0 = 0.75179, for 16 bits",
+        _gelu_slope,
+        0,
+        15,
+        2,
+        2,
+        5e-5,
+    ),
+)
+
+
+def closest(fit: Ratio) -> tuple[list[float], list[float], float]:
+    """Coefficients above and below, lowest powers first, and the error: Remez' exchange."""
+    n, f = fit.top + fit.bottom + 2, fit.function
+    low, high = mp.mpf(fit.low), mp.mpf(fit.high)
+    # Denser at the lower end, where the functions bend.
+    grid = [low + (high - low) * (1 - mp.cos(mp.pi * k / 1200)) ** 2 for k in range(601)]
+    values = [f(x) for x in grid]
+    at = [600 * k // (n - 1) for k in range(n)]
+    above, below = [mp.mpf(1)], [mp.mpf(1)]
+    for _ in range(60):
+        rows, right = mp.matrix(n, n), mp.matrix(n, 1)
+        for i, k in enumerate(at):
+            x, y = grid[k], values[k]
+            for j in range(fit.top + 1):
+                rows[i, j] = x**j
+            for j in range(fit.bottom):
+                rows[i, fit.top + 1 + j] = -y * x**j
+            # The error times the polynomial below, which is that of the step before.
+            rows[i, n - 1] = (-1) ** i * y * mp.polyval(below[::-1], x)
+            right[i] = y * x**fit.bottom
+        c = list(mp.lu_solve(rows, right))
+        above, below = c[: fit.top + 1], [*c[fit.top + 1 : -1], mp.mpf(1)]
+        off = [_off(above, below, x, y) for x, y in zip(grid, values, strict=True)]
+        peaks: list[int] = []  # the largest error of every run of one sign
+        for k in range(601):
+            if not peaks or (off[k] < 0) != (off[peaks[-1]] < 0):
+                peaks.append(k)
+            elif abs(off[k]) > abs(off[peaks[-1]]):
+                peaks[-1] = k
+        while len(peaks) > n:
+            peaks.pop(0 if abs(off[peaks[0]]) < abs(off[peaks[-1]]) else -1)
+        if len(peaks) == n:
+            at = peaks
+    p, q = [single(v) for v in above], [single(v) for v in below]
+    return p, q, float(max(abs(_off(p, q, x, y)) for x, y in zip(grid, values, strict=True)))
+
+
+def _off(above: list[object], below: list[object], x: mp.mpf, y: mp.mpf) -> mp.mpf:
+    return mp.polyval(above[::-1], x) / mp.polyval(below[::-1], x) / y - 1
+
+
 def main() -> int:
     """Print the module."""
     out = [
@@ -477,7 +545,7 @@ def main() -> int:
         "",
         "from __future__ import annotations",
         "",
-        f"__all__ = {sorted(f.name for f in FITS)!r}",
+        f"__all__ = {sorted(f.name for f in (*FITS, *RATIOS))!r}",
         "",
     ]
     for fit in FITS:
@@ -487,6 +555,12 @@ def main() -> int:
         )
         out.append(f"#: {fit.text}; {error:.1e}")
         out.append(f"{fit.name} = ({', '.join(map(repr, c))},)")
+    for ratio in RATIOS:
+        above, below, off = closest(ratio)
+        out.append(f"#: {ratio.text}: above and below, the highest 1; {off:.1e} of it")
+        out.append(
+            f"{ratio.name} = (({', '.join(map(repr, above))},), ({', '.join(map(repr, below[:-1]))},))"
+        )
     sys.stdout.write("\n".join(out) + "\n")
     return 0
 

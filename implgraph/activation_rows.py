@@ -10,12 +10,12 @@ import numpy as np
 
 from autofuse.implgraph import coefficients as c
 from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.math_rows import log1p, short_expm1
+from autofuse.implgraph.math_rows import log1p_of_exp, short_expm1
 from autofuse.implgraph.op_rules import broadcast_shape, float_dtype, number_dtype, reference_of
 from autofuse.implgraph.ops import Attr, Attrs, OpDef, OpSink
 from autofuse.implgraph.row_kinds import BF16, HALF, composite, with_attrs
 from autofuse.implgraph.special_reference import erfc
-from autofuse.implgraph.vector_math import Mask, Vec, formula, horner, two_product, two_sum
+from autofuse.implgraph.vector_math import Mask, Vec, formula, horner, monic, two_product, two_sum
 
 __all__ = ["ROWS", "gauss_tail", "normal_below"]
 
@@ -62,8 +62,8 @@ def _gelu(x: Vec) -> Vec:
 
 def _short_tail(a: Vec) -> Vec:
     """Ndtr(-a) of 16 bits, for a from 0 to 15, where it is 0."""
-    t = (a - 2.5) / (a + 2.5)
-    return (a * a * -0.5).exp() * horner(t, c.NORMAL_TAIL)
+    above, below = c.NORMAL_TAIL
+    return (a * a * -0.5).exp() * horner(a, above) / monic(a, below)
 
 
 def _short_erfc(x: Vec) -> Vec:
@@ -79,6 +79,30 @@ def _short_normal_below(x: Vec) -> Vec:
 def _short_gelu(x: Vec) -> Vec:
     a = abs(x).minimum(15.0)
     return x.maximum(0.0) - a * _short_tail(a)
+
+
+#: Where the slope of Gelu is 0, less its sign.
+GELU_LEAST = 0.7517915246935645
+
+
+def _gelu_slope(x: Vec) -> Vec:
+    # The cut keeps the product from infinity times 0.
+    near = x.maximum(-30.0).minimum(30.0)
+    return normal_below(x) + near * (near * near * -0.5).exp() * (1.0 / math.sqrt(2.0 * math.pi))
+
+
+def _short_gelu_slope(x: Vec) -> Vec:
+    a = abs(x).minimum(15.0)
+    above, below = c.GELU_SLOPE
+    # The zero is a factor, so that the error is relative there as well.
+    negative = (a * a * -0.5).exp() * (a - GELU_LEAST) * horner(a, above) / monic(a, below)
+    return (x > 0.0).choose(negative + 1.0, -negative)
+
+
+def _gelu_slope_reference(x: np.ndarray) -> np.ndarray:
+    near = np.clip(x, -60.0, 60.0)
+    density = np.exp(-0.5 * near * near) / math.sqrt(2.0 * math.pi)
+    return np.asarray(0.5 * erfc(-x * ROOT_HALF) + near * density)
 
 
 def _gelu_tanh(x: Vec) -> Vec:
@@ -135,43 +159,31 @@ def _silu_reference(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
 
 
 def _softplus(x: Vec) -> Vec:
-    return x.maximum(0.0) + log1p((-abs(x)).exp())
-
-
-def _short_log1p_of_exp(a: Vec) -> Vec:
-    """ln(1 + exp(-a)) of 16 bits, for a from 0."""
-    e = (-a).exp()
-    return e * horner(e, c.LOG1P)
-
-
-def _short_softplus(x: Vec) -> Vec:
-    return x.maximum(0.0) + _short_log1p_of_exp(abs(x))
-
-
-def _short_log_sigmoid(x: Vec) -> Vec:
-    return x.minimum(0.0) - _short_log1p_of_exp(abs(x))
+    return x.maximum(0.0) + log1p_of_exp(abs(x))
 
 
 def _log_sigmoid(x: Vec) -> Vec:
-    return -((-x).maximum(0.0) + log1p((-abs(x)).exp()))
+    return x.minimum(0.0) - log1p_of_exp(abs(x))
+
+
+def _tanh_softplus(x: Vec) -> Vec:
+    # n/(n + 2) with n = e (e + 2); it is 1 from 20 on.
+    e = x.minimum(20.0).exp()
+    n = (e + 2.0) * e
+    return n / (n + 2.0)
 
 
 def _mish(x: Vec) -> Vec:
-    # tanh(softplus x) = e (e + 2)/(e^2 + 2e + 2); over e^-2 for positive x, so that nothing overflows.
-    e = (-abs(x)).exp()
-    positive = x >= 0.0
-    over = positive.choose(e * 2.0 + 1.0, e + 2.0)
-    under = positive.choose((e * 2.0 + 2.0) * e + 1.0, (e + 2.0) * e + 2.0)
-    # The factor e of a negative x in two, as in _gated.
-    half = (x.minimum(0.0) * 0.5).exp()
-    return x.maximum(-300.0) * half * half * (over / under)
+    # As above; the factor e of n in two, as in _gated, and small before x, so that nothing overflows.
+    half = (x.minimum(20.0) * 0.5).exp()
+    e = half * half
+    factor = e + 2.0
+    ratio = factor * half / (factor * e + 2.0)
+    return x.maximum(-300.0) * ratio * half
 
 
 def _short_mish(x: Vec) -> Vec:
-    # tanh(softplus x) = n/(n + 2) with n = e (e + 2); it is 1 from 20 on.
-    e = x.minimum(20.0).exp()
-    n = (e + 2.0) * e
-    return x.maximum(-300.0) * (n / (n + 2.0))
+    return x.maximum(-300.0) * _tanh_softplus(x)
 
 
 def _mish_reference(x: np.ndarray) -> np.ndarray:
@@ -382,6 +394,16 @@ ROWS: tuple[OpDef, ...] = (
         "Gelu", _gelu, _gelu_reference, "x Ndtr(x)", short=_short_gelu, ulp=14.0, source=ERFCX
     ),
     _activation(
+        "GeluSlope",
+        _gelu_slope,
+        _gelu_slope_reference,
+        "derivative of Gelu: Ndtr(x) + x exp(-x^2/2)/sqrt(2 pi)",
+        short=_short_gelu_slope,
+        ulp=14.0,
+        absolute=3e-7,
+        source=ERFCX,
+    ),
+    _activation(
         "GeluTanh",
         _gelu_tanh,
         _gelu_tanh_reference,
@@ -405,14 +427,19 @@ ROWS: tuple[OpDef, ...] = (
         _softplus,
         lambda x: np.logaddexp(0.0, x),
         "ln(1 + exp(x))",
-        short=_short_softplus,
     ),
     _activation(
         "LogSigmoid",
         _log_sigmoid,
         lambda x: -np.logaddexp(0.0, -x),
         "ln(1/(1 + exp(-x)))",
-        short=_short_log_sigmoid,
+    ),
+    _activation(
+        "TanhSoftplus",
+        _tanh_softplus,
+        lambda x: np.tanh(np.logaddexp(0.0, x)),
+        "tanh(ln(1 + exp(x))), the factor of Mish",
+        ulp=5.0,
     ),
     _activation(
         "Mish", _mish, _mish_reference, "x tanh(ln(1 + exp(x)))", short=_short_mish, ulp=5.0

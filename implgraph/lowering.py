@@ -1,7 +1,8 @@
 """From a FusionGraph to a HintGraph: loads, stores, broadcasts, scalars and axes become explicit.
 
-1. Decompose: ops that are compositions of others are written out (:mod:`autofuse.implgraph.decompose`), and
-   large reductions are divided among the cores (:mod:`autofuse.implgraph.split_reductions`).
+1. Decompose: what activations were opened into becomes them again (:mod:`autofuse.implgraph.recognise`), other ops
+   that are compositions are written out (:mod:`autofuse.implgraph.decompose`), and large reductions are divided among
+   the cores (:mod:`autofuse.implgraph.split_reductions`).
 2. Normalise: Reshape and Identity are views of another tensor, a broadcast inside an op becomes its
    own step, an operand of one element stays as it is (it is uniform: one value for the whole
    iteration space).
@@ -30,6 +31,7 @@ from autofuse.implgraph.iteration_space import Axes, contiguous_strides, stride_
 from autofuse.implgraph.normalise import BROADCAST, INPUT, IOTA, REDUCE, SCAN, Program
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.partition import partition
+from autofuse.implgraph.recognise import recognise
 from autofuse.implgraph.split_reductions import (
     GAIN,
     MAY_GAIN,
@@ -60,6 +62,7 @@ def lower_all(
     Raises:
         AutofuseError: as :func:`lower`.
     """
+    graph = recognise(graph)
     written = decompose(graph)
     divided = _divided(written, target)
     if not graph.symbols:
@@ -109,7 +112,7 @@ def lower(graph: FusionGraph) -> HintGraph:
     Raises:
         AutofuseError: AF2101 when the shapes have no common iteration space, AF2103 when an op cannot be compiled.
     """
-    return lower_written(decompose(graph))
+    return lower_written(decompose(recognise(graph)))
 
 
 def lower_written(graph: FusionGraph) -> HintGraph:

@@ -13,7 +13,7 @@ from typing import Any
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops import Attrs, OpSink
 
-__all__ = ["Mask", "Vec", "formula", "horner", "two_product", "two_sum"]
+__all__ = ["Mask", "Vec", "formula", "horner", "monic", "two_product", "two_sum"]
 
 _INT32, _UINT32, _SINGLE = BY_NAME["int32"], BY_NAME["uint32"], BY_NAME["float32"]
 #: 2^12 + 1 splits 24 bits into two halves of 12.
@@ -228,6 +228,15 @@ def horner(x: Vec, coefficients: Sequence[float]) -> Vec:
         total = total + c
         if i + 1 < len(rest):
             total = total * x
+    return total
+
+
+def monic(x: Vec, coefficients: Sequence[float]) -> Vec:
+    """A polynomial whose highest coefficient is 1; of the others, the highest last."""
+    *rest, last = coefficients
+    total = x + last
+    for c in reversed(rest):
+        total = total * x + c
     return total
 
 

@@ -25,6 +25,7 @@ from autofuse.implgraph.op_rules import ROUNDING
 from autofuse.implgraph.ops import Expansion, OpDef, lookup
 from autofuse.implgraph.ordering import execution_order
 from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.implgraph.short_results import short_results, steps_of
 from autofuse.schedule.cast_routes import cast_route
 from autofuse.schedule.casts import convert, rounding
 from autofuse.schedule.ends import is_sink, is_source
@@ -49,6 +50,7 @@ def legalize(nodes: Sequence[Node], hint: HintGraph, target: TargetSpec) -> tupl
         AutofuseError: AF3001 when neither a call, an expansion nor a promotion realises an op.
     """
     rewriter = _Rewriter(target, reserved=frozenset(n.name for n in hint.nodes))
+    rewriter.short = short_results(steps_of(nodes))
     for n in nodes:
         rewriter.visit(n)
     return rewriter.result(in_place_pairs(hint))
@@ -73,6 +75,8 @@ class _Rewriter:
     all_uniform: bool = False
     #: Name of a narrow tensor -> name of the wider one that it was cast from, within a chain of promoted ops.
     wide: dict[str, str] = field(default_factory=dict)
+    #: Nodes of float32 whose result is rounded to 16 bits, and need not be more exact than that.
+    short: frozenset[str] = frozenset()
     #: Views of the nodes as they came.
     views: dict[str, TensorView] = field(default_factory=dict)
 
@@ -186,7 +190,9 @@ class _Rewriter:
         elif n.op == "Iota":
             out = self._iota(n)
         else:
-            out = self.emit(n.op, xs, n.attrs)
+            row = lookup(n.op)
+            form = row.short if n.name in self.short else row.expand
+            out = self._emit(row, form, xs, dict(n.attrs))
         self.renamed[n.name] = out
         self.views[n.name] = n.y
 

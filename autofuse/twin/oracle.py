@@ -319,6 +319,9 @@ def _propagated(f: Any, operands: Sequence[Value], exact: Array, *, both: bool) 
             c = difference(other, exact)
             change = c if change is None else np.maximum(change, c)
         assert change is not None
+        # What is NaN and might as well be a number (0 times infinity, where the 0 is rounded) stays that.
+        if o.data.dtype.kind == "f" and np.isinf(o.error).any():
+            change[np.broadcast_to(np.isinf(o.error) & np.isnan(o.data), change.shape)] = np.inf
         total = change if total is None else _add(total, change)
     return total
 

@@ -284,3 +284,28 @@ print(autofuse.torch.report())
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "aten.max_pool2d_with_indices (x2): a sliding window: pooling" in done.stdout
+
+
+# activations ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_of_16_bits_forward_and_backward(dtype: torch.dtype, approximate: str) -> None:
+    """Inductor opens it into float32; the kernel has the activation and its slope, of 16 bits."""
+
+    def function(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(x + b, approximate=approximate)
+
+    x, b = (torch.randn(s, dtype=dtype) * 3 for s in ((24, 40), (40,)))
+    grad = torch.randn(24, 40, dtype=dtype)
+    leaves = [x.requires_grad_(), b.requires_grad_()]
+    have = compiled(function)(*leaves)
+    got = torch.autograd.grad(have, leaves, grad)
+    wide = [t.detach().to(dtype) for t in leaves]
+    sums = (wide[0] + wide[1]).double().requires_grad_()
+    want = torch.nn.functional.gelu(sums, approximate=approximate)
+    (slope,) = torch.autograd.grad(want, sums, grad.double())
+    step = torch.finfo(dtype).eps
+    torch.testing.assert_close(have.double(), want, rtol=step, atol=step / 64)
+    torch.testing.assert_close(got[0].double(), slope, rtol=step, atol=step / 64)

@@ -3,7 +3,7 @@
 import mpmath as mp
 import numpy as np
 import pytest
-from coefficients import FITS
+from coefficients import FITS, RATIOS
 
 from autofuse.implgraph import coefficients
 from autofuse.implgraph import special_reference as ref
@@ -88,3 +88,13 @@ def test_polynomials_fit_their_functions(fit):
     for k in range(8):
         x = low + (high - low) * (k + mp.mpf("0.37")) / 8
         assert abs(mp.polyval(powers, x) - fit.function(x)) < max(2e-7, fit.bound)
+
+
+@pytest.mark.parametrize("ratio", RATIOS, ids=lambda r: r.name)
+def test_quotients_fit_their_functions(ratio):
+    low, high = mp.mpf(ratio.low), mp.mpf(ratio.high)
+    above, below = getattr(coefficients, ratio.name)
+    for k in range(8):
+        x = low + (high - low) * ((k + mp.mpf("0.37")) / 8) ** 2
+        have = mp.polyval(above[::-1], x) / mp.polyval([1, *below[::-1]], x)
+        assert abs(have / ratio.function(x) - 1) < ratio.bound

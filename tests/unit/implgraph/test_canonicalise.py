@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from autofuse.implgraph.canonicalise import PIPELINE, NoOpCast, canonicalise
@@ -219,3 +220,30 @@ def test_passes_are_values():
     with pytest.raises(AttributeError):
         NoOpCast().name = "x"
     assert replace(NoOpCast(), name="other").name == "other"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "to", "left"),
+    [
+        (-128.0, 127.0, "int8", []),
+        (-128.5, np.inf, "int8", []),
+        (-127.0, 127.0, "int8", ["Maximum"]),
+        (-128.0, 126.0, "int8", ["Maximum", "Minimum"]),
+        (0.0, 255.0, "uint8", []),
+        (-128.0, 127.0, "uint8", ["Maximum", "Minimum"]),
+        (-128.0, 127.0, "int32", ["Maximum", "Minimum"]),
+        (np.nan, np.nan, "int8", ["Maximum", "Minimum"]),
+        (-(2.0**31), 2.0**31, "int32", []),
+    ],
+)
+def test_limits_that_a_conversion_has_anyway(low, high, to, left):
+    nodes = [
+        ("t", "Maximum", ["x", Constant(low)]),
+        ("u", "Minimum", [Constant(high), "t"]),
+        ("y", "Cast", ["u"], {"dtype": to}),
+    ]
+    hint = run({"x": (8, 40)}, nodes, ["y"])
+    assert [op for op in ops(hint) if op in ("Maximum", "Minimum")] == left
+    # Those who want the limited numbers get them.
+    both = run({"x": (8, 40)}, nodes, ["u", "y"])
+    assert [op for op in ops(both) if op in ("Maximum", "Minimum")] == ["Maximum", "Minimum"]

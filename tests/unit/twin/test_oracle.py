@@ -233,3 +233,19 @@ def test_zero_size_and_zero_rank():
     nodes = (FusionNode("n", "Exp", ("x",), ("y",)),)
     scalar = FusionGraph("g", (), ("x",), nodes, (GraphOutput("out", "y"),), t)
     assert evaluate(scalar, {"x": np.array(1, np.float32)}, {})["out"].value.shape == ()
+
+
+def test_infinity_times_a_zero_that_was_rounded_is_unknown_also_behind_a_cast():
+    """A kernel that computes x (1 + erf x) as one function has its limit, 0."""
+    g = graph(
+        {"x": "float32"},
+        ("e", "float32", "Erf", ("x",)),
+        ("f", "float32", "Add", ("e", Constant(1.0))),
+        ("p", "float32", "Mul", ("x", "f")),
+        ("y", "float16", "Cast", ("p",), {"dtype": "float16"}),
+    )
+    r = run(g, x=[-np.inf, np.nan, 1.0])
+    assert np.isnan(r.value[:2]).all()
+    assert np.isinf(r.tolerance[0])
+    # A NaN from the data is one.
+    assert np.isfinite(r.tolerance[1:3]).all()
