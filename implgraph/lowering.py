@@ -27,6 +27,7 @@ from autofuse.implgraph.graph import Attr, Axis, HintGraph, Node, TensorView
 from autofuse.implgraph.group import Group, Result
 from autofuse.implgraph.group_order import group_order_hazards, groups, in_place_pairs
 from autofuse.implgraph.iteration_space import Axes, contiguous_strides, stride_runs
+from autofuse.implgraph.narrowing import narrowed
 from autofuse.implgraph.normalise import BROADCAST, INPUT, IOTA, REDUCE, SCAN, Program
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.partition import partition
@@ -60,7 +61,7 @@ def lower_all(
     Raises:
         AutofuseError: as :func:`lower`.
     """
-    written = decompose(graph)
+    written = decompose(narrowed(graph, target))
     forms: list[HintGraph] = []
     for form in _divided(written, target):
         # What has no common axes once it is divided stays undivided.

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops import Attrs
-from autofuse.schedule.cast_routes import cast_route
+from autofuse.implgraph.cast_routes import cast_route
 
 __all__ = ["CastSink", "convert", "rounding"]
 

@@ -25,7 +25,7 @@ from autofuse.implgraph.op_rules import ROUNDING
 from autofuse.implgraph.ops import Expansion, OpDef, lookup
 from autofuse.implgraph.ordering import execution_order
 from autofuse.implgraph.reduce_rows import REDUCES
-from autofuse.schedule.cast_routes import cast_route
+from autofuse.implgraph.cast_routes import cast_route
 from autofuse.schedule.casts import convert, rounding
 from autofuse.schedule.ends import is_sink, is_source
 from autofuse.targets import TargetSpec
