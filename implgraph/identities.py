@@ -15,7 +15,7 @@ _UNIT = {"LogicalAnd": True, "LogicalOr": False, "LogicalXor": False}
 
 @dataclass(frozen=True)
 class TruthIdentities:
-    """``x and true``, ``x or false``, ``x xor false`` and ``not not x`` are x; so is the one of two that a constant selects.
+    """``x and true``, ``x or false``, ``x xor false`` and ``not not x`` are x; a constant selects one of two.
 
     ``x`` has the dtype and the axes of the result, so that nothing but a name changes. ``x and false`` and
     ``x or true`` are constants, which are not folded here: no frontend writes them.
