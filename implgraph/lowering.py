@@ -1,6 +1,7 @@
 """From a FusionGraph to a HintGraph: loads, stores, broadcasts, scalars and axes become explicit.
 
-1. Decompose: ops that are compositions of others are written out (:mod:`autofuse.implgraph.decompose`), and
+1. Narrow, where the target is known: integers in types that take fewer calls (:mod:`autofuse.implgraph.narrowing`).
+   Decompose: ops that are compositions of others are written out (:mod:`autofuse.implgraph.decompose`), and
    large reductions are divided among the cores (:mod:`autofuse.implgraph.split_reductions`).
 2. Normalise: Reshape and Identity are views of another tensor, a broadcast inside an op becomes its
    own step, an operand of one element stays as it is (it is uniform: one value for the whole

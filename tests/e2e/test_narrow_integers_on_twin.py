@@ -87,11 +87,22 @@ def test_the_mask_of_a_causal_softmax(size: int) -> None:
     assert not long_word(check(causal(size)))
 
 
-@pytest.mark.parametrize("most", [4096, 1 << 31])
-def test_the_mask_for_any_size(most: int) -> None:
-    """Of as many as 2^31 the indices are int32."""
-    document = causal("n", {"n": {"min": 1, "max": most}})
-    assert not long_word(check(document, sizes=[{"n": 1}, {"n": 50}]))
+def test_the_mask_for_any_size() -> None:
+    document = causal("n", {"n": {"min": 1, "max": 4096}})
+    assert not long_word(check(document, bindings=[{"n": 1}, {"n": 50}]))
+
+
+def test_indices_of_more_than_floats_count() -> None:
+    """Up to 2^31 of them are int32."""
+    nodes = [
+        ("i", "Iota", [], {"shape": ["n"], "axis": 0, "dtype": "int64"}),
+        ("j", "Sub", [{"const": 40, "dtype": "int64"}, "i"]),
+        ("m", "Maximum", ["i", "j"]),
+        ("c", "Less", ["m", {"const": 30, "dtype": "int64"}]),
+        ("y", "Select", ["c", "x", 0.0]),
+    ]
+    document = graph({"x": ("float32", ["n"])}, nodes, n={"min": 1, "max": 1 << 31})
+    assert not long_word(check(document, bindings=[{"n": 1}, {"n": 50}]))
 
 
 def test_positions_of_what_is_not_padding() -> None:
