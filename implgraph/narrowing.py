@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autofuse.implgraph.call_counts import cast_calls, op_calls
+from autofuse.implgraph.differences import COMPARISONS, without_differences
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import bounds, product
 from autofuse.implgraph.frozen import replace
@@ -33,7 +34,6 @@ __all__ = ["narrowed"]
 
 F32, I32 = BY_NAME["float32"], BY_NAME["int32"]
 
-_COMPARISONS = frozenset({"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"})
 #: Ops that commute with rounding.
 _CHOICES = MOVES | {
     *("Pad", "Select", "MaskedFill", "Maximum", "Minimum", "ClipByValue", "Relu"),
@@ -84,6 +84,7 @@ def narrowed(graph: FusionGraph, target: TargetSpec) -> FusionGraph:
     Returns:
         A graph with the same results for all inputs; ``graph`` itself where there is nothing to gain.
     """
+    graph = without_differences(graph)
     for way in _WAYS:
         if any(
             graph.tensors[x].dtype.name in way.wide
@@ -209,7 +210,7 @@ class _Narrowing:
         xs = _names(n)
         if not xs or not all(x in self.able for x in xs):
             return False
-        if n.op in _COMPARISONS:
+        if n.op in COMPARISONS:
             if not all(isinstance(x, str) or self._exact(n, x) for x in n.inputs):
                 return False
             if all(self._exact(n, x) for x in n.inputs):
@@ -248,7 +249,7 @@ class _Narrowing:
             return weight * (cast_calls(self.arch, source, to) or 0)
         if n.op.startswith("Reduce") or n.op in _ARGS:
             weight = max([weight, *(self._weight(o) for o in _names(n))])
-        d = x if n.op in _COMPARISONS else y
+        d = x if n.op in COMPARISONS else y
         return weight * op_calls(n.op, self.way.to if narrow else d)
 
     def _cast_cost(self, x: str, *, back: bool) -> float:

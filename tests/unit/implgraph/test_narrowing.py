@@ -83,7 +83,7 @@ def offset(size, symbols=(), most=1 << 20):
 def test_small_indices_are_floats():
     made = same(offset(9), np.zeros(9, np.float32))
     assert types(made)[0] == ("Iota", "float32")
-    assert ("Sub", "float32") in types(made)
+    assert ("Sub", "float32") not in types(made)  # a - b <= 0 is a <= b
     assert not any(d == "int64" for _, d in types(made))
 
 
@@ -93,12 +93,8 @@ def test_of_symbols_the_largest_size_counts():
     large = narrow(offset("n", ("n",), 1 << 31))
     assert {d for _, d in types(large)} == {"int32", "bool"}
     huge = narrow(offset("n", ("n",), 1 << 40))
-    # The difference has 64 bits; what it is compared with is small.
-    assert [d for op, d in types(huge) if op in ("Iota", "Sub", "Cast")] == [
-        "int64",
-        "int64",
-        "float32",
-    ]
+    assert types(huge)[-1] == ("LessEqual", "bool")
+    assert {d for _, d in types(huge)} == {"int64", "bool"}
 
 
 AROUND = np.array(
@@ -247,3 +243,37 @@ def test_a_chip_without_casts_of_64_bits():
     assert {d for _, d in types(made)} == {"float32", "bool"}
     g = graph({"x": ((4,), "int64")}, [("y", "Less", ["x", number(5)])], ["y"])
     assert narrowed(g, chip) is g
+
+
+@pytest.mark.parametrize(
+    "op", ["Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"]
+)
+@pytest.mark.parametrize("first", [False, True])
+def test_a_difference_compared_with_0(op, first):
+    nodes = [
+        ("c", "Cast", ["u"], {"dtype": "int32"}),
+        ("d", "Sub", ["c", number(3, "int32")]),
+        ("y", op, [number(0, "int32"), "d"] if first else ["d", number(0, "int32")]),
+    ]
+    made = same(graph({"u": ((8,), "uint8")}, nodes, ["y"]), np.arange(8, dtype=np.uint8))
+    assert "Sub" not in dict(types(made))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "float32"])
+def test_a_difference_that_may_wrap_is_made(dtype):
+    """-2^31 - 1 is not below 0, nor is inf - inf 0."""
+    nodes = [("d", "Sub", ["a", "b"]), ("y", "Less", ["d", number(0, dtype)])]
+    made = narrow(graph({"a": ((4,), dtype), "b": ((4,), dtype)}, nodes, ["y"]))
+    assert "Sub" in dict(types(made))
+
+
+def test_a_difference_with_another_use_is_made_once():
+    nodes = [
+        ("c", "Cast", ["u"], {"dtype": "int32"}),
+        ("d", "Sub", ["c", number(3, "int32")]),
+        ("y", "Less", ["d", number(0, "int32")]),
+    ]
+    made = narrow(graph({"u": ((8,), "uint8")}, nodes, ["y", "d"]))
+    assert [op for op, _ in types(made)].count("Sub") == 1
+    less = next(n for n in made.nodes if n.op == "Less")
+    assert any(isinstance(x, Constant) for x in less.inputs)
