@@ -19,6 +19,7 @@ from autofuse.implgraph.expr import ONE, ZERO, Expr, product
 from autofuse.implgraph.frozen import replace
 from autofuse.implgraph.graph import Attr, Axis, HintGraph, Node, TensorView
 from autofuse.implgraph.group_order import in_place_pairs
+from autofuse.implgraph.identities import TruthIdentities
 from autofuse.implgraph.integer_limits import IntegerLimits
 from autofuse.implgraph.iteration_space import contiguous_strides
 from autofuse.implgraph.op_rules import with_source
@@ -591,6 +592,7 @@ PIPELINE: tuple[Callable[[HintGraph], HintGraph], ...] = (
     DoubleBroadcast(),
     SinkBroadcast(),
     ConstantFolding(),
+    TruthIdentities(),
     CommonSubexpressions(),
     DeadCode(),
     MergeAxes(),

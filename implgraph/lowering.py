@@ -1,6 +1,7 @@
 """From a FusionGraph to a HintGraph: loads, stores, broadcasts, scalars and axes become explicit.
 
-1. Decompose: what activations were opened into becomes them again (:mod:`autofuse.implgraph.recognise`), other ops
+1. Narrow, where the target is known: integers in types that take fewer calls (:mod:`autofuse.implgraph.narrowing`).
+   Decompose: what activations were opened into becomes them again (:mod:`autofuse.implgraph.recognise`), other ops
    that are compositions are written out (:mod:`autofuse.implgraph.decompose`), and large reductions are divided among
    the cores (:mod:`autofuse.implgraph.split_reductions`).
 2. Normalise: Reshape and Identity are views of another tensor, a broadcast inside an op becomes its
@@ -28,6 +29,7 @@ from autofuse.implgraph.graph import Attr, Axis, HintGraph, Node, TensorView
 from autofuse.implgraph.group import Group, Result
 from autofuse.implgraph.group_order import group_order_hazards, groups, in_place_pairs
 from autofuse.implgraph.iteration_space import Axes, contiguous_strides, stride_runs
+from autofuse.implgraph.narrowing import narrowed
 from autofuse.implgraph.normalise import BROADCAST, INPUT, IOTA, REDUCE, SCAN, Program
 from autofuse.implgraph.ops import lookup
 from autofuse.implgraph.partition import partition
@@ -62,7 +64,7 @@ def lower_all(
     Raises:
         AutofuseError: as :func:`lower`.
     """
-    graph = recognise(graph)
+    graph = recognise(narrowed(graph, target))
     written = decompose(graph)
     divided = _divided(written, target)
     if not graph.symbols:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from autofuse.diagnostics import AutofuseError, Where
+from autofuse.implgraph.cast_routes import cast_route
 from autofuse.implgraph.dtypes import BY_NAME, DType
 from autofuse.implgraph.expr import ONE, ZERO
 from autofuse.implgraph.frozen import replace
@@ -26,7 +27,6 @@ from autofuse.implgraph.ops import Expansion, OpDef, lookup
 from autofuse.implgraph.ordering import execution_order
 from autofuse.implgraph.reduce_rows import REDUCES
 from autofuse.implgraph.short_results import short_results, steps_of
-from autofuse.schedule.cast_routes import cast_route
 from autofuse.schedule.casts import convert, rounding
 from autofuse.schedule.ends import is_sink, is_source
 from autofuse.targets import TargetSpec
