@@ -11,40 +11,98 @@
 
 namespace autofuse {
 
-// The operations, on `mask` lanes of `repeat` repeats; steps are those of a repeat, in blocks. The element of a row is
-// the second operand, or the first one of RowSub and RowDiv.
-#define AUTOFUSE_ROWS_OF(Name, Api)                                                                                    \
-  struct Name {                                                                                                        \
-    template <typename T>                                                                                              \
-    static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,        \
-                                          const AscendC::LocalTensor<T>& each, uint32_t mask, uint32_t repeat,         \
-                                          uint32_t step, uint32_t each_step) {                                         \
-      AscendC::Api(dst, x, each, static_cast<uint64_t>(mask), static_cast<uint8_t>(repeat),                            \
-                   AscendC::BinaryRepeatParams(1, 1, 0, static_cast<uint8_t>(step), static_cast<uint8_t>(step),        \
-                                               static_cast<uint8_t>(each_step)));                                      \
-    }                                                                                                                  \
-  };
-#define AUTOFUSE_ROWS_FIRST(Name, Api)                                                                                 \
-  struct Name {                                                                                                        \
-    template <typename T>                                                                                              \
-    static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,        \
-                                          const AscendC::LocalTensor<T>& each, uint32_t mask, uint32_t repeat,         \
-                                          uint32_t step, uint32_t each_step) {                                         \
-      AscendC::Api(dst, each, x, static_cast<uint64_t>(mask), static_cast<uint8_t>(repeat),                            \
-                   AscendC::BinaryRepeatParams(1, 0, 1, static_cast<uint8_t>(step), static_cast<uint8_t>(each_step),   \
-                                               static_cast<uint8_t>(step)));                                           \
-    }                                                                                                                  \
-  };
-AUTOFUSE_ROWS_OF(AddRow, Add)
-AUTOFUSE_ROWS_OF(SubRow, Sub)
-AUTOFUSE_ROWS_OF(MulRow, Mul)
-AUTOFUSE_ROWS_OF(DivRow, Div)
-AUTOFUSE_ROWS_OF(MaxRow, Max)
-AUTOFUSE_ROWS_OF(MinRow, Min)
-AUTOFUSE_ROWS_FIRST(RowSub, Sub)
-AUTOFUSE_ROWS_FIRST(RowDiv, Div)
-#undef AUTOFUSE_ROWS_OF
-#undef AUTOFUSE_ROWS_FIRST
+// The operations, on `mask` lanes of `repeat` repeats. kFirst: the element of a row is the first operand.
+struct AddRow {
+  static constexpr bool kFirst = false;
+  template <typename T>
+  static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,
+                                        const AscendC::LocalTensor<T>& each, uint64_t mask, uint8_t repeat,
+                                        const AscendC::BinaryRepeatParams& params) {
+    AscendC::Add(dst, x, each, mask, repeat, params);
+  }
+};
+
+struct SubRow {
+  static constexpr bool kFirst = false;
+  template <typename T>
+  static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,
+                                        const AscendC::LocalTensor<T>& each, uint64_t mask, uint8_t repeat,
+                                        const AscendC::BinaryRepeatParams& params) {
+    AscendC::Sub(dst, x, each, mask, repeat, params);
+  }
+};
+
+struct MulRow {
+  static constexpr bool kFirst = false;
+  template <typename T>
+  static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,
+                                        const AscendC::LocalTensor<T>& each, uint64_t mask, uint8_t repeat,
+                                        const AscendC::BinaryRepeatParams& params) {
+    AscendC::Mul(dst, x, each, mask, repeat, params);
+  }
+};
+
+struct DivRow {
+  static constexpr bool kFirst = false;
+  template <typename T>
+  static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,
+                                        const AscendC::LocalTensor<T>& each, uint64_t mask, uint8_t repeat,
+                                        const AscendC::BinaryRepeatParams& params) {
+    AscendC::Div(dst, x, each, mask, repeat, params);
+  }
+};
+
+struct MaxRow {
+  static constexpr bool kFirst = false;
+  template <typename T>
+  static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,
+                                        const AscendC::LocalTensor<T>& each, uint64_t mask, uint8_t repeat,
+                                        const AscendC::BinaryRepeatParams& params) {
+    AscendC::Max(dst, x, each, mask, repeat, params);
+  }
+};
+
+struct MinRow {
+  static constexpr bool kFirst = false;
+  template <typename T>
+  static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,
+                                        const AscendC::LocalTensor<T>& each, uint64_t mask, uint8_t repeat,
+                                        const AscendC::BinaryRepeatParams& params) {
+    AscendC::Min(dst, x, each, mask, repeat, params);
+  }
+};
+
+struct RowSub {
+  static constexpr bool kFirst = true;
+  template <typename T>
+  static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,
+                                        const AscendC::LocalTensor<T>& each, uint64_t mask, uint8_t repeat,
+                                        const AscendC::BinaryRepeatParams& params) {
+    AscendC::Sub(dst, each, x, mask, repeat, params);
+  }
+};
+
+struct RowDiv {
+  static constexpr bool kFirst = true;
+  template <typename T>
+  static __aicore__ inline void Repeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,
+                                        const AscendC::LocalTensor<T>& each, uint64_t mask, uint8_t repeat,
+                                        const AscendC::BinaryRepeatParams& params) {
+    AscendC::Div(dst, each, x, mask, repeat, params);
+  }
+};
+
+// Repeats that are `step` blocks apart, and the elements of their rows `each_step` blocks.
+template <typename Op, typename T>
+__aicore__ inline void RowRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,
+                                  const AscendC::LocalTensor<T>& each, uint32_t mask, uint32_t repeat, uint32_t step,
+                                  uint32_t each_step) {
+  const uint8_t own = static_cast<uint8_t>(step);
+  const uint8_t other = static_cast<uint8_t>(each_step);
+  const AscendC::BinaryRepeatParams params(1, Op::kFirst ? 0 : 1, Op::kFirst ? 1 : 0, own, Op::kFirst ? other : own,
+                                           Op::kFirst ? own : other);
+  Op::Repeats(dst, x, each, static_cast<uint64_t>(mask), static_cast<uint8_t>(repeat), params);
+}
 
 // dst[r, c] = x[r, c] op each[r] for `rows` >= 1 rows of `cols` >= 1 elements. With more than one row, a row is a multiple
 // of 32 bytes. `tmp` holds 32 bytes for every row, rounded up to 8 rows; and where several rows are several whole repeats
@@ -68,7 +126,7 @@ __aicore__ inline void WithRows(const AscendC::LocalTensor<T>& dst, const Ascend
     AscendC::PipeBarrier<PIPE_V>();
     for (uint32_t first = 0; first < m * chunks; first += kMaxRepeat) {
       const uint32_t repeat = m * chunks - first < kMaxRepeat ? m * chunks - first : kMaxRepeat;
-      Op::Repeats(dst[first * lanes], x[first * lanes], every[first * block], lanes, repeat, lanes / block, 1);
+      RowRepeats<Op>(dst[first * lanes], x[first * lanes], every[first * block], lanes, repeat, lanes / block, 1);
     }
     return;
   }
@@ -78,7 +136,7 @@ __aicore__ inline void WithRows(const AscendC::LocalTensor<T>& dst, const Ascend
       const uint32_t mask = n - at < lanes ? n - at : lanes;
       for (uint32_t first = 0; first < m; first += kMaxRepeat) {
         const uint32_t repeat = m - first < kMaxRepeat ? m - first : kMaxRepeat;
-        Op::Repeats(dst[first * n + at], x[first * n + at], spread[first * block], mask, repeat, n / block, 1);
+        RowRepeats<Op>(dst[first * n + at], x[first * n + at], spread[first * block], mask, repeat, n / block, 1);
       }
     }
     return;
@@ -89,11 +147,11 @@ __aicore__ inline void WithRows(const AscendC::LocalTensor<T>& dst, const Ascend
     for (uint32_t first = 0; first < full; first += kMaxRepeat) {
       const uint32_t repeat = full - first < kMaxRepeat ? full - first : kMaxRepeat;
       const uint32_t at = r * n + first * lanes;
-      Op::Repeats(dst[at], x[at], spread[r * block], lanes, repeat, lanes / block, 0);
+      RowRepeats<Op>(dst[at], x[at], spread[r * block], lanes, repeat, lanes / block, 0);
     }
     if (n > full * lanes) {
       const uint32_t at = r * n + full * lanes;
-      Op::Repeats(dst[at], x[at], spread[r * block], n - full * lanes, 1, lanes / block, 0);
+      RowRepeats<Op>(dst[at], x[at], spread[r * block], n - full * lanes, 1, lanes / block, 0);
     }
   }
 }
