@@ -29,6 +29,8 @@ from autofuse.implgraph.canonicalise import canonicalise
 from autofuse.implgraph.decompose import decompose
 from autofuse.implgraph.fusion import FusionGraph
 from autofuse.implgraph.lowering import lower_all, lower_written
+from autofuse.implgraph.narrowing import narrowed
+from autofuse.implgraph.recognise import recognise
 from autofuse.implgraph.split_reductions import split_reductions
 from autofuse.schedule.cost_form import TICK_BITS
 from autofuse.schedule.scheduler import schedule, schedule_all
@@ -62,7 +64,8 @@ def compare(graph: FusionGraph, target: TargetSpec) -> Found | None:
     try:
         hints = [canonicalise(h) for h in lower_all(graph, target)]
         taken = modelled_ticks(*schedule_all(hints, target), target)
-        estimate = canonicalise(lower_written(split_reductions(decompose(graph), target)))
+        written = decompose(recognise(narrowed(graph, target)))
+        estimate = canonicalise(lower_written(split_reductions(written, target)))
         by_estimate = modelled_ticks(*schedule(estimate, target), target)
     except AutofuseError:
         return None

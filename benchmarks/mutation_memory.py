@@ -209,7 +209,8 @@ def behind_the_end(m: Mutation) -> bool:
     A buffer holds one tensor at a time, from its start, so behind the end of a tensor are no data.  Calls compute the
     elements of a tensor from elements of tensors, and copies to GM leave out what is behind the end: nobody sees it.
     ``TransposeRows`` of one matrix makes a column more into a row behind the others.
-    ``BroadcastInner`` with a row more makes the others as before; with a longer row it does if there is one row.
+    ``BroadcastInner`` with a row more makes the others as before; with a longer row it does if there is one row, and so
+    does ``WithRows``, whose scratch space for one row is the same for any length.
     So do ``ReduceInner`` and ``ReduceOuter`` with a result more, which folds rows of its own, ``WithRows`` with a row
     more, and ``Arange``.
     ``PickByMask`` and ``PickAhead`` of one run pick an element more, which is in the buffer of the run.
@@ -238,9 +239,12 @@ def behind_the_end(m: Mutation) -> bool:
         changed = (
             [a.value for a in new.args if isinstance(a, Count)] if isinstance(new, Call) else []
         )
-        if changed != [counts[0] + 1, *counts[1:]]:
+        if changed == [ONE, counts[1] + 1] and old.api.startswith("autofuse::WithRows<"):
+            touched = (*old.reads[:1], *old.writes[:1])
+        elif changed == [counts[0] + 1, *counts[1:]]:
+            touched = ()
+        else:
             return False
-        touched = ()
     elif old.api not in (*ELEMENTWISE, "Arange"):
         return False
     if touched and _end_in_their_last_block(m, touched, before):

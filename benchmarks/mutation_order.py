@@ -32,6 +32,7 @@ from autofuse.codegen.kernel_ir import (
     Free,
     GetBuf,
     IndexRead,
+    InitBuffer,
     KernelFn,
     QueueDecl,
     ScalarRead,
@@ -45,6 +46,7 @@ from autofuse.implgraph.graph import ImplGraph, Position
 __all__ = [
     "barrier_inside",
     "before_a_read",
+    "behind_the_only_buffer",
     "for_the_scalar_unit",
     "one_iteration",
     "ordered_by_another_pair",
@@ -268,6 +270,29 @@ def _flagged(block: tuple[Stmt, ...], loads: list[int], read: ScalarRead | Index
     inside = (k for k, s in enumerate(block) if read in statements((s,)))
     at = next(inside, -1)
     return bool(loads) and max(loads) < at and Sync("MTE2_S") in block[max(loads) : at]
+
+
+def behind_the_only_buffer(m: Mutation) -> bool:
+    """A barrier between the iterations of a loop, all of which use the one buffer of a queue that loads and stores.
+
+    The vector pipe waits for a load before its first call, that load for the store of the iteration before, and that
+    for all calls before its EnQue, which are all of that iteration.  Written without the loop, the calls need no
+    barrier that the mutant does not have.
+    """
+    loop = next((s for s in m.mutant.body if isinstance(s, For) and calls_of(s.body)), None)
+    if loop is None:
+        return False
+    calls = [i for i, s in enumerate(loop.body) if calls_of((s,))]
+    copies = {s.name for s in m.mutant.body if isinstance(s, QueueDecl) and s.copy}
+    for s in m.mutant.body:
+        if not isinstance(s, InitBuffer) or s.name not in copies or s.buf_num != 1:
+            continue
+        taken = [i for i, d in enumerate(loop.body) if isinstance(d, DeQue) and d.queue == s.name]
+        given = [i for i, e in enumerate(loop.body) if isinstance(e, EnQue) and e.queue == s.name]
+        # Given by the load and taken by the calls, given by them and taken by the store.
+        if len(given) == len(taken) == 2 and taken[0] < calls[0] and calls[-1] < given[1]:
+            return _needs_no_barrier(m, m.mutant, True, one_step(m))
+    return False
 
 
 def before_a_read(m: Mutation) -> bool:

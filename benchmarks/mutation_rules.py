@@ -42,6 +42,7 @@ from mutation_memory import (
 from mutation_order import (
     barrier_inside,
     before_a_read,
+    behind_the_only_buffer,
     for_the_scalar_unit,
     one_iteration,
     ordered_by_another_pair,
@@ -305,6 +306,10 @@ RULES: dict[str, tuple[tuple[str, ...], _Rule]] = {
     "tile without work": (("loop-extent",), _no_work),
     "step without work": (("loop-extent", "reduce-loop"), _no_step),
     "barrier inside a call": (("delete-barrier", "weaken-barrier"), barrier_inside),
+    "barrier behind the only buffer": (
+        ("delete-barrier", "weaken-barrier"),
+        behind_the_only_buffer,
+    ),
     "pair for the scalar unit": (("delete-pair", "early-pair"), for_the_scalar_unit),
     "pair before a read": (("early-pair",), before_a_read),
     "spare buffer of a queue": (("shrink-buffer",), spare_buffer),

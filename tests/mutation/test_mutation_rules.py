@@ -93,6 +93,19 @@ def test_buffer_of_a_queue_that_the_vector_pipe_reads_behind_is_not_spare() -> N
     assert found == {"que0": {"spare buffer of a queue"}, "que2": {""}}
 
 
+def test_the_only_buffer_of_a_loop_orders_its_iterations() -> None:
+    """One barrier, of the variant ``tight``: that before the first call of a tile.  Those inside of a tile stay."""
+    document = ROOT / "tests/snapshot/graphs/softmax_shared.json"
+    assert by_template(document, "delete-barrier", "")["reduce"] == {""}
+    assert rules(document, "delete-barrier", "").count("barrier behind the only buffer") == 1
+
+
+def test_a_longer_row_with_an_operand_ends_behind_the_tensor_where_it_is_the_only_one() -> None:
+    document = ROOT / "tests/snapshot/graphs/broadcast_trailing.json"
+    found = by_template(document, "call-count", "count 1 +1")
+    assert found == {"general": {"element behind the end"}, "row": {""}}
+
+
 def test_scratch_space_above_the_least_that_a_function_takes() -> None:
     document = ROOT / "tests/snapshot/graphs/tmp_buffer.json"
     assert set(rules(document, "shrink-buffer", "buf0: 32 bytes less")) == {

@@ -162,6 +162,17 @@ class _Machine:
             self.writes.clear()
             self.call(Call("Copy", s.args, (result,), (scratch,)))
             return
+        if s.api.startswith("autofuse::WithRows<"):
+            # The elements of the rows to scratch space and there once more for each repeat of a row, a barrier after
+            # either, then the rows with them.
+            (x, each), (result, scratch) = s.reads, s.writes
+            for name, read in (("Brcb", each), ("Copy", scratch)):
+                self.call(Call(name, s.args, (scratch,), (read,)))
+                self.reads.clear()
+                self.writes.clear()
+            name = s.api.removeprefix("autofuse::")
+            self.call(Call(name, s.args, (result,), (x, scratch)))
+            return
         if s.api.startswith("autofuse::ScanInner<"):
             # It begins with a barrier.
             self.reads.clear()
