@@ -79,6 +79,12 @@ def _two_outputs() -> dict[str, Any]:
     return _graph("two_outputs", inputs, nodes, ["y", "a"])
 
 
+def _gelu_row() -> dict[str, Any]:
+    """The vector unit limits it: the longest tiles are the best."""
+    nodes = [("a", "Add", ["x", "z"], {}), ("y", "Gelu", ["a"], {})]
+    return _graph("gelu_row", {"x": (F32, ["m", "n"]), "z": (F32, ["n"])}, nodes, ["y"])
+
+
 def _transposition() -> dict[str, Any]:
     nodes = [("t", "Transpose", ["x"], {"perm": [1, 0]}), ("y", "Abs", ["t"], {})]
     return _of_rows("transposition", F32, *nodes)
@@ -108,6 +114,7 @@ GRAPHS: Mapping[str, Mapping[str, dict[str, Any]]] = {
             _binary("add_row_half", F16, "Add", ["m", "n"], ["n"]),
             _binary("mul_column", F32, "Mul", ["m", "n"], ["m", 1]),
             _binary("mul_middle", F32, "Mul", ["m", 7, "n"], ["m", 1, "n"]),
+            _gelu_row(),
         ),
         "reduction": (
             _of_rows("sum_rows", F32, ("y", "ReduceSum", ["x"], KEEP)),

@@ -98,6 +98,16 @@ public:
         return best_;
     }
 
+    // The best with the longest tile too, of cores that share one axis: the halves begin below it, and heads of calls make it
+    // the best where the vector unit limits.
+    const Tile& Longest()
+    {
+        if (element_wise_ && !few_) {
+            TryLength(largest_, 0);
+        }
+        return best_;
+    }
+
     // From there on to what is better nearby.
     const Tile& Refine()
     {
@@ -555,7 +565,11 @@ Status SolveForm(const Data& sizes, const Chip& chip, int64_t least, Found* foun
     Search search(costs, costs.Distances(), axis, chip, largest);
     Tile tile = search.Spread(least);
     // A tile is not looked for to the end where that is hopeless.
-    if (Comparable(tile.cost, kTwice) <= SaturatingAdd(least, least / kHopeless)) {
+    const int64_t enough = SaturatingAdd(least, least / kHopeless);
+    if (Comparable(tile.cost, kTwice) > enough) {
+        tile = search.Longest();
+    }
+    if (Comparable(tile.cost, kTwice) <= enough) {
         tile = search.Refine();
     }
     *found = {tile, Comparable(tile.cost, kTwice)};

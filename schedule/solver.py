@@ -76,7 +76,7 @@ def solve(
     for before, best in halves:
         if _hopeless(form, before, best.cost, least):
             return best
-    return spread if _left_behind(spread, again, least) else refined
+    return _search(form, chip, least, again) if _left_behind(spread, again, least) else refined
 
 
 def _search(form: BoundForm, chip: ChipTable, least: int, again: bool) -> Solution:
@@ -93,7 +93,8 @@ def _search(form: BoundForm, chip: ChipTable, least: int, again: bool) -> Soluti
         halves.append((before, best))
     spread = search.even()
     if _left_behind(spread, again, least):
-        return spread
+        longest = search.longest()
+        return longest if _left_behind(longest, again, least) else search.refine()
     refined = search.refine()
     form.searched[chip] = tuple(halves), spread, refined
     return refined
@@ -231,6 +232,15 @@ class Search:
             fewest = max(-(-form.extent // form.largest), 1)
             for pieces in range(fewest, fewest + EVEN):
                 self._try_length(self._round(-(-form.extent // pieces), form.granule))
+        return self._best
+
+    def longest(self) -> Solution:
+        """The best with the longest tile too, of cores that share one axis.
+
+        The halves begin below it, and heads of calls make it the best where the vector unit limits.
+        """
+        if self._element_wise and not self._few:
+            self._try_length(self.form.largest)
         return self._best
 
     def refine(self) -> Solution:

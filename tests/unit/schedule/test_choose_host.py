@@ -24,7 +24,10 @@ from autofuse.schedule.solver import Choice, choose
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b2")
-NAMES = ("abs", "add_row", "mul_column", "sum_rows", "sum_columns", "softmax", "layer_norm")
+NAMES = (
+    *("abs", "add_row", "gelu_row", "mul_column", "sum_rows", "sum_columns", "softmax"),
+    "layer_norm",
+)
 BY_NAME = {name: graph for graphs in GRAPHS.values() for name, graph in graphs.items()}
 pytestmark = [
     pytest.mark.twin,

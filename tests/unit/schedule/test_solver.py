@@ -353,6 +353,23 @@ def test_few_cores_for_a_tiny_tensor_many_tiles_for_a_large_one() -> None:
     assert large.tile <= form_of(ABS, {"n": 1 << 24}).largest / 2
 
 
+def test_a_template_whose_longest_tile_is_the_best_is_not_left_for_its_first_ones() -> None:
+    """Many calls per tile: heads count, and halves of a long tile take up to a third longer than the longest."""
+    nodes = [{"name": "g", "op": "Gelu", "inputs": ["x"], "outputs": ["y"]}]
+    x = {"name": "x", "dtype": "float32", "shape": [8192, 4096]}
+    graph = {"schema": "autofuse.graph/1", "name": "g", "inputs": [x], "nodes": nodes}
+    built = api.build({**graph, "outputs": ["y"]}, target=CHIP)
+    (result,) = built.schedule
+    impls = result.groups[0].impls
+    alone = [solve_template(i, CHIP, {}) for i in impls]
+    costs = [s.cost for s in alone if s is not None]
+    assert len(costs) == 2
+    assert min(costs) < 0.95 * max(costs)
+    found = choose(built.schedule, CHIP, {})
+    assert found is not None
+    assert found.key == costs.index(min(costs))
+
+
 @pytest.mark.parametrize("cores", [1, 3, 48])
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 100_003, 1 << 22])
 def test_every_core_that_takes_part_has_work(n: int, cores: int) -> None:
