@@ -480,7 +480,17 @@ def fitted(fit: Fit) -> tuple[list[float], float]:
 
 
 RATIOS = (
-    Ratio("NORMAL_TAIL", "exp(a^2/2) Ndtr(-a) in a, for 16 bits", _normal_tail, 0, 15, 2, 3, 3e-5),
+    Ratio("NORMAL_TAIL", "exp(a^2/2) Ndtr(-a) in a", _normal_tail, 0, 15.6, 4, 5, 3e-8),
+    Ratio(
+        "NORMAL_TAIL_SHORT",
+        "exp(a^2/2) Ndtr(-a) in a, for 16 bits",
+        _normal_tail,
+        0,
+        15,
+        2,
+        3,
+        3e-5,
+    ),
     Ratio(
         "GELU_SLOPE",
         "exp(a^2/2) Gelu'(-a)/(a0 - a) in a, a0 = 0.75179, for 16 bits",

@@ -10,14 +10,14 @@ import numpy as np
 
 from autofuse.implgraph import coefficients as c
 from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.math_rows import log1p_of_exp, short_expm1
+from autofuse.implgraph.math_rows import expm1, expm1_below, log1p_of_exp
 from autofuse.implgraph.op_rules import broadcast_shape, float_dtype, number_dtype, reference_of
 from autofuse.implgraph.ops import Attr, Attrs, OpDef, OpSink
 from autofuse.implgraph.row_kinds import BF16, HALF, composite, with_attrs
 from autofuse.implgraph.special_reference import erfc
 from autofuse.implgraph.vector_math import Mask, Vec, formula, horner, monic, two_product, two_sum
 
-__all__ = ["ROWS", "gauss_tail", "normal_below"]
+__all__ = ["ROWS", "normal_below"]
 
 SINGLE = BY_NAME["float32"]
 INF = math.inf
@@ -27,42 +27,47 @@ GELU_SCALE = math.sqrt(8.0 / math.pi)
 
 
 # the Gaussian integral ------------------------------------------------------------------------
-def gauss_tail(a: Vec, square: Vec, lost: Vec) -> Vec:
-    """exp(-(square + lost)) * erfcx(a), for a from 0; what the square lost to rounding matters in the exponent."""
-    t = (a - 2.0) / (a + 2.0)
-    decay = (-square).exp()
-    return (decay - decay * lost) * (horner(t, c.ERFCX) / (a + 2.0))
+#: Added and taken away again, this rounds a number below 2^14 to multiples of 2^-8.
+_TO_EIGHT_BITS = 1.5 * 2.0**15
 
 
-def normal_tail(x: Vec, factor: float) -> Vec:
-    """erfc(|x| * factor), where factor is 1 or sqrt(1/2); |x| is cut at 15/factor, where the result is 0."""
-    a = abs(x).minimum(15.0 / factor)
-    square, lost = two_product(a, a)
-    if factor != 1.0:
-        square, lost = square * 0.5, lost * 0.5
-        a = a * factor
-    return gauss_tail(a, square, lost)
+def _decay(a: Vec, factor: float) -> Vec:
+    """exp(factor * a^2) for a from 0 to 15: the square of a with 8 bits behind the point is exact."""
+    near = (a + _TO_EIGHT_BITS) - _TO_EIGHT_BITS
+    return (near * near * factor).exp() * ((a - near) * (a + near) * factor).exp()
+
+
+def _over_decay(a: Vec) -> tuple[Vec, Vec]:
+    """Ndtr(-a) exp(a^2/2), for a from 0: above and below the line of a fraction."""
+    above, below = c.NORMAL_TAIL
+    return horner(a, above), monic(a, below)
 
 
 def _erfc(x: Vec) -> Vec:
-    tail = normal_tail(x, 1.0)
+    a = abs(x).minimum(11.0)
+    above, below = _over_decay(a * math.sqrt(2.0))
+    tail = above / below * _decay(a, -1.0) * 2.0
     return (x < 0.0).choose(2.0 - tail, tail)
 
 
 def normal_below(x: Vec) -> Vec:
     """The normal distribution function."""
-    tail = normal_tail(x, ROOT_HALF) * 0.5
+    a = abs(x).minimum(15.0)
+    above, below = _over_decay(a)
+    tail = above / below * _decay(a, -0.5)
     return (x > 0.0).choose(1.0 - tail, tail)
 
 
 def _gelu(x: Vec) -> Vec:
-    # At -infinity the product would be 0 * infinity; the cut leaves every result that is not 0.
-    return x.maximum(-30.0) * normal_below(x)
+    # The cut keeps the product from infinity times 0; the result is 0 long before.
+    a = abs(x).minimum(15.0)
+    above, below = _over_decay(a)
+    return x.maximum(0.0) - above * (a * _decay(a, -0.5)) / below
 
 
 def _short_tail(a: Vec) -> Vec:
     """Ndtr(-a) of 16 bits, for a from 0 to 15, where it is 0."""
-    above, below = c.NORMAL_TAIL
+    above, below = c.NORMAL_TAIL_SHORT
     return (a * a * -0.5).exp() * horner(a, above) / monic(a, below)
 
 
@@ -86,9 +91,10 @@ GELU_LEAST = 0.7517915246935645
 
 
 def _gelu_slope(x: Vec) -> Vec:
-    # The cut keeps the product from infinity times 0.
-    near = x.maximum(-30.0).minimum(30.0)
-    return normal_below(x) + near * (near * near * -0.5).exp() * (1.0 / math.sqrt(2.0 * math.pi))
+    a = abs(x).minimum(15.0)
+    above, below = _over_decay(a)
+    negative = (a * (1.0 / math.sqrt(2.0 * math.pi)) - above / below) * _decay(a, -0.5)
+    return (x > 0.0).choose(negative + 1.0, -negative)
 
 
 def _short_gelu_slope(x: Vec) -> Vec:
@@ -191,12 +197,7 @@ def _mish_reference(x: np.ndarray) -> np.ndarray:
 
 
 def _elu(x: Vec, alpha: float = 1.0) -> Vec:
-    below = x.minimum(0.0).call("Expm1")
-    return (x > 0.0).choose(x, below if alpha == 1.0 else below * alpha)
-
-
-def _short_elu(x: Vec, alpha: float = 1.0) -> Vec:
-    below = short_expm1(x.minimum(0.0))
+    below = expm1_below(x.minimum(0.0))
     return x.maximum(0.0) + (below if alpha == 1.0 else below * alpha)
 
 
@@ -208,11 +209,7 @@ SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 
 
 def _selu(x: Vec, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Vec:
-    return (x > 0.0).choose(x, x.minimum(0.0).call("Expm1") * alpha) * gamma
-
-
-def _short_selu(x: Vec, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Vec:
-    return x.maximum(0.0) * gamma + short_expm1(x.minimum(0.0)) * (alpha * gamma)
+    return x.maximum(0.0) * gamma + expm1_below(x.minimum(0.0)) * (alpha * gamma)
 
 
 def _selu_reference(
@@ -222,11 +219,8 @@ def _selu_reference(
 
 
 def _celu(x: Vec, alpha: float = 1.0) -> Vec:
-    return (x > 0.0).choose(x, (x.minimum(0.0) * (1.0 / alpha)).call("Expm1") * alpha)
-
-
-def _short_celu(x: Vec, alpha: float = 1.0) -> Vec:
-    return x.maximum(0.0) + short_expm1(x.minimum(0.0) * (1.0 / alpha)) * alpha
+    z = x.minimum(0.0) * (1.0 / alpha)
+    return x.maximum(0.0) + (expm1_below(z) if alpha > 0.0 else expm1(z)) * alpha
 
 
 def _celu_reference(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
@@ -377,21 +371,21 @@ def _activation(name: str, fn: Any, reference: Any, doc: str, *attrs: Attr, **kw
     return composite(name, fn, with_attrs(reference, *attrs) if attrs else reference, **fields)
 
 
-ERFCX = "exp(-x^2) erfcx(x), own polynomial in (x-2)/(x+2); x^2 in two parts (Dekker); set by Ascend's Exp"
+TAIL = "own quotient of polynomials, times exp(-x^2/2) in two factors; set by Ascend's Exp"
 
 ROWS: tuple[OpDef, ...] = (
-    composite("Erfc", _erfc, erfc, short=_short_erfc, ulp=5.0, doc="1 - erf(x)", source=ERFCX),
+    composite("Erfc", _erfc, erfc, short=_short_erfc, ulp=8.0, doc="1 - erf(x)", source=TAIL),
     composite(
         "Ndtr",
         normal_below,
         lambda x: 0.5 * erfc(-x * ROOT_HALF),
         short=_short_normal_below,
-        ulp=5.0,
+        ulp=8.0,
         doc="normal distribution function",
-        source=ERFCX,
+        source=TAIL,
     ),
     _activation(
-        "Gelu", _gelu, _gelu_reference, "x Ndtr(x)", short=_short_gelu, ulp=14.0, source=ERFCX
+        "Gelu", _gelu, _gelu_reference, "x Ndtr(x)", short=_short_gelu, ulp=10.0, source=TAIL
     ),
     _activation(
         "GeluSlope",
@@ -401,7 +395,7 @@ ROWS: tuple[OpDef, ...] = (
         short=_short_gelu_slope,
         ulp=14.0,
         absolute=3e-7,
-        source=ERFCX,
+        source=TAIL,
     ),
     _activation(
         "GeluTanh",
@@ -444,17 +438,14 @@ ROWS: tuple[OpDef, ...] = (
     _activation(
         "Mish", _mish, _mish_reference, "x tanh(ln(1 + exp(x)))", short=_short_mish, ulp=5.0
     ),
-    _activation(
-        "Elu", _elu, _elu_reference, "x, or alpha (exp(x) - 1) below 0", _ALPHA, short=_short_elu
-    ),
-    _activation("Selu", _selu, _selu_reference, "gamma Elu(x)", *_SELU, short=_short_selu, ulp=4.0),
+    _activation("Elu", _elu, _elu_reference, "x, or alpha (exp(x) - 1) below 0", _ALPHA),
+    _activation("Selu", _selu, _selu_reference, "gamma Elu(x)", *_SELU, ulp=4.0),
     _activation(
         "Celu",
         _celu,
         _celu_reference,
         "x, or alpha (exp(x/alpha) - 1) below 0",
         _ALPHA,
-        short=_short_celu,
         ulp=4.0,
     ),
     _activation(

@@ -43,6 +43,7 @@ __all__ = [
     "NDTRI_FAR",
     "NDTRI_NEAR",
     "NORMAL_TAIL",
+    "NORMAL_TAIL_SHORT",
     "RGAMMA_ONE",
     "SIN",
     "SINH",
@@ -617,8 +618,25 @@ TEMME_2 = (
     -7.2542143243481405e-06,
     -2.0014749679830857e-06,
 )
-#: exp(a^2/2) Ndtr(-a) in a, for 16 bits: above and below, the highest 1; 2.6e-05 of it
+#: exp(a^2/2) Ndtr(-a) in a: above and below, the highest 1; 3.0e-08 of it
 NORMAL_TAIL = (
+    (
+        47.546730041503906,
+        41.87925338745117,
+        17.573383331298828,
+        3.914304256439209,
+        0.39894619584083557,
+    ),
+    (
+        95.09346008300781,
+        159.6321563720703,
+        114.96755981445312,
+        45.03683090209961,
+        9.81225299835205,
+    ),
+)
+#: exp(a^2/2) Ndtr(-a) in a, for 16 bits: above and below, the highest 1; 2.6e-05 of it
+NORMAL_TAIL_SHORT = (
     (
         3.1631438732147217,
         1.7693530321121216,

@@ -20,6 +20,8 @@ from autofuse.implgraph.vector_math import Vec, horner, two_sum
 __all__ = [
     "ROWS",
     "exp_parts",
+    "expm1",
+    "expm1_below",
     "log1p",
     "log1p_of_exp",
     "log_parts",
@@ -71,14 +73,22 @@ def exp_parts(x: Vec) -> tuple[Vec, Vec]:
     return r + (horner(r, c.EXP) * r * r + lost), turns.cast(INT32)
 
 
-def _expm1(x: Vec) -> Vec:
-    clamped = x.maximum(-18.0).minimum(89.0)
-    m, k = exp_parts(clamped)
-    # 2^k (m + 1) - 1 with the 1 brought inside: 1 - 2^-k is exact where it matters.
-    inverse = power_of_two(-k.minimum(126))
-    value = scaled(m + (1.0 - inverse), k)
-    # Close to zero the result is the argument, sign included.
-    return (abs(x) < 1e-7).choose(x, value)
+def expm1(x: Vec) -> Vec:
+    """exp(x) - 1, by the chip's exponential u: what rounding and the chip lost, u (x - ln u), is given back.
+
+    That is where u is below 2; above, ln u loses more, and the error of u is what the result has.
+    """
+    a = x.maximum(-30.0)
+    u = a.exp()
+    low = u.minimum(2.0)
+    return (u - 1.0) + low * (a.minimum(LN2) - low.ln())
+
+
+def expm1_below(x: Vec) -> Vec:
+    """The same of an x that is not above 0."""
+    a = x.maximum(-30.0)
+    u = a.exp()
+    return (u - 1.0) + u * (a - u.ln())
 
 
 def _exp2(x: Vec) -> Vec:
@@ -88,12 +98,7 @@ def _exp2(x: Vec) -> Vec:
     return scaled(z + horner(z, c.EXP) * z * z + 1.0, turns.cast(INT32))
 
 
-# Of 16 bits.  Exp, Ln and Tanh of float32 are exact enough, and Tanh is so near 0, too.
-def short_expm1(x: Vec) -> Vec:
-    """exp(x) - 1."""
-    return (x * 0.5).call("Tanh") * (x.exp() + 1.0)
-
-
+# Of 16 bits.  Exp and Ln of float32 are exact enough.
 def _short_exp2(x: Vec) -> Vec:
     return (x * LN2).exp()
 
@@ -328,12 +333,11 @@ def _hypot(x: Vec, y: Vec) -> Vec:
 ROWS: tuple[OpDef, ...] = (
     composite(
         "Expm1",
-        _expm1,
+        expm1,
         np.expm1,
-        short=short_expm1,
         aliases=("Expm",),
         doc="exp(x) - 1",
-        source=f"{CODY_WAITE}; of 16 bits tanh(x/2) (exp(x) + 1)",
+        source="u - 1 + u (x - ln u), u = exp(x) as rounded; set by Ascend's Exp and Ln",
     ),
     composite(
         "Exp2",

@@ -21,6 +21,11 @@ OTHERS = (
     "Atanh",
     "LogSigmoid",
     "Ndtr",
+    "Erfc",
+    "Gelu",
+    "GeluSlope",
+    "Elu",
+    "Selu",
     "Lgamma",
     "BesselJ0",
     "Igamma",
@@ -88,6 +93,7 @@ def test_short_compositions_take_float32_where_casts_follow(op, tmp_path, monkey
         ("Selu", {"alpha": 0.5, "gamma": 3.0}),
         ("Celu", {"alpha": 0.0625}),
         ("Celu", {"alpha": 40.0}),
+        ("Celu", {"alpha": -2.0}),
     ],
 )
 @pytest.mark.parametrize("dtype", accuracy.FLOATS)
