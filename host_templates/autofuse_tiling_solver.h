@@ -46,7 +46,10 @@ public:
     const Tile& Spread(int64_t least)
     {
         least_ = least;
-        const int most = few_ ? kWorseFew : axis_.looped || axis_.granule >= kLong ? 0 : kWorseHalves;
+        int most = few_ ? kWorseFew : axis_.looped || axis_.granule >= kLong ? 0 : kWorseHalves;
+        if (axis_.looped && !few_ && largest_ < axis_.extent && axis_.extent <= kShortAxis) {
+            most = kWorseShort;
+        }
         int64_t t = largest_;
         if (!few_ && !axis_.looped && axis_.outer <= 1) {
             // Longer ones would leave the axis to fewer cores; halves of these keep as many busy.
@@ -151,6 +154,8 @@ private:
     static constexpr int64_t kLong = 64;       // granules from which on one more of them matters little
     static constexpr int kWorseHalves = 3;     // halves in a row that are no better, before no further ones are tried, ...
     static constexpr int kWorseFew = 5;        // ... and where all lengths are
+    static constexpr int64_t kShortAxis = 64;  // an axis that a core goes through in several tiles, whose number makes more
+    static constexpr int kWorseShort = 1;      // of a difference than that of a longer one: halves no better that are passed
     static constexpr int64_t kFirstCores = 4;  // they start with a tile for one of so many cores, where cores share an axis
     static constexpr int64_t kFirst = 8;       // or with so many short granules, if that is longer
     static constexpr int64_t kEven = 2;        // numbers of equal pieces of an axis that are tried, the fewest first

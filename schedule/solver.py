@@ -127,6 +127,9 @@ FEW, FEW_LOOPED, MOST = 12, 10, 16
 EVEN = 2
 #: Halves in a row that are no better, before no further ones are tried, and where all lengths are.
 WORSE_HALVES, WORSE_FEW = 3, 5
+#: An axis of so many elements that a core goes through in several tiles, whose number makes more of a difference than
+#: that of a longer one: so many halves that are no better are passed.
+SHORT_AXIS, WORSE_SHORT = 64, 1
 #: They start with a tile for one of so many cores at least, where cores share an axis, or with so many short granules.
 FIRST_CORES, FIRST = 4, 8
 #: Searches about the best choice so far; there is another one if the last has gained more than 2**-LITTLE.
@@ -190,6 +193,8 @@ class Search:
         few = self._few
         tile, worse = form.largest, 0
         most = WORSE_FEW if few else 0 if form.looped or form.granule >= LONG else WORSE_HALVES
+        if form.looped and not few and form.largest < form.extent <= SHORT_AXIS:
+            most = WORSE_SHORT
         if not few and not form.looped and form.outer <= 1:
             # Longer ones would leave the axis to fewer cores; halves of these keep as many busy.
             pieces = max(self.chip.cores // FIRST_CORES, 1)

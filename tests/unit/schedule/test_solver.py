@@ -271,6 +271,8 @@ def sums_of_columns() -> list[choosing.Kernel]:
         (1024, 640),  # a part of 25 rows at once, or by fives
         (2749, 8),  # the longest tile leaves 13 rows to a second one that counts as much
         (1373, 15),
+        (1527, 1445),  # three long steps over 38 partial sums, or many short ones, on 910B4
+        (2320, 743),
     ],
 )
 def test_the_choice_is_near_the_best_of_all_where_two_far_apart_are_good(
