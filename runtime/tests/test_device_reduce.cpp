@@ -2,6 +2,7 @@
 // kept, no finding with buffers of exactly the documented sizes, nothing written behind the results.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "autofuse_reduce.h"
 #include "autofuse_rows.h"
@@ -367,6 +368,15 @@ void WithRows(const char* op, int64_t rows, int64_t cols, bool inplace, F want) 
     }
 }
 
+// Of integers with room for sums and products, which then wrap.
+template <typename T> auto Wide(T x) {
+    if constexpr (std::is_integral_v<T>) {
+        return static_cast<int64_t>(x);
+    } else {
+        return x;
+    }
+}
+
 template <typename T> void AllWithRows() {
     struct Shape {
         int64_t rows, cols;
@@ -378,10 +388,10 @@ template <typename T> void AllWithRows() {
                             {5, 2048}, {1, 2048}, {2, 8192}, {33, 256},  {1, 33},   {8, 40},   {70, 264},  {600, 8}};
     for (const Shape& s : shapes) {
         for (const bool inplace : {false, true}) {
-            WithRows<autofuse::AddRow, T>("Add", s.rows, s.cols, inplace, [](T x, T e) { return static_cast<T>(x + e); });
-            WithRows<autofuse::MulRow, T>("Mul", s.rows, s.cols, inplace, [](T x, T e) { return static_cast<T>(x * e); });
-            WithRows<autofuse::SubRow, T>("Sub", s.rows, s.cols, inplace, [](T x, T e) { return static_cast<T>(x - e); });
-            WithRows<autofuse::RowSub, T>("from", s.rows, s.cols, inplace, [](T x, T e) { return static_cast<T>(e - x); });
+            WithRows<autofuse::AddRow, T>("Add", s.rows, s.cols, inplace, [](T x, T e) { return static_cast<T>(Wide(x) + Wide(e)); });
+            WithRows<autofuse::MulRow, T>("Mul", s.rows, s.cols, inplace, [](T x, T e) { return static_cast<T>(Wide(x) * Wide(e)); });
+            WithRows<autofuse::SubRow, T>("Sub", s.rows, s.cols, inplace, [](T x, T e) { return static_cast<T>(Wide(x) - Wide(e)); });
+            WithRows<autofuse::RowSub, T>("from", s.rows, s.cols, inplace, [](T x, T e) { return static_cast<T>(Wide(e) - Wide(x)); });
             WithRows<autofuse::MaxRow, T>("Max", s.rows, s.cols, inplace, [](T x, T e) { return x < e ? e : x; });
             WithRows<autofuse::MinRow, T>("Min", s.rows, s.cols, inplace, [](T x, T e) { return e < x ? e : x; });
             if constexpr (kFloating<T>) {
