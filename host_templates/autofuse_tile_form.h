@@ -133,6 +133,35 @@ struct Form {
     Calls call[kCallLimit];
 };
 
+// A form whose tables lie elsewhere: one copy of the code does for all forms that it holds.
+struct FormView {
+    static constexpr int kBodyLimit = 8;
+    static constexpr int kRowsLimit = 32;
+    static constexpr int kCopyLimit = 48;
+
+    int bodies;
+    int rows;
+    int copies;
+    int calls;
+    const Body* body;
+    const Rows* row;
+    const Copies* copy;
+    const Calls* call;
+
+    template <typename Form>
+    static constexpr bool Holds()
+    {
+        return Form::kBodyLimit <= kBodyLimit && Form::kRowsLimit <= kRowsLimit && Form::kCopyLimit <= kCopyLimit;
+    }
+
+    template <typename Form>
+    static constexpr FormView Of(const Form& form)
+    {
+        static_assert(Holds<Form>(), "it has more tables");
+        return {form.bodies, form.rows, form.copies, form.calls, form.body, form.row, form.copy, form.call};
+    }
+};
+
 // Whether a core loads what was loaded or written before.
 template <typename Form>
 constexpr bool LoadsAgain(const Form& form)

@@ -46,6 +46,12 @@ DEFAULT, QUICK = "-O1", "-O0"
 UNIT = "unit.cpp"
 OBJECT = "unit.o"
 PRELUDE = "prelude.h"
+#: What kernels have in common besides headers: the code that looks for tiles, of which units then have declarations.
+SHARED_UNIT = "shared.cpp"
+_SOLVER, _APART = "autofuse_form_solver.h", "AUTOFUSE_SOLVER_APART"
+_SOLVER_UNIT = f"""#include "{_SOLVER}"
+__attribute__((used)) static const auto solve = &autofuse::SolveView;
+"""
 _CODE = (".cpp", ".h", ".inc")
 #: What every generated kernel and launcher includes of the twin.
 _TWIN_HEADERS = ("kernel_operator.h", "autofuse_twin/launch.h")
@@ -228,7 +234,8 @@ def compile_kernel(
         with cache_folder.lock(key):
             shutil.rmtree(path, ignore_errors=True)
     if cache_folder.lookup("kernels", key, library, _read_later(texts)) is None:
-        cmd = _with_prelude(cmd, texts, opt, cxx, twin)
+        compiled, shared = _with_prelude(cmd, texts, cxx, twin)
+        cmd = [*compiled, *shared]
     return _made(texts, cmd, key, library, name)
 
 
@@ -268,16 +275,16 @@ def compile_split(
         cmd = _in_time(plain, texts, opt, cxx)
         jobs.append((unit, texts, cmd, _key(texts, cmd, cxx, twin)))
 
-    def make(job: tuple[str, dict[str, str], list[str], str]) -> Path:
+    def make(job: tuple[str, dict[str, str], list[str], str]) -> tuple[str, list[str]]:
         unit, texts, cmd, key = job
-        if cache_folder.lookup("kernels", key, OBJECT, _read_later(texts)) is None:
-            cmd = _with_prelude(cmd, texts, opt, cxx, twin)
-        return _made(texts, cmd, key, OBJECT, unit)
+        cmd, shared = _with_prelude(cmd, texts, cxx, twin)
+        return str(_made(texts, cmd, key, OBJECT, unit)), shared
 
     with ThreadPoolExecutor(max_workers=min(len(jobs), os.cpu_count() or 1)) as pool:
-        objects = list(pool.map(make, jobs))
+        made = list(pool.map(make, jobs))
+    objects = dict.fromkeys(path for own, shared in made for path in (own, *shared))
     library = f"{name}.so"
-    link = [cxx.path, "-shared", "-o", library, *map(str, objects), *_libraries(twin)]
+    link = [cxx.path, "-shared", "-o", library, *objects, *_libraries(twin)]
     key = _key({}, [*link, *(j[-1] for j in jobs)], cxx, twin)
     return _made({}, link, key, library, name)
 
@@ -327,37 +334,52 @@ def _in_time(cmd: list[str], texts: Mapping[str, str], opt: str, cxx: Toolchain)
 
 
 def _with_prelude(
-    cmd: list[str], texts: Mapping[str, str], opt: str, cxx: Toolchain, twin: TwinFiles
-) -> list[str]:
-    """The compiler call with the headers of all kernels precompiled, where that is worth it.
+    cmd: list[str], texts: Mapping[str, str], cxx: Toolchain, twin: TwinFiles
+) -> tuple[list[str], list[str]]:
+    """The compiler call with what all kernels have in common compiled once, where that is possible, and what to link.
 
-    In quick mode reading them is a good part of the time, and many kernels follow each other.  The library is the same
-    with and without, so its key has no part of this.
+    Reading headers and the code that looks for tiles are most of the time of a small kernel, and many kernels follow
+    each other.  The library does the same with and without, so its key has no part of this.
     """
-    if opt != QUICK or knobs.DEBUG.get() or not cxx.is_gcc:
-        return cmd
+    if knobs.DEBUG.get() or not cxx.is_gcc:
+        return cmd, []
     if knobs.CXXFLAGS.get():
         # They may include a file of their own, which would be read twice.
-        return cmd
+        return cmd, []
     shared = {p: t for p, t in texts.items() if p.startswith("include/") and p.endswith(".h")}
-    includes = [*_TWIN_HEADERS, *(p.removeprefix("include/") for p in sorted(shared))]
-    shared[PRELUDE] = "".join(f'#include "{p}"\n' for p in includes)
+    headers = [p.removeprefix("include/") for p in sorted(shared)]
+    apart = _SOLVER in headers
+    shared[PRELUDE] = "".join(
+        [
+            f"#define {_APART}\n" if apart else "",
+            *(f'#include "{p}"\n' for p in (*_TWIN_HEADERS, *headers)),
+        ]
+    )
+    if apart:
+        shared[SHARED_UNIT] = _SOLVER_UNIT
     compiled = f"{PRELUDE}.gch"
     # Warnings about headers alone, such as functions that nothing calls, are not of interest.
     flags = [word for word in cmd[: cmd.index("-o")] if word not in ("-shared", "-c")]
     make = [*flags, "-w", "-x", "c++-header", "-o", compiled, PRELUDE]
-    key = _key(shared, make, cxx, twin)
+    # As quickly as possible: a search takes microseconds either way.
+    quick = [QUICK if _OPT.fullmatch(word) else word for word in flags]
+    make_object = [*quick, "-w", "-c", "-o", OBJECT, SHARED_UNIT]
+    key = _key(shared, [*make, *make_object], cxx, twin)
 
     def fill(folder: Path) -> None:
         _write(shared, folder)
+        if apart:
+            _run(make_object, folder, SHARED_UNIT)
         _run(make, folder, PRELUDE)
 
     try:
-        folder = cache_folder.entry("headers", key, compiled, fill)
+        folder = cache_folder.entry("headers", key, compiled, fill, (OBJECT,) if apart else ())
     except _CompilerFailedError:
         # Headers that need what a kernel includes before them; the kernel itself says what is wrong, if anything is.
-        return cmd
-    return [cmd[0], "-include", str(folder / PRELUDE), *cmd[1:]]
+        return cmd, []
+    return [cmd[0], "-include", str(folder / PRELUDE), *cmd[1:]], [
+        str(folder / OBJECT)
+    ] if apart else []
 
 
 def _flags(opt: str, checked: bool) -> tuple[str, ...]:

@@ -177,21 +177,114 @@ void CheckUnrolled()
         autofuse::Costs<autofuse::Rolled<Form>> rolled(whole, nullptr, a, chip);
         autofuse::Costs<autofuse::Rolled<Form>> open(kTwoPasses, numbers, a, chip);
         autofuse::Costs<autofuse::Unrolled<Form, kTwoPasses, kChip>> unrolled(kTwoPasses, numbers, a, chip);
+        const autofuse::FormView elsewhere = autofuse::FormView::Of(kTwoPasses);
+        autofuse::Costs<autofuse::Rolled<autofuse::FormView>> view(elsewhere, numbers, a, chip);
         const int64_t lengths[] = {a.extent, Pick({1, 2, 16}), Pick({8, 100, 4096})};
         for (const int64_t t : lengths) {
             const autofuse::Length x = rolled.Fill(t);
             const int64_t cores = autofuse::Min(autofuse::Max(x.tiles, 1), chip.cores);
             const int64_t k = autofuse::Pieces(x.tiles, cores);
             for (autofuse::LengthCosts* other : {static_cast<autofuse::LengthCosts*>(&open),
-                                                 static_cast<autofuse::LengthCosts*>(&unrolled)}) {
+                                                 static_cast<autofuse::LengthCosts*>(&unrolled),
+                                                 static_cast<autofuse::LengthCosts*>(&view)}) {
                 const autofuse::Length y = other->Fill(t);
                 const bool same = x.tiles == y.tiles && x.gm == y.gm && x.gm_core == y.gm_core && x.free == y.free &&
                                   x.once == y.once && x.period == y.period && x.tail == y.tail &&
                                   x.behind == y.behind && x.every == y.every &&
                                   rolled.Crowded(x, k, cores) == other->Crowded(y, k, cores);
-                Check(same, "unrolled code costs otherwise", a, {t, k, cores, 0});
+                Check(same, "other code costs otherwise", a, {t, k, cores, 0});
             }
-            Check(rolled.Distances() == unrolled.Distances(), "other distances", a, {t, k, cores, 0});
+            Check(rolled.Distances() == unrolled.Distances() && rolled.Distances() == view.Distances(), "other distances", a,
+                  {t, k, cores, 0});
+        }
+    }
+}
+
+// The same tables, with room for more than one copy of the code for all graphs has.
+using LargeForm = autofuse::Form<3, autofuse::FormView::kRowsLimit + 1, 4, 3>;
+
+constexpr LargeForm Enlarged(const Form& form)
+{
+    LargeForm large = {};
+    large.bodies = form.bodies;
+    large.rows = form.rows;
+    large.copies = form.copies;
+    large.calls = form.calls;
+    for (int i = 0; i < form.bodies; ++i) {
+        large.body[i] = form.body[i];
+    }
+    for (int i = 0; i < form.rows; ++i) {
+        large.row[i] = form.row[i];
+    }
+    for (int i = 0; i < form.copies; ++i) {
+        large.copy[i] = form.copy[i];
+    }
+    for (int i = 0; i < form.calls; ++i) {
+        large.call[i] = form.call[i];
+    }
+    return large;
+}
+
+constexpr LargeForm kLarge = Enlarged(kTwoPasses);
+static_assert(autofuse::FormView::Holds<Form>() && !autofuse::FormView::Holds<LargeForm>());
+
+// Sizes of a graph: its axis, bytes of UB for each step and the numbers of the form.
+struct Sizes {
+    autofuse::TileAxis axis;
+    int64_t bytes;
+    int64_t numbers[kNumbers];
+};
+
+autofuse::TileAxis AxisOf(const Sizes& s)
+{
+    return s.axis;
+}
+
+int64_t UbOf(const Sizes& s, int64_t t)
+{
+    return s.bytes * t;
+}
+
+void NumbersOf(const Sizes& s, int64_t* n)
+{
+    for (int i = 0; i < kNumbers; ++i) {
+        n[i] = s.numbers[i];
+    }
+}
+
+// A template is solved the same way by code of its own and by that for all graphs.
+void CheckShared()
+{
+    for (int round = 0; round < 20000; ++round) {
+        Sizes s = {};
+        for (int64_t& n : s.numbers) {
+            n = Pick({0, 1, 2, 4, 32, 96, 512, 4096});
+        }
+        s.bytes = Pick({1, 4, 100, 2000, 200000});
+        s.axis.extent = Pick({0, 1, 7, 64, 1000, 65537});
+        s.axis.longest = autofuse::Max(s.axis.extent, 1);
+        s.axis.outer = Pick({1, 2, 49, 1000});
+        s.axis.reduce_outer = Pick({1, 3});
+        s.axis.granule = Pick({1, 8});
+        s.axis.tile_max = autofuse::kUnlimited;
+        s.axis.ub_limit = kChip.ub;
+        s.axis.looped = g_random() % 2 == 0;
+        s.axis.conditions = g_random() % 16 != 0;
+        const int64_t least = Pick({autofuse::kUnlimited, autofuse::kUnlimited, 1000000, 100000000});
+        autofuse::Found found[3] = {};
+        const autofuse::Status why[] = {
+            autofuse::SolveForm<Sizes, autofuse::Rolled<Form>, kTwoPasses, &AxisOf, &UbOf, kNumbers, &NumbersOf>(
+                s, kChip, least, &found[0]),
+            autofuse::SolveForm<Sizes, autofuse::Rolled<LargeForm>, kLarge, &AxisOf, &UbOf, kNumbers, &NumbersOf>(
+                s, kChip, least, &found[1]),
+            autofuse::SolveForm<Sizes, autofuse::Unrolled<Form, kTwoPasses, kChip>, kTwoPasses, &AxisOf, &UbOf, kNumbers,
+                                &NumbersOf>(s, kChip, least, &found[2])};
+        for (int i = 1; i < 3; ++i) {
+            const bool same = why[i] == why[0] && found[i].comparable == found[0].comparable &&
+                              found[i].tile.size == found[0].tile.size &&
+                              found[i].tile.per_core == found[0].tile.per_core &&
+                              found[i].tile.block_dim == found[0].tile.block_dim && found[i].tile.cost == found[0].tile.cost;
+            Check(same, "solved otherwise", s.axis, found[i].tile);
         }
     }
 }
@@ -237,6 +330,7 @@ int main()
     }
     CheckRoots();
     CheckUnrolled();
+    CheckShared();
     if (failures != 0) {
         std::printf("%d checks failed\n", failures);
     }

@@ -1,13 +1,22 @@
-"""Quick mode: kernels that are verified are compiled without optimisation, their headers once for all of them."""
+"""What kernels have in common is compiled once; quick mode: those that are verified are not optimised."""
 
 import numpy as np
 import pytest
 
-from autofuse import cache, knobs
+from autofuse import api, cache, knobs
 from autofuse.diagnostics import AutofuseError
 from autofuse.twin import compile as compiling
-from autofuse.twin.compile import DEFAULT, QUICK, compile_kernel, level, toolchain
+from autofuse.twin.compile import (
+    DEFAULT,
+    OBJECT,
+    PRELUDE,
+    QUICK,
+    compile_kernel,
+    level,
+    toolchain,
+)
 from autofuse.twin.kernel import TwinKernel
+from autofuse.twin.native import KernelLibrary
 from autofuse.twin.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
@@ -48,7 +57,8 @@ def test_headers_are_compiled_once_and_used(abs_files, abs_graph, cache_dir, mon
     # GCC says nothing when it cannot use what it finds, unless it is asked to.
     monkeypatch.setattr(compiling, "FLAGS", (*compiling.FLAGS, "-Winvalid-pch"))
     compile_kernel(abs_files(), "absk", opt="-O1")
-    assert headers() == 0
+    assert headers() == 1
+    cache.clear()
     first = compile_kernel(abs_files(), "absk", opt=QUICK)
     assert headers() == 1
     other = compile_kernel(
@@ -76,12 +86,44 @@ def test_flags_of_the_user_that_include_a_file_keep_their_meaning(
 
 
 @gcc_only
+def test_the_search_for_tiles_is_compiled_once_and_chooses_the_same(cache_dir, monkeypatch, repo):
+    graph = api.read(repo / "examples" / "demo.json")
+    built = api.build(graph)
+    shared = KernelLibrary(compile_kernel(built.files, graph.name, opt=QUICK))
+    (folder,) = (cache_dir / "headers").iterdir()
+    assert b"AUTOFUSE_SOLVER_APART" in (folder / PRELUDE).read_bytes()
+    assert (folder / OBJECT).is_file()
+    # With flags of the user every kernel has the code itself.
+    monkeypatch.setenv("AUTOFUSE_CXXFLAGS", "-DMORE=1")
+    own = KernelLibrary(compile_kernel(built.files, graph.name, opt=QUICK))
+    assert headers() == 1
+    chosen = set()
+    for tokens in (1, 7, 48, 1000, 4096, 100_003):
+        for cores in (0, 5):
+            found, expected = (k.tiling([tokens], None, cores) for k in (shared, own))
+            assert found == expected
+            chosen.add(found.key)
+    assert len(chosen) > 1
+
+
+@gcc_only
 def test_headers_that_are_damaged_are_made_again(abs_files, cache_dir):
     compile_kernel(abs_files(), "absk", opt=QUICK)
     (made,) = (cache_dir / "headers").iterdir()
     (made / "prelude.h.gch").write_bytes(b"nonsense")
     compile_kernel(abs_files(("int64_t tile = 64", "int64_t tile = 32")), "absk", opt=QUICK)
     assert (made / "prelude.h.gch").stat().st_size > 1000
+
+
+@gcc_only
+def test_code_that_is_damaged_is_made_again(cache_dir, repo):
+    graph = api.read(repo / "examples" / "demo.json")
+    files = api.build(graph).files
+    compile_kernel(files, graph.name, opt=QUICK)
+    (made,) = (cache_dir / "headers").iterdir()
+    (made / OBJECT).write_bytes(b"nonsense")
+    compile_kernel(files, graph.name, opt=QUICK, cache=False)
+    assert (made / OBJECT).stat().st_size > 1000
 
 
 @gcc_only
