@@ -75,16 +75,22 @@ struct UbOf {
     }
 };
 
-// SolveTables of any form.
-#if defined(AUTOFUSE_SOLVER_APART)
-Status SolveView(const FormView& form, bool again, const int64_t* numbers, const TileAxis& axis, const Chip& chip, int64_t limit,
-                 const UbOf& ub, int64_t least, Found* found);
-#else
-inline Status SolveView(const FormView& form, bool again, const int64_t* numbers, const TileAxis& axis, const Chip& chip,
-                        int64_t limit, const UbOf& ub, int64_t least, Found* found)
+// SolveTables of any form that a view holds.
+template <typename View>
+struct ViewSolver {
+    static Status Solve(const View& form, bool again, const int64_t* numbers, const TileAxis& axis, const Chip& chip,
+                        int64_t limit, const UbOf& ub, int64_t least, Found* found);
+};
+
+template <typename View>
+Status ViewSolver<View>::Solve(const View& form, bool again, const int64_t* numbers, const TileAxis& axis, const Chip& chip,
+                               int64_t limit, const UbOf& ub, int64_t least, Found* found)
 {
-    return SolveTables<Rolled<FormView>>(form, again, numbers, axis, chip, limit, ub, least, found);
+    return SolveTables<Rolled<View>>(form, again, numbers, axis, chip, limit, ub, least, found);
 }
+
+#if defined(AUTOFUSE_SOLVER_APART)
+extern template struct ViewSolver<FormView>;
 #endif
 
 }  // namespace autofuse

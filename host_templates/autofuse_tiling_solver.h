@@ -87,7 +87,7 @@ Status SolveForm(const Data& sizes, const Chip& chip, int64_t least, Found* foun
     }
     if constexpr (!Source::kUnrolled && FormView::Holds<Form>()) {
         const UbOf ub = {&sizes, [](const void* of, int64_t size) { return kUb(*static_cast<const Data*>(of), size); }};
-        return SolveView(FormView::Of(kForm), again, numbers, axis, chip, limit, ub, least, found);
+        return ViewSolver<FormView>::Solve(FormView::Of(kForm), again, numbers, axis, chip, limit, ub, least, found);
     } else {
         const auto ub = [&](int64_t size) { return kUb(sizes, size); };
         return SolveTables<Source>(kForm, again, numbers, axis, chip, limit, ub, least, found);

@@ -49,9 +49,7 @@ PRELUDE = "prelude.h"
 #: What kernels have in common besides headers: the code that looks for tiles, of which units then have declarations.
 SHARED_UNIT = "shared.cpp"
 _SOLVER, _APART = "autofuse_form_solver.h", "AUTOFUSE_SOLVER_APART"
-_SOLVER_UNIT = f"""#include "{_SOLVER}"
-__attribute__((used)) static const auto solve = &autofuse::SolveView;
-"""
+_SOLVER_UNIT = f'#include "{_SOLVER}"\ntemplate struct autofuse::ViewSolver<autofuse::FormView>;\n'
 _CODE = (".cpp", ".h", ".inc")
 #: What every generated kernel and launcher includes of the twin.
 _TWIN_HEADERS = ("kernel_operator.h", "autofuse_twin/launch.h")
