@@ -101,7 +101,7 @@ def test_kernels_compute_what_the_graph_says(
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory):
     with pytest.MonkeyPatch.context() as m:
-        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
         yield
 
 
