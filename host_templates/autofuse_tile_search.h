@@ -2,7 +2,7 @@
 //
 // It looks at a long tile and its halves first.  About the best choice so far it then looks at the lengths next to it, at those
 // with which a number of cores have so many tiles each, and at equal pieces of an axis; with each length at all tiles per core
-// that may be better.  schedule/solver.py does the same in the same order.
+// that may be better.  schedule/tile_search.py does the same in the same order.
 #ifndef AUTOFUSE_TILE_SEARCH_H
 #define AUTOFUSE_TILE_SEARCH_H
 

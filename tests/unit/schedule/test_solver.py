@@ -18,7 +18,7 @@ from exhaustive import best_of_all, costs, legal_tiles
 
 from autofuse import api
 from autofuse.implgraph.expr import ExprError, const, sym
-from autofuse.schedule import cost, solver, workload
+from autofuse.schedule import cost, tile_search, workload
 from autofuse.schedule import tile_cost as tile_costs
 from autofuse.schedule.banks import OF_MANY_CALLS
 from autofuse.schedule.cost_form import TICK_BITS, Place, cost_form
@@ -424,7 +424,7 @@ def test_a_search_does_not_go_through_all_cores_of_each_length(
         asked.append(parts.tile)
         return undisturbed_cost(chip, parts, per_core)
 
-    monkeypatch.setattr(solver, "undisturbed_cost", counted)
+    monkeypatch.setattr(tile_search, "undisturbed_cost", counted)
     monkeypatch.setattr(tile_costs, "undisturbed_cost", counted)
     for n in (16_712_862, 16_727_214, 9_646_002):
         asked.clear()
