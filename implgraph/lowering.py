@@ -32,6 +32,7 @@ from autofuse.implgraph.iteration_space import Axes, contiguous_strides, stride_
 from autofuse.implgraph.narrowing import narrowed
 from autofuse.implgraph.normalise import BROADCAST, INPUT, IOTA, REDUCE, SCAN, Program
 from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.outer_first import outer_first
 from autofuse.implgraph.partition import partition
 from autofuse.implgraph.recognise import recognise
 from autofuse.implgraph.split_reductions import (
@@ -69,6 +70,8 @@ def lower_all(
     divided = _divided(written, target)
     if not graph.symbols:
         divided += [d for other in _rewritten(graph, written) for d in _divided(other, target)]
+        steps = outer_first(written, target)
+        divided += [] if steps is written else _divided(steps, target)
     forms: list[HintGraph] = []
     for form in divided:
         # What has no common axes once it is divided stays undivided.

@@ -103,6 +103,23 @@ def test_known_lengths(op: str, shape: Sequence[int], axes: Sequence[int], dtype
     check(graph(op, shape, axes, dtype))
 
 
+@pytest.mark.parametrize("dtype", [F, "float16", "bfloat16", "int32"])
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [
+        ("ReduceSum", (333, 7, 3, 3)),
+        ("ReduceMax", (513, 31, 7, 7)),
+        ("ReduceMin", (100, 96, 13, 13)),
+    ],
+)
+def test_outer_dimensions_are_reduced_first(op: str, shape: Sequence[int], dtype: str) -> None:
+    """Those on both sides of what is kept, with rows that are no whole cache lines."""
+    document = graph(op, shape, (0, 2, 3), dtype)
+    check(document)
+    kernel = api.build(document).files["device/k_kernel.cpp"]
+    assert "_outer" in kernel
+
+
 #: Nothing, one element, as many as there are parts, one less and more, long.
 LENGTHS = [{"n": n} for n in (0, 1, 47, 48, 49, 97, 70_001)]
 
