@@ -374,6 +374,11 @@ times as long as two for typical sizes, the kernel has both forms, with tiling k
 one that costs less for the sizes of the call; a symbol without a hint counts as 1024 there if it says how much is kept.
 The order of a sum follows from the form, the templates and the tiles: the same call gives the same bits.
 
+**Both sides of what is kept.** A sum of `[n, c, h, w]` over n, h and w (a batch norm, of channels that come first)
+reads rows of h * w elements. Unless these are whole cache lines, each is copied by itself, which takes up to twice as
+long as runs of c * h * w elements do. So where all sizes are known there is a form that sums over n first, in such
+runs, and what that leaves through a workspace (`implgraph/outer_first.py`); the one of less modelled time is kept.
+
 **Statistics of which one needs the other.** In softmax, its logarithm, log-sum-exp, variances, covariances and norms,
 the sum of a part needs no more than the maximum or the mean of that part (`implgraph/online_parts.py`). So the first
 phase makes both of them in one pass, by the rules of `reduce` where a part does not fit UB, and the second one joins

@@ -1,8 +1,8 @@
 """Generated files to a shared library that runs on the CPU twin: one g++ call, kept in a cache.
 
-The kernel and its host functions are one translation unit, because most of the time of a small
-compilation goes into reading headers.  A library is looked up by the digest of everything that it
-depends on: files, flags, compiler and the twin's headers and library.
+The kernel and its host functions are one translation unit.  What all kernels have in common, headers and the code
+that looks for tiles, is compiled once.  A library is looked up by the digest of everything that it depends on: files,
+flags, compiler and the twin's headers and library.
 """
 
 from __future__ import annotations
@@ -273,6 +273,14 @@ def compile_split(
         cmd = _in_time(plain, texts, opt, cxx)
         jobs.append((unit, texts, cmd, _key(texts, cmd, cxx, twin)))
 
+    library = f"{name}.so"
+    link = [cxx.path, "-shared", "-o", library, *_libraries(twin)]
+    # Of the units' keys, not of where their objects are: these say what is in them.
+    key = _key({}, [*link, *(j[-1] for j in jobs)], cxx, twin)
+    linked = cache_folder.lookup("kernels", key, library)
+    if linked is not None:
+        return linked / library
+
     def make(job: tuple[str, dict[str, str], list[str], str]) -> tuple[str, list[str]]:
         unit, texts, cmd, key = job
         cmd, shared = _with_prelude(cmd, texts, cxx, twin)
@@ -281,10 +289,7 @@ def compile_split(
     with ThreadPoolExecutor(max_workers=min(len(jobs), os.cpu_count() or 1)) as pool:
         made = list(pool.map(make, jobs))
     objects = dict.fromkeys(path for own, shared in made for path in (own, *shared))
-    library = f"{name}.so"
-    link = [cxx.path, "-shared", "-o", library, *objects, *_libraries(twin)]
-    key = _key({}, [*link, *(j[-1] for j in jobs)], cxx, twin)
-    return _made({}, link, key, library, name)
+    return _made({}, [*link[:4], *objects, *link[4:]], key, library, name)
 
 
 def _made(texts: Mapping[str, str], cmd: Sequence[str], key: str, result: str, name: str) -> Path:
@@ -375,9 +380,8 @@ def _with_prelude(
     except _CompilerFailedError:
         # Headers that need what a kernel includes before them; the kernel itself says what is wrong, if anything is.
         return cmd, []
-    return [cmd[0], "-include", str(folder / PRELUDE), *cmd[1:]], [
-        str(folder / OBJECT)
-    ] if apart else []
+    linked = [str(folder / OBJECT)] if apart else []
+    return [cmd[0], "-include", str(folder / PRELUDE), *cmd[1:]], linked
 
 
 def _flags(opt: str, checked: bool) -> tuple[str, ...]:
