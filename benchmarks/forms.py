@@ -5,7 +5,8 @@
     python benchmarks/forms.py --limit 200 --json           some of the graphs
 
 Whether a large reduction is divided among the cores (``implgraph/split_reductions.py``) was decided by an estimate of
-bytes alone.  Now the scheduler compares the modelled times of the forms that may be worth it.  Printed are the graphs
+bytes alone.  Now the scheduler compares the modelled times of the forms that may be worth it, among them those that are
+written out otherwise.  Printed are the graphs
 for which that makes a difference, as time of the form that is taken over that of the form that the estimate takes,
 with the start of a kernel.  Times are those of the model; nothing is measured.
 """

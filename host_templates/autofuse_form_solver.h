@@ -1,7 +1,7 @@
 // Chooses tile, tiles per core and cores of one template: what autofuse_tile_search.h finds with a tile that fits UB.  No float.
 //
-// Where AUTOFUSE_SOLVER_APART is defined, another translation unit has the code for all graphs: that of the search is most of
-// what a small kernel takes to be compiled.
+// Where AUTOFUSE_SOLVER_APART is defined, another translation unit has the code for all graphs: the search takes a compiler as
+// long as the rest of a small kernel.
 #ifndef AUTOFUSE_FORM_SOLVER_H
 #define AUTOFUSE_FORM_SOLVER_H
 
@@ -75,7 +75,7 @@ struct UbOf {
     }
 };
 
-// SolveTables of any form that a view holds.
+// SolveTables of any form that a view holds.  A template, so that a file that does not call it has no copy of the search.
 template <typename View>
 struct ViewSolver {
     static Status Solve(const View& form, bool again, const int64_t* numbers, const TileAxis& axis, const Chip& chip,

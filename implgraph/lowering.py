@@ -69,9 +69,8 @@ def lower_all(
     written = decompose(graph)
     divided = _divided(written, target)
     if not graph.symbols:
-        divided += [d for other in _rewritten(graph, written) for d in _divided(other, target)]
-        steps = outer_first(written, target)
-        divided += [] if steps is written else _divided(steps, target)
+        others = _rewritten(graph, written, target)
+        divided += [d for other in others for d in _divided(other, target)]
     forms: list[HintGraph] = []
     for form in divided:
         # What has no common axes once it is divided stays undivided.
@@ -83,16 +82,16 @@ def lower_all(
     return tuple(forms) or (lower_written(written),)
 
 
-def _rewritten(graph: FusionGraph, written: FusionGraph) -> Iterator[FusionGraph]:
+def _rewritten(
+    graph: FusionGraph, written: FusionGraph, target: TargetSpec
+) -> Iterator[FusionGraph]:
     """Other ways to write a graph out than ``written``, of which it depends on the sizes which one is faster."""
     ops = {n.op for n in graph.nodes}
     ways = [{"gather_rows": True}] if "Gather" in ops else []
     ways += [{"frames": True}] if ops & {"Concat", "Pad"} else []
     ways += [{"compare_places": True}] if "GatherElements" in ops else []
-    for how in ways:
-        other = decompose(graph, **how)
-        if other != written:
-            yield other
+    others = [decompose(graph, **how) for how in ways]
+    yield from (other for other in (*others, outer_first(written, target)) if other != written)
 
 
 def _divided(graph: FusionGraph, target: TargetSpec) -> list[FusionGraph]:

@@ -48,7 +48,15 @@ from autofuse.implgraph.remainders import tight_bounds
 from autofuse.implgraph.split_scans import divided_scan
 from autofuse.targets import TargetSpec
 
-__all__ = ["GAIN", "MAY_GAIN", "MIGHT_GAIN", "SURE_GAIN", "split_forms", "split_reductions"]
+__all__ = [
+    "GAIN",
+    "MAY_GAIN",
+    "MIGHT_GAIN",
+    "SURE_GAIN",
+    "flattened",
+    "split_forms",
+    "split_reductions",
+]
 
 #: Elements of a row that a DMA command moves at a good rate: neighbours that are kept are shared in blocks of them.
 ROW = 128
@@ -341,7 +349,7 @@ class _Splitter:
         own = self.tensors[x].shape
         if not self.symbolic and not all(s.is_const for s in own):
             return None
-        shape, gone = _flattened(own, axes)
+        shape, gone = flattened(own, axes)
         found: list[tuple[float, _Plan]] = []
         for run in gone:
             size = self.tensors[x].dtype.itemsize
@@ -563,7 +571,7 @@ class _Splitter:
         return name
 
 
-def _flattened(
+def flattened(
     shape: Sequence[Expr], axes: Sequence[int]
 ) -> tuple[tuple[Expr, ...], tuple[int, ...]]:
     """The shape with neighbours that are reduced as one axis and without sizes of 1; the reduced axes of it."""

@@ -46,8 +46,7 @@ DEFAULT, QUICK = "-O1", "-O0"
 UNIT = "unit.cpp"
 OBJECT = "unit.o"
 PRELUDE = "prelude.h"
-#: What kernels have in common besides headers: the code that looks for tiles, of which units then have declarations.
-SHARED_UNIT = "shared.cpp"
+#: The header with the code that looks for tiles, the macro with which a unit only declares it, the unit that has it.
 _SOLVER, _APART = "autofuse_form_solver.h", "AUTOFUSE_SOLVER_APART"
 _SOLVER_UNIT = f'#include "{_SOLVER}"\ntemplate struct autofuse::ViewSolver<autofuse::FormView>;\n'
 _CODE = (".cpp", ".h", ".inc")
@@ -232,8 +231,8 @@ def compile_kernel(
         with cache_folder.lock(key):
             shutil.rmtree(path, ignore_errors=True)
     if cache_folder.lookup("kernels", key, library, _read_later(texts)) is None:
-        compiled, shared = _with_prelude(cmd, texts, cxx, twin)
-        cmd = [*compiled, *shared]
+        call, linked = _in_common(cmd, texts, cxx, twin)
+        cmd = [*call, *linked]
     return _made(texts, cmd, key, library, name)
 
 
@@ -274,22 +273,22 @@ def compile_split(
         jobs.append((unit, texts, cmd, _key(texts, cmd, cxx, twin)))
 
     library = f"{name}.so"
-    link = [cxx.path, "-shared", "-o", library, *_libraries(twin)]
+    link, libraries = [cxx.path, "-shared", "-o", library], _libraries(twin)
     # Of the units' keys, not of where their objects are: these say what is in them.
-    key = _key({}, [*link, *(j[-1] for j in jobs)], cxx, twin)
-    linked = cache_folder.lookup("kernels", key, library)
-    if linked is not None:
-        return linked / library
+    key = _key({}, [*link, *libraries, *(j[-1] for j in jobs)], cxx, twin)
+    known = cache_folder.lookup("kernels", key, library)
+    if known is not None:
+        return known / library
 
     def make(job: tuple[str, dict[str, str], list[str], str]) -> tuple[str, list[str]]:
         unit, texts, cmd, key = job
-        cmd, shared = _with_prelude(cmd, texts, cxx, twin)
-        return str(_made(texts, cmd, key, OBJECT, unit)), shared
+        cmd, linked = _in_common(cmd, texts, cxx, twin)
+        return str(_made(texts, cmd, key, OBJECT, unit)), linked
 
     with ThreadPoolExecutor(max_workers=min(len(jobs), os.cpu_count() or 1)) as pool:
         made = list(pool.map(make, jobs))
-    objects = dict.fromkeys(path for own, shared in made for path in (own, *shared))
-    return _made({}, [*link[:4], *objects, *link[4:]], key, library, name)
+    objects = dict.fromkeys(path for own, linked in made for path in (own, *linked))
+    return _made({}, [*link, *objects, *libraries], key, library, name)
 
 
 def _made(texts: Mapping[str, str], cmd: Sequence[str], key: str, result: str, name: str) -> Path:
@@ -336,7 +335,7 @@ def _in_time(cmd: list[str], texts: Mapping[str, str], opt: str, cxx: Toolchain)
     return [cmd[0], *flags, *cmd[1:]]
 
 
-def _with_prelude(
+def _in_common(
     cmd: list[str], texts: Mapping[str, str], cxx: Toolchain, twin: TwinFiles
 ) -> tuple[list[str], list[str]]:
     """The compiler call with what all kernels have in common compiled once, where that is possible, and what to link.
@@ -344,44 +343,65 @@ def _with_prelude(
     Reading headers and the code that looks for tiles are most of the time of a small kernel, and many kernels follow
     each other.  The library does the same with and without, so its key has no part of this.
     """
-    if knobs.DEBUG.get() or not cxx.is_gcc:
+    # Flags of the user may include a file of their own, which would be read twice.
+    if knobs.DEBUG.get() or knobs.CXXFLAGS.get() or not cxx.is_gcc:
         return cmd, []
-    if knobs.CXXFLAGS.get():
-        # They may include a file of their own, which would be read twice.
+    headers = {p: t for p, t in texts.items() if p.startswith("include/") and p.endswith(".h")}
+    try:
+        linked = _shared_search(headers, cxx, twin)
+        prelude = _prelude(cmd, headers, cxx, twin, apart=bool(linked))
+    except _CompilerFailedError:
+        # Headers that need what a kernel includes before them; the kernel itself says what is wrong, if anything is.
         return cmd, []
-    shared = {p: t for p, t in texts.items() if p.startswith("include/") and p.endswith(".h")}
-    headers = [p.removeprefix("include/") for p in sorted(shared)]
-    apart = _SOLVER in headers
-    shared[PRELUDE] = "".join(
-        [
-            f"#define {_APART}\n" if apart else "",
-            *(f'#include "{p}"\n' for p in (*_TWIN_HEADERS, *headers)),
-        ]
-    )
-    if apart:
-        shared[SHARED_UNIT] = _SOLVER_UNIT
+    return [cmd[0], "-include", str(prelude), *cmd[1:]], linked
+
+
+def _shared_search(headers: Mapping[str, str], cxx: Toolchain, twin: TwinFiles) -> list[str]:
+    """An object with the code that looks for tiles; none where no header has it.
+
+    It is not optimised: a search takes microseconds either way.
+    """
+    if f"include/{_SOLVER}" not in headers:
+        return []
+    files = {**headers, UNIT: _SOLVER_UNIT}
+    flags = [f for f in FLAGS if f != "-shared"]
+    cmd = command(OBJECT, cxx, twin, (*flags, QUICK, "-w", "-c"), link=False)
+    return [str(_entry_in_common(files, cmd, OBJECT, cxx, twin))]
+
+
+def _prelude(
+    cmd: Sequence[str], headers: Mapping[str, str], cxx: Toolchain, twin: TwinFiles, *, apart: bool
+) -> Path:
+    """A header with those of all kernels, beside what g++ makes of it for a call.
+
+    Args:
+        cmd: the call.
+        headers: texts by path.
+        cxx: the compiler.
+        twin: where its headers are.
+        apart: the code that looks for tiles is an object of its own.
+    """
+    names = (*_TWIN_HEADERS, *(p.removeprefix("include/") for p in sorted(headers)))
+    lines = [f"#define {_APART}"] if apart else []
+    lines += [f'#include "{name}"' for name in names]
+    files = {**headers, PRELUDE: "\n".join([*lines, ""])}
     compiled = f"{PRELUDE}.gch"
     # Warnings about headers alone, such as functions that nothing calls, are not of interest.
     flags = [word for word in cmd[: cmd.index("-o")] if word not in ("-shared", "-c")]
     make = [*flags, "-w", "-x", "c++-header", "-o", compiled, PRELUDE]
-    # As quickly as possible: a search takes microseconds either way.
-    quick = [QUICK if _OPT.fullmatch(word) else word for word in flags]
-    make_object = [*quick, "-w", "-c", "-o", OBJECT, SHARED_UNIT]
-    key = _key(shared, [*make, *make_object], cxx, twin)
+    return _entry_in_common(files, make, compiled, cxx, twin).with_name(PRELUDE)
+
+
+def _entry_in_common(
+    files: Mapping[str, str], cmd: list[str], result: str, cxx: Toolchain, twin: TwinFiles
+) -> Path:
+    """What a compiler call makes for many kernels, from the cache if it is there."""
 
     def fill(folder: Path) -> None:
-        _write(shared, folder)
-        if apart:
-            _run(make_object, folder, SHARED_UNIT)
-        _run(make, folder, PRELUDE)
+        _write(files, folder)
+        _run(cmd, folder, result)
 
-    try:
-        folder = cache_folder.entry("headers", key, compiled, fill, (OBJECT,) if apart else ())
-    except _CompilerFailedError:
-        # Headers that need what a kernel includes before them; the kernel itself says what is wrong, if anything is.
-        return cmd, []
-    linked = [str(folder / OBJECT)] if apart else []
-    return [cmd[0], "-include", str(folder / PRELUDE), *cmd[1:]], linked
+    return cache_folder.entry("headers", _key(files, cmd, cxx, twin), result, fill) / result
 
 
 def _flags(opt: str, checked: bool) -> tuple[str, ...]:

@@ -41,16 +41,17 @@ def steps(g: FusionGraph) -> list[tuple[str, list[str]]]:
 @pytest.mark.parametrize(
     ("shape", "axes", "dense", "kept"),
     [
-        ((300, 576, 14, 14), (0, 2, 3), ["576", "14", "14"], ["576"]),
+        ((300, 576, 14, 14), (0, 2, 3), ["576", "196"], ["576"]),
         ((9, 5, 11, 6, 7), (0, 2, 4), ["5", "6", "7"], ["5", "6"]),
         ((2, 4, 3, 7), (0, 1, 3), ["3", "7"], ["3"]),
         # A dimension of one element makes no difference, reduced or not.
-        ((16, 1, 5, 7, 1), (0, 1, 3), ["5", "7", "1"], ["5"]),
-        ((16, 5, 1, 7, 1), (0, 3, 4), ["5", "1", "7", "1"], ["5"]),
+        ((16, 1, 5, 7, 1), (0, 1, 3), ["5", "7"], ["5"]),
+        ((16, 5, 1, 7, 1), (0, 3, 4), ["5", "7"], ["5"]),
     ],
 )
 def test_the_first_step_is_dense(shape, axes, dense, kept):
-    first, second, last = steps(reduced(shape, axes))
+    flat, first, second, last = steps(reduced(shape, axes))
+    assert flat[0] == "Reshape"
     assert first == ("ReduceSum", dense)
     assert second == ("ReduceSum", kept)
     assert last[0] == "Reshape"
@@ -98,7 +99,7 @@ def test_names_that_are_taken_stay():
     nodes = [("y", "ReduceSum", ["x"], attrs), ("y_outer", "Abs", ["x"], {})]
     g = graph({"x": (64, 3, 7)}, nodes, ["y", "y_outer"], dtype="float32")
     found = outer_first(g, CHIP)
-    assert len({n.name for n in found.nodes}) == len(found.nodes) == 4
+    assert len({n.name for n in found.nodes}) == len(found.nodes) == 5
     assert [str(s) for s in found.tensors["y_outer"].shape] == ["64", "3", "7"]
 
 
