@@ -233,7 +233,7 @@ def compile_kernel(
     if cache_folder.lookup("kernels", key, library, _read_later(texts)) is None:
         call, linked = _in_common(cmd, texts, cxx, twin)
         cmd = [*call, *linked]
-    return _made(texts, cmd, key, library, name)
+    return _made(texts, cmd, key, library, name, _few_libraries(cxx))
 
 
 def compile_split(
@@ -288,15 +288,31 @@ def compile_split(
     with ThreadPoolExecutor(max_workers=min(len(jobs), os.cpu_count() or 1)) as pool:
         made = list(pool.map(make, jobs))
     objects = dict.fromkeys(path for own, linked in made for path in (own, *linked))
-    return _made({}, [*link, *objects, *libraries], key, library, name)
+    return _made({}, [*link, *objects, *libraries], key, library, name, _few_libraries(cxx))
 
 
-def _made(texts: Mapping[str, str], cmd: Sequence[str], key: str, result: str, name: str) -> Path:
-    """What a compiler call makes of sources, from the cache if it is there."""
+def _made(
+    texts: Mapping[str, str],
+    cmd: Sequence[str],
+    key: str,
+    result: str,
+    name: str,
+    few_libraries: Sequence[str] = (),
+) -> Path:
+    """What a compiler call makes of sources, from the cache if it is there.
+
+    With ``few_libraries``, words of the compiler for less than its usual libraries, those are tried first.
+    """
 
     def make(folder: Path) -> None:
         _write(texts, folder)
-        _run(list(cmd), folder, name)
+        if few_libraries:
+            try:
+                return _run([*cmd, *few_libraries], folder, name)
+            except _CompilerFailedError as e:
+                if "undefined reference" not in e.text:
+                    raise
+        return _run(list(cmd), folder, name)
 
     try:
         return cache_folder.entry("kernels", key, result, make, _read_later(texts)) / result
@@ -359,13 +375,14 @@ def _in_common(
 def _shared_search(headers: Mapping[str, str], cxx: Toolchain, twin: TwinFiles) -> list[str]:
     """An object with the code that looks for tiles; none where no header has it.
 
-    It is not optimised: a search takes microseconds either way.
+    It is not optimised: a search takes microseconds either way.  What C++ knows of classes at run time is left out,
+    which would need its library.
     """
     if f"include/{_SOLVER}" not in headers:
         return []
     files = {**headers, UNIT: _SOLVER_UNIT}
     flags = [f for f in FLAGS if f != "-shared"]
-    cmd = command(OBJECT, cxx, twin, (*flags, QUICK, "-w", "-c"), link=False)
+    cmd = command(OBJECT, cxx, twin, (*flags, QUICK, "-fno-rtti", "-w", "-c"), link=False)
     return [str(_entry_in_common(files, cmd, OBJECT, cxx, twin))]
 
 
@@ -439,6 +456,16 @@ def _libraries(twin: TwinFiles) -> list[str]:
     # defs: a missing function of the twin is an error here and not at load time.
     # Bsymbolic: a kernel called `div` calls itself, not the function of the C library.
     return ["-Wl,-z,defs", "-Wl,-Bsymbolic", str(lib), f"-Wl,-rpath,{lib.parent}"]
+
+
+def _few_libraries(cxx: Toolchain) -> tuple[str, ...]:
+    """What links a kernel without the library of C++, of which a kernel needs what the twin has loaded at most.
+
+    Its names take the linker longer than all else.
+    """
+    if knobs.DEBUG.get() or knobs.CXXFLAGS.get() or not cxx.is_gcc:
+        return ()
+    return ("-nodefaultlibs", "-lgcc", "-lc")
 
 
 def _check(files: Mapping[str, str], name: str, opt: str) -> None:
