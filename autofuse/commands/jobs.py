@@ -52,7 +52,8 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
             ``check`` and ``check_seed`` (or nothing, for ``all`` and 0): see
             ``autofuse.twin.kernel.TwinKernel``; ``opt`` (or nothing): see
             ``autofuse.twin.verify.verify_kernel``; ``claims`` (or nothing): a folder for this
-            verification, and a kernel that another job of it has claimed is built and not run.
+            verification, and a kernel that another job of it has claimed is built and not run;
+            ``sizes`` (or nothing, for True): kernels of other sizes are others.
 
     Returns:
         ``report`` (a VerifyReport as JSON; None: not run), ``code`` (with ``claims``, the digest of
@@ -77,7 +78,7 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
         built = api.SplitResult(graph, one.target, None, (one,), one.files, one.timings)
     claims, code = job.get("claims"), None
     if claims is not None:
-        code = digest(built.files, built.graph)
+        code = digest(built.files, built.graph, sizes=job.get("sizes", True))
     if claims is not None and code is not None and not claim(Path(claims), code, job["path"]):
         report = None
     elif built.split is None:

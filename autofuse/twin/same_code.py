@@ -21,17 +21,23 @@ from autofuse.implgraph.fusion import FusionGraph, Operand
 __all__ = ["claim", "digest"]
 
 _CODE = (".cpp", ".h", ".inc")
+#: Of known sizes the host files hold what was chosen for them.
+_HOST = "host/"
 #: Comments quote names, cut to a width; a digest of the graph file stands in one.  Blank space follows from the widths
 #: of names.  Strings stay as they are: none of the generated ones holds two slashes.
 _NO_CODE = re.compile(r"//[^\n]*|\s+")
+#: A number, not one inside of a name; with a sign, as where the next one is what a sum has.
+_NUMBER = re.compile(r"-?(?<![\w@.])\d(?:[eE][-+]\d|[\w.])*")
 
 
-def digest(files: Mapping[str, str], graph: FusionGraph) -> str:
+def digest(files: Mapping[str, str], graph: FusionGraph, *, sizes: bool = True) -> str:
     """Hex digest of what is verified, the same for kernels that differ by names alone.
 
     Args:
         files: what was generated: path inside the output folder -> text.
         graph: what it was generated from.
+        sizes: numbers count; otherwise it is the same for kernels that differ by names and numbers in what runs on
+            the device.
     """
     places: dict[str, str] = {}
     for name in _names(graph):
@@ -42,16 +48,20 @@ def digest(files: Mapping[str, str], graph: FusionGraph) -> str:
     names = re.compile(rf"(?<![A-Za-z0-9])({wanted})(?![A-Za-z0-9])")
 
     def plain(text: str) -> str:
-        return _NO_CODE.sub("", names.sub(lambda m: places[m[1]], text))
+        text = names.sub(lambda m: places[m[1]], text)
+        return _NO_CODE.sub("", text if sizes else _NUMBER.sub("0", text))
 
     # The headers are those of this version, and names of the graph may occur in them by chance.
     code = sorted(
         (p, _NO_CODE.sub("", t)) if p.startswith("include/") else (plain(p), plain(t))
         for p, t in files.items()
-        if p.endswith(_CODE)
+        if p.endswith(_CODE) and (sizes or not p.startswith(_HOST))
     )
     h = hashlib.sha256()
-    for text in (_meaning(graph), *(text for pair in code for text in pair)):
+    for text in (
+        _meaning(graph) if sizes else _ops(graph),
+        *(text for pair in code for text in pair),
+    ):
         raw = text.encode()
         h.update(len(raw).to_bytes(8, "little") + raw)
     return h.hexdigest()
@@ -72,6 +82,19 @@ def _meaning(graph: FusionGraph) -> str:
     outputs = [(at(o.tensor), None if o.inout is None else at(o.inout)) for o in graph.outputs]
     tensors = [replace(graph.tensors[name], name="", origin="") for name in number]
     return repr((graph.symbols, nodes, inputs, outputs, tensors))
+
+
+def _ops(graph: FusionGraph) -> str:
+    """Which ops follow each other on which types."""
+    number: dict[str, int] = {}
+
+    def at(operand: Operand) -> object:
+        if not isinstance(operand, str):
+            return ""
+        return number.setdefault(operand, len(number)), graph.tensors[operand].dtype
+
+    nodes = [(n.op, [at(x) for x in (*n.inputs, *n.outputs)], sorted(n.attrs)) for n in graph.nodes]
+    return repr((nodes, [at(o.tensor) for o in graph.outputs]))
 
 
 def _names(graph: FusionGraph) -> list[str]:

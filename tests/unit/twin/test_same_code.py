@@ -25,9 +25,9 @@ def graph(
     }
 
 
-def code(**changes):
+def code(sizes=True, **changes):
     built = api.build(graph(**changes))
-    return digest(built.files, built.graph)
+    return digest(built.files, built.graph, sizes=sizes)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,37 @@ def test_names_do_not_count(names):
 @pytest.mark.parametrize("change", [{"op": "Sub"}, {"dtype": "float16"}, {"size": 301}])
 def test_all_else_does(change):
     assert code(**change) != code()
+
+
+@pytest.mark.parametrize(
+    "same", [{"size": 301}, {"size": 7}, {"name": "h2", "a": "a1", "size": 4001}]
+)
+def test_sizes_need_not_count(same):
+    assert code(sizes=False, **same) == code(sizes=False)
+    assert code(**same) != code()
+
+
+@pytest.mark.parametrize(
+    "change", [{"op": "Sub"}, {"dtype": "float16"}, {"op": "Sub", "size": 301}]
+)
+def test_all_but_sizes_does(change):
+    assert code(sizes=False, **change) != code(sizes=False)
+
+
+def test_numbers_in_names_count_without_sizes():
+    built = api.build(graph())
+    (path,) = (p for p in built.files if p.startswith("device/"))
+    plain = digest(built.files, built.graph, sizes=False)
+
+    def with_last(line):
+        return digest({**built.files, path: built.files[path] + line}, built.graph, sizes=False)
+
+    assert len({with_last(f"\nint a1 = {n};") for n in ("1", "-2", "3.5e-7f", "0x1F", "4u")}) == 1
+    assert with_last("\nint a2 = 1;") != with_last("\nint a1 = 1;") != plain
+    swapped = graph()
+    swapped["nodes"][0]["inputs"].reverse()
+    other = api.build(swapped)
+    assert digest(other.files, other.graph, sizes=False) != plain
 
 
 def test_operands_that_change_places_count():
