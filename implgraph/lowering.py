@@ -52,7 +52,7 @@ __all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower", "lower_al
 def lower_all(
     graph: FusionGraph, target: TargetSpec, *, columns: bool = True
 ) -> tuple[HintGraph, ...]:
-    """The forms of a FusionGraph to choose from: one, or more where reductions can be divided among the cores.
+    """The forms of a FusionGraph to choose from: one, or more where reductions can be divided or go in steps.
 
     With symbols a call chooses, by its sizes; without, the scheduler does, also between the pieces of short rows
     together and each by itself, and between a Gather of rows and the Slices that it is where its index is known.
@@ -67,12 +67,9 @@ def lower_all(
     """
     graph = recognise(narrowed(graph, target))
     written = decompose(graph)
-    divided = _divided(written, target)
-    if not graph.symbols:
-        others = _rewritten(graph, written, target)
-        divided += [d for other in others for d in _divided(other, target)]
+    ways = [written, *_rewritten(graph, written, target)]
     forms: list[HintGraph] = []
-    for form in divided:
+    for form in (d for way in ways for d in _divided(way, target)):
         # What has no common axes once it is divided stays undivided.
         with suppress(AutofuseError):
             hint, together = _lowered(form, columns)
@@ -85,8 +82,11 @@ def lower_all(
 def _rewritten(
     graph: FusionGraph, written: FusionGraph, target: TargetSpec
 ) -> Iterator[FusionGraph]:
-    """Other ways to write a graph out than ``written``, of which it depends on the sizes which one is faster."""
-    ops = {n.op for n in graph.nodes}
+    """Other ways to write a graph out than ``written``, of which it depends on the sizes which one is faster.
+
+    With symbols those are left out of which a kernel would hardly need both.
+    """
+    ops = set() if graph.symbols else {n.op for n in graph.nodes}
     ways = [{"gather_rows": True}] if "Gather" in ops else []
     ways += [{"frames": True}] if ops & {"Concat", "Pad"} else []
     ways += [{"compare_places": True}] if "GatherElements" in ops else []

@@ -6,7 +6,7 @@ c * h * w elements.  What that leaves, ``[c, h * w]``, goes through a workspace 
 
     x [n, c, h * w] -> ReduceSum over n -> [c, h * w] -> ReduceSum over h * w -> [c]
 
-Bytes tell here what might be worth it; the scheduler compares both forms.
+Bytes tell here what might be worth it.  Of known sizes the scheduler compares both forms, of others the host does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def outer_first(graph: FusionGraph, target: TargetSpec) -> FusionGraph:
     """The graph with such reductions in two steps; the graph itself if there are none.
 
     Args:
-        graph: without compositions; with symbols in the shape of an operand, a reduction stays.
+        graph: without compositions.
         target: the chip, which says how long a cache line is.
     """
     tensors = dict(graph.tensors)
@@ -71,9 +71,13 @@ def outer_first(graph: FusionGraph, target: TargetSpec) -> FusionGraph:
 
 
 def _worth_it(shape: Dims, gone: tuple[int, ...], itemsize: int, line: int) -> bool:
-    """Whether a first step of dense runs may pay: rows that it joins are no whole lines, and it leaves little."""
-    if len(gone) < 2 or gone[-1] != len(shape) - 1 or not all(s.is_const for s in shape):
+    """Whether a first step of dense runs may pay: rows that it joins are no whole lines, and it leaves little.
+
+    Sizes that are not known may be such that it does.
+    """
+    if len(gone) < 2 or gone[-1] != len(shape) - 1 or any(s == 0 for s in shape):
         return False
-    elements = product(shape).value
-    many = product(shape[d] for d in gone[:-1]).value >= _FEWEST
-    return elements > 0 and many and shape[-1].value * itemsize % line != 0
+    outer, row = product(shape[d] for d in gone[:-1]), shape[-1] * itemsize
+    return (not outer.is_const or outer.value >= _FEWEST) and (
+        not row.is_const or row.value % line != 0
+    )

@@ -376,8 +376,9 @@ The order of a sum follows from the form, the templates and the tiles: the same 
 
 **Both sides of what is kept.** A sum of `[n, c, h, w]` over n, h and w (a batch norm, of channels that come first)
 reads rows of h * w elements. Unless these are whole cache lines, each is copied by itself, which takes longer than runs
-of c * h * w elements do. So where all sizes are known there is a form that sums over n first, in such
-runs, and what that leaves through a workspace (`implgraph/outer_first.py`); the one of less modelled time is kept.
+of c * h * w elements do. So there is a form that sums over n first, in such runs, and
+what that leaves through a workspace (`implgraph/outer_first.py`). Of known sizes the one of less modelled time is kept;
+with symbols the kernel has both, and the host takes the one that costs less for the sizes of the call.
 
 **Statistics of which one needs the other.** In softmax, its logarithm, log-sum-exp, variances, covariances and norms,
 the sum of a part needs no more than the maximum or the mean of that part (`implgraph/online_parts.py`). So the first

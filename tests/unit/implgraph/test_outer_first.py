@@ -47,6 +47,11 @@ def steps(g: FusionGraph) -> list[tuple[str, list[str]]]:
         # A dimension of one element makes no difference, reduced or not.
         ((16, 1, 5, 7, 1), (0, 1, 3), ["5", "7"], ["5"]),
         ((16, 5, 1, 7, 1), (0, 3, 4), ["5", "7"], ["5"]),
+        # Where a size is not known it may be one for which this pays.
+        (("n", 5, 7), (0, 2), ["5", "7"], ["5"]),
+        ((16, "n", 7), (0, 2), ["n", "7"], ["n"]),
+        ((16, 5, "n"), (0, 2), ["5", "n"], ["5"]),
+        ((3, "n", 5, "m", 7), (0, 1, 3, 4), ["5", "(7 * m)"], ["5"]),
     ],
 )
 def test_the_first_step_is_dense(shape, axes, dense, kept):
@@ -72,8 +77,10 @@ def test_dimensions_that_are_kept_have_size_one():
         ((64, 3, 1), (0, 2)),
         ((0, 3, 49), (0, 2)),
         ((64, 0, 49), (0, 2)),
-        (("n", 3, 49), (0, 2)),
-        ((64, "n", 49), (0, 2)),
+        (("n", 3, 128), (0, 2)),
+        ((7, "n", 49), (0, 2)),
+        ((7, 3, "n"), (0, 2)),
+        (("n", 0, 49), (0, 2)),
     ],
 )
 def test_others_stay(shape, axes):
