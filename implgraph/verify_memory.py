@@ -163,20 +163,24 @@ def ub_is_the_sum_of_buffers(g: Graph) -> Iterator[Finding]:
 def buffers_are_not_shared_in_time(g: Graph) -> Iterator[Finding]:
     """Tensors in one ``buf``, and those that take over the buffer of a Load's queue, live one after another.
 
-    A tensor lives from its node to the last node that uses it; one made before the loop lives to
-    the end.  An op may write over its operand where its call allows it, and over the accumulator
+    A tensor lives from its node to the last node that uses it; one made before the loops that a node in
+    them uses lives to the end.  An op may write over its operand where its call allows it, and over the accumulator
     that it joins, which lives until then.  A tmp buffer lives during its call, with the operands and
     the result of the call.
     """
     if not isinstance(g, ImplGraph):
         return
     last = {n.name: i for i, n in enumerate(g.nodes)}
+    before = {n.name for n in g.nodes if n.loop_axis is None}
     for i, n in enumerate(g.nodes):
         last.update((name, i) for name in (*n.inputs, *_joined(n)))
+        if n.loop_axis is not None:
+            kept = before.intersection((*n.inputs, *_joined(n)))
+            last.update((name, len(g.nodes)) for name in kept)
     lives: dict[str, list[tuple[int, int, Node]]] = {}
     hosts = {str(n.attrs["over"]) for n in g.nodes if n.attrs.get("over")}
     for i, n in enumerate(g.nodes):
-        end = len(g.nodes) if n.loop_axis is None else last[n.name]
+        end = last[n.name]
         place = "" if n.y.buf is None else f"buf {n.y.buf}"
         if n.name in hosts or n.attrs.get("over"):
             place = f"the queue of {n.attrs.get('over', n.name)}"

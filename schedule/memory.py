@@ -247,6 +247,7 @@ class _Planner:
         for n in self.nodes:
             ends[loop[n.name]] = self.position[n.name] + 1
         self.last = dict(self.position)
+        before = {n.name for n in self.placed.hoisted}
         for n in self.nodes:
             for x in n.inputs:
                 if x in self.last:
@@ -258,8 +259,11 @@ class _Planner:
             if n.attrs.get("joins"):
                 for x in (n.name, str(n.attrs["joins"])):
                     self.last[x] = max(self.last[x], ends[loop[n.name]])
-        for n in self.placed.hoisted:
-            self.last[n.name] = end
+        # What loops read before is theirs to the end; the rest gives its memory to them.
+        for n in self.looped:
+            for x in n.inputs:
+                if x in before:
+                    self.last[x] = end
         self.stored = {x for n in self.looped if n.op == "Store" for x in n.inputs}
 
     # spilling ---------------------------------------------------------------------------------
@@ -392,13 +396,11 @@ class _Planner:
             if n.op == "Store":
                 continue
             name, nbytes = n.name, self.nbytes(n)
-            hoisted = number < len(self.placed.hoisted)
-            if hoisted:
-                position = _VECIN if n.op == "Load" else _VECCALC
-                slot = _Slot(len(bufs), nbytes, group=1 if n.op == "Load" else 0)
+            if number < len(self.placed.hoisted) and n.op == "Load":
+                slot = _Slot(len(bufs), nbytes, group=1)
                 bufs.append(slot)
                 self._hold(slot, n)
-                self._keep(n, slot, position, None)
+                self._keep_in_buf(n, slot)
             elif name in self.heirs:
                 slot = _Slot(len(shared), nbytes, (n.loop_axis, n.loop_pass))
                 shared.append(slot)
@@ -422,7 +424,7 @@ class _Planner:
             elif n.attrs.get("joins"):
                 slot = bufs[self.homes[str(n.attrs["joins"])][2]]
                 self._hold(slot, n)
-                self._keep(n, slot, _VECCALC, None)
+                self._keep_in_buf(n, slot)
             else:
                 taken = self._takeover(n, i, nbytes, bufs)
                 guest = self._guest(n, i) if taken is None and self.heirs else None
@@ -432,7 +434,7 @@ class _Planner:
                     continue
                 slot = self._slot(n, i, nbytes, bufs, taken)
                 self._hold(slot, n)
-                self._keep(n, slot, _VECCALC, None)
+                self._keep_in_buf(n, slot)
         self._finish(vecin, vecout, copies, shared, bufs)
 
     def _inherit(self, n: Node, shared: list[_Slot]) -> None:
@@ -451,6 +453,10 @@ class _Planner:
     def _keep(self, n: Node, slot: _Slot, position: Position, queue: int | None) -> None:
         self.homes[n.name] = (position, queue, slot.id)
         slot.group = queue if queue is not None else slot.group
+
+    def _keep_in_buf(self, n: Node, slot: _Slot) -> None:
+        """A TBuf that a load before the loops fills stays one of VECIN, whatever it holds when that is dead."""
+        self._keep(n, slot, _VECIN if slot.group == 1 else _VECCALC, None)
 
     def _queue_slot(self, slots: list[_Slot], room: int, nbytes: Expr, n: Node, what: str) -> _Slot:
         """A queue of its own while there is room, or that of another loop; then the free one that fits best."""
@@ -498,7 +504,7 @@ class _Planner:
 
     def _dead(self, bufs: list[_Slot], now: int) -> list[_Slot]:
         """The buffers that hold nothing any more."""
-        dead = [s for s in bufs if s.free_at < now and s.group != 1]
+        dead = [s for s in bufs if s.free_at < now]
         return dead[::-1] if self.from_last else dead
 
     def _takeover(self, n: Node, now: int, nbytes: Expr, bufs: list[_Slot]) -> _Slot | None:

@@ -372,6 +372,8 @@ def _title(g: GroupInput, c: Choice) -> str:
 #: made smaller instead, sharing would save no pass over GM.
 _BUFFERING = ((2, False), (1, False))
 _BUFFERING_OF_ROWS = ((2, False), (2, True), (1, False), (1, True))
+#: Steps of a tile that fit UB: up to so many, a plan with room for more of them is looked at as well.
+_FEW = 12
 
 
 def _placing(g: GroupInput) -> Callable[[Choice], Placed]:
@@ -463,8 +465,28 @@ class _Template:
         *others, last = self._tried(ways)
         for way in others:
             with suppress(TemplateRejectedError):
-                return self._plan(*way)
+                return self._of_more_rows(self._plan(*way), way, ways)
         return self._plan(*last)
+
+    def _of_more_rows(
+        self, impl: ImplGraph, way: tuple[int, bool, bool], ways: Sequence[tuple[int, bool]]
+    ) -> ImplGraph:
+        """The template with results in the buffers of loads, where tiles of more rows make up for what waits then.
+
+        That can be where a few rows fill UB, so that heads of calls take much of the time.
+        """
+        buf_num, share, banks = way
+        spec = impl.tiling
+        if share or (buf_num, True) not in ways or spec.ub.symbols() != {spec.tile_size}:
+            return impl
+        if spec.ub.evaluate({spec.tile_size: _FEW * spec.granule}) <= spec.ub_limit:
+            return impl
+        with suppress(TemplateRejectedError):
+            other = self._plan(buf_num, True, banks)
+            cycles = modelled_cycles(impl, self.g.target)
+            if modelled_cycles(other, self.g.target) < cycles - cycles / LITTLE:
+                return other
+        return impl
 
     def _tried(self, ways: Sequence[tuple[int, bool]]) -> list[tuple[int, bool, bool]]:
         plans = [(buf_num, share, banks) for buf_num, share in ways for banks in (True, False)]

@@ -302,6 +302,15 @@ def test_what_is_made_before_the_loop_lives_to_the_end(abs_impl: ImplGraph):
     assert verify(buffered(g, ("a", "Exp", 2, before), *tail)) == []
 
 
+def test_what_only_nodes_before_the_loop_use_ends_there(abs_impl: ImplGraph):
+    g = with_node(abs_impl, "gather_0", loop_axis=None)
+    before = {"loop_axis": None}
+    first = (("a", "Exp", 0, before), ("b", "Exp", 1, before))
+    last = ("e", "Abs", None, {})
+    assert verify(buffered(g, *first, ("c", "Exp", 0, {}), ("d", "Exp", 2, {}), last)) == []
+    assert broken(buffered(g, *first, ("c", "Exp", 0, {}), ("d", "Exp", 1, {}), last)) == [SHARED]
+
+
 def test_tmp_buffers_are_taken_during_the_call(abs_impl: ImplGraph):
     def graph(tmp: int) -> ImplGraph:
         scratch = {"tmp_buffers": (TmpBuffer(tmp, const(32)),)}

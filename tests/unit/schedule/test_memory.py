@@ -164,6 +164,77 @@ def test_scratch_space_is_a_buffer_of_its_own_while_it_is_used(plan):
     assert any(b.kind == "buf" and b.id == tmp.id for b in p.buffers)
 
 
+def norm(columns):
+    """Rows of float16 less their mean, times a row of float16 and plus another one."""
+    keep = {"axes": [1], "keepdims": True}
+    wide = {"dtype": "float32"}
+    return {
+        "schema": "autofuse.graph/1",
+        "name": "norm",
+        "inputs": [
+            {"name": n, "dtype": "float16", "shape": s}
+            for n, s in (("x", [8192, columns]), ("w", [columns]), ("b", [columns]))
+        ],
+        "nodes": [
+            {"name": y, "op": op, "inputs": inputs, "outputs": [y], "attrs": attrs}
+            for y, op, inputs, attrs in (
+                ("xf", "Cast", ["x"], wide),
+                ("m", "ReduceMean", ["xf"], keep),
+                ("d", "Sub", ["xf", "m"], {}),
+                ("q", "Mul", ["d", "d"], {}),
+                ("v", "ReduceMean", ["q"], keep),
+                ("r", "Rsqrt", ["v"], {}),
+                ("e", "Mul", ["d", "r"], {}),
+                ("wf", "Cast", ["w"], wide),
+                ("s", "Mul", ["e", "wf"], {}),
+                ("bf", "Cast", ["b"], wide),
+                ("z", "Add", ["s", "bf"], {}),
+                ("y", "Cast", ["z"], {"dtype": "float16"}),
+            )
+        ],
+        "outputs": ["y"],
+    }
+
+
+def rows_kept(columns):
+    """The template that keeps rows in UB, and the buffer of each tensor."""
+    built = autofuse.build(json.dumps(norm(columns)), verify_ir=True)
+    impls = [i for r in built.schedule for g in r.groups for i in g.impls]
+    impl = next(i for i in impls if i.template == "reduce_all")
+    return impl, {t: b for b in impl.buffers for t in b.tensors}
+
+
+def test_what_only_nodes_before_the_loop_use_leaves_its_buffer_to_others():
+    """The rows that all tiles share are kept as they are used, not as they were loaded and converted."""
+    impl, buffers = rows_kept(8192)
+    spread = [n for n in impl.nodes if n.op == "Broadcast" and n.loop_axis is None]
+    assert len(spread) == 2
+    nodes = {n.name: n for n in impl.nodes}
+    for n in spread:
+        assert buffers[n.name].tensors[-1] == n.name  # loops read it to the end
+        cast = nodes[n.inputs[0]]
+        assert cast.op == "Cast"
+        assert buffers[cast.name].tensors[-1] in {n.name for n in impl.nodes if n.loop_axis}
+        load = buffers[cast.inputs[0]]
+        assert load.position is Position.VECIN
+        assert len(load.tensors) > 1
+    # Both of these rows, two to compute with, two of float16 in a queue, and little else.
+    used = impl.tiling.ub.evaluate({impl.tiling.tile_size: 1})
+    assert 0 < used - 5 * 4 * 8192 < 4 * 8192 // 4
+    assert {b.buf_num for b in impl.buffers if b.kind == "queue"} == {2}
+
+
+def test_results_take_over_loads_where_that_makes_room_for_more_rows():
+    """Two rows of 4,096 in a tile instead of one; of a hundred short ones, some more would gain nothing."""
+    impl, _ = rows_kept(4096)
+    (queue,) = (b for b in impl.buffers if b.kind == "queue")
+    assert queue.copy
+    t = impl.tiling.tile_size
+    assert impl.tiling.ub.evaluate({t: 2}) <= impl.tiling.ub_limit
+    short, _ = rows_kept(256)
+    assert not any(b.copy for b in short.buffers)
+
+
 def test_every_tensor_has_memory_of_one_kind(plan):
     for n in plan(*many_alive(4)).nodes():
         if n.op == "Store":

@@ -177,48 +177,45 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
   Output_0_gm.SetGlobalBuffer((__gm__ float*)interleaved_rotation_Output_0);
   TPipe tpipe;
   TBuf<TPosition::VECCALC> buf0;
+  TBuf<TPosition::VECIN> buf2;
   TBuf<TPosition::VECCALC> buf6;
   TBuf<TPosition::VECCALC> buf7;
-  TBuf<TPosition::VECCALC> buf9;
-  TBuf<TPosition::VECCALC> buf3;
+  TBuf<TPosition::VECIN> buf3;
+  TBuf<TPosition::VECCALC> buf4;
   TBuf<TPosition::VECCALC> buf5;
-  TBuf<TPosition::VECCALC> buf8;
   TQue<TPosition::VECIN, 2> que0;
   TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECIN> buf2;
-  TBuf<TPosition::VECIN> buf4;
   TBuf<TPosition::VECCALC> buf1;
   const int64_t bytes0 = autofuse::Max(4096, 512 * autofuse::CeilDiv(256 * z0t_size, 512));
-  const int64_t bytes1 = 512 * autofuse::CeilDiv(256 * z0t_size, 512);
-  const int64_t bytes2 = 512 * z0t_size;
+  const int64_t bytes1 = autofuse::Max(512, 512 * autofuse::CeilDiv(256 * z0t_size, 512));
+  const int64_t bytes2 = 512 * autofuse::CeilDiv(256 * z0t_size, 512);
+  const int64_t bytes3 = 512 * z0t_size;
   tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf6, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf7, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(buf6, static_cast<uint32_t>(bytes2));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf9, 256);
+  tpipe.InitBuffer(buf7, 256);
   tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf8, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf2, 256);
-  tpipe.InitBuffer(buf4, 256);
+  tpipe.InitBuffer(buf4, static_cast<uint32_t>(bytes2));
+  tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes3));
+  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes3));
+  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes3));
   tpipe.InitBuffer(buf1, 4096);
   LocalTensor<int32_t> places_of_2_by_4_local = buf1.Get<int32_t>();
   LocalTensor<uint8_t> places_of_2_by_4_tmp = buf0.Get<uint8_t>();
   LocalTensor<float> gather_1_local = buf2.Get<float>();
-  LocalTensor<float> broadcast_0_local = buf3.Get<float>();
-  LocalTensor<float> gather_3_local = buf4.Get<float>();
-  LocalTensor<float> broadcast_1_local = buf5.Get<float>();
-  LocalTensor<float> gather_0_local = buf0.Get<float>();
-  LocalTensor<float> a_local = buf6.Get<float>();
-  LocalTensor<float> gather_2_local = buf7.Get<float>();
-  LocalTensor<float> b_local = buf8.Get<float>();
-  LocalTensor<float> d_local = buf6.Get<float>();
-  LocalTensor<float> e_local = buf0.Get<float>();
-  LocalTensor<float> f_local = buf8.Get<float>();
-  LocalTensor<float> g_local = buf0.Get<float>();
-  LocalTensor<float> store_stack_local = buf7.Get<float>();
+  LocalTensor<float> broadcast_0_local = buf0.Get<float>();
+  LocalTensor<float> gather_3_local = buf3.Get<float>();
+  LocalTensor<float> broadcast_1_local = buf2.Get<float>();
+  LocalTensor<float> gather_0_local = buf3.Get<float>();
+  LocalTensor<float> a_local = buf4.Get<float>();
+  LocalTensor<float> gather_2_local = buf5.Get<float>();
+  LocalTensor<float> b_local = buf6.Get<float>();
+  LocalTensor<float> d_local = buf4.Get<float>();
+  LocalTensor<float> e_local = buf3.Get<float>();
+  LocalTensor<float> f_local = buf6.Get<float>();
+  LocalTensor<float> g_local = buf3.Get<float>();
+  LocalTensor<float> store_stack_local = buf5.Get<float>();
   const DataCopyExtParams block0{1, 256, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
   DataCopyPad(gather_1_local[0], Data_1_gm[0], block0, autofuse::NoPad<float>());
@@ -238,8 +235,10 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
     WaitFlag<HardEvent::MTE2_V>(id);
     // The id stays taken: other pipes may not have reached the wait yet.
   }
+  PipeBarrier<PIPE_V>();
   autofuse::BroadcastOuter(broadcast_0_local[0], gather_1_local[0], 1, z0t_size, 64);
   // from: broadcast_1: Broadcast (/nodes/3)
+  PipeBarrier<PIPE_V>();
   autofuse::BroadcastOuter(broadcast_1_local[0], gather_3_local[0], 1, z0t_size, 64);
   PipeBarrier<PIPE_V>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {

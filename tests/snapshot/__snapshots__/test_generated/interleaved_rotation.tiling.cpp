@@ -62,7 +62,7 @@ autofuse::TileAxis Axis1([[maybe_unused]] const Data& s)
 
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 4864 + 2560 * t + 2048 * autofuse::CeilDiv(256 * t, 512) + autofuse::Max(4096, 512 * autofuse::CeilDiv(256 * t, 512));
+    return 4352 + 2560 * t + 1024 * autofuse::CeilDiv(256 * t, 512) + autofuse::Max(4096, 512 * autofuse::CeilDiv(256 * t, 512)) + 2 * autofuse::Max(512, 512 * autofuse::CeilDiv(256 * t, 512));
 }
 
 constexpr Form kForm1 = {
