@@ -399,7 +399,8 @@ def _realise(
         _check_block_copies(g, template.placed)
     if choice.tight:
         return _for_long_rows(template, template.planned([(1, True)]))
-    return template.planned(_BUFFERING_OF_ROWS if choice.all_load else _BUFFERING)
+    whole_rows = choice.all_load or choice.template == row.NAME
+    return template.planned(_BUFFERING_OF_ROWS if whole_rows else _BUFFERING)
 
 
 def _for_long_rows(template: _Template, impl: ImplGraph) -> ImplGraph:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from autofuse.schedule.placement import alignment
 from autofuse.schedule.tiling_axes import Choice, GroupInput, unmerge
 
-__all__ = ["MAX_INNER", "choices", "packed_choice"]
+__all__ = ["MAX_INNER", "NAME", "choices", "packed_choice"]
 
+NAME = "row"
 #: Inner axes that a template for symbolic sizes holds in UB at most; more rarely fit.
 MAX_INNER = 2
 
@@ -28,9 +29,9 @@ def choices(g: GroupInput) -> list[Choice]:
     for position in range(len(g.order) - 2, first - 1, -1):
         aligned = last.as_int()
         if aligned is None or aligned % align == 0:
-            out.append(Choice("row", "", position, padded=False))
+            out.append(Choice(NAME, "", position, padded=False))
         if aligned is None or aligned % align != 0:
-            out.append(Choice("row", "unaligned", position, padded=True))
+            out.append(Choice(NAME, "unaligned", position, padded=True))
     return out
 
 
