@@ -106,6 +106,10 @@ class Program:
         self._parent: list[int] = []
         self._products: dict[Shape, Expr] = {(): ONE}
         self._runs: dict[tuple[Shape, Shape], Runs | None] = {}
+        #: Slices by where they start and end.
+        self._slices: dict[tuple[object, ...], list[int]] = {}
+        #: For a slice those that take the same of tensors which are linked to its own.
+        self.alike: dict[int, list[int]] = {}
         for i, name in enumerate(graph.inputs):
             self._add(name, Step(INPUT, graph.tensors[name], index=i))
         for node in graph.nodes:
@@ -209,6 +213,7 @@ class Program:
         elif kind == SLICE:
             step.numbers = attrs.get("steps") or (1,) * rank
             step.starts = attrs["starts"]
+            links += self._slices_alike(step, n)
         elif kind == FRAME:
             step.numbers = (attrs["axis"], attrs["low"])
         elif kind in (CONCAT, GATHER, SCAN):
@@ -216,6 +221,25 @@ class Program:
         self._add(node.outputs[0], step)
         for i in links:
             self._union(i, n)
+
+    def _slices_alike(self, step: Step, n: int) -> list[int]:
+        """Slices that take the same of tensors that are linked, so that one load of these may serve all.
+
+        What waits for a reduction is no such tensor: with others in its group these would wait as well.
+        """
+        (use,) = step.uses
+        if self.after_reduce[use.tensor]:
+            return []
+        found = self._slices.setdefault(
+            (use.shape, step.starts, step.numbers, step.tensor.shape), []
+        )
+        root = self.find(use.tensor)
+        alike = [m for m in found if self.find(self.steps[m].uses[0].tensor) == root]
+        for m in alike:
+            self.alike[m].append(n)
+        self.alike[n] = list(alike)
+        found.append(n)
+        return alike
 
     def _add_iota(self, node: FusionNode) -> None:
         """An index tensor is a line of numbers, broadcast to the other dimensions."""

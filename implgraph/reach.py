@@ -81,6 +81,8 @@ def _neighbours(
                     continue
                 if found is not None:
                     yield user, found
+    for slice_ in program.alike.get(tensor, ()):
+        yield slice_, axes
 
 
 def _operand(

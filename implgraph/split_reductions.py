@@ -235,6 +235,10 @@ class _Division:
     tail: str
 
 
+def _is_elementwise(n: FusionNode) -> bool:
+    return lookup(n.op).compute_type == "elewise"
+
+
 class _Splitter:
     """The new graph under construction.
 
@@ -309,12 +313,21 @@ class _Splitter:
         return self._best(x, axes, ROW, again, _Sizes.whole, _Sizes.parted)
 
     def _has_others(self, x: str, axes: tuple[int, ...]) -> bool:
-        """Whether a tensor, or what it is made of element by element, is for others than reductions along ``axes``."""
+        """Whether a tensor, what it is made of or what is made of it element by element, is for others than reductions.
+
+        Args:
+            x: the tensor.
+            axes: of the reductions.
+        """
         shape = self.tensors[x].shape
         chain, todo = {x}, [x]
         while todo:
-            n = self._makers.get(todo.pop())
-            for i in () if n is None or n.op in REDUCES else n.inputs:
+            y = todo.pop()
+            maker = self._makers.get(y)
+            near = [] if maker is None or maker.op in REDUCES else list(maker.inputs)
+            # What is made of it may be for such reductions alone, as squares are beside a sum.
+            near += [z for u in self._users.get(y, ()) if _is_elementwise(u) for z in u.outputs]
+            for i in near:
                 if isinstance(i, str) and i not in chain and self.tensors[i].shape == shape:
                     chain.add(i)
                     todo.append(i)

@@ -192,6 +192,38 @@ def test_a_sliced_operand_of_a_reduction():
     assert memory(hint) == [(["8", "1"], "10")]
 
 
+def test_what_takes_the_same_part_of_linked_tensors_is_computed_together():
+    """Of a tensor and of its squares: one load serves both; another part of it is another group."""
+    part, other = cut((1, 2), (3, 5)), cut((0, 2), (3, 5))
+    nodes = [
+        ("a", "Slice", ["x"], part),
+        ("y", "ReduceSum", ["a"], {"axes": (1,)}),
+        ("q", "Mul", ["x", "x"]),
+        ("b", "Slice", ["q"], part),
+        ("z", "ReduceMax", ["b"], {"axes": (1,)}),
+        ("c", "Slice", ["q"], other),
+        ("w", "ReduceMax", ["c"], {"axes": (1,)}),
+    ]
+    hint = checked(graph({"x": (4, 8)}, nodes[:5], ["y", "z"]))
+    assert len(groups(hint)) == 1
+    assert memory(hint) == [(["8", "1"], "10")]
+    assert len(groups(checked(graph({"x": (4, 8)}, nodes, ["y", "z", "w"])))) == 2
+
+
+def test_the_same_part_of_what_waits_for_a_reduction_is_a_group_of_its_own():
+    """Else the sum of the one part would wait for the sum of all."""
+    part, rows = cut((0, 2), (4, 5)), {"axes": (1,), "keepdims": True}
+    nodes = [
+        ("a", "Slice", ["x"], part),
+        ("y", "ReduceSum", ["a"], rows),
+        ("m", "ReduceSum", ["x"], rows),
+        ("d", "Sub", ["x", "m"]),
+        ("b", "Slice", ["d"], part),
+        ("z", "ReduceSum", ["b"], rows),
+    ]
+    assert len(groups(checked(graph({"x": (4, 8)}, nodes, ["y", "z"])))) == 3
+
+
 def test_a_reshape_over_a_slice_goes_through_a_workspace():
     g = graph(
         {"x": (4, 8), "b": (10,)},

@@ -145,6 +145,21 @@ def test_reductions_of_one_tensor_share_its_parts():
     assert sum(1 for n in hint.nodes if n.op == "Load" and n.inputs[0].startswith("Data")) == 2
 
 
+def test_reductions_of_what_is_made_of_one_tensor_share_its_parts():
+    """Sums of numbers, of their squares and of products, as in a batch norm and behind it: each part is loaded once."""
+    also = [
+        ("q", "Mul", ["x", "x"], {}),
+        ("s", "ReduceSum", ["q"], {"axes": (0,)}),
+        ("p", "Mul", ["x", "q"], {}),
+        ("t", "ReduceSum", ["p"], {"axes": (0,)}),
+    ]
+    g = summed((99_991, 256), [0], also=also)
+    g = replace(g, outputs=tuple(o for o in g.outputs if o.tensor in "yst"))
+    assert [shape[0] for op, shape in steps(g) if op == "Slice"] == ["7", "99984"] * 3
+    (hint,) = lower_all(g, CHIP)
+    assert sum(1 for n in hint.nodes if n.op == "Load" and n.inputs[0].startswith("Data")) == 2
+
+
 def test_others_that_read_the_operand_ask_for_even_parts():
     """A short part would be read once more."""
     size = 48 * 8192 + 48
