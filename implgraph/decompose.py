@@ -1,7 +1,7 @@
 """Writes out the ops that are compositions of others: a FusionGraph to a FusionGraph of ops that lowering knows.
 
 * Mean is a sum divided by the count; Any and All are the largest and smallest of 0 and 1.
-* ArgMax selects the indices of the largest elements, and takes the smallest of these.
+* ArgMax selects the indices of the largest elements, and takes the smallest of these; as float32 where they all are.
 * Softmax subtracts the largest element first.  All of this is computed in float32.
 * A sum or product of float16 or bfloat16 is made in float32 and rounded once; the largest of a narrow type that the
   vector unit has no instruction for is found in a wider one, which is exact.  Sums of int8, uint8 and 64-bit integers
@@ -35,6 +35,8 @@ __all__ = ["decompose"]
 
 F32, I32 = BY_NAME["float32"], BY_NAME["int32"]
 HALVES = ("float16", "bfloat16")
+#: Integers up to that are float32.
+EXACT = 1 << 24
 #: Types in which the largest element is found in another one, exactly.
 WIDER = {"bfloat16": "float32", "int8": "float16", "uint8": "float16"}
 
@@ -252,11 +254,14 @@ def _arg(r: _Rewriter, n: FusionNode) -> FusionNode:
     if t.dtype.kind == "f":
         found = r.emit("LogicalOr", [found, r.emit("NotEqual", [x, x])])
     shape = tuple(s if d == axis else ONE for d, s in enumerate(t.shape))
-    index = r.emit("Iota", [], shape=shape, axis=axis, dtype="int32")
-    place = r.emit("Select", [found, index, _value(I32, (1 << 31) - 1)])
+    # Of float32, which holds them, the chips find the smallest in half the calls.
+    exact = bounds(t.shape[axis], r.ranges)[1] <= EXACT
+    kind, behind = (F32, float(EXACT)) if exact else (I32, (1 << 31) - 1)
+    index = r.emit("Iota", [], shape=shape, axis=axis, dtype=kind.name)
+    place = r.emit("Select", [found, index, _value(kind, behind)])
     keep = bool(_attrs(n).get("keepdims", False))
     wanted = r.result(n)
-    if wanted.dtype == I32:
+    if wanted.dtype == kind:
         return _reduction(r, "ReduceMin", place, (axis,), wanted)
     return r.last("Cast", [_total(r, "ReduceMin", place, (axis,), keep)], dtype=wanted.dtype.name)
 

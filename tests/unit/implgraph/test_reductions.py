@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from lowering_checks import checked, graph
@@ -10,7 +12,7 @@ from autofuse.implgraph.canonicalise import canonicalise
 from autofuse.implgraph.decompose import decompose
 from autofuse.implgraph.dtypes import BY_NAME
 from autofuse.implgraph.expr import const
-from autofuse.implgraph.fusion import Tensor
+from autofuse.implgraph.fusion import Symbol, Tensor
 from autofuse.implgraph.infer import infer_node
 from autofuse.implgraph.interpret import interpret
 from autofuse.implgraph.lowering import group_order_hazards, groups, lower
@@ -267,6 +269,24 @@ def test_the_first_of_the_largest(op, dtype, axis):
     attrs = {"axis": axis, "dtype": dtype, "keepdims": axis == 1}
     hint = checked(graph({"x": (3, 40, 2)}, [("y", op, ["x"], attrs)], ["y"]))
     assert len(groups(hint)) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "most", "kind"),
+    [
+        (1 << 24, 0, "float32"),
+        ((1 << 24) + 1, 0, "int32"),
+        ("n", 1 << 24, "float32"),
+        ("n", 1 << 25, "int32"),
+    ],
+)
+def test_places_are_float32_where_that_holds_all_of_them(size, most, kind):
+    attrs = {"axis": 0, "dtype": "int64"}
+    g = graph({"x": (size, 2)}, [("y", "ArgMax", ["x"], attrs)], ["y"])
+    made = decompose(replace(g, symbols=(Symbol("n", 1, most),) if most else ()))
+    (place,) = (n for n in made.nodes if n.op == "Iota")
+    (least,) = (n for n in made.nodes if n.op == "ReduceMin")
+    assert {made.tensors[n.outputs[0]].dtype.name for n in (place, least)} == {kind}
 
 
 def test_nan_is_the_largest():
