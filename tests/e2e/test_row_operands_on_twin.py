@@ -65,3 +65,35 @@ def test_rows_of_unknown_length():
     shapes = {"x": ("float32", ["m", "n"]), "c": ("float32", ["m", 1])}
     nodes = [("p", "Mul", ["x", "c"]), ("y", "Softmax", ["p"], {"axis": 1})]
     assert {"MulRow", "SubRow", "DivRow"} <= taken(check(graph(shapes, nodes, **symbols)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("rows", "columns"), [(60, 1024), (7, 1000), (130, 77), ("m", 520)])
+def test_rows_that_tiles_share_are_converted_in_every_tile(dtype, rows, columns):
+    """In UB of which such a row of float32 would be too much."""
+    wide = {"dtype": "float32"}
+    keep = {"axes": [1], "keepdims": True}
+    shapes = {"x": (dtype, [rows, columns]), "w": (dtype, [columns]), "b": (dtype, [columns])}
+    nodes = [
+        ("xf", "Cast", ["x"], wide),
+        ("m", "ReduceMean", ["xf"], keep),
+        ("d", "Sub", ["xf", "m"]),
+        ("wf", "Cast", ["w"], wide),
+        ("s", "Mul", ["d", "wf"]),
+        ("bf", "Cast", ["b"], wide),
+        ("z", "Add", ["s", "bf"]),
+        ("y", "Cast", ["z"], {"dtype": dtype}),
+    ]
+    symbols = {"m": {"min": 1, "max": 200}} if rows == "m" else {}
+    late = 0
+    for rows_in_ub in (14, 18):
+        built = check(graph(shapes, nodes, **symbols), ub=rows_in_ub * 1024 * columns // 1000)
+        impls = [i for r in built.schedule for g in r.groups for i in g.impls]
+        late += sum(converted_late(i) for i in impls)
+    assert late
+
+
+def converted_late(impl):
+    """Whether a row that is spread before the loop is converted in it."""
+    spread = {n.name for n in impl.nodes if n.op == "Broadcast" and n.loop_axis is None}
+    return any(n.op == "Cast" and n.inputs[0] in spread for n in impl.nodes)

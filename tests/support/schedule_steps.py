@@ -5,6 +5,7 @@ from __future__ import annotations
 from autofuse.implgraph.graph import HintGraph
 from autofuse.implgraph.lowering import groups
 from autofuse.schedule import scheduler
+from autofuse.schedule.realise import Template, placing
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.tiling_axes import GroupInput
 from autofuse.schedule.workspace import place_workspaces
@@ -17,13 +18,13 @@ def group_inputs(hint: HintGraph, target: TargetSpec) -> list[GroupInput]:
     return [*scheduler._group_inputs(hint, groups(hint), spaces, target, 0)]
 
 
-def placed_templates(g: GroupInput) -> list[scheduler._Template]:
+def placed_templates(g: GroupInput) -> list[Template]:
     """The templates of a group that have a place, before a memory plan is made for them."""
     out = []
     for group, choice in scheduler._tries(g):
         try:
-            placed = scheduler._placing(group)(choice)
+            placed = placing(group)(choice)
         except TemplateRejectedError:
             continue
-        out.append(scheduler._Template(group, choice, placed, 0))
+        out.append(Template(group, choice, placed, 0))
     return out

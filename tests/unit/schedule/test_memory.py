@@ -198,7 +198,11 @@ def norm(columns):
 
 def rows_kept(columns):
     """The template that keeps rows in UB, and the buffer of each tensor."""
-    built = autofuse.build(json.dumps(norm(columns)), verify_ir=True)
+    return kept(norm(columns))
+
+
+def kept(document):
+    built = autofuse.build(json.dumps(document), verify_ir=True)
     impls = [i for r in built.schedule for g in r.groups for i in g.impls]
     impl = next(i for i in impls if i.template == "reduce_all")
     return impl, {t: b for b in impl.buffers for t in b.tensors}
@@ -222,6 +226,24 @@ def test_what_only_nodes_before_the_loop_use_leaves_its_buffer_to_others():
     used = impl.tiling.ub.evaluate({impl.tiling.tile_size: 1})
     assert 0 < used - 5 * 4 * 8192 < 4 * 8192 // 4
     assert {b.buf_num for b in impl.buffers if b.kind == "queue"} == {2}
+
+
+def test_rows_that_tiles_share_stay_as_loaded_where_two_buffers_do_not_fit_else():
+    """Rows of 10,240: in float32 scale and shift would take 80 of 184 KiB."""
+    impl, _ = rows_kept(10240)
+    nodes = {n.name: n for n in impl.nodes}
+    spread = [n for n in impl.nodes if n.op == "Broadcast" and n.loop_axis is None]
+    assert [n.y.dtype.name for n in spread] == ["float16"] * 2
+    assert all(nodes[n.inputs[0]].op == "Load" for n in spread)
+    late = [n for n in impl.nodes if n.op == "Cast" and n.inputs[0] in {s.name for s in spread}]
+    users = [n for n in impl.nodes if not {c.name for c in late}.isdisjoint(n.inputs)]
+    assert [n.op for n in users] == ["Mul", "Add"]
+    assert {n.loop_axis for n in late} == {n.loop_axis for n in users} != {None}
+    assert {b.buf_num for b in impl.buffers if b.kind == "queue"} == {2}
+    # Where there is room, a conversion per core is less than one per tile.
+    roomy, _ = rows_kept(4096)
+    names = {n.name for n in roomy.nodes if n.op == "Broadcast"}
+    assert not any(n.op == "Cast" and n.inputs[0] in names for n in roomy.nodes)
 
 
 def test_results_take_over_loads_where_that_makes_room_for_more_rows():

@@ -1,0 +1,379 @@
+"""One template of a group: its nodes, the plan of its memory that fits, its conditions.
+
+Where two buffers for each queue do not fit, fewer do; tiles that hold whole rows have further plans.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from autofuse.implgraph.expr import ONE, ZERO, Expr, bounds, const, product
+from autofuse.implgraph.expr_parser import parse
+from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.graph import (
+    AxisType,
+    Condition,
+    ImplGraph,
+    TilingSpec,
+)
+from autofuse.schedule.budget import check_budget, exceeds_budget
+from autofuse.schedule.data_flow import DataFlow
+from autofuse.schedule.late_casts import with_late_casts
+from autofuse.schedule.layout import BLOCK
+from autofuse.schedule.memory import MemoryPlan, plan_memory
+from autofuse.schedule.picking import share_runs, tables
+from autofuse.schedule.placement import Placed, alignment, place
+from autofuse.schedule.rank import modelled_cycles
+from autofuse.schedule.reduction import place_reduction
+from autofuse.schedule.rejection import TemplateRejectedError
+from autofuse.schedule.row_operands import with_row_operands
+from autofuse.schedule.scan import place_scan
+from autofuse.schedule.stagger import with_staggered_loops
+from autofuse.schedule.templates import general, row
+from autofuse.schedule.tiling_axes import Choice, GroupInput, Split
+from autofuse.schedule.transposition import (
+    copy_limits,
+    is_relaid,
+    rows_within,
+    smaller,
+)
+
+__all__ = ["Template", "placing", "realise"]
+
+#: Buffers of a queue, and whether results take over those of loads: what is tried, in this order.  Where tiles can be
+#: made smaller instead, sharing would save no pass over GM.
+_BUFFERING = ((2, False), (1, False))
+_BUFFERING_OF_ROWS = ((2, False), (2, True), (1, False), (1, True))
+#: Steps of a tile that fit UB: up to so many, a plan with room for more of them is looked at as well.
+_FEW = 12
+#: Such a plan is taken for more than this part of the time.
+_GAIN = 20
+
+
+def placing(g: GroupInput) -> Callable[[Choice], Placed]:
+    """What places the templates of a group."""
+    if g.scans:
+        return partial(place_scan, g)
+    return partial(place_reduction, DataFlow(g)) if g.reduced else partial(place, g)
+
+
+def realise(
+    g: GroupInput, choice: Choice, placer: Callable[[Choice], Placed], next_tensor: int
+) -> ImplGraph:
+    """One template with its memory plan: where two buffers of each queue do not fit, fewer.
+
+    In a tile that holds whole rows, results take over the buffers of loads before single buffers are tried.  What
+    the banks of UB ask for is given up before any of that.
+
+    Raises:
+        TemplateRejectedError: with the reason.
+    """
+    template = Template(g, choice, placer(choice), next_tensor)
+    if not g.target.has_datacopypad:
+        _check_block_copies(g, template.placed)
+    if choice.tight:
+        return _for_long_rows(template, template.planned([(1, True)]))
+    if choice.all_load or choice.template == row.NAME:
+        return _of_rows(template)
+    return template.planned(_BUFFERING)
+
+
+def _of_rows(template: Template) -> ImplGraph:
+    """A template whose tiles hold whole rows; where two buffers do not fit, one that keeps what rows share as loaded.
+
+    Raises:
+        TemplateRejectedError: with the reason.
+    """
+    try:
+        impl = template.planned(_BUFFERING_OF_ROWS)
+    except TemplateRejectedError:
+        late = template.with_late_casts()
+        if late is not None:
+            with suppress(TemplateRejectedError):
+                return late.planned(_BUFFERING_OF_ROWS)
+        raise
+    spec = impl.tiling
+    single = all(b.buf_num == 1 for b in impl.buffers)
+    late = template.with_late_casts() if single and spec.ub.symbols() == {spec.tile_size} else None
+    if late is None:
+        return impl
+    with suppress(TemplateRejectedError):
+        other = late.planned(_BUFFERING_OF_ROWS)
+        if modelled_cycles(other, template.g.target) < modelled_cycles(impl, template.g.target):
+            return other
+    return impl
+
+
+def _for_long_rows(template: Template, impl: ImplGraph) -> ImplGraph:
+    """The template, for sizes for which it would not fit with two buffers for each queue.
+
+    Raises:
+        TemplateRejectedError: there are no such sizes.
+    """
+    spec = template.planned([(2, False)]).tiling
+    used = spec.ub.substitute({spec.tile_size: const(spec.granule)})
+    ranges = {s.name: (s.min, s.max) for s in impl.symbols}
+    if bounds(used, ranges)[1] <= spec.ub_limit:
+        raise TemplateRejectedError("two buffers for each queue fit, whatever the sizes are")
+    long = Condition(used, at_least=spec.ub_limit + 1)
+    conditions = (*impl.tiling.conditions, long)
+    return replace(impl, tiling=replace(impl.tiling, conditions=conditions))
+
+
+def _check_block_copies(g: GroupInput, placed: Placed) -> None:
+    """Chips without DataCopyPad move whole 32-byte units: every row, and so every tail, must be such a multiple.
+
+    Tiles are multiples of 256 bytes, so a row that is a multiple of 32 bytes leaves such a tail.
+    """
+    for n in (*placed.hoisted, *placed.looped):
+        if n.op not in ("Load", "Store"):
+            continue
+        axes = n.y.vectorized_axis
+        if n.y.vectorized_strides[-1:] not in ((), (ONE,)):
+            raise TemplateRejectedError(
+                f"{g.target.name} has no DataCopyPad: {n.name} would not be moved in whole blocks"
+            )
+        row = g.size(g.order[-1]) if axes and axes[-1] == placed.split.vector[-1] else const(1)
+        elements = row.as_int()
+        if elements is None or elements * n.y.dtype.itemsize % BLOCK:
+            raise TemplateRejectedError(
+                f"{g.target.name} has no DataCopyPad: rows of {row} {n.y.dtype} in {n.name} are not known "
+                f"to be a multiple of {BLOCK} bytes"
+            )
+
+
+class Template:
+    """A placed template: with its memory plan it is an ImplGraph.
+
+    Several plans are tried; what does not depend on them is found once, and nodes are made for the one that fits.
+    """
+
+    def __init__(
+        self,
+        g: GroupInput,
+        choice: Choice,
+        placed: Placed,
+        next_tensor: int,
+        *,
+        ready: bool = False,
+    ) -> None:
+        self.g, self.choice, self.next_tensor = g, choice, next_tensor
+        if not ready:
+            hoisted, looped = tables(share_runs(placed.hoisted), share_runs(placed.looped))
+            taking = with_row_operands(hoisted, looped, g.target.arch)
+            placed = replace(placed, hoisted=tuple(hoisted), looped=taking)
+        self.placed = placed
+        self._known_tiling: TilingSpec | None = None
+
+    def with_late_casts(self) -> Template | None:
+        """The template with what all tiles share as it was loaded; None where that is no less."""
+        placed = with_late_casts(self.placed)
+        if placed is None:
+            return None
+        return Template(self.g, self.choice, placed, self.next_tensor, ready=True)
+
+    def planned(self, ways: Sequence[tuple[int, bool]]) -> ImplGraph:
+        """The template with the first plan that fits, each with and without what the banks of UB ask for.
+
+        Args:
+            ways: buffers of a queue, and whether results take over those of loads.
+
+        Raises:
+            TemplateRejectedError: none of them fits; why the last one does not.
+        """
+        *others, last = self._tried(ways)
+        for way in others:
+            with suppress(TemplateRejectedError):
+                return self._of_more_rows(self._plan(*way), way, ways)
+        return self._plan(*last)
+
+    def _of_more_rows(
+        self, impl: ImplGraph, way: tuple[int, bool, bool], ways: Sequence[tuple[int, bool]]
+    ) -> ImplGraph:
+        """The template with results in the buffers of loads, where tiles of more rows make up for what waits then.
+
+        That can be where a few rows fill UB, so that heads of calls take much of the time.
+        """
+        buf_num, share, banks = way
+        spec = impl.tiling
+        if share or (buf_num, True) not in ways or spec.ub.symbols() != {spec.tile_size}:
+            return impl
+        if spec.ub.evaluate({spec.tile_size: _FEW * spec.granule}) <= spec.ub_limit:
+            return impl
+        with suppress(TemplateRejectedError):
+            other = self._plan(buf_num, True, banks)
+            cycles = modelled_cycles(impl, self.g.target)
+            if modelled_cycles(other, self.g.target) < cycles - cycles / _GAIN:
+                return other
+        return impl
+
+    def _tried(self, ways: Sequence[tuple[int, bool]]) -> list[tuple[int, bool, bool]]:
+        plans = [(buf_num, share, banks) for buf_num, share in ways for banks in (True, False)]
+        return plans[-1:] if self._never_fits() else plans  # the last one for the reason
+
+    def _plan(self, buf_num: int, share: bool, banks: bool) -> ImplGraph:
+        target = self.g.target
+        plan = plan_memory(
+            self.placed, target, buf_num, share=share, banks=banks, cycles=self._cycles
+        )
+        return self._assemble(plan)
+
+    def _cycles(self, plan: MemoryPlan) -> float:
+        """Modelled cycles with a plan; infinite where it does not fit."""
+        if plan.ub.symbols() - {self._tiling.tile_size}:
+            return math.inf  # rows of any length: the longest ones would not fit with a larger plan
+        try:
+            return modelled_cycles(self._assemble(plan), self.g.target)
+        except TemplateRejectedError:
+            return math.inf
+
+    def _never_fits(self) -> bool:
+        """Whether it is certain that no plan fits."""
+        try:
+            return exceeds_budget(self.placed, self._tiling, self.g.symbols, self.g.target)
+        except TemplateRejectedError:
+            return True
+
+    def _assemble(self, plan: MemoryPlan) -> ImplGraph:
+        g, choice, placed = self.g, self.choice, self.placed
+        split = placed.split
+        tiling = replace(self._tiling, ub=plan.ub)
+        check_budget(tiling, plan.buffers, g.symbols)
+        y_axis = choice.y_axis if choice.y_axis is not None else split.tiled
+        impl = ImplGraph(
+            graph=g.graph,
+            result=g.result,
+            group=g.group,
+            template=choice.template,
+            suffix=choice.suffix,
+            y_axis=split.outer[-1] if split.tile_reduced else y_axis,
+            r_axis=split.reduce_loop,
+            symbols=g.symbols,
+            axes=split.axes,
+            nodes=(*placed.structural, *plan.nodes(self.next_tensor), *placed.outputs),
+            buffers=plan.buffers,
+            tiling=tiling,
+        )
+        return with_staggered_loops(impl, g.target)
+
+    @property
+    def _tiling(self) -> TilingSpec:
+        """The tiling; the UB sum is that of a plan, and 0 here.
+
+        Raises:
+            TemplateRejectedError: a size that is known breaks a condition.
+        """
+        if self._known_tiling is None:
+            self._known_tiling = self._tiled()
+        return self._known_tiling
+
+    def _tiled(self) -> TilingSpec:
+        g, choice, placed = self.g, self.choice, self.placed
+        split = placed.split
+        last = g.size(g.order[-1])
+        packed = choice.y_axis is not None
+        conditions = _conditions(g, placed)
+        more, longest = copy_limits(g, (*placed.hoisted, *placed.looped), split)
+        if choice.shortest > 1:
+            more = [*more, Condition(split.sizes[split.tiled], at_least=choice.shortest)]
+        conditions += [c for c in more if c not in conditions]
+        _check_known(more)
+        if split.inner and not choice.padded and not packed and not last.is_const:
+            conditions.append(Condition(last, alignment(g.nodes, g.order[-1])))
+        middle = product(placed.layout.split.sizes[a] for a in split.inner[:-1])
+        rows_limited = bool(split.inner) and not packed
+        tile_max = rows_within(g.target.dma_block_count_max, middle) if rows_limited else None
+        row_elements = product(placed.layout.extent(a) for a in split.vector if a != split.tile_in)
+        return TilingSpec(
+            tile_axis=split.tiled,
+            tile_size=str(split.t),
+            block_size=str(split.b),
+            extent=split.sizes[split.tiled],
+            outer=product(split.sizes[a] for a in split.outer),
+            granule=math.lcm(_granule(g, placed), choice.shortest),
+            tile_max=smaller(smaller(tile_max, longest), _own_limit(choice)),
+            row_elements=row_elements,
+            ub=ZERO,
+            ub_limit=g.target.ub_usable,
+            conditions=tuple(conditions),
+            rounded=split.tile_in in placed.layout.pitches,
+            reduce_tiles=split.tile_reduced,
+            reduce_outer=product(split.sizes[a] for a in split.summed),
+        )
+
+
+def _own_limit(choice: Choice) -> Expr | None:
+    return None if choice.longest is None else const(choice.longest)
+
+
+def _conditions(g: GroupInput, placed: Placed) -> list[Condition]:
+    """What must hold at run time for a tile with reduced axes inside: none is empty, rows fit one DMA command.
+
+    Raises:
+        TemplateRejectedError: a size that is known breaks a condition.
+    """
+    split, out = placed.split, list[Condition]()
+    # An index is brought inside its dimension, which takes one that is not empty.
+    extents = dict.fromkeys(
+        parse(str(n.attrs["extent"])) for n in g.nodes if len(n.inputs) > 1 and n.op == "Load"
+    )
+    out += [
+        Condition(e, at_least=1)
+        for e in extents
+        if bounds(e, {s.name: (s.min, s.max) for s in g.symbols})[0] < 1
+    ]
+    if not g.reduced:
+        return out
+    out += _enough_rows(g, split)
+    ranges = {s.name: (s.min, s.max) for s in g.symbols}
+    out += [
+        Condition(split.sizes[a], at_least=1)
+        for a in split.vector
+        if a in g.reduced and not g.scans and bounds(split.sizes[a], ranges)[0] < 1
+    ]
+    most = g.target.dma_block_count_max
+    for n in (*placed.hoisted, *placed.looped):
+        rows = n.y.vectorized_axis[:-1]
+        if n.op not in ("Load", "Store") or split.tile_in in rows:
+            continue
+        count = product(split.sizes[a] for a in rows)
+        if bounds(count, ranges)[1] > most:
+            out.append(Condition(count, at_most=most))
+    _check_known(out)
+    return list(dict.fromkeys(out))
+
+
+def _enough_rows(g: GroupInput, split: Split) -> list[Condition]:
+    """Where rows of one piece of the columns are a loop: that they fill it, and that they are long."""
+    cut = [a for a in split.axes if a.id in split.summed and a.type is AxisType.TILE_IN]
+    out = [Condition(split.sizes[a.origin[0]], at_least=a.size.value) for a in cut]
+    out += [Condition(split.sizes[split.tiled], at_least=general.LONG)] if cut else []
+    return [c for c in out if not c.value.is_const]
+
+
+def _check_known(conditions: Sequence[Condition]) -> None:
+    """Raises TemplateRejectedError if a size that is known breaks a condition."""
+    for c in conditions:
+        if c.value.is_const and not c.holds({}):
+            raise TemplateRejectedError(f"it does not hold that {c.text()}")
+
+
+def _granule(g: GroupInput, placed: Placed) -> int:
+    """What tiles are multiples of.
+
+    Rows along the tiled axis that start at 32-byte addresses in UB are multiples of that.  With the innermost axis
+    tiled it is 256 bytes of the narrowest tensor: tiles then start at such distances in GM.
+    """
+    split = placed.split
+    rows = [
+        n
+        for n in placed.looped
+        if n.op in ("Load", "Store") and n.y.vectorized_axis[-1:] == (split.tile_in,)
+    ]
+    moved = bool(split.inner) and any(is_relaid(n, split.vector) for n in rows)
+    if split.tile_in in placed.layout.pitches or moved:
+        return alignment(g.nodes, split.tiled)
+    return 1 if split.inner else 8 * alignment(g.nodes, g.order[-1])
