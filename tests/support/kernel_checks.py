@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from autofuse.codegen.kernel_ir import (
+    Alias,
     Alloc,
     Barrier,
     Call,
@@ -78,6 +79,8 @@ class _Machine:
             self.locals[s.local] = self.bufs.setdefault(s.buf, _Tensor("", "buffer"))
         elif isinstance(s, Alloc):
             self.alloc(s)
+        elif isinstance(s, Alias):
+            self.take_over(s)
         elif isinstance(s, (EnQue, DeQue, Free)):
             self.queue_call(s)
         elif isinstance(s, CopyIn):
@@ -107,12 +110,23 @@ class _Machine:
         old = self.locals.get(s.local)
         if old is not None and old.state != "freed":
             self.say(f"{s.local} is allocated twice")
-        alive = sum(
-            t.queue == s.queue and t.state not in ("freed", "buffer") for t in self.locals.values()
-        )
-        if alive >= self.depth.get(s.queue, 0):
+        alive = {
+            id(t)
+            for t in self.locals.values()
+            if t.queue == s.queue and t.state not in ("freed", "buffer")
+        }
+        if len(alive) >= self.depth.get(s.queue, 0):
             self.say(f"{s.queue} has no buffer left for {s.local}")
         self.locals[s.local] = _Tensor(s.queue, "allocated")
+
+    def take_over(self, s: Alias) -> None:
+        """A result in the buffer of a load that is over: what is enqueued from then on goes to GM."""
+        t = self.locals.get(s.of)
+        if t is None or t.state not in ("dequeued", "allocated"):
+            self.say(f"{s.local} takes over {s.of}, which is {t.state if t else 'never allocated'}")
+            return
+        t.state = "allocated"
+        self.locals[s.local] = t
 
     def queue_call(self, s: EnQue | DeQue | Free) -> None:
         t = self.locals.get(s.local)
@@ -129,8 +143,10 @@ class _Machine:
         t.state = then
         if isinstance(s, DeQue):
             decl = self.queues[s.queue]
-            reader = "MTE3" if decl.copy or decl.position is Position.VECOUT else "V"
-            writer = "MTE2" if decl.copy or decl.position is Position.VECIN else "V"
+            straight = decl.copy and not s.link
+            out = s.link == "out" or (not decl.copy and decl.position is Position.VECOUT)
+            reader = "MTE3" if straight or out else "V"
+            writer = "V" if out and not straight else "MTE2"
             if writer in t.seen_by:
                 t.seen_by.add(reader)
 
