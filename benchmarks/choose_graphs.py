@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["GRAPHS", "LONGEST", "kind_of", "random_sizes"]
+__all__ = ["GRAPHS", "LONGEST", "graph_of", "kind_of", "random_sizes"]
 
 F32, F16, BF16 = "float32", "float16", "bfloat16"
 KEEP = {"axes": [1], "keepdims": True}
@@ -14,12 +14,20 @@ KEEP = {"axes": [1], "keepdims": True}
 LONGEST = {1: 1 << 24, 2: 1 << 14}
 
 
-def _graph(
+def graph_of(
     name: str,
     inputs: Mapping[str, tuple[str, list[Any]]],
     nodes: Sequence[tuple[str, str, list[str], dict[str, Any]]],
     outputs: list[str],
 ) -> dict[str, Any]:
+    """A graph document.
+
+    Args:
+        name: of the graph.
+        inputs: name -> dtype and shape, in which a text is a symbol.
+        nodes: result, op, operands and attributes of each.
+        outputs: names of results.
+    """
     names = sorted({d for _, shape in inputs.values() for d in shape if isinstance(d, str)})
     return {
         "schema": "autofuse.graph/1",
@@ -36,15 +44,15 @@ def _graph(
 
 def _chain(name: str, dtype: str, *ops: str) -> dict[str, Any]:
     steps = [(f"t{i}", op, [f"t{i - 1}" if i else "x"], {}) for i, op in enumerate(ops)]
-    return _graph(name, {"x": (dtype, ["n"])}, steps, [steps[-1][0]])
+    return graph_of(name, {"x": (dtype, ["n"])}, steps, [steps[-1][0]])
 
 
 def _of_rows(name: str, dtype: str, *nodes: tuple[str, str, list[str], dict[str, Any]]) -> Any:
-    return _graph(name, {"x": (dtype, ["m", "n"])}, nodes, [nodes[-1][0]])
+    return graph_of(name, {"x": (dtype, ["m", "n"])}, nodes, [nodes[-1][0]])
 
 
 def _binary(name: str, dtype: str, op: str, x: list[Any], z: list[Any]) -> dict[str, Any]:
-    return _graph(name, {"x": (dtype, x), "z": (dtype, z)}, [("y", op, ["x", "z"], {})], ["y"])
+    return graph_of(name, {"x": (dtype, x), "z": (dtype, z)}, [("y", op, ["x", "z"], {})], ["y"])
 
 
 def _rms_norm() -> dict[str, Any]:
@@ -55,7 +63,7 @@ def _rms_norm() -> dict[str, Any]:
         ("a", "Mul", ["x", "r"], {}),
         ("y", "Mul", ["a", "w"], {}),
     ]
-    return _graph("rms_norm", {"x": (F32, ["m", "n"]), "w": (F32, ["n"])}, nodes, ["y"])
+    return graph_of("rms_norm", {"x": (F32, ["m", "n"]), "w": (F32, ["n"])}, nodes, ["y"])
 
 
 def _layer_norm() -> dict[str, Any]:
@@ -70,19 +78,19 @@ def _layer_norm() -> dict[str, Any]:
         ("y", "Add", ["a", "b"], {}),
     ]
     inputs = {"x": (F32, ["m", "n"]), "w": (F32, ["n"]), "b": (F32, ["n"])}
-    return _graph("layer_norm", inputs, nodes, ["y"])
+    return graph_of("layer_norm", inputs, nodes, ["y"])
 
 
 def _two_outputs() -> dict[str, Any]:
     nodes = [("a", "Add", ["x", "z"], {}), ("y", "Mul", ["a", "w"], {})]
     inputs = {n: (F16, ["n"]) for n in "xzw"}
-    return _graph("two_outputs", inputs, nodes, ["y", "a"])
+    return graph_of("two_outputs", inputs, nodes, ["y", "a"])
 
 
 def _gelu_row() -> dict[str, Any]:
     """The vector unit limits it: the longest tiles are the best."""
     nodes = [("a", "Add", ["x", "z"], {}), ("y", "Gelu", ["a"], {})]
-    return _graph("gelu_row", {"x": (F32, ["m", "n"]), "z": (F32, ["n"])}, nodes, ["y"])
+    return graph_of("gelu_row", {"x": (F32, ["m", "n"]), "z": (F32, ["n"])}, nodes, ["y"])
 
 
 def _transposition() -> dict[str, Any]:
@@ -92,7 +100,7 @@ def _transposition() -> dict[str, Any]:
 
 def _channels_last() -> dict[str, Any]:
     to_last = ("y", "Transpose", ["x"], {"perm": [0, 2, 1]})
-    return _graph("channels_last", {"x": (F16, ["m", 3, "n"])}, [to_last], ["y"])
+    return graph_of("channels_last", {"x": (F16, ["m", 3, "n"])}, [to_last], ["y"])
 
 
 #: By kind and name.

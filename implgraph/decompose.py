@@ -254,7 +254,7 @@ def _arg(r: _Rewriter, n: FusionNode) -> FusionNode:
     if t.dtype.kind == "f":
         found = r.emit("LogicalOr", [found, r.emit("NotEqual", [x, x])])
     shape = tuple(s if d == axis else ONE for d, s in enumerate(t.shape))
-    # Of float32, which holds them, the chips find the smallest in half the calls.
+    # The smallest float32 is found by fewer calls than the smallest int32 (autofuse_reduce.h).
     exact = bounds(t.shape[axis], r.ranges)[1] <= EXACT
     kind, behind = (F32, float(EXACT)) if exact else (I32, (1 << 31) - 1)
     index = r.emit("Iota", [], shape=shape, axis=axis, dtype=kind.name)

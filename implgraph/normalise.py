@@ -108,8 +108,6 @@ class Program:
         self._runs: dict[tuple[Shape, Shape], Runs | None] = {}
         #: Slices by where they start and end.
         self._slices: dict[tuple[object, ...], list[int]] = {}
-        #: For a slice those that take the same of tensors which are linked to its own.
-        self.alike: dict[int, list[int]] = {}
         for i, name in enumerate(graph.inputs):
             self._add(name, Step(INPUT, graph.tensors[name], index=i))
         for node in graph.nodes:
@@ -213,33 +211,28 @@ class Program:
         elif kind == SLICE:
             step.numbers = attrs.get("steps") or (1,) * rank
             step.starts = attrs["starts"]
-            links += self._slices_alike(step, n)
         elif kind == FRAME:
             step.numbers = (attrs["axis"], attrs["low"])
         elif kind in (CONCAT, GATHER, SCAN):
             step.numbers = (attrs["axis"] % rank,)
         self._add(node.outputs[0], step)
+        if kind == SLICE and not self.after_reduce[uses[0].tensor]:
+            self._slices.setdefault(_taken(step), []).append(n)
+            links += self.slices_alike(n)
         for i in links:
             self._union(i, n)
 
-    def _slices_alike(self, step: Step, n: int) -> list[int]:
-        """Slices that take the same of tensors that are linked, so that one load of these may serve all.
+    def slices_alike(self, n: int) -> list[int]:
+        """Slices that take the same of tensors linked to that of slice ``n``: one load of these may serve all.
 
-        What waits for a reduction is no such tensor: with others in its group these would wait as well.
+        None of what waits for a reduction, as others in its group would wait as well; nor if ``n`` is no slice.
         """
-        (use,) = step.uses
-        if self.after_reduce[use.tensor]:
+        step = self.steps[n]
+        found = self._slices.get(_taken(step), []) if step.kind == SLICE else []
+        if n not in found:
             return []
-        found = self._slices.setdefault(
-            (use.shape, step.starts, step.numbers, step.tensor.shape), []
-        )
-        root = self.find(use.tensor)
-        alike = [m for m in found if self.find(self.steps[m].uses[0].tensor) == root]
-        for m in alike:
-            self.alike[m].append(n)
-        self.alike[n] = list(alike)
-        found.append(n)
-        return alike
+        root = self.find(step.uses[0].tensor)
+        return [m for m in found if m != n and self.find(self.steps[m].uses[0].tensor) == root]
 
     def _add_iota(self, node: FusionNode) -> None:
         """An index tensor is a line of numbers, broadcast to the other dimensions."""
@@ -267,3 +260,8 @@ class Program:
         a, b = self.find(a), self.find(b)
         if a != b:
             self._parent[max(a, b)] = min(a, b)
+
+
+def _taken(step: Step) -> tuple[object, ...]:
+    """What a slice takes of its operand."""
+    return (step.uses[0].shape, step.starts, step.numbers, step.tensor.shape)

@@ -81,8 +81,8 @@ def _neighbours(
                     continue
                 if found is not None:
                     yield user, found
-    for slice_ in program.alike.get(tensor, ()):
-        yield slice_, axes
+    for other in program.slices_alike(tensor):
+        yield other, axes
 
 
 def _operand(

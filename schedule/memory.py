@@ -109,9 +109,15 @@ class _Slot:
     loop: tuple[int | None, int] = (None, 0)
     free_at: int = -1
     tensors: list[str] = field(default_factory=list)
-    group: int = 0
+    #: Of a TBuf: a load before the loops fills it, whatever it holds when that is dead.
+    loaded: bool = False
     #: The tensor that decides in which half of the banks it is.
     leader: str = ""
+
+    @property
+    def position(self) -> Position:
+        """That of a TBuf."""
+        return _VECIN if self.loaded else _VECCALC
 
     def hold(self, name: str, nbytes: Expr, until: int) -> None:
         self.tensors.append(name)
@@ -247,23 +253,20 @@ class _Planner:
         for n in self.nodes:
             ends[loop[n.name]] = self.position[n.name] + 1
         self.last = dict(self.position)
-        before = {n.name for n in self.placed.hoisted}
         for n in self.nodes:
             for x in n.inputs:
                 if x in self.last:
+                    use = self.position[n.name]
                     # What is made outside of a loop is needed in every iteration.
-                    outside = loop[x] != loop[n.name] and self.position[x] < self.position[n.name]
-                    inner = outside and n.loop_axis != self.placed.split.block_in
-                    use = ends[loop[n.name]] if inner else self.position[n.name]
+                    if loop[x] != loop[n.name] and self.position[x] < use:
+                        if self.by_name[x].loop_axis is None:
+                            use = end
+                        elif n.loop_axis != self.placed.split.block_in:
+                            use = ends[loop[n.name]]
                     self.last[x] = max(self.last[x], use)
             if n.attrs.get("joins"):
                 for x in (n.name, str(n.attrs["joins"])):
                     self.last[x] = max(self.last[x], ends[loop[n.name]])
-        # What loops read before is theirs to the end; the rest gives its memory to them.
-        for n in self.looped:
-            for x in n.inputs:
-                if x in before:
-                    self.last[x] = end
         self.stored = {x for n in self.looped if n.op == "Store" for x in n.inputs}
 
     # spilling ---------------------------------------------------------------------------------
@@ -397,10 +400,10 @@ class _Planner:
                 continue
             name, nbytes = n.name, self.nbytes(n)
             if number < len(self.placed.hoisted) and n.op == "Load":
-                slot = _Slot(len(bufs), nbytes, group=1)
+                slot = _Slot(len(bufs), nbytes, loaded=True)
                 bufs.append(slot)
                 self._hold(slot, n)
-                self._keep_in_buf(n, slot)
+                self._keep(n, slot, slot.position, None)
             elif name in self.heirs:
                 slot = _Slot(len(shared), nbytes, (n.loop_axis, n.loop_pass))
                 shared.append(slot)
@@ -424,7 +427,7 @@ class _Planner:
             elif n.attrs.get("joins"):
                 slot = bufs[self.homes[str(n.attrs["joins"])][2]]
                 self._hold(slot, n)
-                self._keep_in_buf(n, slot)
+                self._keep(n, slot, slot.position, None)
             else:
                 taken = self._takeover(n, i, nbytes, bufs)
                 guest = self._guest(n, i) if taken is None and self.heirs else None
@@ -434,7 +437,7 @@ class _Planner:
                     continue
                 slot = self._slot(n, i, nbytes, bufs, taken)
                 self._hold(slot, n)
-                self._keep_in_buf(n, slot)
+                self._keep(n, slot, slot.position, None)
         self._finish(vecin, vecout, copies, shared, bufs)
 
     def _inherit(self, n: Node, shared: list[_Slot]) -> None:
@@ -452,11 +455,6 @@ class _Planner:
 
     def _keep(self, n: Node, slot: _Slot, position: Position, queue: int | None) -> None:
         self.homes[n.name] = (position, queue, slot.id)
-        slot.group = queue if queue is not None else slot.group
-
-    def _keep_in_buf(self, n: Node, slot: _Slot) -> None:
-        """A TBuf that a load before the loops fills stays one of VECIN, whatever it holds when that is dead."""
-        self._keep(n, slot, _VECIN if slot.group == 1 else _VECCALC, None)
 
     def _queue_slot(self, slots: list[_Slot], room: int, nbytes: Expr, n: Node, what: str) -> _Slot:
         """A queue of its own while there is room, or that of another loop; then the free one that fits best."""
@@ -582,10 +580,9 @@ class _Planner:
                     )
                 )
         for s in bufs:
-            position = _VECIN if s.group == 1 else _VECCALC
             leaders.append(s.leader)
             names = tuple(t for t in s.tensors if t)
-            plans.append(BufferPlan("buf", s.id, position, 1, 1, s.nbytes, names))
+            plans.append(BufferPlan("buf", s.id, s.position, 1, 1, s.nbytes, names))
         if self.banks:
             wide = [n.name for n in self.nodes if n.y.vectorized_axis and n.y.dtype.kind != "m"]
             plans = in_halves(plans, leaders, self.halves, frozenset(wide))

@@ -49,7 +49,7 @@ _BUFFERING = ((2, False), (1, False))
 _BUFFERING_OF_ROWS = ((2, False), (2, True), (1, False), (1, True))
 #: Steps of a tile that fit UB: up to so many, a plan with room for more of them is looked at as well.
 _FEW = 12
-#: Such a plan is taken for more than this part of the time.
+#: A further plan is taken where it gains more than this part of the time.
 _GAIN = 20
 
 
@@ -100,11 +100,7 @@ def _of_rows(template: Template) -> ImplGraph:
     late = template.with_late_casts() if single and spec.ub.symbols() == {spec.tile_size} else None
     if late is None:
         return impl
-    with suppress(TemplateRejectedError):
-        other = late.planned(_BUFFERING_OF_ROWS)
-        if modelled_cycles(other, template.g.target) < modelled_cycles(impl, template.g.target):
-            return other
-    return impl
+    return template.less(impl, lambda: late.planned(_BUFFERING_OF_ROWS))
 
 
 def _for_long_rows(template: Template, impl: ImplGraph) -> ImplGraph:
@@ -203,11 +199,15 @@ class Template:
             return impl
         if spec.ub.evaluate({spec.tile_size: _FEW * spec.granule}) <= spec.ub_limit:
             return impl
+        return self.less(impl, lambda: self._plan(buf_num, True, banks))
+
+    def less(self, impl: ImplGraph, other: Callable[[], ImplGraph]) -> ImplGraph:
+        """A further plan, if there is one that takes less by more than a part of the time."""
         with suppress(TemplateRejectedError):
-            other = self._plan(buf_num, True, banks)
+            made = other()
             cycles = modelled_cycles(impl, self.g.target)
-            if modelled_cycles(other, self.g.target) < cycles - cycles / _GAIN:
-                return other
+            if modelled_cycles(made, self.g.target) < cycles - cycles / _GAIN:
+                return made
         return impl
 
     def _tried(self, ways: Sequence[tuple[int, bool]]) -> list[tuple[int, bool, bool]]:

@@ -157,7 +157,8 @@ reduction meets the data again, as in softmax and the norms.
 Chosen wherever one step of the tiled axis fits UB with all that is reduced into it. Where two buffers for each queue
 do not fit, the result takes over the buffer of what was loaded (`TQueBind`), then queues have one buffer: a softmax of
 float32 holds rows of about 7,600 elements with two buffers for loads and two for results, 15,000 with two that both
-share, and 22,000 with one.""",
+share, and 22,000 with one. Rows of 16 bits that all tiles share, as a scale, are then spread as they were loaded, and
+converted in every tile.""",
     ),
     Family(
         "reduce_all",

@@ -143,10 +143,12 @@ class _Machine:
         t.state = then
         if isinstance(s, DeQue):
             decl = self.queues[s.queue]
-            straight = decl.copy and not s.link
-            out = s.link == "out" or (not decl.copy and decl.position is Position.VECOUT)
-            reader = "MTE3" if straight or out else "V"
-            writer = "V" if out and not straight else "MTE2"
+            if decl.copy and not s.link:
+                writer, reader = "MTE2", "MTE3"
+            elif (s.link or decl.position) in ("out", Position.VECOUT):
+                writer, reader = "V", "MTE3"
+            else:
+                writer, reader = "MTE2", "V"
             if writer in t.seen_by:
                 t.seen_by.add(reader)
 
