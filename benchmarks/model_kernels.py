@@ -32,7 +32,9 @@ Node: TypeAlias = tuple[str, str, list[Any], dict[str, Any]]
 def main() -> int:
     """Print what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--target", type=target_name, default=DEFAULT_TARGET)
+    parser.add_argument(
+        "--target", type=target_name, default=DEFAULT_TARGET, help=f"(default {DEFAULT_TARGET})"
+    )
     parser.add_argument(
         "--only", default="", metavar="WORD", help="kernels with this in their name"
     )
