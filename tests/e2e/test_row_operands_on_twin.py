@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from twin_graphs import check, every_template, graph
+from twin_graphs import CHIP, check, every_template, graph
 
 from autofuse import api
+from autofuse.diagnostics import AutofuseError
 from autofuse.schedule.row_operands import ROWS
 
 pytestmark = pytest.mark.twin
@@ -68,7 +69,7 @@ def test_rows_of_unknown_length():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize(("rows", "columns"), [(60, 1024), (7, 1000), (130, 77), ("m", 520)])
+@pytest.mark.parametrize(("rows", "columns"), [(60, 1024), (200, 1000), (130, 77), ("m", 520)])
 def test_rows_that_tiles_share_are_converted_in_every_tile(dtype, rows, columns):
     """In UB of which such a row of float32 would be too much."""
     wide = {"dtype": "float32"}
@@ -85,15 +86,22 @@ def test_rows_that_tiles_share_are_converted_in_every_tile(dtype, rows, columns)
         ("y", "Cast", ["z"], {"dtype": dtype}),
     ]
     symbols = {"m": {"min": 1, "max": 200}} if rows == "m" else {}
-    late = 0
-    for rows_in_ub in (15, 16):
-        built = check(graph(shapes, nodes, **symbols), ub=rows_in_ub * 1024 * columns // 1000)
-        impls = [i for r in built.schedule for g in r.groups for i in g.impls]
-        late += sum(converted_late(i) for i in impls)
-    assert late
+    document = graph(shapes, nodes, **symbols)
+    rooms = range(11 * columns, 24 * columns, columns // 6)
+    assert converted_late(check(document, next(u for u in rooms if late_with(document, u))))
 
 
-def converted_late(impl):
-    """Whether a row that is spread before the loop is converted in it."""
-    spread = {n.name for n in impl.nodes if n.op == "Broadcast" and n.loop_axis is None}
-    return any(n.op == "Cast" and n.inputs[0] in spread for n in impl.nodes)
+def late_with(document, ub):
+    try:
+        return converted_late(api.build(document, target=CHIP.with_ub(ub)))
+    except AutofuseError:
+        return False  # not even a row fits
+
+
+def converted_late(built):
+    """Whether a template converts in the loop what it spreads before it."""
+    for impl in (i for r in built.schedule for g in r.groups for i in g.impls):
+        spread = {n.name for n in impl.nodes if n.op == "Broadcast" and n.loop_axis is None}
+        if any(n.op == "Cast" and n.inputs[0] in spread for n in impl.nodes):
+            return True
+    return False
