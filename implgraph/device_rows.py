@@ -269,7 +269,10 @@ ROWS: tuple[OpDef, ...] = (
         _shape,
         "elewise",
         attrs=_MODE,
-        calls=_both(Call("Compare", "compare", FLOATS | {"int32"}, inplace=False, granule=256)),
+        calls={
+            "2201": Call("Compare", "compare", FLOATS | {"int32"}, inplace=False, granule=256),
+            "2002": Call("Compare", "compare", FLOATS, inplace=False, granule=256),
+        },
         cost="compare",
         user=False,
     ),

@@ -286,7 +286,7 @@ def expand_rounding(mode: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
 
 
 def expand_compare(mode: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
-    """Floats compare directly; int32 has only EQ on the chip, the rest follows from Max, Min and Not."""
+    """Floats compare directly; int32 has EQ at most on the chip, the rest follows from Max, Min and Not."""
 
     def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
         a, b = xs
@@ -300,15 +300,28 @@ def expand_compare(mode: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
         if d == "int32":
             if mode in ("GE", "LE"):
                 edge = s.emit("Maximum" if mode == "GE" else "Minimum", (a, b))
-                return s.emit("Compare", (edge, a), {"mode": "EQ"})
+                return _same_integers(s, edge, a)
             if mode == "EQ":
-                return s.emit("Compare", (a, b), {"mode": "EQ"})
+                return _same_integers(s, a, b)
             return s.emit("MaskNot", (s.emit(BY_MODE[_NEGATED[mode]], (a, b)),))
         if d == "uint32":
             return s.emit(BY_MODE[mode], (_signed_order(s, a), _signed_order(s, b)))
         return None
 
     return expand
+
+
+def _same_integers(s: OpSink, a: Any, b: Any) -> Any:
+    """A mask where two int32 are equal.
+
+    Where the chip compares floats only: a difference that wraps is 0 for equal ones alone, and no other int32 is 0 as
+    float32.
+    """
+    if s.takes("Compare", s.dtype_of(a)):
+        return s.emit("Compare", (a, b), {"mode": "EQ"})
+    single = BY_NAME["float32"]
+    difference = s.emit("Cast", (s.emit("Sub", (a, b)),), {"dtype": single.name}, single)
+    return s.emit("Equal", (difference, s.constant(0, single)))
 
 
 _SWAPPED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}

@@ -111,6 +111,9 @@ class OpSink(Protocol):
     def is_uniform(self, operand: Any) -> bool:
         """True if the operand is one value for the whole iteration space: a constant or a tensor of one element."""
 
+    def takes(self, op: str, dtype: DType) -> bool:
+        """True if the chip has a call for this op on this dtype as it is."""
+
 
 #: Rewrites one op into others; returns the operand that replaces the op's result, or None to decline.
 #: Tried before ``calls``: a row may have both (Add has a call, and folds a uniform operand into Adds).

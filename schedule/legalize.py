@@ -159,6 +159,10 @@ class _Rewriter:
         """Among uniform tensors only a constant counts as uniform: the rest are data of one element."""
         return self.nodes[operand].op == "Scalar" if self.all_uniform else self._is_one(operand)
 
+    def takes(self, op: str, dtype: DType) -> bool:
+        call = lookup(op).calls.get(self.arch)
+        return call is not None and dtype.name in call.dtypes
+
     # nodes ------------------------------------------------------------------------------------
     def visit(self, n: Node) -> None:
         """Legalise one node of the input."""

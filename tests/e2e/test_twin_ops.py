@@ -120,3 +120,29 @@ def test_casts_between_integers_wrap_and_to_them_saturate():
         g = FusionGraph("casts", (), tuple(t.name for t in inputs.values()), nodes, outputs, every)
         report = verify_kernel(api.build(g).files, g, special=True)
         assert report.ok, f"to {to}:\n" + "\n".join(map(str, report.diagnostics))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32"])
+def test_integers_are_compared_where_the_chip_compares_floats(dtype):
+    # Neighbours that are one float32, ends of the range, and operands that are often equal.
+    edge = 0 if dtype[0] == "u" else -(2**31)
+    ops = ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")
+    rows = [("Minimum", ["a", "b"], "m"), ("Add", ["m", {"const": 1}], "next")]
+    rows += [(op, ["m", x], f"{op.lower()}_{x}") for op in ops for x in ("b", "next")]
+    rows += [
+        ("Equal", ["m", {"const": edge}], "at_edge"),
+        ("Less", ["m", {"const": 2**31 - 1}], "near"),
+    ]
+    g = api.read(
+        {
+            "schema": "autofuse.graph/1",
+            "name": "compared",
+            "inputs": [{"name": x, "shape": [1024], "dtype": dtype} for x in "ab"],
+            "nodes": [
+                {"name": f"n_{y}", "op": op, "inputs": xs, "outputs": [y]} for op, xs, y in rows
+            ],
+            "outputs": [y for _, _, y in rows[2:]],
+        }
+    )
+    report = verify_kernel(api.build(g, target="ascend310p").files, g, special=True)
+    assert report.ok, "\n".join(map(str, report.diagnostics))

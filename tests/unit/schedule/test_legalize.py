@@ -225,6 +225,22 @@ def test_310p_refuses_bfloat16(legal):
         legal({"x": ("bfloat16", [64])}, [("z", "Exp", ["x"])], ["z"], chip="ascend310p")
 
 
+@pytest.mark.parametrize(
+    "op", ["Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"]
+)
+@pytest.mark.parametrize("dtype", ["int32", "uint32"])
+@pytest.mark.parametrize("chip", ["ascend310p", "ascend910b1"])
+def test_310p_compares_floats_only(legal, op, dtype, chip):
+    nodes = legal(
+        {"x": (dtype, [64]), "y": (dtype, [64])}, [("z", op, ["x", "y"])], ["z"], chip=chip
+    )
+    compared = {
+        nodes[n.inputs[0]].y.dtype.name for n in nodes.values() if n.op.startswith("Compare")
+    }
+    # The mask becomes a bool by way of float16 values, not by a comparison.
+    assert compared == ({"float32"} if chip == "ascend310p" else {"int32"})
+
+
 def test_input_survives_as_it_is(legal):
     nodes = legal(X, [], ["x"])
     assert [n.op for n in nodes.values()] == ["Load", "Store"]
