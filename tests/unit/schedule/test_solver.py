@@ -127,7 +127,8 @@ def test_the_header_computes_the_same_numbers(kernels, in_cpp) -> None:
     random_ = random.Random()
     compared = short = nearer = 0
     for kernel in kernels:
-        for _ in range(6):
+        # Short last tiles are rare: a few rounds may have none.
+        for _ in range(24):
             cores = random_.choice([1, 2, 7, kernel.chip.cores])
             chip = replace(kernel.chip, cores=cores)
             sizes = random_sizes(kernel.symbols, random_)
