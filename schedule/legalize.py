@@ -341,7 +341,7 @@ class _Rewriter:
             # Not emit(): it would take the fill for the one element that it came from.
             zero = self.constant(0, HALF)
             return self._call(lookup("CompareScalar"), [filled, zero], {"mode": "NE"}, None)
-        if n.y.dtype.name not in lookup("Duplicate").calls[self.target.arch].dtypes:
+        if not self.takes("Duplicate", n.y.dtype):
             value = self.constant_of(x)
             if n.y.dtype.itemsize == 8 and value is not None and not -(1 << 31) <= value < 1 << 31:
                 words = [self._spread(self.emit(w, (x,)), view) for w in ("Low", "High")]
@@ -383,7 +383,7 @@ class _Rewriter:
 
     def _iota(self, n: Node) -> str:
         """Numbers along an axis, in a type that the chip counts in."""
-        native = n.y.dtype.name in lookup("Iota").calls[self.arch].dtypes
+        native = self.takes("Iota", n.y.dtype)
         dtype = n.y.dtype if native else BY_NAME["int32" if n.y.dtype.kind in "iu" else "float32"]
         attrs = {k: n.attrs[k] for k in ("start", "step") if k in n.attrs}
         return self._cast(self._node("Iota", (), attrs, replace(n.y, dtype=dtype)), n.y.dtype, "")
@@ -393,7 +393,7 @@ class _Rewriter:
         if self._is_one(x):
             x = self._spread(x, self.views[n.inputs[0]])
         row, have = lookup(n.op), self.dtype_of(x)
-        if have.name in row.calls[self.arch].dtypes:
+        if self.takes(n.op, have):
             return self._node(n.op, (x,), {}, replace(n.y, dtype=have, offset=ZERO))
         wide = row.promote.get(have.name)
         if wide is None:
