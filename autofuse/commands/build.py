@@ -15,6 +15,7 @@ from autofuse.collecting import collect_rarely
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.machine import bisheng
 from autofuse.commands.outcome import Outcome
+from autofuse.commands.words import target_option
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.targets import load_target
 
@@ -68,7 +69,7 @@ def build(
     folder, found = _built(graph, output, target, entry, ub_bytes, split, force)
     found |= {
         "compiled": _compile(folder, entry),
-        "next": f"autofuse verify {graph}{' --split' if split else ''}",
+        "next": f"autofuse verify {graph}{target_option(target)}{' --split' if split else ''}",
     }
 
     def show(screen: Console) -> None:

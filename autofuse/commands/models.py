@@ -110,7 +110,7 @@ def build_model(
     }
     done = [compiled(output / k["folder"], entry) for k in found["kernels"]]
     found["compiled"] = next((d for d in done if not d["done"]), done[0] if done else None)
-    found["next"] = f"autofuse run {model}"
+    found["next"] = f"autofuse run {model}{words.target_option(target)}"
 
     def show(screen: Console) -> None:
         from autofuse.report.model_text import print_model_build

@@ -1,12 +1,13 @@
-"""Words of the command line of the form NAME=VALUE."""
+"""Words of the command line: those of the form NAME=VALUE, and the target as the next command needs it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autofuse import api
 from autofuse.diagnostics import AutofuseError
 
-__all__ = ["pairs", "sizes"]
+__all__ = ["pairs", "sizes", "target_option"]
 
 #: More than any size has, and fewer than Python reads.
 _DIGITS = 40
@@ -38,6 +39,11 @@ def sizes(words: Sequence[str], option: str) -> dict[str, int]:
         AutofuseError: AF1005, as :func:`pairs`, or a value is no size.
     """
     return {name: _size(name, text, option) for name, text in pairs(words, option).items()}
+
+
+def target_option(target: str) -> str:
+    """What a command for the same target has behind its file; nothing for the default."""
+    return "" if target == api.DEFAULT_TARGET else f" -t {target}"
 
 
 def _size(name: str, text: str, option: str) -> int:

@@ -88,6 +88,7 @@ def test_an_edited_file_is_kept_unless_forced(
 def test_another_target(autofuse: Callable, graph: Path) -> None:
     found = autofuse("build", graph, "-t", "ascend910b4", "--json").json()["result"]
     assert found["target"] == "ascend910b4"
+    assert found["next"] == f"autofuse verify {graph} -t ascend910b4"
     done = autofuse("build", graph, "-t", "ascend310p", "-o", "p")
     assert done.code == 0, done.err
     assert "experimental: nothing was checked for it" in done.out
