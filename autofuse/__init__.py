@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from autofuse.artifacts import Written
     from autofuse.diagnostics import AutofuseError, Diagnostic, Where
-    from autofuse.implgraph.fusion import FusionGraph
+    from autofuse.implgraph.ir.fusion import FusionGraph
     from autofuse.results import BuildResult, SplitResult, TimedRun
     from autofuse.targets import TargetSpec, load_target, target_names
     from autofuse.twin.compare import Comparison
@@ -64,7 +64,7 @@ _HOME_OF = {
     "Case": "autofuse.twin.verify",
     "Comparison": "autofuse.twin.compare",
     "Diagnostic": "autofuse.diagnostics",
-    "FusionGraph": "autofuse.implgraph.fusion",
+    "FusionGraph": "autofuse.implgraph.ir.fusion",
     "GraphLike": "autofuse.api",
     "Run": "autofuse.twin.kernel",
     "SplitResult": "autofuse.results",

@@ -4,8 +4,8 @@
 stage      input                        output                 module
 ========== ============================ ====================== ==============================
 read       text of a graph file         FusionGraph            autofuse.frontends
-lower      FusionGraph, TargetSpec      HintGraph, ...         autofuse.implgraph.lowering
-simplify   HintGraph                    HintGraph              autofuse.implgraph.canonicalise
+lower      FusionGraph, TargetSpec      HintGraph, ...         autofuse.implgraph.lowering.lowering
+simplify   HintGraph                    HintGraph              autofuse.implgraph.simplify.canonicalise
 schedule   HintGraph, ..., TargetSpec   ScheduleResult, ...    autofuse.schedule.scheduler
 generate   ScheduleResult, ...          files: path -> text    autofuse.codegen.generate
 ========== ============================ ====================== ==============================
@@ -32,14 +32,14 @@ from autofuse import artifacts, knobs
 from autofuse.arguments import integer, symbol_sizes
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.failures import internal_error, reporting_bugs
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.results import BuildResult, SplitResult, TimedRun
 from autofuse.targets import TargetSpec, load_target
 
 if TYPE_CHECKING:
-    from autofuse.implgraph.cutting import Split
-    from autofuse.implgraph.graph import HintGraph, ImplGraph
-    from autofuse.implgraph.splitting import Uncut
+    from autofuse.implgraph.cutting.cut import Split
+    from autofuse.implgraph.cutting.split import Uncut
+    from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
     from autofuse.schedule.result import ScheduleResult
     from autofuse.twin.kernel import TwinKernel
     from autofuse.twin.verify import VerifyReport
@@ -147,8 +147,8 @@ def build_split(
     with reporting_bugs(graph, {"target": spec.name, "ub_bytes": ub_bytes, "split": True}):
         from autofuse.codegen.driver import check_split_entry, driver_files, part_folder
         from autofuse.codegen.generate import check_entry
-        from autofuse.implgraph.splitting import Uncut
-        from autofuse.implgraph.splitting import cut_after as cut_at
+        from autofuse.implgraph.cutting.split import Uncut
+        from autofuse.implgraph.cutting.split import cut_after as cut_at
 
         check_entry(entry)
         with _timed(timings, "read"):
@@ -217,8 +217,8 @@ def _scheduled(
     fusion: FusionGraph, spec: TargetSpec, check_ir: bool, timings: dict[str, float]
 ) -> tuple[ScheduleResult, ...]:
     """The stages up to the schedule."""
-    from autofuse.implgraph.canonicalise import canonicalise
-    from autofuse.implgraph.lowering import lower_all
+    from autofuse.implgraph.lowering.lowering import lower_all
+    from autofuse.implgraph.simplify.canonicalise import canonicalise
     from autofuse.schedule.scheduler import schedule_all
 
     def lowered(columns: bool) -> tuple[HintGraph, ...]:
@@ -250,7 +250,7 @@ def _scheduled(
 def _find_split(
     graph: FusionGraph, spec: TargetSpec, *, every: bool, suspects: Sequence[str] = ()
 ) -> Split | Uncut:
-    from autofuse.implgraph.splitting import find_split
+    from autofuse.implgraph.cutting.split import find_split
 
     def refusal(part: FusionGraph) -> AutofuseError | None:
         try:
@@ -263,7 +263,7 @@ def _find_split(
 
 
 def _perhaps_too_much(error: AutofuseError, graph: FusionGraph) -> bool:
-    from autofuse.implgraph.cutting import needed_nodes
+    from autofuse.implgraph.cutting.cut import needed_nodes
 
     several = len(needed_nodes(graph)) > 1
     return several and all(d.code in _PERHAPS_TOO_MUCH for d in error.diagnostics)
@@ -271,7 +271,7 @@ def _perhaps_too_much(error: AutofuseError, graph: FusionGraph) -> bool:
 
 def _with_cuts(error: AutofuseError, graph: FusionGraph, spec: TargetSpec) -> AutofuseError:
     """The same error, with the smallest split that would work where there is one."""
-    from autofuse.implgraph.splitting import Uncut
+    from autofuse.implgraph.cutting.split import Uncut
 
     if not _perhaps_too_much(error, graph):
         return error
@@ -512,14 +512,14 @@ def _graph_file(name: str) -> str:
 
 
 def _graph_text(graph: FusionGraph) -> str:
-    from autofuse.implgraph.serialise import json_text, to_json
+    from autofuse.implgraph.ir.serialise import json_text, to_json
 
     return json_text(to_json(graph), indent=1) + "\n"
 
 
 def _read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
     """The graph and the files of a folder that :meth:`BuildResult.write` made."""
-    from autofuse.implgraph.serialise import from_json_as
+    from autofuse.implgraph.ir.serialise import from_json_as
 
     files = artifacts.read_files(folder)
     names = [n for n in files if n.endswith(".graph.json") and "/" not in n]
@@ -543,15 +543,15 @@ def hint_of(graph: GraphLike, *, target: str | TargetSpec = DEFAULT_TARGET) -> H
     """
     spec = target if isinstance(target, TargetSpec) else load_target(target)
     with reporting_bugs(graph, {"stage": "hint", "target": spec.name}):
-        from autofuse.implgraph.canonicalise import canonicalise
-        from autofuse.implgraph.lowering import lower_all
+        from autofuse.implgraph.lowering.lowering import lower_all
+        from autofuse.implgraph.simplify.canonicalise import canonicalise
 
         return canonicalise(lower_all(read(graph), spec)[0])
 
 
 def _check(wanted: bool, *graphs: HintGraph | ImplGraph) -> None:
     if wanted:
-        from autofuse.implgraph.verify import check
+        from autofuse.implgraph.check.verify import check
 
         for g in graphs:
             check(g)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autofuse import artifacts, knobs
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["internal_error", "no_room", "reporting_bugs"]
 
@@ -44,7 +44,7 @@ def _source(graph: object) -> str:
     """The text to reproduce a failure from."""
     from autofuse.frontends import read_graph
     from autofuse.frontends.onnx import looks_like_onnx
-    from autofuse.implgraph.serialise import to_json
+    from autofuse.implgraph.ir.serialise import to_json
 
     try:
         if isinstance(graph, FusionGraph):

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofuse import artifacts
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.targets import TargetSpec
 
 if TYPE_CHECKING:
-    from autofuse.implgraph.cutting import Split
-    from autofuse.implgraph.graph import HintGraph
+    from autofuse.implgraph.cutting.cut import Split
+    from autofuse.implgraph.ir.graph import HintGraph
     from autofuse.schedule.result import ScheduleResult
     from autofuse.twin.kernel import Run
 

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from autofuse import api
-from autofuse.implgraph.dtypes import BY_NAME, numpy_dtype
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.fusion import FusionGraph, FusionNode, GraphOutput, Tensor
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.ops import OpDef, OpError, all_ops, lookup
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
+from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import OpDef, OpError, all_ops, lookup
 from autofuse.twin.compile import compile_kernel
 from autofuse.twin.kernel import TwinKernel
 

@@ -24,7 +24,7 @@ from benchmark_words import graph_folder, positive, target_name
 
 from autofuse.api import build
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.report.explanation import sizes_of
 from autofuse.schedule.banks import data_operands, halves_of
 from autofuse.schedule.cost import Conflict

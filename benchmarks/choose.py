@@ -31,8 +31,8 @@ from choose_graphs import GRAPHS, kind_of, random_sizes
 from exhaustive import best_of_all, runs_per_core
 
 from autofuse import api
-from autofuse.implgraph.expr import ExprError
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.expr.expression import ExprError
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.cost_form import TICK_BITS, CostForm, cost_form
 from autofuse.schedule.solver import by_promise, comparable, solve
 from autofuse.schedule.tile_cost import (

@@ -1,6 +1,7 @@
-"""Fits the polynomials of ``implgraph/coefficients.py`` with mpmath, and prints that module.
+"""Fits the polynomials of ``implgraph/ops/formulas/coefficients.py`` with mpmath, and prints that module.
 
-``python benchmarks/coefficients.py > implgraph/coefficients.py && ruff format implgraph/coefficients.py`` (a minute).
+``python benchmarks/coefficients.py > implgraph/ops/formulas/coefficients.py && ruff format
+implgraph/ops/formulas/coefficients.py`` (a minute).
 
 Every polynomial interpolates its function at Chebyshev nodes, in 40 digits, and is turned into powers of the variable;
 the degree is the smallest whose error, with coefficients rounded to float32, is below the bound stated in the table.

@@ -3,7 +3,7 @@
     python benchmarks/corpus.py [FOLDER] [--limit N] [--check-seed N]... [--jobs N] [--json] ...
 
 A graph runs with its own shapes if no tensor has more than 2**20 elements, else it is shrunk first
-(``autofuse.implgraph.dimensions.shrink``).  Every ``--check-seed`` is one run of every graph: 0, and nothing
+(``autofuse.implgraph.cutting.dimensions.shrink``).  Every ``--check-seed`` is one run of every graph: 0, and nothing
 given, executes instructions in program order, any other number in a hostile order that a chip may choose.
 Times are those of this machine's CPU, not of the chip.
 Exit status 0 if every graph that autofuse supports passed.
@@ -25,8 +25,8 @@ from typing import Any
 from autofuse import api
 from autofuse.commands.graph_files import UNSUPPORTED
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.twin.worker import Outcome, WorkerPool
 
 JOB = "autofuse.commands.jobs:verify_job"

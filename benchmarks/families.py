@@ -17,9 +17,9 @@ from unittest import mock
 from forms import Found, in_us, report
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.lowering import lower_all
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.lowering.lowering import lower_all
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.scheduler import schedule_all
 from autofuse.schedule.solver import modelled_ticks
 from autofuse.schedule.templates import narrow

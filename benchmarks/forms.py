@@ -4,11 +4,11 @@
     python benchmarks/forms.py graphs/ --target ascend910b4
     python benchmarks/forms.py --limit 200 --json           some of the graphs
 
-Whether a large reduction is divided among the cores (``implgraph/split_reductions.py``) was decided by an estimate of
-bytes alone.  Now the scheduler compares the modelled times of the forms that may be worth it, among them those that are
-written out otherwise.  Printed are the graphs
-for which that makes a difference, as time of the form that is taken over that of the form that the estimate takes,
-with the start of a kernel.  Times are those of the model; nothing is measured.
+Whether a large reduction is divided among the cores (``implgraph/rewrites/split_reductions.py``) was decided by an
+estimate of bytes alone.  Now the scheduler compares the modelled times of the forms that may be worth it, among them
+those that are written out otherwise.  Printed are the graphs for which that makes a difference, as time of the form
+that is taken over that of the form that the estimate takes, with the start of a kernel.  Times are those of the model;
+nothing is measured.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from benchmark_words import graph_folder, positive, target_name
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.decompose import decompose
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.lowering import lower_all, lower_written
-from autofuse.implgraph.narrowing import narrowed
-from autofuse.implgraph.recognise import recognise
-from autofuse.implgraph.split_reductions import split_reductions
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.lowering.lowering import lower_all, lower_written
+from autofuse.implgraph.rewrites.decompose import decompose
+from autofuse.implgraph.rewrites.narrowing import narrowed
+from autofuse.implgraph.rewrites.recognise import recognise
+from autofuse.implgraph.rewrites.split_reductions import split_reductions
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.cost_form import TICK_BITS
 from autofuse.schedule.scheduler import schedule, schedule_all
 from autofuse.schedule.solver import modelled_ticks

@@ -37,7 +37,7 @@ from benchmark_words import graph_folder, positive, target_name
 from autofuse.api import DEFAULT_TARGET, build, read
 from autofuse.collecting import collect_rarely
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph
 
 REPO = Path(__file__).resolve().parent.parent
 EXAMPLES = REPO / "examples"

@@ -40,11 +40,11 @@ from autofuse.codegen.abi import tiling_fields
 from autofuse.codegen.verification import verify_kernel, verify_schedule
 from autofuse.diagnostics import AutofuseError
 from autofuse.ending import end_cleanly
-from autofuse.implgraph.dimensions import shrink
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import ImplGraph
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.cutting.dimensions import shrink
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.result import tiling_keys
 from autofuse.twin.compare import compare
 from autofuse.twin.kernel import TwinKernel

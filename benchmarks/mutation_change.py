@@ -18,9 +18,9 @@ from autofuse.codegen.kernel_ir import (
     ScalarRead,
     Stmt,
 )
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import ZERO, Expr
-from autofuse.implgraph.graph import AxisType, ImplGraph
+from autofuse.implgraph.expr.expression import ZERO, Expr
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.graph import AxisType, ImplGraph
 from autofuse.targets import TargetSpec
 
 __all__ = [

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from autofuse.codegen.verification.samples import legal_tiles, small_sizes
-from autofuse.implgraph.expr import Expr, Func
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import ImplGraph
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.expr.expression import Expr, Func
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.banks import PERIOD
 from autofuse.twin.balanced import balanced_inputs
 from autofuse.twin.data import divisors, positive_inputs, random_inputs

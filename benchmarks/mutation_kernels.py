@@ -40,8 +40,8 @@ from autofuse.codegen.kernel_ir import (
 from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import FloorDiv
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.expr.expression import FloorDiv
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.banks import PERIOD
 from autofuse.schedule.result import ScheduleResult, tiling_keys
 from autofuse.targets import TargetSpec

@@ -43,8 +43,8 @@ from autofuse.codegen.verification.ranges import (
     calls_fit_their_buffers,
     copies_fit_their_buffers,
 )
-from autofuse.implgraph.expr import ONE, ZERO, Expr, const, sym
-from autofuse.implgraph.graph import AxisType, ImplGraph, Position
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, sym
+from autofuse.implgraph.ir.graph import AxisType, ImplGraph, Position
 from autofuse.targets import TargetSpec
 
 __all__ = [

@@ -40,8 +40,8 @@ from autofuse.codegen.kernel_ir import (
     Sync,
 )
 from autofuse.codegen.passes.barriers import InsertBarriers
-from autofuse.implgraph.expr import Expr, const
-from autofuse.implgraph.graph import ImplGraph, Position
+from autofuse.implgraph.expr.expression import Expr, const
+from autofuse.implgraph.ir.graph import ImplGraph, Position
 
 __all__ = [
     "barrier_inside",

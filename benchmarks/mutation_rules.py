@@ -62,9 +62,9 @@ from autofuse.codegen.kernel_ir import (
     ScalarRead,
     Stmt,
 )
-from autofuse.implgraph.expr import ONE, Expr, const, sym
-from autofuse.implgraph.graph import AxisType, ImplGraph
-from autofuse.implgraph.scratch import PICK_BYTES
+from autofuse.implgraph.expr.expression import ONE, Expr, const, sym
+from autofuse.implgraph.ir.graph import AxisType, ImplGraph
+from autofuse.implgraph.ops.scratch import PICK_BYTES
 
 __all__ = ["RULES", "Mutation", "equivalent"]
 

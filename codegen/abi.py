@@ -8,10 +8,10 @@ from json.encoder import encode_basestring_ascii as quoted
 
 from autofuse.codegen.expr_cpp import check_identifier, int_literal, to_cpp
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import Expr, ExprError, Func, bounds, sym
-from autofuse.implgraph.frozen import frozen
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds, sym
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.result import ScheduleResult
 
 __all__ = [

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from autofuse.implgraph.expr import ONE, ZERO, Expr, product, sym
-from autofuse.implgraph.graph import AxisType, ImplGraph
-from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, product, sym
+from autofuse.implgraph.ir.graph import AxisType, ImplGraph
+from autofuse.implgraph.ops.rows.reductions import REDUCES
 
 __all__ = ["elements_done"]
 

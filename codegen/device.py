@@ -9,11 +9,11 @@ from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.provenance import banner
 from autofuse.codegen.render import render
-from autofuse.implgraph.bit_rows import WORDS
-from autofuse.implgraph.frozen import frozen
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import ImplGraph
-from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.implgraph.ops.rows.bits import WORDS
+from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.lacing import LACES
 from autofuse.schedule.picking import PICKS
 from autofuse.schedule.result import ScheduleResult, tiling_keys

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autofuse.codegen.kernel_ir import DmaBlock
-from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, FloorDiv
-from autofuse.implgraph.frozen import frozen
+from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, FloorDiv
+from autofuse.implgraph.ir.frozen import frozen
 from autofuse.schedule.layout import BLOCK
 
 __all__ = ["Dim", "dma_block", "join_dims", "run_dims"]

@@ -28,9 +28,9 @@ from autofuse.codegen.project import presets_text, shared_headers
 from autofuse.codegen.provenance import banner, graph_digest
 from autofuse.codegen.render import render
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.cutting import INPUT, OUTPUT, Part, Place, Split
-from autofuse.implgraph.expr import Max, product
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, Part, Place, Split
+from autofuse.implgraph.expr.expression import Max, product
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.result import ScheduleResult, tiling_keys
 from autofuse.schedule.workspace import workspace_bytes
 from autofuse.targets import TargetSpec

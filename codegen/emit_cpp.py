@@ -45,8 +45,8 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
     Sync,
 )
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import DType
 
 __all__ = ["emit_function", "scalar_text", "wrap_call"]
 
@@ -170,7 +170,7 @@ def _u32(e: Expr) -> str:
 
 def _units(b: DmaBlock, order: tuple[str, str]) -> str:
     """DataCopyParams: everything in 32-byte units of 16 bits."""
-    from autofuse.implgraph.expr import FloorDiv
+    from autofuse.implgraph.expr.expression import FloorDiv
 
     gaps = {"gm": FloorDiv(b.gm_gap, 32), "ub": b.ub_gap}
     parts = [b.count, FloorDiv(b.length, 32), gaps[order[0]], gaps[order[1]]]

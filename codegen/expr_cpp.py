@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from autofuse.implgraph.expr import Atom, Expr, ExprError, Func, IntLike, Sym
+from autofuse.implgraph.expr.expression import Atom, Expr, ExprError, Func, IntLike, Sym
 
 __all__ = ["check_identifier", "int_literal", "to_cpp"]
 

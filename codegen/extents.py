@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from autofuse.implgraph.expr import ONE, Expr, Min, divide_exact, sym
-from autofuse.implgraph.expr_parser import parse
-from autofuse.implgraph.graph import Axis, AxisType, ImplGraph, TensorView
+from autofuse.implgraph.expr.expression import ONE, Expr, Min, divide_exact, sym
+from autofuse.implgraph.expr.parser import parse
+from autofuse.implgraph.ir.graph import Axis, AxisType, ImplGraph, TensorView
 
 __all__ = ["Extents", "actual_size", "size_of"]
 

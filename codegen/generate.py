@@ -7,7 +7,7 @@ from autofuse.codegen.host import host_files
 from autofuse.codegen.metadata import metadata_text
 from autofuse.codegen.project import project_files
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.result import ScheduleResult
 from autofuse.targets import TargetSpec
 

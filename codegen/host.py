@@ -20,9 +20,9 @@ from autofuse.codegen.host_tiling import render_tiling
 from autofuse.codegen.provenance import banner
 from autofuse.codegen.render import render
 from autofuse.diagnostics import AutofuseError, Where
-from autofuse.implgraph.expr import Expr, Sym
-from autofuse.implgraph.frozen import frozen
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.expr.expression import Expr, Sym
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.result import ScheduleResult
 from autofuse.targets import TargetSpec
 

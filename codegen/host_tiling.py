@@ -22,11 +22,11 @@ from autofuse.codegen.provenance import banner
 from autofuse.codegen.render import render
 from autofuse.codegen.shared_terms import SharedTerms, shared_terms
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import Expr, Max, const
-from autofuse.implgraph.frozen import frozen
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import Condition, ImplGraph
-from autofuse.implgraph.infer import empty_text, nonempty_sizes
+from autofuse.implgraph.expr.expression import Expr, Max, const
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import Condition, ImplGraph
+from autofuse.implgraph.ops.infer import empty_text, nonempty_sizes
 from autofuse.schedule.cost_form import (
     Affine,
     BodyForm,

@@ -16,11 +16,11 @@ from autofuse.codegen.kernel_ir import (
     ScalarVar,
     SizeValue,
 )
-from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import CeilDiv, Expr, align_up, const
-from autofuse.implgraph.frozen import frozen
-from autofuse.implgraph.graph import Node
-from autofuse.implgraph.ops import Call as CallRow
+from autofuse.implgraph.expr.expression import CeilDiv, Expr, align_up, const
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.registry import Call as CallRow
 
 __all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar", "phases"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import ZERO, Expr
-from autofuse.implgraph.frozen import frozen
-from autofuse.implgraph.graph import Position
+from autofuse.implgraph.expr.expression import ZERO, Expr
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.graph import Position
 
 __all__ = [
     "Alias",

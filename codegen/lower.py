@@ -42,8 +42,7 @@ from autofuse.codegen.kernel_ir import (
     Sync,
 )
 from autofuse.codegen.vector_calls import VectorCalls
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import (
+from autofuse.implgraph.expr.expression import (
     ZERO,
     Expr,
     FloorDiv,
@@ -52,7 +51,8 @@ from autofuse.implgraph.expr import (
     bounds,
     sym,
 )
-from autofuse.implgraph.graph import Axis, AxisType, BufferPlan, ImplGraph, Node
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.graph import Axis, AxisType, BufferPlan, ImplGraph, Node
 from autofuse.schedule.cache_hints import bypass_bytes
 from autofuse.schedule.picking import beyond, is_run
 from autofuse.schedule.scan import goes_backwards

@@ -16,10 +16,10 @@ from autofuse.codegen.abi import (
 )
 from autofuse.codegen.host_tiling import condition_text
 from autofuse.codegen.provenance import graph_digest
-from autofuse.implgraph.expr import Expr, Max
-from autofuse.implgraph.fusion import FusionGraph, Tensor
-from autofuse.implgraph.graph import ImplGraph
-from autofuse.implgraph.serialise import json_text
+from autofuse.implgraph.expr.expression import Expr, Max
+from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.implgraph.ir.serialise import json_text
 from autofuse.schedule.result import ScheduleResult, tiling_keys
 from autofuse.schedule.workspace import workspace_bytes
 from autofuse.targets import TargetSpec

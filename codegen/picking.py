@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autofuse.codegen.kernel_ir import Arg, Call, Count, LocalArg
-from autofuse.implgraph.expr import Expr, const, divide_exact
-from autofuse.implgraph.graph import Node
+from autofuse.implgraph.expr.expression import Expr, const, divide_exact
+from autofuse.implgraph.ir.graph import Node
 
 __all__ = ["pick_call", "pick_counts"]
 

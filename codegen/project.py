@@ -7,9 +7,9 @@ from functools import lru_cache
 from autofuse.codegen.expr_cpp import check_identifier
 from autofuse.codegen.provenance import banner
 from autofuse.codegen.render import header_names, read_text, render
-from autofuse.implgraph.frozen import frozen
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.serialise import json_text
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.serialise import json_text
 from autofuse.targets import TargetSpec
 
 __all__ = ["preset_names", "presets_text", "project_files", "shared_headers"]

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from autofuse import __version__
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import Expr
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.serialise import field_names
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.serialise import field_names
 
 __all__ = ["banner", "banner_lines", "graph_digest"]
 

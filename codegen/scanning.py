@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autofuse.codegen.kernel_ir import Arg, Call, Count, LocalArg
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import ONE, Expr, align_up, product
-from autofuse.implgraph.graph import Node
+from autofuse.implgraph.expr.expression import ONE, Expr, align_up, product
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.layout import BLOCK
 
 __all__ = ["scan_call", "scan_name"]

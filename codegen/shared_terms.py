@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from autofuse.implgraph.expr import (
+from autofuse.implgraph.expr.expression import (
     CeilDiv,
     Expr,
     FloorDiv,
@@ -18,7 +18,7 @@ from autofuse.implgraph.expr import (
     sym,
     total,
 )
-from autofuse.implgraph.frozen import frozen
+from autofuse.implgraph.ir.frozen import frozen
 
 __all__ = ["SharedTerms", "shared_terms"]
 

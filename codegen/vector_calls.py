@@ -10,11 +10,11 @@ from autofuse.codegen.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
 from autofuse.codegen.kernel_ir import Arg, Call, Count, LocalArg, Number, ScalarVar, SizeValue
 from autofuse.codegen.picking import pick_call, pick_counts
 from autofuse.codegen.scanning import scan_call
-from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import ZERO, align_up, product, sym
-from autofuse.implgraph.graph import ImplGraph, Node
-from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.implgraph.expr.expression import ZERO, align_up, product, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.graph import ImplGraph, Node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.lacing import LACES, lace_counts
 from autofuse.schedule.layout import BLOCK
 from autofuse.schedule.picking import PICKS

@@ -1,4 +1,4 @@
-"""The classes that ``implgraph.frozen`` makes as Python runs, written out for mypyc.
+"""The classes that ``implgraph.ir.frozen`` makes as Python runs, written out for mypyc.
 
 mypyc leaves a class with a decorator that it does not know an ordinary one, whose attributes are looked up by name.  It
 knows ``dataclass``, and makes a native class of it, but one whose ``__init__`` is interpreted.  So a module is compiled
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 __all__ = ["with_native_classes"]
 
-_FROM = "autofuse.implgraph.frozen"
+_FROM = "autofuse.implgraph.ir.frozen"
 _IMPORTS = (
     "from dataclasses import dataclass as _dataclass",
     "from typing import Any as _Any",

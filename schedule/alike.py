@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Attr, ImplGraph, Node
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Attr, ImplGraph, Node
 from autofuse.schedule.scan import SCAN, scanned_axes
 from autofuse.schedule.tiling_axes import GroupInput, merged_parts
 

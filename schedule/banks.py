@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 
-from autofuse.implgraph.expr import CeilDiv, Expr, Func, Max, align_up, const
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import BufferPlan, Node, Position
-from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.implgraph.expr.expression import CeilDiv, Expr, Func, Max, align_up, const
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import BufferPlan, Node, Position
+from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.cost import Conflict
 from autofuse.schedule.lacing import LACES
 from autofuse.schedule.layout import BLOCK

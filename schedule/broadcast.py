@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, const, product
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Node, TensorView
+from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, const, product
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Node, TensorView
 from autofuse.schedule.layout import BLOCK, Layout
 from autofuse.schedule.rejection import TemplateRejectedError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofuse.implgraph.fusion import Symbol
-from autofuse.implgraph.graph import BufferPlan, TilingSpec
+from autofuse.implgraph.ir.fusion import Symbol
+from autofuse.implgraph.ir.graph import BufferPlan, TilingSpec
 from autofuse.schedule.memory import buffer_title, least_bytes
 from autofuse.schedule.placement import Placed
 from autofuse.schedule.rejection import TemplateRejectedError

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from autofuse.implgraph.expr import Expr, Max, align_up, product
-from autofuse.implgraph.graph import Node
-from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.reduce_rows import REDUCES
-from autofuse.implgraph.scratch import row_bytes
+from autofuse.implgraph.expr.expression import Expr, Max, align_up, product
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.implgraph.ops.scratch import row_bytes
 from autofuse.schedule.layout import BLOCK, Layout
 from autofuse.schedule.reduce_steps import reduce_tmp
 from autofuse.schedule.row_operands import ROWS, row_extents

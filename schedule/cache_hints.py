@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from autofuse.implgraph.expr import ONE, Expr, bounds, product, total
-from autofuse.implgraph.expr_parser import parse
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import HintGraph, ImplGraph, Node, TensorView
+from autofuse.implgraph.expr.expression import ONE, Expr, bounds, product, total
+from autofuse.implgraph.expr.parser import parse
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import HintGraph, ImplGraph, Node, TensorView
 from autofuse.targets import TargetSpec
 
 __all__ = ["CacheHints", "bypass_bytes", "bypasses", "held_bytes", "touched_bytes"]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from autofuse.implgraph.cast_routes import cast_route
-from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.ops import Attrs
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops.cast_routes import cast_route
+from autofuse.implgraph.ops.registry import Attrs
 
 __all__ = ["CastSink", "convert", "rounding"]
 

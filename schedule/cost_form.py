@@ -15,10 +15,10 @@ from functools import lru_cache
 from operator import is_
 from typing import Any
 
-from autofuse.implgraph.expr import ONE, ZERO, Expr, Min, Sym, product, total
-from autofuse.implgraph.frozen import frozen, replace
-from autofuse.implgraph.graph import AxisType, ImplGraph, Node, TensorView, TilingSpec
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Min, Sym, product, total
+from autofuse.implgraph.ir.frozen import frozen, replace
+from autofuse.implgraph.ir.graph import AxisType, ImplGraph, Node, TensorView, TilingSpec
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.cache_hints import bypass_bytes
 from autofuse.schedule.cost import Conflict
 from autofuse.schedule.device_calls import Issued, issued, open_tile

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from autofuse.implgraph.expr import product
-from autofuse.implgraph.graph import Node
-from autofuse.implgraph.online import Online, online_reductions
-from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.implgraph.expr.expression import product
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.implgraph.rewrites.online import Online, online_reductions
 from autofuse.schedule.ends import is_sink, is_source
 from autofuse.schedule.placement import STRUCTURAL
 from autofuse.schedule.tiling_axes import GroupInput

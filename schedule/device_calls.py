@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import (
+from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
     CeilDiv,
@@ -30,11 +29,12 @@ from autofuse.implgraph.expr import (
     divide_exact,
     product,
 )
-from autofuse.implgraph.frozen import frozen, replace
-from autofuse.implgraph.graph import ImplGraph, Node, TilingSpec
-from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.reduce_rows import REDUCES
-from autofuse.implgraph.scratch import SCANNED_TOGETHER
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.frozen import frozen, replace
+from autofuse.implgraph.ir.graph import ImplGraph, Node, TilingSpec
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER
 from autofuse.schedule.banks import HALF_BYTES, PERIOD
 from autofuse.schedule.cost import Call, Conflict
 from autofuse.schedule.lacing import LACES, lace_counts

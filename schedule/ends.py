@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autofuse.implgraph.graph import Node
+from autofuse.implgraph.ir.graph import Node
 
 __all__ = ["is_sink", "is_source"]
 

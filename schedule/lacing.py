@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, const, product
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Attr, Node, TensorView
-from autofuse.implgraph.iteration_space import contiguous_strides
+from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, const, product
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Attr, Node, TensorView
+from autofuse.implgraph.ir.iteration_space import contiguous_strides
 from autofuse.schedule.layout import BLOCK, Layout
 from autofuse.schedule.picking import PATTERNS
 from autofuse.schedule.rejection import TemplateRejectedError

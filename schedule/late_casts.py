@@ -7,8 +7,8 @@ the bytes, and the tile that needs it converts it.
 
 from __future__ import annotations
 
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Node
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.placement import Placed
 
 __all__ = ["with_late_casts"]

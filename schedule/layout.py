@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from autofuse.implgraph.expr import ONE, Expr
-from autofuse.implgraph.frozen import frozen, replace
-from autofuse.implgraph.graph import TensorView
+from autofuse.implgraph.expr.expression import ONE, Expr
+from autofuse.implgraph.ir.frozen import frozen, replace
+from autofuse.implgraph.ir.graph import TensorView
 from autofuse.schedule.tiling_axes import Split
 
 __all__ = ["BLOCK", "Layout"]

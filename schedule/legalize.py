@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from autofuse.diagnostics import AutofuseError, Where
-from autofuse.implgraph.cast_routes import cast_route
-from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import ONE, ZERO
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Attr, HintGraph, Node, TensorView
-from autofuse.implgraph.iteration_space import contiguous_strides
-from autofuse.implgraph.lowering import in_place_pairs
-from autofuse.implgraph.op_rules import ROUNDING
-from autofuse.implgraph.ops import Expansion, OpDef, lookup
-from autofuse.implgraph.ordering import execution_order
-from autofuse.implgraph.reduce_rows import REDUCES
-from autofuse.implgraph.short_results import short_results, steps_of
+from autofuse.implgraph.expr.expression import ONE, ZERO
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Attr, HintGraph, Node, TensorView
+from autofuse.implgraph.ir.iteration_space import contiguous_strides
+from autofuse.implgraph.ir.ordering import execution_order
+from autofuse.implgraph.lowering.lowering import in_place_pairs
+from autofuse.implgraph.ops.cast_routes import cast_route
+from autofuse.implgraph.ops.registry import Expansion, OpDef, lookup
+from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.implgraph.ops.rules import ROUNDING
+from autofuse.implgraph.rewrites.short_results import short_results, steps_of
 from autofuse.schedule.casts import convert, rounding
 from autofuse.schedule.ends import is_sink, is_source
 from autofuse.targets import TargetSpec

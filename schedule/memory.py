@@ -22,9 +22,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autofuse.implgraph.expr import Expr, total
-from autofuse.implgraph.frozen import frozen, replace
-from autofuse.implgraph.graph import (
+from autofuse.implgraph.expr.expression import Expr, total
+from autofuse.implgraph.ir.frozen import frozen, replace
+from autofuse.implgraph.ir.graph import (
     AllocType,
     Api,
     BufferPlan,
@@ -35,7 +35,7 @@ from autofuse.implgraph.graph import (
     Queue,
     TmpBuffer,
 )
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.banks import Halves, halves_of, in_halves
 from autofuse.schedule.buffer_sizes import granule_tensors, larger, scratch_bytes, weight
 from autofuse.schedule.picking import table_bytes

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import ZERO, CeilDiv, Expr, const
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Api, Attr, Node, TensorView
-from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.scratch import PICK_BYTES
+from autofuse.implgraph.expr.expression import ZERO, CeilDiv, Expr, const
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Api, Attr, Node, TensorView
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.scratch import PICK_BYTES
 from autofuse.schedule.layout import BLOCK, Layout
 
 __all__ = [

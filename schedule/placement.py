@@ -11,11 +11,11 @@ from dataclasses import field
 from functools import lru_cache
 from itertools import pairwise
 
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import CeilDiv, Expr, align_up, const
-from autofuse.implgraph.frozen import frozen, replace
-from autofuse.implgraph.graph import Api, Node
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.expr.expression import CeilDiv, Expr, align_up, const
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.frozen import frozen, replace
+from autofuse.implgraph.ir.graph import Api, Node
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.broadcast import broadcast_steps
 from autofuse.schedule.ends import is_sink, is_source
 from autofuse.schedule.layout import BLOCK, Layout

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from autofuse.implgraph.graph import ImplGraph, TilingSpec
+from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
 from autofuse.schedule.alike import named_for
 from autofuse.schedule.cost_form import TICK_BITS, costs_as
 from autofuse.schedule.solver import comparable, solve_template

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from autofuse.implgraph.expr import ONE, ZERO, Expr, bounds, const, product
-from autofuse.implgraph.expr_parser import parse
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import (
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const, product
+from autofuse.implgraph.expr.parser import parse
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import (
     AxisType,
     Condition,
     ImplGraph,

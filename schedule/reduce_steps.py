@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, product
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Node
-from autofuse.implgraph.scratch import reduce_inner_bytes, reduce_outer_bytes
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.scratch import reduce_inner_bytes, reduce_outer_bytes
 from autofuse.schedule.layout import BLOCK, Layout
 from autofuse.schedule.rejection import TemplateRejectedError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from autofuse.implgraph.graph import HintGraph, ImplGraph
+from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
 
 __all__ = ["Group", "Rejected", "ScheduleResult", "tiling_keys"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from autofuse.implgraph.device_rows import ROW_OPERANDS
-from autofuse.implgraph.expr import ZERO, Expr
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Node
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.expr.expression import ZERO, Expr
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.rows.device import ROW_OPERANDS
 
 __all__ = ["ROWS", "broadcast_run", "row_extents", "with_row_operands"]
 

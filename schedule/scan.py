@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, const, product
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Api, Axis, ImplGraph, Node, TensorView
-from autofuse.implgraph.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, product
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Api, Axis, ImplGraph, Node, TensorView
+from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
 from autofuse.schedule.broadcast import broadcast_runs, broadcast_steps
 from autofuse.schedule.ends import is_sink, is_source
 from autofuse.schedule.layout import Layout

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeAlias
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import (
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import (
     AllocType,
     Hardware,
     HintGraph,
@@ -21,8 +21,8 @@ from autofuse.implgraph.graph import (
     Node,
     Position,
 )
-from autofuse.implgraph.lowering import group_order_hazards, groups
-from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.implgraph.lowering.lowering import group_order_hazards, groups
+from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.alike import likeness
 from autofuse.schedule.cache_hints import CacheHints, touched_bytes
 from autofuse.schedule.cost_form import TICK_BITS, ticks

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
-from autofuse.implgraph.expr import ExprError
-from autofuse.implgraph.graph import ImplGraph, TilingSpec
+from autofuse.implgraph.expr.expression import ExprError
+from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
 from autofuse.schedule.cost import evaluate
 from autofuse.schedule.cost_form import CostForm, cost_form, ticks
 from autofuse.schedule.result import ScheduleResult

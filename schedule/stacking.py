@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from autofuse.implgraph.expr import ONE, ZERO, Expr, const, product
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Attr, Axis, Node, TensorView
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Attr, Axis, Node, TensorView
 from autofuse.schedule.ends import is_sink
 from autofuse.schedule.tiling_axes import GroupInput
 

@@ -8,8 +8,8 @@ have an order where one takes over what an earlier one left: accumulators, runni
 
 from __future__ import annotations
 
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import ImplGraph, Node
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import ImplGraph, Node
 from autofuse.schedule.scan import SCAN
 from autofuse.targets import TargetSpec
 

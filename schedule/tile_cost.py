@@ -11,8 +11,8 @@ from dataclasses import field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from autofuse.implgraph.frozen import frozen
-from autofuse.implgraph.graph import TilingSpec
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.graph import TilingSpec
 from autofuse.schedule.cost_form import (
     RATE_BITS,
     TICK_BITS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from autofuse.implgraph.expr import Expr
-from autofuse.implgraph.graph import ImplGraph, TilingSpec
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
 
 __all__ = ["largest_tile", "sample_env", "smallest_tile"]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
-from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, Expr, Ratio, product, sym
-from autofuse.implgraph.frozen import frozen, replace
-from autofuse.implgraph.fusion import Symbol
-from autofuse.implgraph.graph import Axis, AxisType, Node, TensorView
+from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, Ratio, product, sym
+from autofuse.implgraph.ir.frozen import frozen, replace
+from autofuse.implgraph.ir.fusion import Symbol
+from autofuse.implgraph.ir.graph import Axis, AxisType, Node, TensorView
 from autofuse.targets import TargetSpec
 
 __all__ = [

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import (
+from autofuse.implgraph.expr.expression import (
     ONE,
     CeilDiv,
     Expr,
@@ -28,8 +27,9 @@ from autofuse.implgraph.expr import (
     divide_exact,
     product,
 )
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Api, Attr, AxisType, Condition, ImplGraph, Node, TensorView
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Api, Attr, AxisType, Condition, ImplGraph, Node, TensorView
 from autofuse.schedule.lacing import apart_view, dense_view, lacing, unlacing
 from autofuse.schedule.layout import BLOCK, Layout
 from autofuse.schedule.picking import beyond, is_run, picked_load, run_step

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from autofuse.implgraph.expr import ONE, ZERO, Expr, Min, const
-from autofuse.implgraph.frozen import frozen
-from autofuse.implgraph.graph import AxisType, BufferPlan, ImplGraph, Node
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Min, const
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.graph import AxisType, BufferPlan, ImplGraph, Node
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.banks import bank_conflict, data_operands
 from autofuse.schedule.cache_hints import bypass_bytes
 from autofuse.schedule.cost import (

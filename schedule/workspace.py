@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from autofuse.implgraph.expr import ZERO, Expr, align_up
-from autofuse.implgraph.expr_parser import parse
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import HintGraph, Node
+from autofuse.implgraph.expr.expression import ZERO, Expr, align_up
+from autofuse.implgraph.expr.parser import parse
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import HintGraph, Node
 
 __all__ = ["place_workspaces", "workspace_bytes"]
 

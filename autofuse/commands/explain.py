@@ -10,7 +10,7 @@ from autofuse import api
 from autofuse.commands import words
 from autofuse.commands.outcome import Outcome
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.infer import empty_text, nonempty_sizes
+from autofuse.implgraph.ops.infer import empty_text, nonempty_sizes
 
 if TYPE_CHECKING:
     from rich.console import Console

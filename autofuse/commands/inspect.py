@@ -13,14 +13,14 @@ from autofuse import api
 from autofuse.commands import writing
 from autofuse.commands.outcome import Outcome
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.printer import print_graph
-from autofuse.implgraph.serialise import to_json
+from autofuse.implgraph.ir.printer import print_graph
+from autofuse.implgraph.ir.serialise import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from autofuse.implgraph.fusion import FusionGraph
-    from autofuse.implgraph.graph import ImplGraph
+    from autofuse.implgraph.ir.fusion import FusionGraph
+    from autofuse.implgraph.ir.graph import ImplGraph
 
 __all__ = ["STAGES", "dump", "show"]
 
@@ -134,7 +134,7 @@ def show(graph: Path, output: Path | None) -> Outcome:
     fusion = api.read(graph)
     found = {**_summary(fusion), "picture": None}
     if output is not None:
-        from autofuse.implgraph.picture import to_svg
+        from autofuse.implgraph.ir.picture import to_svg
 
         writing.write_all({output: writing.text(to_svg(api.hint_of(fusion)))})
         found["picture"] = str(output)

@@ -17,9 +17,9 @@ from autofuse import api
 from autofuse.arguments import symbol_sizes
 from autofuse.commands import writing
 from autofuse.diagnostics import AutofuseError, Where
-from autofuse.implgraph.dimensions import shrink, symbolize
-from autofuse.implgraph.dtypes import numpy_dtype
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.cutting.dimensions import shrink, symbolize
+from autofuse.implgraph.ir.dtypes import numpy_dtype
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.result import tiling_keys
 from autofuse.twin.compare import compare
 from autofuse.twin.data import random_inputs
@@ -47,7 +47,7 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         job: ``path``; ``target``, ``shapes`` (how many), ``seed``; ``max_elements``: a graph with a
-            larger tensor is shrunk by the rule of ``implgraph.dimensions.shrink``; ``symbolic``:
+            larger tensor is shrunk by the rule of ``implgraph.cutting.dimensions.shrink``; ``symbolic``:
             fixed sizes become symbols first; ``split``: several kernels where one is not enough;
             ``check`` and ``check_seed`` (or nothing, for ``all`` and 0): see
             ``autofuse.twin.kernel.TwinKernel``; ``opt`` (or nothing): see

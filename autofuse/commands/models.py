@@ -17,7 +17,7 @@ from autofuse.commands.outcome import Outcome
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.names import identifier
 from autofuse.frontends.onnx import looks_like_onnx
-from autofuse.implgraph.dtypes import numpy_dtype
+from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.report.console import progress
 from autofuse.twin.worker import WorkerPool
 

@@ -8,7 +8,7 @@ from typing import Any
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.frontends.json_positions import Document, load, quote
 from autofuse.frontends.onnx import looks_like_onnx, read_onnx
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["detect_format", "parse_graph", "read_graph"]
 

@@ -41,10 +41,10 @@ from autofuse.frontends.builder import GraphBuilder, check_counts, shape_text
 from autofuse.frontends.json_positions import Document, Findings, quote
 from autofuse.frontends.names import identifier
 from autofuse.frontends.pydantic_errors import note_errors
-from autofuse.implgraph import ops
-from autofuse.implgraph.dtypes import DType, dtype
-from autofuse.implgraph.expr import Expr, const, divide_exact
-from autofuse.implgraph.fusion import AttrValue, Constant, FusionGraph, GraphOutput, Tensor
+from autofuse.implgraph.expr.expression import Expr, const, divide_exact
+from autofuse.implgraph.ir.dtypes import DType, dtype
+from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionGraph, GraphOutput, Tensor
+from autofuse.implgraph.ops import registry as ops
 
 __all__ = ["read_akg"]
 

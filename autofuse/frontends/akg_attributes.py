@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 from autofuse.frontends.akg_model import TYPE_IDS, Desc, Op
 from autofuse.frontends.builder import shape_text
 from autofuse.frontends.json_positions import Findings
-from autofuse.implgraph import ops
-from autofuse.implgraph.dtypes import DType, dtype
-from autofuse.implgraph.expr import Expr, const
-from autofuse.implgraph.fusion import AttrValue, Constant, Tensor
+from autofuse.implgraph.expr.expression import Expr, const
+from autofuse.implgraph.ir.dtypes import DType, dtype
+from autofuse.implgraph.ir.fusion import AttrValue, Constant, Tensor
+from autofuse.implgraph.ops import registry as ops
 
 __all__ = ["cast_agrees", "dimensions", "known_attrs", "padding", "tile_is_broadcast"]
 

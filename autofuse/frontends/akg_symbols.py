@@ -9,7 +9,7 @@ from itertools import pairwise
 from autofuse.frontends.builder import MAX_ELEMENTS, MAX_SIZE, GraphBuilder, is_moderate
 from autofuse.frontends.json_positions import quote
 from autofuse.frontends.names import symbol_identifier
-from autofuse.implgraph.expr import (
+from autofuse.implgraph.expr.expression import (
     CeilDiv,
     Expr,
     ExprError,
@@ -22,7 +22,7 @@ from autofuse.implgraph.expr import (
     product,
     sym,
 )
-from autofuse.implgraph.fusion import Symbol
+from autofuse.implgraph.ir.fusion import Symbol
 
 __all__ = ["Sizes", "parse_call"]
 

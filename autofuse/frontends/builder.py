@@ -9,9 +9,9 @@ from typing import Any
 
 from autofuse.frontends.json_positions import Findings, quote
 from autofuse.frontends.names import identifier
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import Expr, ExprError, Func, bounds, product
-from autofuse.implgraph.fusion import (
+from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds, product
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.fusion import (
     AttrValue,
     Constant,
     FusionNode,
@@ -19,8 +19,8 @@ from autofuse.implgraph.fusion import (
     Symbol,
     Tensor,
 )
-from autofuse.implgraph.infer import infer_node, operand_dtypes
-from autofuse.implgraph.ops import OpDef, OpError
+from autofuse.implgraph.ops.infer import infer_node, operand_dtypes
+from autofuse.implgraph.ops.registry import OpDef, OpError
 
 __all__ = [
     "MAX_ELEMENTS",

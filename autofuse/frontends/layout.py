@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autofuse.frontends.builder import MAX_ELEMENTS, GraphBuilder
-from autofuse.implgraph.expr import Expr, ExprError, bounds, const
+from autofuse.implgraph.expr.expression import Expr, ExprError, bounds, const
 
 __all__ = ["Layout", "checked_layout"]
 

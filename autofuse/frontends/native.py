@@ -34,13 +34,13 @@ from autofuse.frontends.native_model import (
     ResultModel,
 )
 from autofuse.frontends.pydantic_errors import did_you_mean, note_errors
-from autofuse.implgraph import ops
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.fusion import AttrValue, Constant, FusionGraph, GraphOutput, Tensor
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionGraph, GraphOutput, Tensor
+from autofuse.implgraph.ops import registry as ops
 
 __all__ = ["read_native"]
 
-#: The schema of graphs that generated folders keep (``implgraph.serialise``).
+#: The schema of graphs that generated folders keep (``implgraph.ir.serialise``).
 GENERATED = "autofuse.ir.fusion/1"
 
 

@@ -14,10 +14,10 @@ from autofuse.frontends.layout import Layout, checked_layout
 from autofuse.frontends.names import MAX_NAME, identifier, legal_name, symbol_identifier
 from autofuse.frontends.native_model import InputModel, SymbolModel
 from autofuse.frontends.pydantic_errors import did_you_mean
-from autofuse.implgraph.dtypes import BY_NAME, DType, dtype
-from autofuse.implgraph.expr import Expr, ExprError, const, sym
-from autofuse.implgraph.expr_parser import Reader
-from autofuse.implgraph.fusion import Symbol, Tensor
+from autofuse.implgraph.expr.expression import Expr, ExprError, const, sym
+from autofuse.implgraph.expr.parser import Reader
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType, dtype
+from autofuse.implgraph.ir.fusion import Symbol, Tensor
 
 __all__ = ["Definitions", "Shape", "valid"]
 

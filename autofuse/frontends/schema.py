@@ -8,8 +8,8 @@ from typing import Any
 from autofuse.diagnostics import AutofuseError
 from autofuse.frontends.names import identifier, legal_name
 from autofuse.frontends.native_model import SCHEMA, GraphModel
-from autofuse.implgraph import ops
-from autofuse.implgraph.dtypes import BY_NAME
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ops import registry as ops
 
 __all__ = ["SCHEMA_FILE", "graph_schema", "starter"]
 

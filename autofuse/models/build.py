@@ -23,7 +23,7 @@ from autofuse.frontends.json_positions import MAX_FINDINGS
 from autofuse.frontends.onnx.loading import MAX_BYTES, MAX_MODEL_BYTES, model_of
 from autofuse.frontends.onnx.pieces import FALLBACK, KERNEL, ModelPieces, read_pieces
 from autofuse.frontends.onnx.regions import Region, Regions, execution_order
-from autofuse.implgraph.serialise import to_json
+from autofuse.implgraph.ir.serialise import to_json
 from autofuse.models.traffic import modelled_bytes
 from autofuse.targets import TargetSpec, load_target
 

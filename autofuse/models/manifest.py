@@ -8,8 +8,8 @@ from autofuse import __version__
 from autofuse.artifacts import digest
 from autofuse.frontends.onnx.pieces import KNOWN, RENAMED, UNUSED, ModelPieces
 from autofuse.frontends.onnx.values import Known, Traced
-from autofuse.implgraph.expr import Expr
-from autofuse.implgraph.serialise import json_text
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.serialise import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,8 +20,8 @@ from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.onnx.pieces import Piece
 from autofuse.frontends.onnx.regions import Regions, evaluated
 from autofuse.frontends.onnx.values import Foreign, Known, Traced
-from autofuse.implgraph.dtypes import numpy_dtype
-from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.models.build import ModelLike, ModelRegion, ModelResult, Progress, build
 from autofuse.models.manifest import public_names
 from autofuse.models.reference import (

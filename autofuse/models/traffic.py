@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autofuse.api import BuildResult, SplitResult
-from autofuse.implgraph.expr import ExprError
+from autofuse.implgraph.expr.expression import ExprError
 from autofuse.schedule.result import Group, ScheduleResult
 from autofuse.schedule.solver import best_tiling, comparable
 from autofuse.schedule.workload import workload

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from autofuse.implgraph import ops
-from autofuse.implgraph.ops import OpDef
+from autofuse.implgraph.ops import registry as ops
+from autofuse.implgraph.ops.registry import OpDef
 
 __all__ = ["CannOp", "find_op", "op_names", "suggest_op"]
 

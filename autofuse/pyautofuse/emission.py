@@ -9,13 +9,13 @@ import numpy as np
 
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.frontends.names import identifier
-from autofuse.implgraph import ops
-from autofuse.implgraph.dtypes import BY_NAME, DType, numpy_dtype
-from autofuse.implgraph.expr import Expr, ExprError
-from autofuse.implgraph.fusion import Constant, FusionNode, Tensor
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.op_rules import with_source
-from autofuse.implgraph.ops import OpError
+from autofuse.implgraph.expr.expression import Expr, ExprError
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType, numpy_dtype
+from autofuse.implgraph.ir.fusion import Constant, FusionNode, Tensor
+from autofuse.implgraph.ops import registry as ops
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import OpError
+from autofuse.implgraph.ops.rules import with_source
 
 __all__ = ["Emission", "Shape", "Value"]
 

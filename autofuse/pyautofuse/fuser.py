@@ -10,7 +10,7 @@ from typing import Any
 from autofuse import api
 from autofuse.codegen.client_launch import with_client_launch
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.pyautofuse.bundle import Bundle, pack
 from autofuse.pyautofuse.graphs import FusedGraph, HintGraph
 from autofuse.pyautofuse.platform import chip

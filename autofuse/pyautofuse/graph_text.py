@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofuse.implgraph.dtypes import DType
+from autofuse.implgraph.ir.dtypes import DType
 from autofuse.pyautofuse.graphs import FusedGraph, Graph, HintGraph
 from autofuse.pyautofuse.nodes import Operator, OpOutput, source_of
 from autofuse.pyautofuse.sizes import Axis, SizeExpr

@@ -9,11 +9,11 @@ from typing import Any
 
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.builder import MAX_RANK, topological_order
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import ZERO, Expr
-from autofuse.implgraph.fusion import Tensor
-from autofuse.implgraph.infer import broadcast_shapes
-from autofuse.implgraph.ops import OpError
+from autofuse.implgraph.expr.expression import ZERO, Expr
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.fusion import Tensor
+from autofuse.implgraph.ops.infer import broadcast_shapes
+from autofuse.implgraph.ops.registry import OpError
 from autofuse.pyautofuse.cann_ops import CannOp, find_op, suggest_op
 from autofuse.pyautofuse.dtype_rules import outside
 from autofuse.pyautofuse.emission import Emission, Shape, Value

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
-from autofuse.implgraph.expr import ONE, ZERO, Expr, ExprError, divide_exact, product
-from autofuse.implgraph.fusion import Tensor
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, ExprError, divide_exact, product
+from autofuse.implgraph.ir.fusion import Tensor
 from autofuse.pyautofuse.emission import Emission, Shape
 from autofuse.pyautofuse.symbol_ranges import least_value
 

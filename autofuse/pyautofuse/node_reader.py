@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.fusion import Constant, Tensor
-from autofuse.implgraph.op_rules import truth_dtype
-from autofuse.implgraph.ops import Attr
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import Constant, Tensor
+from autofuse.implgraph.ops.registry import Attr
+from autofuse.implgraph.ops.rules import truth_dtype
 from autofuse.pyautofuse.cann_ops import CannOp
 from autofuse.pyautofuse.dtype_rules import condition_inputs
 from autofuse.pyautofuse.emission import Value

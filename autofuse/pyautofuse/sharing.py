@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from autofuse import api
-from autofuse.implgraph.cutting import INPUT, OUTPUT
-from autofuse.implgraph.graph import ImplGraph, TensorView
+from autofuse.implgraph.cutting.cut import INPUT, OUTPUT
+from autofuse.implgraph.ir.graph import ImplGraph, TensorView
 from autofuse.pyautofuse.translate import Translated
 from autofuse.schedule.result import ScheduleResult
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import Expr, ExprError, FloorDiv, const, sym
-from autofuse.implgraph.expr import Max as MaxOf
-from autofuse.implgraph.expr import Min as MinOf
-from autofuse.implgraph.expr import Mod as ModOf
+from autofuse.implgraph.expr.expression import Expr, ExprError, FloorDiv, const, sym
+from autofuse.implgraph.expr.expression import Max as MaxOf
+from autofuse.implgraph.expr.expression import Min as MinOf
+from autofuse.implgraph.expr.expression import Mod as ModOf
 
 __all__ = ["Axis", "Max", "Min", "Mod", "SizeExpr", "SizeLike", "size_of"]
 

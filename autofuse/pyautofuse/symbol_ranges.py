@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from autofuse.diagnostics import AutofuseError
 from autofuse.frontends.builder import MAX_ELEMENTS, MAX_SIZE
-from autofuse.implgraph.expr import ZERO, Expr, ExprError, Func, bounds, product
-from autofuse.implgraph.fusion import Symbol, Tensor
+from autofuse.implgraph.expr.expression import ZERO, Expr, ExprError, Func, bounds, product
+from autofuse.implgraph.ir.fusion import Symbol, Tensor
 
 __all__ = ["least_value", "symbols_for"]
 

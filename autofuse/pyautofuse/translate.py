@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.builder import topological_order
 from autofuse.frontends.names import identifier, symbol_identifier
-from autofuse.implgraph.expr import ZERO, Expr, sym
-from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Tensor
+from autofuse.implgraph.expr.expression import ZERO, Expr, sym
+from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
 from autofuse.pyautofuse.emission import Emission
 from autofuse.pyautofuse.graphs import FusedGraph, HintGraph, argument_order
 from autofuse.pyautofuse.memory_reader import Buffer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from autofuse.implgraph.expr import ExprError
-from autofuse.implgraph.fusion import Symbol
-from autofuse.implgraph.graph import ImplGraph, TilingSpec
+from autofuse.implgraph.expr.expression import ExprError
+from autofuse.implgraph.ir.fusion import Symbol
+from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
 from autofuse.schedule.result import ScheduleResult, tiling_keys
 
 __all__ = ["largest_tile", "rejected_rows", "template_rows", "typical_sizes"]

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import ExprError
-from autofuse.implgraph.fusion import Symbol
-from autofuse.implgraph.graph import ImplGraph, Node
+from autofuse.implgraph.expr.expression import ExprError
+from autofuse.implgraph.ir.fusion import Symbol
+from autofuse.implgraph.ir.graph import ImplGraph, Node
 from autofuse.schedule.cache_hints import bypasses, held_bytes
 from autofuse.schedule.cost import NOTE, Conflict, evaluate
 from autofuse.schedule.cost_form import cost_form, ticks

@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any
 
 from autofuse.codegen.kernel_ir import KernelFn
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import DType
 
 __all__ = ["kernel_json", "kernel_text"]
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.lowering import lower
-from autofuse.implgraph.ops import OpDef, OpError, all_ops
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import OpDef, OpError, all_ops
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.legalize import legalize
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import TargetSpec, load_target

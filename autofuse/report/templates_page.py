@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autofuse.codegen.generate import generate
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const, sym
-from autofuse.implgraph.fusion import (
+from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import (
     AttrValue,
     FusionGraph,
     FusionNode,
@@ -22,10 +21,11 @@ from autofuse.implgraph.fusion import (
     Symbol,
     Tensor,
 )
-from autofuse.implgraph.graph import ImplGraph, Node
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.lowering import lower
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.ir.graph import ImplGraph, Node
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.placement import STRUCTURAL
 from autofuse.schedule.result import ScheduleResult
 from autofuse.schedule.scheduler import schedule
@@ -182,11 +182,11 @@ a result of the reduction are read again in a further loop, a pass.
 
 Chosen where rows do not fit UB. With the innermost axis tiled it is legal for every size.
 
-A reduction that needs the result of another one is made in the same pass where `implgraph/online.py` has a rule for it,
-with what the other one has come to so far (nodes that end in `_running`); whenever that moves (`_move`), the
-accumulator is corrected. There are two rules: a sum of exponentials below a maximum is multiplied, as in softmax, its
-logarithm and log-sum-exp; a sum of products about means is added to, as in variances, covariances, and the norms. So
-these read their input twice, or once if nothing of its shape is stored. The maximum, or mean, has to be that of the
+A reduction that needs the result of another one is made in the same pass where `implgraph/rewrites/online.py` has a
+rule for it, with what the other one has come to so far (nodes that end in `_running`); whenever that moves (`_move`),
+the accumulator is corrected. There are two rules: a sum of exponentials below a maximum is multiplied, as in softmax,
+its logarithm and log-sum-exp; a sum of products about means is added to, as in variances, covariances, and the norms.
+So these read their input twice, or once if nothing of its shape is stored. The maximum, or mean, has to be that of the
 same data, and only multiples by positive constants, conversions to wider types and, beside an exponential, independent
 factors may stand in between; a maximum may be kept from being less than a number. What no rule covers costs a pass for
 every reduction that waits for another one: distances `|x - mean|`, of which no sum so far tells what it is about
@@ -357,12 +357,12 @@ Elements stay alone where the step is longer or known at run time only, where a 
 _CUT = """\
 ## More than one core for one result
 
-The cores share what is kept. A sum over all of a large tensor would run on one core, so `implgraph/split_reductions.py`
-makes two phases of it. The reduced axis is divided into parts of equal length, and what is left over, fewer elements
-than there are parts, is a short part of its own. The first phase reduces the parts, shared by the cores; their results
-go through a workspace; behind a SyncAll the second phase reduces these, and joins the result of the short part. A part
-without elements has the neutral value. Each group has one of the templates above, so a sum of columns has a core for
-every part of every block of columns.
+The cores share what is kept. A sum over all of a large tensor would run on one core, so
+`implgraph/rewrites/split_reductions.py` makes two phases of it. The reduced axis is divided into parts of equal length,
+and what is left over, fewer elements than there are parts, is a short part of its own. The first phase reduces the
+parts, shared by the cores; their results go through a workspace; behind a SyncAll the second phase reduces these, and
+joins the result of the short part. A part without elements has the neutral value. Each group has one of the templates
+above, so a sum of columns has a core for every part of every block of columns.
 
 How many parts: with `c` cores and `k` blocks of 128 kept elements, the number for which the busiest core has the fewest
 modelled cycles, among them those of the short part and of the second phase. That is about `c` where one element or one
@@ -378,23 +378,24 @@ The order of a sum follows from the form, the templates and the tiles: the same 
 **Both sides of what is kept.** A sum of `[n, c, h, w]` over n, h and w (a batch norm, of channels that come first)
 reads rows of h * w elements. Unless these are whole cache lines, each is copied by itself, which takes longer than runs
 of c * h * w elements do. So there is a form that sums over n first, in such runs, and
-what that leaves through a workspace (`implgraph/outer_first.py`). Of known sizes the one of less modelled time is kept;
-with symbols the kernel has both, and the host takes the one that costs less for the sizes of the call.
+what that leaves through a workspace (`implgraph/rewrites/outer_first.py`). Of known sizes the one of less modelled time
+is kept; with symbols the kernel has both, and the host takes the one that costs less for the sizes of the call.
 
 **Statistics of which one needs the other.** In softmax, its logarithm, log-sum-exp, variances, covariances and norms,
-the sum of a part needs no more than the maximum or the mean of that part (`implgraph/online_parts.py`). So the first
-phase makes both of them in one pass, by the rules of `reduce` where a part does not fit UB, and the second one joins
-what the parts have: with `m` the maximum of all and `m_i` that of a part, a sum of exponentials is the sum of `s_i *
-exp(m_i - m)`; with means, a sum of squares is the sum of `s_i + n_i * (mean_i - mean)^2`. A row is read once for its
-statistics, and once more if something of its shape is stored. A part of nothing but -inf has the lowest number for its
-maximum and the sum 0; a row of nothing else has the maximum -inf and so NaN, as in NumPy. What no rule covers has a
+the sum of a part needs no more than the maximum or the mean of that part (`implgraph/rewrites/online_parts.py`). So the
+first phase makes both of them in one pass, by the rules of `reduce` where a part does not fit UB, and the second one
+joins what the parts have: with `m` the maximum of all and `m_i` that of a part, a sum of exponentials is the sum of
+`s_i * exp(m_i - m)`; with means, a sum of squares is the sum of `s_i + n_i * (mean_i - mean)^2`. A row is read once for
+its statistics, and once more if something of its shape is stored. A part of nothing but -inf has the lowest number for
+its maximum and the sum 0; a row of nothing else has the maximum -inf and so NaN, as in NumPy. What no rule covers has a
 phase for every reduction that waits for another one.
 
-**Long running sums.** A CumSum of few long rows is divided alike (`implgraph/split_scans.py`): the first phase adds up
-the parts, one core makes running sums of these few totals, and behind a second SyncAll every core goes through its part
-again, beginning with what comes before it. That reads the row twice. All is added up in the type of the sum, float32
-for float16 and bfloat16. It is decided as for reductions, with a running sum in UB taking 1.75 times as long as loading
-what it adds up (modelled). Where the result overwrites an input, only rows that all parts fill evenly are divided.
+**Long running sums.** A CumSum of few long rows is divided alike (`implgraph/rewrites/split_scans.py`): the first phase
+adds up the parts, one core makes running sums of these few totals, and behind a second SyncAll every core goes through
+its part again, beginning with what comes before it. That reads the row twice. All is added up in the type of the sum,
+float32 for float16 and bfloat16. It is decided as for reductions, with a running sum in UB taking 1.75 times as long as
+loading what it adds up (modelled). Where the result overwrites an input, only rows that all parts fill evenly are
+divided.
 
 The bytes that each family moves are counted in [verification.md](verification.md#traffic).
 """

@@ -14,12 +14,12 @@ from autofuse.diagnostics import AutofuseError
 from autofuse.frontends.builder import MAX_RANK, GraphBuilder
 from autofuse.frontends.json_positions import Document, Findings
 from autofuse.frontends.names import identifier
-from autofuse.implgraph import ops
-from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import Expr, const
-from autofuse.implgraph.fusion import Constant, Tensor
-from autofuse.implgraph.infer import broadcast_shapes
-from autofuse.implgraph.ops import OpError
+from autofuse.implgraph.expr.expression import Expr, const
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.fusion import Constant, Tensor
+from autofuse.implgraph.ops import registry as ops
+from autofuse.implgraph.ops.infer import broadcast_shapes
+from autofuse.implgraph.ops.registry import OpError
 from autofuse.torch.refusal import RefusedError
 from autofuse.torch.sizes import Shape, Sizes
 

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 from autofuse import api, knobs
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import ExprError
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.serialise import json_text, to_json
+from autofuse.implgraph.expr.expression import ExprError
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.serialise import json_text, to_json
 from autofuse.torch.options import Options
 
 __all__ = ["Built", "Runnable", "built_for", "traffic"]

@@ -11,9 +11,9 @@ import torch
 
 from autofuse.diagnostics import AutofuseError
 from autofuse.frontends.names import identifier
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import Expr
-from autofuse.implgraph.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
 from autofuse.torch.emit import Emitter, Value
 from autofuse.torch.refusal import RefusedError, reason_for_kind
 from autofuse.torch.sizes import Shape, Sizes, hint_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from autofuse.implgraph.expr import Expr, const, total
+from autofuse.implgraph.expr.expression import Expr, const, total
 from autofuse.torch.emit import BOOL, Value
 from autofuse.torch.refusal import RefusedError
 from autofuse.torch.table import Call, Kind, dtype_of, row

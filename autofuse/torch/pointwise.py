@@ -6,7 +6,7 @@ from typing import Any
 
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
 
-from autofuse.implgraph.dtypes import DType
+from autofuse.implgraph.ir.dtypes import DType
 from autofuse.torch.emit import BOOL, Emitter, Value
 from autofuse.torch.refusal import RefusedError
 from autofuse.torch.table import Call, Kind, row

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import product
+from autofuse.implgraph.expr.expression import product
+from autofuse.implgraph.ir.dtypes import DType
 from autofuse.torch.emit import BOOL, FLOAT32, INT64, Emitter, Value
 from autofuse.torch.refusal import RefusedError
 from autofuse.torch.table import Call, row

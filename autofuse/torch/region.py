@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from autofuse import knobs
-from autofuse.implgraph.expr import Expr, Sym
+from autofuse.implgraph.expr.expression import Expr, Sym
 from autofuse.torch.kernels import Runnable
 from autofuse.torch.lower import Lowered, Output, ScalarInput, TensorInput
 from autofuse.torch.refusal import RefusedError

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from autofuse.frontends.builder import MAX_ELEMENTS
-from autofuse.implgraph.expr import (
+from autofuse.implgraph.expr.expression import (
     CeilDiv,
     Expr,
     ExprError,
@@ -19,7 +19,7 @@ from autofuse.implgraph.expr import (
     sym,
     total,
 )
-from autofuse.implgraph.fusion import Symbol
+from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.torch.refusal import RefusedError
 
 __all__ = ["Shape", "Sizes", "hint_of", "number_of_elements"]

@@ -15,8 +15,8 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
 from torch._prims_common import elementwise_dtypes
 
-from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.torch.emit import Emitter, Number, Value
 from autofuse.torch.refusal import RefusedError
 from autofuse.torch.sizes import Shape

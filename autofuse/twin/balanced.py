@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, GraphOutput
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput
 from autofuse.twin.data import divisors, indexing_inputs, positive_inputs, random_inputs
 from autofuse.twin.oracle import evaluate, shape_of, ulp_of
 from autofuse.twin.rounding import round_result

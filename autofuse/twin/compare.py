@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.implgraph.dtypes import DType
+from autofuse.implgraph.ir.dtypes import DType
 from autofuse.twin.oracle import Reference, largest, ulp_of
 
 __all__ = ["Comparison", "compare", "unwritten"]

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.implgraph.dtypes import DType, numpy_dtype
-from autofuse.implgraph.expr import Expr, Min
-from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Tensor
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.expr.expression import Expr, Min
+from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Tensor
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.twin.oracle import shape_of
 
 __all__ = [

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from autofuse.diagnostics import Diagnostic, Where
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.twin.native import Finding
 
 __all__ = ["KernelText", "Spot", "diagnostics_of", "graph_node"]

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from autofuse.arguments import integer, symbol_sizes
 from autofuse.diagnostics import AutofuseError, Diagnostic
-from autofuse.implgraph.dtypes import numpy_dtype
-from autofuse.implgraph.expr import Expr
-from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Tensor
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import numpy_dtype
+from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
 from autofuse.targets import load_target
 from autofuse.twin.data import POISON, buffer_extent, poisoned, strided_copy
 from autofuse.twin.findings import KernelText, diagnostics_of

@@ -37,7 +37,7 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
     Sync,
 )
-from autofuse.implgraph.expr import Expr, Func, const
+from autofuse.implgraph.expr.expression import Expr, Func, const
 
 __all__ = ["CLASSES", "Mutant", "mutants"]
 

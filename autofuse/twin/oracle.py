@@ -19,8 +19,8 @@ perturbation (Monte Carlo arithmetic) was not taken: two independent errors of o
 in a sample of a few runs, and an element where that happens gets a bound of zero.
 
 A kernel may make a reduction that needs an earlier one with what that has come to so far, and correct it as that
-goes on (``implgraph/online.py``).  So what lies between two reductions counts as rounded even where it is exact, and
-so does the sum that it ends in: the mean of a part of a row may have more digits than that of the row.
+goes on (``implgraph/rewrites/online.py``).  So what lies between two reductions counts as rounded even where it is
+exact, and so does the sum that it ends in: the mean of a part of a row may have more digits than that of the row.
 
 Where a small change of an operand flips a discontinuous result (comparison, floor, conversion to an
 integer) or makes a finite result infinite or NaN, the element is *ill-conditioned*: its tolerance
@@ -35,13 +35,13 @@ from typing import Any
 
 import numpy as np
 
-from autofuse.implgraph.dtypes import DType, numpy_dtype
-from autofuse.implgraph.expr import Expr
-from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, Operand
-from autofuse.implgraph.infer import operand_dtypes
-from autofuse.implgraph.op_rules import with_source
-from autofuse.implgraph.ops import ANY, OpDef, lookup
-from autofuse.implgraph.reduce_rows import reduced_axes
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Operand
+from autofuse.implgraph.ops.infer import operand_dtypes
+from autofuse.implgraph.ops.registry import ANY, OpDef, lookup
+from autofuse.implgraph.ops.rows.reductions import reduced_axes
+from autofuse.implgraph.ops.rules import with_source
 from autofuse.twin.in_rows import in_rows
 from autofuse.twin.reductions import composed, moved, reduced
 from autofuse.twin.rounding import (

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from autofuse.implgraph.ops import all_ops
+from autofuse.implgraph.ops.registry import all_ops
 from autofuse.schedule.banks import bank_conflict
 from autofuse.schedule.cost import (
     Call,

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.ops import OpDef, lookup
-from autofuse.implgraph.reduce_rows import neutral, reduce_array, reduced_axes
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops.registry import OpDef, lookup
+from autofuse.implgraph.ops.rows.reductions import neutral, reduce_array, reduced_axes
 from autofuse.twin.rounding import Array, Value, largest, own_error, round_result, ulp_of
 
 __all__ = ["composed", "moved", "reduced"]
@@ -196,7 +196,7 @@ def _running(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Va
 
 
 def composed(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Value:
-    """Ops that ``implgraph/decompose.py`` writes out; their bounds are those of the steps, in closed form."""
+    """Ops that ``implgraph/rewrites/decompose.py`` writes out; their bounds are those of the steps, in closed form."""
     return _COMPOSED[row.name](row, attrs, x, dtype)
 
 

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.implgraph.dtypes import DType, numpy_dtype
+from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
 
 __all__ = [
     "Array",

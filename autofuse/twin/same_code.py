@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autofuse.implgraph.fusion import FusionGraph, Operand
+from autofuse.implgraph.ir.fusion import FusionGraph, Operand
 
 __all__ = ["claim", "digest"]
 

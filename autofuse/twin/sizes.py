@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from autofuse.implgraph.expr import ExprError
-from autofuse.implgraph.fusion import FusionGraph, Symbol
-from autofuse.implgraph.infer import nonempty_sizes
+from autofuse.implgraph.expr.expression import ExprError
+from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
+from autofuse.implgraph.ops.infer import nonempty_sizes
 from autofuse.twin.oracle import shape_of
 
 __all__ = ["MAX_ELEMENTS", "largest_tensor", "shapes_for"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.twin.findings import KernelText, Spot, graph_node
 
 __all__ = ["SourceMap"]

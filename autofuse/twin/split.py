@@ -14,9 +14,9 @@ from typing import Any
 
 from autofuse.codegen.driver import SCHEMA, part_folder, part_unit
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.implgraph.cutting import INPUT, OUTPUT, PASSED
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.serialise import from_json_as
+from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, PASSED
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.serialise import from_json_as
 from autofuse.twin.compare import Comparison
 from autofuse.twin.compile import QUICK, compile_kernel, compile_split, level
 from autofuse.twin.data import POISON
@@ -43,7 +43,7 @@ class PartFiles:
     Attributes:
         graph: what it computes.
         files: path inside its folder -> text.
-        sources: for every input the kind and index of a place, as in :class:`autofuse.implgraph.cutting.Place`.
+        sources: for every input the kind and index of a place, as in :class:`autofuse.implgraph.cutting.cut.Place`.
         targets: the same for every output.
         keys: number of its tiling keys.
         radix: of its digit in the tiling key of the whole; 0 if it has none.

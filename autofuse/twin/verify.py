@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.twin.balanced import balanced_inputs
 from autofuse.twin.compare import Comparison, compare, unwritten
 from autofuse.twin.compile import QUICK, compile_kernel, level

@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.ops import all_ops
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ops.registry import all_ops
 
 __all__ = ["mutate"]
 

@@ -16,14 +16,14 @@ from autofuse.api import build
 from autofuse.codegen.expr_cpp import to_cpp
 from autofuse.diagnostics import AutofuseError, Diagnostic
 from autofuse.frontends import parse_graph
-from autofuse.implgraph import text_parser
-from autofuse.implgraph.expr import ExprError, bounds
-from autofuse.implgraph.expr_parser import parse
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import HintGraph, ImplGraph
-from autofuse.implgraph.printer import print_graph
-from autofuse.implgraph.serialise import from_json, to_json
-from autofuse.implgraph.verify import check
+from autofuse.implgraph.check.verify import check
+from autofuse.implgraph.expr.expression import ExprError, bounds
+from autofuse.implgraph.expr.parser import parse
+from autofuse.implgraph.ir import text_parser
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
+from autofuse.implgraph.ir.printer import print_graph
+from autofuse.implgraph.ir.serialise import from_json, to_json
 from autofuse.report.diagnostics import to_text
 
 __all__ = ["TARGETS", "FindingError", "seeds"]

@@ -26,9 +26,9 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
     Sync,
 )
-from autofuse.implgraph.expr import Expr, Func
-from autofuse.implgraph.frozen import frozen, replace
-from autofuse.implgraph.graph import Position
+from autofuse.implgraph.expr.expression import Expr, Func
+from autofuse.implgraph.ir.frozen import frozen, replace
+from autofuse.implgraph.ir.graph import Position
 
 __all__ = ["InsertBarriers"]
 

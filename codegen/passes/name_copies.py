@@ -21,8 +21,8 @@ from autofuse.codegen.kernel_ir import (
     Let,
     Stmt,
 )
-from autofuse.implgraph.expr import ZERO, Expr, sym
-from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.expr.expression import ZERO, Expr, sym
+from autofuse.implgraph.ir.frozen import replace
 
 __all__ = ["NameCopies"]
 

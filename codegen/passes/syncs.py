@@ -23,7 +23,7 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
     Sync,
 )
-from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.ir.frozen import replace
 
 __all__ = ["InsertSyncs"]
 

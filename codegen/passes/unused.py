@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any, get_args
 
 from autofuse.codegen.kernel_ir import Arg, DmaBlock, For, KernelFn, Let, ReturnIfEmpty, Stmt
-from autofuse.implgraph.expr import Expr
-from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.frozen import replace
 
 __all__ = ["RemoveUnused"]
 

@@ -52,8 +52,8 @@ from autofuse.codegen.verification.ranges import (
 from autofuse.codegen.verification.scans import sums_go_on_in_order
 from autofuse.codegen.verification.staggered import steps_have_no_order
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.result import ScheduleResult
 from autofuse.targets import TargetSpec
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from autofuse.codegen.kernel_ir import Call, ScalarRead, SizeValue
 from autofuse.codegen.verification.model import Finding, Item, Kernel
-from autofuse.implgraph.expr import ONE, ZERO, Expr, product, sym
-from autofuse.implgraph.graph import Node
-from autofuse.implgraph.reduce_rows import REDUCES
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, product, sym
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.rows.reductions import REDUCES
 
 __all__ = ["accumulators_are_read_in_order", "elements_are_counted"]
 

@@ -25,9 +25,9 @@ from autofuse.codegen.verification.model import (
     at_loads,
     node_of_copy,
 )
-from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, const, product, sym
-from autofuse.implgraph.fusion import Tensor
-from autofuse.implgraph.graph import Axis, AxisType, Node
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, product, sym
+from autofuse.implgraph.ir.fusion import Tensor
+from autofuse.implgraph.ir.graph import Axis, AxisType, Node
 from autofuse.schedule.picking import beyond
 
 __all__ = [

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autofuse.codegen.verification.prover import Bound, Fact
-from autofuse.implgraph.expr import ONE, Expr, Func, divide_exact, sym
+from autofuse.implgraph.expr.expression import ONE, Expr, Func, divide_exact, sym
 
 if TYPE_CHECKING:
     from autofuse.codegen.verification.model import Kernel

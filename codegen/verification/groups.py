@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autofuse.codegen.verification.model import Finding
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import Hardware, ImplGraph
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import Hardware, ImplGraph
 from autofuse.schedule.result import Group, ScheduleResult
 from autofuse.schedule.stacking import columns_of
 

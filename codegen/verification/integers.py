@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from autofuse.codegen.kernel_ir import Call, CopyIn, CopyOut, Count, EnQue, ScalarRead, SizeValue
 from autofuse.codegen.verification.facts import MAX_CORES, K, R
 from autofuse.codegen.verification.model import Finding, Item, Kernel
-from autofuse.implgraph.expr import (
+from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
     CeilDiv,

@@ -27,7 +27,7 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
 )
 from autofuse.codegen.verification.facts import BLOCK
-from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.expr.expression import Expr
 
 __all__ = ["Transfer", "run_kernel"]
 

@@ -13,8 +13,8 @@ from autofuse.codegen.kernel_ir import Call, LocalArg, SizeValue
 from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.codegen.verification.picks import PATTERNS, has_table_room, loaded
-from autofuse.implgraph.expr import ONE, ZERO, Expr, const, product
-from autofuse.implgraph.graph import Node, TensorView
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
+from autofuse.implgraph.ir.graph import Node, TensorView
 from autofuse.schedule.lacing import LACES
 from autofuse.schedule.picking import beyond, is_run
 

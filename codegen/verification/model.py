@@ -46,7 +46,7 @@ from autofuse.codegen.kernel_ir import (
 from autofuse.codegen.verification.facts import A, J, K, Q, R, assumed, factors, facts
 from autofuse.codegen.verification.prover import Fact, Prover
 from autofuse.codegen.verification.samples import legal_tiles, small_sizes
-from autofuse.implgraph.expr import (
+from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
     CeilDiv,
@@ -58,8 +58,8 @@ from autofuse.implgraph.expr import (
     divide_exact,
     sym,
 )
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import Axis, AxisType, ImplGraph, Node
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import Axis, AxisType, ImplGraph, Node
 from autofuse.schedule.scan import goes_backwards
 from autofuse.targets import TargetSpec
 

@@ -37,9 +37,9 @@ from autofuse.codegen.kernel_ir import (
     Sync,
 )
 from autofuse.codegen.verification.model import Finding, Item, Kernel
-from autofuse.implgraph.expr import ONE, bounds
-from autofuse.implgraph.graph import Position
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.expr.expression import ONE, bounds
+from autofuse.implgraph.ir.graph import Position
+from autofuse.implgraph.ops.registry import lookup
 
 __all__ = [
     "barriers_and_events",

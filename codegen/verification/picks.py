@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from autofuse.codegen.kernel_ir import Call, LocalArg, SizeValue
 from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.implgraph.expr import ZERO, Expr, const
-from autofuse.implgraph.graph import Node
-from autofuse.implgraph.scratch import PICK_BYTES
+from autofuse.implgraph.expr.expression import ZERO, Expr, const
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.scratch import PICK_BYTES
 from autofuse.schedule.picking import OFFSETS, PICKS, beyond
 
 __all__ = [

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from autofuse.codegen.verification.model import Finding
 from autofuse.codegen.verification.prover import Fact, Prover
-from autofuse.implgraph.expr import ONE, ZERO, Expr, divide_exact, product
-from autofuse.implgraph.expr_parser import parse
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import Node
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, divide_exact, product
+from autofuse.implgraph.expr.parser import parse
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.result import ScheduleResult
 
 __all__ = ["pieces_cover_their_output"]

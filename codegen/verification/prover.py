@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from autofuse.implgraph.expr import (
+from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
     Atom,

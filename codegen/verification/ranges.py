@@ -55,8 +55,7 @@ from autofuse.codegen.verification.transpositions import (
     transposition_covers,
     transposition_fits,
 )
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import (
+from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
     CeilDiv,
@@ -66,9 +65,10 @@ from autofuse.implgraph.expr import (
     const,
     product,
 )
-from autofuse.implgraph.graph import Node
-from autofuse.implgraph.ops import Call as CallRow
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.registry import Call as CallRow
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.row_operands import broadcast_run
 
 __all__ = [

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from autofuse.codegen.kernel_ir import Call, LocalArg
 from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, product
-from autofuse.implgraph.graph import Node
-from autofuse.implgraph.scratch import reduce_inner_bytes, reduce_outer_bytes
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.scratch import reduce_inner_bytes, reduce_outer_bytes
 
 __all__ = ["is_reduction", "reduces_as_its_node", "reduction_covers", "reduction_fits"]
 

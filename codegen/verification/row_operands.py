@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from autofuse.codegen.kernel_ir import Call, LocalArg
 from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.implgraph.expr import ZERO, Expr, align_up
-from autofuse.implgraph.graph import Node
-from autofuse.implgraph.scratch import row_bytes
+from autofuse.implgraph.expr.expression import ZERO, Expr, align_up
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.scratch import row_bytes
 
 __all__ = ["rows_fit", "same_rows", "takes_rows"]
 

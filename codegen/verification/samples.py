@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from autofuse.implgraph.fusion import Symbol
-from autofuse.implgraph.graph import Condition, ImplGraph
+from autofuse.implgraph.ir.fusion import Symbol
+from autofuse.implgraph.ir.graph import Condition, ImplGraph
 
 __all__ = ["legal_tiles", "small_sizes"]
 

@@ -8,9 +8,9 @@ from autofuse.codegen.kernel_ir import Call, LocalArg
 from autofuse.codegen.scanning import scan_name
 from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, product
-from autofuse.implgraph.graph import AxisType, Node
-from autofuse.implgraph.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
+from autofuse.implgraph.ir.graph import AxisType, Node
+from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
 from autofuse.schedule.scan import SCAN, goes_backwards, scan_run, scanned_axes
 
 __all__ = ["is_scan", "scan_covers", "scan_fits", "scans_as_its_node", "sums_go_on_in_order"]

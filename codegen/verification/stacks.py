@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from autofuse.codegen.kernel_ir import Call, LocalArg
 from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.implgraph.expr import ZERO, Expr, align_up, const, product
-from autofuse.implgraph.graph import Node
+from autofuse.implgraph.expr.expression import ZERO, Expr, align_up, const, product
+from autofuse.implgraph.ir.graph import Node
 
 __all__ = ["is_stack", "stack_covers", "stack_fits"]
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from autofuse.codegen.kernel_ir import Call, LocalArg
 from autofuse.codegen.verification.facts import BLOCK
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.implgraph.expr import ONE, ZERO, Expr, align_up, divide_exact
-from autofuse.implgraph.graph import Node
-from autofuse.implgraph.scratch import TRANSPOSE_BYTES
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, divide_exact
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.scratch import TRANSPOSE_BYTES
 
 __all__ = ["is_transposition", "transposition_covers", "transposition_fits"]
 

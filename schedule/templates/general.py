@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import ImplGraph, Node
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import ImplGraph, Node
 from autofuse.schedule.templates.transpose import contiguous_axes
 from autofuse.schedule.tiling_axes import Choice, GroupInput, with_tiles
 

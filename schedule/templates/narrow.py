@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofuse.implgraph.expr import product
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Node
-from autofuse.implgraph.iteration_space import contiguous_strides
-from autofuse.implgraph.partition import MIN_ROWS, SHORT_ROW
+from autofuse.implgraph.expr.expression import product
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ir.iteration_space import contiguous_strides
+from autofuse.implgraph.lowering.partition import MIN_ROWS, SHORT_ROW
 from autofuse.schedule.scan import SCAN
 from autofuse.schedule.stacking import stacked
 from autofuse.schedule.templates import general

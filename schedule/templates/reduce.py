@@ -10,9 +10,9 @@ reduction are read again in a further loop.  With the innermost axis tiled it is
 
 from __future__ import annotations
 
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.reduce_rows import REDUCES
-from autofuse.implgraph.split_reductions import ROW
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.implgraph.rewrites.split_reductions import ROW
 from autofuse.schedule.tiling_axes import Choice, GroupInput, with_tiles, with_unit_axis
 
 __all__ = ["ALL", "LOOP", "block_choices", "choices"]

@@ -11,9 +11,9 @@ sum, or a part of the one sum.
 
 from __future__ import annotations
 
-from autofuse.implgraph.expr import product
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.scratch import SCANNED_TOGETHER
+from autofuse.implgraph.expr.expression import product
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER
 from autofuse.schedule.tiling_axes import Choice, GroupInput, with_unit_axis
 
 __all__ = ["ALL", "FEW", "LOOP", "choices"]

@@ -7,7 +7,7 @@ long, are cut into tiles of a constant length.
 
 from __future__ import annotations
 
-from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.ir.frozen import replace
 from autofuse.schedule.templates import reduce
 from autofuse.schedule.tiling_axes import Choice, GroupInput, reordered, with_tiles
 from autofuse.schedule.transposition import contiguous_axis

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from autofuse import api
-from autofuse.implgraph.graph import ImplGraph
-from autofuse.implgraph.printer import print_graph
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.implgraph.ir.printer import print_graph
 
 GRAPH = {
     "schema": "autofuse.graph/1",

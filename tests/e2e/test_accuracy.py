@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from autofuse import api
-from autofuse.implgraph.ops import all_ops, lookup
+from autofuse.implgraph.ops.registry import all_ops, lookup
 from autofuse.twin.verify import verify_kernel
 
 pytestmark = pytest.mark.twin

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from autofuse.implgraph.graph import HintGraph, ImplGraph
-from autofuse.implgraph.serialise import from_json
-from autofuse.implgraph.text_parser import parse_graph
+from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
+from autofuse.implgraph.ir.serialise import from_json
+from autofuse.implgraph.ir.text_parser import parse_graph
 
 
 def test_show_summarises(autofuse: Callable, graph: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.serialise import from_json_as
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.serialise import from_json_as
 from autofuse.targets import load_target
 from autofuse.twin.native import StatusError
 

@@ -1,6 +1,6 @@
 """Every graph of ``shared/corpus/akg`` that is made of supported ops is built, compiled and verified.
 
-A graph with a tensor of more than 2**20 elements is shrunk first (``implgraph.dimensions.shrink``).
+A graph with a tensor of more than 2**20 elements is shrunk first (``implgraph.cutting.dimensions.shrink``).
 Every graph is built.  Of kernels that are equal but for names and numbers, which are sizes for the most part, one is
 compiled and runs, in quick mode; with ``CORPUS=all`` those of other sizes do too.  Every eighth of them runs in two
 hostile orders of instructions as well, with optimised code, which has the warnings of g++ that quick mode does not:
@@ -17,7 +17,7 @@ import pytest
 from autofuse import api
 from autofuse.commands.verify import verified_once
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.dimensions import shrink
+from autofuse.implgraph.cutting.dimensions import shrink
 from autofuse.twin.sizes import largest_tensor
 from autofuse.twin.worker import WorkerPool
 

@@ -11,10 +11,10 @@ import pytest
 from autofuse.codegen.verification import verify_schedule
 from autofuse.diagnostics import AutofuseError
 from autofuse.frontends import read_graph
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.dimensions import symbolize
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.lowering import lower_all
+from autofuse.implgraph.cutting.dimensions import symbolize
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.lowering.lowering import lower_all
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.scheduler import schedule_all
 from autofuse.targets import load_target
 

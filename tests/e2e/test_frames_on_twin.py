@@ -10,7 +10,8 @@ import pytest
 from twin_graphs import check, every_template, graph
 
 from autofuse import api
-from autofuse.implgraph import frames, lowering
+from autofuse.implgraph.lowering import lowering
+from autofuse.implgraph.rewrites import frames
 
 pytestmark = pytest.mark.twin
 

@@ -12,7 +12,7 @@ from twin_graphs import check, every_template, graph
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph import lowering
+from autofuse.implgraph.lowering import lowering
 from autofuse.targets import load_target
 from autofuse.twin.compile import compile_kernel
 from autofuse.twin.data import indexing_inputs, random_inputs

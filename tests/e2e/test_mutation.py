@@ -8,7 +8,7 @@ import pytest
 from mutation_kernels import ACCUMULATION, MEMORY, SYNCHRONISATION, sample
 
 from autofuse import api
-from autofuse.implgraph.dimensions import shrink
+from autofuse.implgraph.cutting.dimensions import shrink
 
 ROOT = Path(__file__).resolve().parents[2]
 

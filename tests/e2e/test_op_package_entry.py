@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from autofuse.codegen.generate import generate
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.lowering import lower
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_target
 from autofuse.twin.compile import twin_files

@@ -138,7 +138,7 @@ def test_all_numbers_of_16_bits(dtype, tmp_path, monkeypatch):
 
 
 def built_type(built):
-    from autofuse.implgraph.dtypes import BY_NAME, numpy_dtype
+    from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
 
     return numpy_dtype(BY_NAME[built.graph.tensors["x"].dtype.name])
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from twin_graphs import check, every_template, graph
 
 from autofuse import api
-from autofuse.implgraph.dtypes import BY_NAME
+from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.schedule.lacing import LACES
 from autofuse.schedule.templates import narrow
 

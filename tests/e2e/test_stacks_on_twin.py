@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from twin_graphs import check, every_template, graph
 
 from autofuse import api
-from autofuse.implgraph.dtypes import BY_NAME
+from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.schedule.stacking import STACK
 from autofuse.schedule.templates import narrow
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from twin_graphs import CHIP, check, every_template, graph
 
 from autofuse import api
-from autofuse.implgraph.dtypes import BY_NAME
+from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.twin.verify import verify_kernel
 
 pytestmark = pytest.mark.twin

@@ -12,9 +12,9 @@ import pytest
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.dimensions import symbolize
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.cutting.dimensions import symbolize
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.result import tiling_keys
 from autofuse.twin.sizes import largest_tensor
 from autofuse.twin.verify import verify_in_subprocess

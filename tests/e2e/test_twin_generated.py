@@ -6,7 +6,7 @@ from twin_graphs import graph
 
 import autofuse
 from autofuse import api
-from autofuse.implgraph.dtypes import dtype, numpy_dtype
+from autofuse.implgraph.ir.dtypes import dtype, numpy_dtype
 from autofuse.twin.verify import verify_kernel
 
 pytestmark = pytest.mark.twin

@@ -3,11 +3,11 @@
 import pytest
 
 from autofuse import api
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.ops import OpError, all_ops, lookup
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import OpError, all_ops, lookup
 from autofuse.twin.verify import verify_kernel
 
 pytestmark = pytest.mark.twin

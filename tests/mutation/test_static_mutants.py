@@ -14,7 +14,7 @@ from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.codegen.verification.model import legal_tiles
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.targets import load_target
 from autofuse.twin.mutation import CLASSES, Mutant, mutants
 

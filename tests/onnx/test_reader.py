@@ -17,7 +17,7 @@ from autofuse.frontends import detect_format, parse_graph  # noqa: E402
 from autofuse.frontends.onnx import looks_like_onnx  # noqa: E402
 from autofuse.frontends.onnx.loading import MAX_BYTES  # noqa: E402
 from autofuse.frontends.onnx.reader import convert  # noqa: E402
-from autofuse.implgraph.fusion import Constant, FusionGraph  # noqa: E402
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph  # noqa: E402
 from autofuse.twin.oracle import evaluate  # noqa: E402
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.dimensions import symbolize
-from autofuse.implgraph.fusion import FusionGraph, FusionNode, GraphOutput
+from autofuse.implgraph.cutting.dimensions import symbolize
+from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput
 from autofuse.schedule import scheduler
 
 TARGETS = ("ascend910b1", "ascend310p")

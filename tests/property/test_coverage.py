@@ -16,11 +16,11 @@ from autofuse.codegen.verification import verify_kernel
 from autofuse.codegen.verification.interpret import run_kernel
 from autofuse.codegen.verification.model import legal_tiles, small_sizes
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.dimensions import symbolize
-from autofuse.implgraph.fusion import FusionGraph, Tensor
-from autofuse.implgraph.graph import ImplGraph
-from autofuse.implgraph.lowering import lower
+from autofuse.implgraph.cutting.dimensions import symbolize
+from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_target
 

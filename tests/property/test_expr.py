@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autofuse.implgraph.expr import (
+from autofuse.implgraph.expr.expression import (
     CeilDiv,
     Expr,
     ExprError,
@@ -22,7 +22,7 @@ from autofuse.implgraph.expr import (
     product,
     sym,
 )
-from autofuse.implgraph.expr_parser import parse
+from autofuse.implgraph.expr.parser import parse
 
 NAMES = ("a", "b", "n", "z0z1t_size")
 INTS = st.integers(-100, 1 << 40)

@@ -14,11 +14,11 @@ from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel as verify_function
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.dimensions import symbolize
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.lowering import lower
-from autofuse.implgraph.verify import verify
+from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.cutting.dimensions import symbolize
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.result import ScheduleResult
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import TargetSpec, load_target

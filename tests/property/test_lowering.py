@@ -9,16 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.canonicalise import PIPELINE, canonicalise
-from autofuse.implgraph.dimensions import bind, check_shapes, shrink, symbolize
-from autofuse.implgraph.dtypes import BY_NAME, numpy_dtype
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.interpret import apply, interpret
-from autofuse.implgraph.lowering import group_order_hazards, groups, in_place_pairs, lower
-from autofuse.implgraph.ops import OpError, lookup
-from autofuse.implgraph.verify import verify
+from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.cutting.dimensions import bind, check_shapes, shrink, symbolize
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.lowering.lowering import group_order_hazards, groups, in_place_pairs, lower
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import OpError, lookup
+from autofuse.implgraph.rewrites.interpret import apply, interpret
+from autofuse.implgraph.simplify.canonicalise import PIPELINE, canonicalise
 
 F32, F16, BOOL = BY_NAME["float32"], BY_NAME["float16"], BY_NAME["bool"]
 SHAPES = [

@@ -12,16 +12,16 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.decompose import decompose
-from autofuse.implgraph.dimensions import bind, check_shapes, symbolize
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import HintGraph
-from autofuse.implgraph.group_order import group_order_hazards
-from autofuse.implgraph.interpret import interpret
-from autofuse.implgraph.lowering import lower, lower_all
-from autofuse.implgraph.split_reductions import split_reductions
-from autofuse.implgraph.verify import verify
+from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.cutting.dimensions import bind, check_shapes, symbolize
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import HintGraph
+from autofuse.implgraph.ir.group_order import group_order_hazards
+from autofuse.implgraph.lowering.lowering import lower, lower_all
+from autofuse.implgraph.rewrites.decompose import decompose
+from autofuse.implgraph.rewrites.interpret import interpret
+from autofuse.implgraph.rewrites.split_reductions import split_reductions
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.targets import load_target
 from autofuse.twin.data import random_inputs
 from autofuse.twin.oracle import Reference, evaluate

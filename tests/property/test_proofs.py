@@ -21,7 +21,7 @@ from autofuse.codegen.verification import CHECKS
 from autofuse.codegen.verification.facts import Q, R
 from autofuse.codegen.verification.model import Kernel
 from autofuse.codegen.verification.prover import Fact, Prover
-from autofuse.implgraph.expr import (
+from autofuse.implgraph.expr.expression import (
     ONE,
     CeilDiv,
     Expr,

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.cutting import INPUT, OUTPUT, Cutter, Split
-from autofuse.implgraph.dimensions import check_shapes, symbolize
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.splitting import MAX_CHECKS, Uncut, find_split
+from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, Cutter, Split
+from autofuse.implgraph.cutting.dimensions import check_shapes, symbolize
+from autofuse.implgraph.cutting.split import MAX_CHECKS, Uncut, find_split
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.targets import load_target
 from autofuse.twin.data import random_inputs
 from autofuse.twin.oracle import evaluate

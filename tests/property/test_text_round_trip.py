@@ -7,9 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import CeilDiv, FloorDiv, Max, Min, Mod, Ratio, const, sym
-from autofuse.implgraph.fusion import (
+from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.expr.expression import CeilDiv, FloorDiv, Max, Min, Mod, Ratio, const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import (
     Constant,
     FusionGraph,
     FusionNode,
@@ -17,7 +18,7 @@ from autofuse.implgraph.fusion import (
     Symbol,
     Tensor,
 )
-from autofuse.implgraph.graph import (
+from autofuse.implgraph.ir.graph import (
     AllocType,
     Api,
     Axis,
@@ -35,11 +36,10 @@ from autofuse.implgraph.graph import (
     TilingSpec,
     TmpBuffer,
 )
-from autofuse.implgraph.picture import to_svg
-from autofuse.implgraph.printer import print_graph
-from autofuse.implgraph.serialise import from_json, to_json
-from autofuse.implgraph.text_parser import parse_graph
-from autofuse.implgraph.verify import verify
+from autofuse.implgraph.ir.picture import to_svg
+from autofuse.implgraph.ir.printer import print_graph
+from autofuse.implgraph.ir.serialise import from_json, to_json
+from autofuse.implgraph.ir.text_parser import parse_graph
 
 SLOW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -13,9 +13,9 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
 from autofuse import api
-from autofuse.implgraph.graph import ImplGraph
-from autofuse.implgraph.printer import print_graph
-from autofuse.implgraph.text_parser import parse_graph
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.implgraph.ir.printer import print_graph
+from autofuse.implgraph.ir.text_parser import parse_graph
 
 GRAPHS = Path(__file__).parent / "graphs"
 NAMES = tuple(sorted(p.stem for p in GRAPHS.glob("*.json")))

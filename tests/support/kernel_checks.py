@@ -29,7 +29,7 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
     Sync,
 )
-from autofuse.implgraph.graph import Position
+from autofuse.implgraph.ir.graph import Position
 
 
 def unrolled(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.dtypes import BY_NAME, numpy_dtype
-from autofuse.implgraph.expr import Expr, sym
-from autofuse.implgraph.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.interpret import interpret
-from autofuse.implgraph.lowering import lower
-from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.verify import verify
+from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.expr.expression import Expr, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
+from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.rewrites.interpret import interpret
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.twin.oracle import evaluate
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autofuse.implgraph.graph import HintGraph
-from autofuse.implgraph.lowering import groups
+from autofuse.implgraph.ir.graph import HintGraph
+from autofuse.implgraph.lowering.lowering import groups
 from autofuse.schedule import scheduler
 from autofuse.schedule.realise import Template, placing
 from autofuse.schedule.rejection import TemplateRejectedError

@@ -15,10 +15,10 @@ from typing import Any
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError, Diagnostic
-from autofuse.implgraph.expr import ExprError
-from autofuse.implgraph.expr_parser import parse
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.infer import nonempty_sizes
+from autofuse.implgraph.expr.expression import ExprError
+from autofuse.implgraph.expr.parser import parse
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ops.infer import nonempty_sizes
 from autofuse.twin.sizes import largest_tensor
 from autofuse.twin.verify import verify_in_subprocess
 from autofuse.twin.worker import WorkerPool

@@ -15,8 +15,8 @@ import autofuse
 from autofuse import api
 from autofuse.artifacts import MANIFEST
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import const, sym
-from autofuse.implgraph.fusion import Symbol
+from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.report.build_summary import largest_tile, typical_sizes
 
 GRAPH = {
@@ -63,7 +63,9 @@ def test_every_stage_can_be_checked(
     built: api.BuildResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
-    monkeypatch.setattr("autofuse.implgraph.verify.check", lambda g: calls.append(type(g).__name__))
+    monkeypatch.setattr(
+        "autofuse.implgraph.check.verify.check", lambda g: calls.append(type(g).__name__)
+    )
     assert autofuse.build(GRAPH, verify_ir=True) == built
     assert calls[:2] == ["HintGraph", "HintGraph"]
     assert set(calls[2:]) == {"ImplGraph"}

@@ -13,9 +13,7 @@ import pytest
 
 from autofuse import native
 
-HEAD = (
-    "from dataclasses import field\n\nfrom autofuse.implgraph.frozen import frozen, replace\n\n\n"
-)
+HEAD = "from dataclasses import field\n\nfrom autofuse.implgraph.ir.frozen import frozen, replace\n\n\n"
 POINT = '''@frozen
 class Point:
     """A point."""
@@ -104,7 +102,7 @@ import copy, dataclasses, pickle, sys, traceback, typing
 import autofuse
 autofuse.__path__.insert(0, "autofuse")
 from small.points import Pair, Point
-from autofuse.implgraph.frozen import replace
+from autofuse.implgraph.ir.frozen import replace
 
 def error(call):
     try:
@@ -140,7 +138,7 @@ def test_a_compiled_class_is_what_it_was(repo: Path, tmp_path: Path) -> None:
     sources = {
         "small/points.py": HEAD + POINT,
         # Of the package mypy needs no more than this.
-        "autofuse/implgraph/frozen.py": (repo / "implgraph" / "frozen.py").read_text("utf-8"),
+        "autofuse/implgraph/ir/frozen.py": (repo / "implgraph" / "frozen.py").read_text("utf-8"),
     }
     for name, text in sources.items():
         file = tmp_path / "src" / name

@@ -12,9 +12,9 @@ import pytest
 from autofuse.diagnostics import AutofuseError
 from autofuse.frontends import parse_graph
 from autofuse.frontends.json_positions import MAX_VALUES
-from autofuse.implgraph.expr import ExprError
-from autofuse.implgraph.expr_parser import parse
-from autofuse.implgraph.serialise import from_json, to_json
+from autofuse.implgraph.expr.expression import ExprError
+from autofuse.implgraph.expr.parser import parse
+from autofuse.implgraph.ir.serialise import from_json, to_json
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

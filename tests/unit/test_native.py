@@ -114,7 +114,7 @@ def test_mypyc_knows_the_decorators_of_classes(repo: Path, name: str) -> None:
 def test_graph_types_that_are_read_from_json_keep_their_annotations(repo: Path) -> None:
     """JSON is read by them; of a dataclass that is compiled mypyc leaves ``tuple`` of ``tuple[Node, ...]``."""
     code = (
-        "from autofuse.implgraph.serialise import SCHEMAS, _hints\n"
+        "from autofuse.implgraph.ir.serialise import SCHEMAS, _hints\n"
         "import dataclasses, typing\n"
         "todo, seen = list(SCHEMAS.values()), set()\n"
         "while todo:\n"
@@ -127,7 +127,7 @@ def test_graph_types_that_are_read_from_json_keep_their_annotations(repo: Path) 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     read = [found.partition(":") for found in done.stdout.split()]
     compiled = [(name, kind) for name, _, kind in read if name in MODULES]
-    assert ("autofuse.implgraph.graph", "Node") in compiled
+    assert ("autofuse.implgraph.ir.graph", "Node") in compiled
     assert {decorators(tree(repo, name))[kind] for name, kind in compiled} == {"frozen"}
 
 

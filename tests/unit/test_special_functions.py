@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from coefficients import FITS, RATIOS
 
-from autofuse.implgraph import coefficients
-from autofuse.implgraph import special_reference as ref
+from autofuse.implgraph.ops.formulas import coefficients
+from autofuse.implgraph.ops.formulas import special_reference as ref
 
 
 def ndtri(p):

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from autofuse.implgraph.graph import ImplGraph
-from autofuse.implgraph.text_parser import parse_graph
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.implgraph.ir.text_parser import parse_graph
 from autofuse.report.templates_page import FAMILIES, templates_page
 from autofuse.schedule.templates import reduce, transpose
 

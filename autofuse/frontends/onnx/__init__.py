@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from autofuse.frontends.onnx.loading import looks_like_onnx, model_of
-from autofuse.implgraph.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["looks_like_onnx", "read_onnx"]
 

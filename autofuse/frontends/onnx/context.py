@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 from autofuse.diagnostics import AutofuseError
 from autofuse.frontends.onnx.emit import Emitter
 from autofuse.frontends.onnx.values import Array, Value
-from autofuse.implgraph.dtypes import DType
-from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import DType
 
 __all__ = ["CONVERTERS", "Converter", "Node", "Result", "converter"]
 

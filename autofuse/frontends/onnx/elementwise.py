@@ -9,9 +9,9 @@ import numpy as np
 from autofuse.frontends.onnx import tables
 from autofuse.frontends.onnx.context import Node, Result, converter
 from autofuse.frontends.onnx.values import Value
-from autofuse.implgraph import ops
-from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import const
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops import registry as ops
 
 __all__: list[str] = []
 

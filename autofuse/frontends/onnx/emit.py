@@ -27,13 +27,13 @@ from autofuse.frontends.onnx.values import (
     dtype_of_array,
     uniform_value,
 )
-from autofuse.implgraph import ops
-from autofuse.implgraph.dtypes import BY_NAME, DType, numpy_dtype
-from autofuse.implgraph.expr import Expr, const
-from autofuse.implgraph.fusion import Constant, Tensor
-from autofuse.implgraph.infer import broadcast_shapes
-from autofuse.implgraph.op_rules import with_source
-from autofuse.implgraph.ops import OpError
+from autofuse.implgraph.expr.expression import Expr, const
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType, numpy_dtype
+from autofuse.implgraph.ir.fusion import Constant, Tensor
+from autofuse.implgraph.ops import registry as ops
+from autofuse.implgraph.ops.infer import broadcast_shapes
+from autofuse.implgraph.ops.registry import OpError
+from autofuse.implgraph.ops.rules import with_source
 
 __all__ = ["Emitter"]
 

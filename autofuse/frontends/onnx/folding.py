@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autofuse.frontends.onnx.values import Array, Foreign, Known, Traced, Value, uniform_value
-from autofuse.implgraph.expr import Expr, divide_exact, product
+from autofuse.implgraph.expr.expression import Expr, divide_exact, product
 
 if TYPE_CHECKING:
     import onnx

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from autofuse.frontends.onnx import bodies, tables
 from autofuse.frontends.onnx.values import Array, Foreign, Known, Value
-from autofuse.implgraph.expr import Expr
+from autofuse.implgraph.expr.expression import Expr
 
 if TYPE_CHECKING:
     import onnx

@@ -12,8 +12,8 @@ from autofuse.frontends.builder import MAX_NODES
 from autofuse.frontends.onnx import tables
 from autofuse.frontends.onnx.context import Node, Result, converter
 from autofuse.frontends.onnx.values import Foreign, Known, Shape, Value
-from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import Expr, const, divide_exact, product
+from autofuse.implgraph.expr.expression import Expr, const, divide_exact, product
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 
 __all__: list[str] = []
 

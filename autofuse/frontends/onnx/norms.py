@@ -9,8 +9,8 @@ from autofuse.frontends.onnx.context import Node, Result, converter
 from autofuse.frontends.onnx.emit import Emitter
 from autofuse.frontends.onnx.reductions import mean, reduce
 from autofuse.frontends.onnx.values import Value
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const, product
+from autofuse.implgraph.expr.expression import const, product
+from autofuse.implgraph.ir.dtypes import BY_NAME
 
 __all__: list[str] = []
 

@@ -18,10 +18,10 @@ from autofuse.frontends.onnx.inference import read_by, subgraphs
 from autofuse.frontends.onnx.loading import check_model
 from autofuse.frontends.onnx.reader import DOMAINS, Reader
 from autofuse.frontends.onnx.values import Array, Foreign, Known, NeededError, Traced, Value
-from autofuse.implgraph.cutting import expressions
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import Expr, const, sym
-from autofuse.implgraph.fusion import FusionNode, Symbol, Tensor
+from autofuse.implgraph.cutting.cut import expressions
+from autofuse.implgraph.expr.expression import Expr, const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import FusionNode, Symbol, Tensor
 
 if TYPE_CHECKING:
     import onnx

@@ -41,10 +41,10 @@ from autofuse.frontends.onnx.values import (
     Value,
     uniform_value,
 )
-from autofuse.implgraph import ops
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const, sym
-from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Symbol
+from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Symbol
+from autofuse.implgraph.ops import registry as ops
 
 if TYPE_CHECKING:
     import onnx

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from autofuse.frontends.builder import topological_order
 from autofuse.frontends.onnx.pieces import FALLBACK, KERNEL, ModelPieces
-from autofuse.implgraph.cutting import expressions
-from autofuse.implgraph.expr import Expr, product
-from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Operand
+from autofuse.implgraph.cutting.cut import expressions
+from autofuse.implgraph.expr.expression import Expr, product
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Operand
 
 __all__ = [
     "MAX_PARAMETERS",

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.implgraph.dtypes import BY_NAME, DType
-from autofuse.implgraph.expr import Expr, const
-from autofuse.implgraph.fusion import Tensor
+from autofuse.implgraph.expr.expression import Expr, const
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.fusion import Tensor
 
 __all__ = [
     "Array",

@@ -1,7 +1,7 @@
 """``ascir.dtypes``: element types by the names that clients use."""
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 
 __all__ = ["bf16", "float16", "float32"]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from autofuse.implgraph.dtypes import dtype
-from autofuse.implgraph.expr import CeilDiv, Expr, align_up, const, product, sym
-from autofuse.implgraph.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
-from autofuse.implgraph.graph import (
+from autofuse.implgraph.expr.expression import CeilDiv, Expr, align_up, const, product, sym
+from autofuse.implgraph.ir.dtypes import dtype
+from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
+from autofuse.implgraph.ir.graph import (
     Api,
     Axis,
     AxisType,

@@ -24,7 +24,7 @@ from autofuse.codegen.kernel_ir import (
 from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.ir.graph import ImplGraph
 
 GRAPHS = Path(__file__).resolve().parents[2] / "snapshot" / "graphs"
 

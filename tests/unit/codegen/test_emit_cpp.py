@@ -39,9 +39,9 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
     Sync,
 )
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import ONE, ZERO, CeilDiv, const, sym
-from autofuse.implgraph.graph import Position
+from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.graph import Position
 
 F32, F16, BF16 = BY_NAME["float32"], BY_NAME["float16"], BY_NAME["bfloat16"]
 I32, I64, BOOL = BY_NAME["int32"], BY_NAME["int64"], BY_NAME["bool"]

@@ -12,7 +12,7 @@ from autofuse.codegen.verification.groups import (
     outputs_have_one_writer,
 )
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.result import Group, ScheduleResult
 
 GRAPHS = Path(__file__).resolve().parents[2] / "snapshot/graphs"

@@ -13,9 +13,9 @@ from autofuse.codegen.abi import c_string, overflow_guards, pointer_parameters, 
 from autofuse.codegen.host import host_files
 from autofuse.codegen.project import project_files
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.dtypes import dtype
-from autofuse.implgraph.expr import CeilDiv, const, sym
-from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Symbol, Tensor
+from autofuse.implgraph.expr.expression import CeilDiv, const, sym
+from autofuse.implgraph.ir.dtypes import dtype
+from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Symbol, Tensor
 from autofuse.targets import load_target
 
 TARGET = load_target("ascend910b1")

@@ -6,11 +6,11 @@ import pytest
 
 from autofuse.codegen.intrinsics import SCALAR_INPUTS, STYLES, CallSite
 from autofuse.codegen.kernel_ir import Count, EnumArg, LocalArg, Number, ScalarVar
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const, sym
-from autofuse.implgraph.frozen import replace
-from autofuse.implgraph.graph import Node, TensorView
-from autofuse.implgraph.ops import all_ops, lookup
+from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Node, TensorView
+from autofuse.implgraph.ops.registry import all_ops, lookup
 
 F32, F16, I32, MASK = (BY_NAME[n] for n in ("float32", "float16", "int32", "mask"))
 

@@ -29,8 +29,8 @@ from autofuse.codegen.kernel_ir import (
 from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.frontends import parse_graph
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.lowering import lower
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_target
 

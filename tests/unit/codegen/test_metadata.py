@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from autofuse.codegen.metadata import metadata_text
 from autofuse.codegen.provenance import banner, graph_digest
-from autofuse.implgraph.expr import const, sym
-from autofuse.implgraph.fusion import GraphOutput, Symbol
+from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.ir.fusion import GraphOutput, Symbol
 from autofuse.targets import load_target
 
 TARGET = load_target("ascend910b1")

@@ -30,9 +30,9 @@ from autofuse.codegen.passes import PIPELINE, run_passes
 from autofuse.codegen.passes.barriers import InsertBarriers
 from autofuse.codegen.passes.syncs import InsertSyncs
 from autofuse.codegen.passes.unused import RemoveUnused
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import ONE, ZERO, const, sym
-from autofuse.implgraph.graph import Position
+from autofuse.implgraph.expr.expression import ONE, ZERO, const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.graph import Position
 
 F32 = BY_NAME["float32"]
 TWICE = const(2)

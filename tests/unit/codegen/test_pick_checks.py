@@ -13,7 +13,7 @@ from autofuse.codegen.kernel_ir import Call, CopyIn, Count, For, KernelFn, Local
 from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
-from autofuse.implgraph.expr import ONE, ZERO, const, sym
+from autofuse.implgraph.expr.expression import ONE, ZERO, const, sym
 
 #: Slices of float32 [40, 300], or of int64: the call that picks their elements.
 SLICES = {

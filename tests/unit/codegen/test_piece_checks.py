@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from autofuse.codegen.verification.pieces import pieces_cover_their_output
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import ONE, Expr, const, sym
-from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Symbol, Tensor
+from autofuse.implgraph.expr.expression import ONE, Expr, const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Symbol, Tensor
 
 Box = tuple[tuple[int, int], ...]  # (start, size) per dimension
 

@@ -30,9 +30,9 @@ from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import check_schedule, verify_kernel, verify_schedule
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import FloorDiv, const, sym
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.expr.expression import FloorDiv, const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.graph import ImplGraph
 
 
 def build(shape: list[Any], nodes: list[dict[str, Any]], inputs: str = "x") -> api.BuildResult:

@@ -16,8 +16,8 @@ from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.codegen.verification.interpret import run_kernel
-from autofuse.implgraph.expr import Expr, const
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.expr.expression import Expr, const
+from autofuse.implgraph.ir.graph import ImplGraph
 
 ROWS, COLUMNS = 35, 1031
 

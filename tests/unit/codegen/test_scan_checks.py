@@ -14,8 +14,8 @@ from autofuse.codegen.kernel_ir import Call, CopyIn, Count, For, IndexRead, Kern
 from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
-from autofuse.implgraph.expr import ZERO
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.expr.expression import ZERO
+from autofuse.implgraph.ir.graph import ImplGraph
 
 Edit = Callable[[Stmt], Stmt | None]
 

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from autofuse.codegen.shared_terms import shared_terms
-from autofuse.implgraph.expr import CeilDiv, Expr, FloorDiv, Max, Min, const, sym
+from autofuse.implgraph.expr.expression import CeilDiv, Expr, FloorDiv, Max, Min, const, sym
 
 N, M = sym("n"), sym("m")
 

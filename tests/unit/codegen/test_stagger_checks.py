@@ -17,8 +17,8 @@ from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.codegen.verification.interpret import run_kernel
-from autofuse.implgraph.expr import Mod, sym
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.expr.expression import Mod, sym
+from autofuse.implgraph.ir.graph import ImplGraph
 
 ROWS, COLUMNS = 7, 1003
 

@@ -15,9 +15,9 @@ from autofuse.codegen.lower import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import check_kernel, verify_kernel, verify_schedule
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.expr import ZERO, Mod, sym
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.expr.expression import ZERO, Mod, sym
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.targets import load_target
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -6,9 +6,9 @@ from malformed_cases import X, Y, Z, akg, desc, op
 
 from autofuse.diagnostics import AutofuseError
 from autofuse.frontends import detect_format, parse_graph, read_graph
-from autofuse.implgraph.expr import const, sym
-from autofuse.implgraph.fusion import Constant, GraphOutput
-from autofuse.implgraph.ops import find
+from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.ir.fusion import Constant, GraphOutput
+from autofuse.implgraph.ops.registry import find
 
 OWN = {
     "PadAkg",

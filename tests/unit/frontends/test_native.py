@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from autofuse.diagnostics import AutofuseError
 from autofuse.frontends import detect_format, parse_graph, read_graph
-from autofuse.implgraph.expr import CeilDiv, const, sym
-from autofuse.implgraph.fusion import Constant, GraphOutput, Symbol
+from autofuse.implgraph.expr.expression import CeilDiv, const, sym
+from autofuse.implgraph.ir.fusion import Constant, GraphOutput, Symbol
 
 EXAMPLES = ["abs_test", "add_bias_dynamic", "adam_like", "demo", "where_mask"]
 

@@ -6,7 +6,7 @@ from malformed_cases import CASES
 from autofuse.diagnostics import AutofuseError
 from autofuse.frontends import parse_graph
 from autofuse.frontends.schema import graph_schema, starter
-from autofuse.implgraph.ops import all_ops
+from autofuse.implgraph.ops.registry import all_ops
 
 
 def test_ops_and_dtypes_come_from_the_registry():

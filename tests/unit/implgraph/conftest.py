@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from autofuse.implgraph.dtypes import dtype
-from autofuse.implgraph.expr import ZERO, CeilDiv, Ratio, const, sym
-from autofuse.implgraph.fusion import (
+from autofuse.implgraph.expr.expression import ZERO, CeilDiv, Ratio, const, sym
+from autofuse.implgraph.ir.dtypes import dtype
+from autofuse.implgraph.ir.fusion import (
     Constant,
     FusionGraph,
     FusionNode,
@@ -14,7 +14,7 @@ from autofuse.implgraph.fusion import (
     Symbol,
     Tensor,
 )
-from autofuse.implgraph.graph import (
+from autofuse.implgraph.ir.graph import (
     AllocType,
     Api,
     Axis,

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autofuse.implgraph.canonicalise import PIPELINE, NoOpCast, canonicalise
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
-from autofuse.implgraph.graph import AxisType
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.lowering import groups, lower
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.ir.graph import AxisType
+from autofuse.implgraph.lowering.lowering import groups, lower
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.simplify.canonicalise import PIPELINE, NoOpCast, canonicalise
 
 
 def make(inputs, nodes, outputs):

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from autofuse.implgraph.cast_routes import cast_route
+from autofuse.implgraph.ops.cast_routes import cast_route
 
 REAL = ("float32", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool")
 

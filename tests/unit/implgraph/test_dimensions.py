@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.dimensions import bind, check_shapes, shrink, symbolize
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.fusion import FusionGraph, FusionNode, GraphOutput, Tensor
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.cutting.dimensions import bind, check_shapes, shrink, symbolize
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import lookup
 
 
 def make(inputs, nodes, strides=None):

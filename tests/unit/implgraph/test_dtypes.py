@@ -2,7 +2,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from autofuse.implgraph.dtypes import BY_NAME, dtype, is_float, is_int, numpy_dtype
+from autofuse.implgraph.ir.dtypes import BY_NAME, dtype, is_float, is_int, numpy_dtype
 
 
 def test_names_and_aliases_belong_to_one_row():

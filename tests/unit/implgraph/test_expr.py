@@ -1,6 +1,6 @@
 import pytest
 
-from autofuse.implgraph.expr import (
+from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
     CeilDiv,
@@ -18,7 +18,7 @@ from autofuse.implgraph.expr import (
     product,
     sym,
 )
-from autofuse.implgraph.expr_parser import MAX_PARSE_DEPTH, MAX_PARSE_LENGTH, parse
+from autofuse.implgraph.expr.parser import MAX_PARSE_DEPTH, MAX_PARSE_LENGTH, parse
 
 A, B, C = sym("a"), sym("b"), sym("c")
 

@@ -9,11 +9,11 @@ import pytest
 from lowering_checks import checked, dims, graph
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph import frames
-from autofuse.implgraph.decompose import decompose
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.fusion import Constant, FusionGraph
-from autofuse.implgraph.lowering import groups, lower_written
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph
+from autofuse.implgraph.lowering.lowering import groups, lower_written
+from autofuse.implgraph.rewrites import frames
+from autofuse.implgraph.rewrites.decompose import decompose
 
 
 def lower_framed(g: FusionGraph):

@@ -9,9 +9,9 @@ from dataclasses import FrozenInstanceError, dataclass, field
 
 import pytest
 
-from autofuse.implgraph.expr import ONE, sym
-from autofuse.implgraph.frozen import frozen, replace
-from autofuse.implgraph.graph import Axis, AxisType
+from autofuse.implgraph.expr.expression import ONE, sym
+from autofuse.implgraph.ir.frozen import frozen, replace
+from autofuse.implgraph.ir.graph import Axis, AxisType
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ import pytest
 from lowering_checks import checked, graph
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.decompose import decompose
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const, sym
-from autofuse.implgraph.fusion import Constant, Tensor
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.lowering import groups, lower, lower_written
-from autofuse.implgraph.movement_rows import inside
-from autofuse.implgraph.ops import OpError, lookup
+from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import Constant, Tensor
+from autofuse.implgraph.lowering.lowering import groups, lower, lower_written
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import OpError, lookup
+from autofuse.implgraph.ops.rows.movement import inside
+from autofuse.implgraph.rewrites.decompose import decompose
 
 I32 = BY_NAME["int32"]
 

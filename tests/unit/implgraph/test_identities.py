@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from lowering_checks import graph
 
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.fusion import Constant
-from autofuse.implgraph.interpret import interpret
-from autofuse.implgraph.lowering import lower
-from autofuse.implgraph.verify import verify
+from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import Constant
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.rewrites.interpret import interpret
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 
 BOOL = BY_NAME["bool"]
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.interpret import apply
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.rewrites.interpret import apply
 
 
 def test_a_sum_of_many_rounds_at_each_step() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from autofuse import api
 from autofuse.codegen.provenance import graph_digest
-from autofuse.implgraph.serialise import json_text
+from autofuse.implgraph.ir.serialise import json_text
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 VALUES = st.recursive(

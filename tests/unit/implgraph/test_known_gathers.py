@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from lowering_checks import checked, dims, graph
 
-from autofuse.implgraph.decompose import decompose
-from autofuse.implgraph.fusion import Constant
-from autofuse.implgraph.known_gathers import MAX_RUNS, Run, runs_of
+from autofuse.implgraph.ir.fusion import Constant
+from autofuse.implgraph.rewrites.decompose import decompose
+from autofuse.implgraph.rewrites.known_gathers import MAX_RUNS, Run, runs_of
 
 
 def line(size, start=0, step=1, dtype="int64"):

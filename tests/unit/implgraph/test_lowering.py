@@ -6,10 +6,9 @@ import sys
 import pytest
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import Expr, sym
-from autofuse.implgraph.fusion import (
+from autofuse.implgraph.expr.expression import Expr, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import (
     Constant,
     FusionGraph,
     FusionNode,
@@ -17,9 +16,10 @@ from autofuse.implgraph.fusion import (
     Symbol,
     Tensor,
 )
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.lowering import group_order_hazards, groups, in_place_pairs, lower
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.lowering.lowering import group_order_hazards, groups, in_place_pairs, lower
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 
 F32 = BY_NAME["float32"]
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from lowering_checks import checked, graph
 
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import ONE, ZERO, const, sym
-from autofuse.implgraph.fusion import Tensor
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.interpret import interpret
-from autofuse.implgraph.lowering import groups, lower
-from autofuse.implgraph.ops import OpError, lookup
+from autofuse.implgraph.expr.expression import ONE, ZERO, const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import Tensor
+from autofuse.implgraph.lowering.lowering import groups, lower
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import OpError, lookup
+from autofuse.implgraph.rewrites.interpret import interpret
 
 
 def sizes(*values):

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from lowering_checks import graph
 
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const, sym
-from autofuse.implgraph.fusion import Constant, Symbol
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.interpret import interpret
-from autofuse.implgraph.lowering import lower
-from autofuse.implgraph.narrowing import narrowed
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import Constant, Symbol
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.rewrites.interpret import interpret
+from autofuse.implgraph.rewrites.narrowing import narrowed
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from lowering_checks import dims, graph
 
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.decompose import decompose
-from autofuse.implgraph.fusion import Constant, FusionGraph, Symbol
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.interpret import interpret
-from autofuse.implgraph.lowering import groups, lower, lower_all
-from autofuse.implgraph.online_parts import Follower, follower_of
-from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.split_reductions import split_reductions
-from autofuse.implgraph.verify import verify
+from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, Symbol
+from autofuse.implgraph.lowering.lowering import groups, lower, lower_all
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.rewrites.decompose import decompose
+from autofuse.implgraph.rewrites.interpret import interpret
+from autofuse.implgraph.rewrites.online_parts import Follower, follower_of
+from autofuse.implgraph.rewrites.split_reductions import split_reductions
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")

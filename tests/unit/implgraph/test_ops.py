@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from autofuse.implgraph import ops
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.ops import Call, OpDef, Registry, all_ops, find, lookup, suggest
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ops import registry as ops
+from autofuse.implgraph.ops.registry import Call, OpDef, Registry, all_ops, find, lookup, suggest
 
 ROWS = all_ops()
 USER = all_ops(user=True)
@@ -75,7 +75,7 @@ def test_threads_may_ask_first_at_the_same_time(tmp_path: Path):
     """Of a process that has not used the registry yet; a first use that fills it in place fails here."""
     code = (
         "import sys, threading\n"
-        "from autofuse.implgraph.ops import all_ops\n"
+        "from autofuse.implgraph.ops.registry import all_ops\n"
         "sys.setswitchinterval(1e-6)\n"
         "start, found = threading.Barrier(8), []\n"
         "def ask():\n"

@@ -6,8 +6,8 @@ that is no longer true fails as well.
 
 import pytest
 
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.ops import find
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ops.registry import find
 from autofuse.report.support import NONE, realised
 from autofuse.targets import load_target
 

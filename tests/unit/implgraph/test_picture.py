@@ -4,8 +4,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from autofuse.implgraph.graph import HintGraph, ImplGraph
-from autofuse.implgraph.picture import to_html, to_svg
+from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
+from autofuse.implgraph.ir.picture import to_html, to_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

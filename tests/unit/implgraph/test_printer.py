@@ -1,8 +1,8 @@
 from dataclasses import replace
 
-from autofuse.implgraph.expr import const, sym
-from autofuse.implgraph.graph import HintGraph, ImplGraph, Mem, Node, TmpBuffer
-from autofuse.implgraph.printer import free_symbols, print_graph, quote
+from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.ir.graph import HintGraph, ImplGraph, Mem, Node, TmpBuffer
+from autofuse.implgraph.ir.printer import free_symbols, print_graph, quote
 
 #: The lines of the source document, less its comments and what it leaves out ("......").
 DOCUMENT = """\

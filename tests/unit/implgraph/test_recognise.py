@@ -8,10 +8,10 @@ import math
 import pytest
 
 from autofuse.api import read
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.lowering import lower
-from autofuse.implgraph.recognise import recognise
-from autofuse.implgraph.short_results import short_results, steps_of
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.rewrites.recognise import recognise
+from autofuse.implgraph.rewrites.short_results import short_results, steps_of
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 
 ROOT_HALF, DENSITY, SCALE = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi), math.sqrt(2 / math.pi)
 

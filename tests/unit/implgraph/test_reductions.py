@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from lowering_checks import checked, graph
 
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.decompose import decompose
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.fusion import Symbol, Tensor
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.interpret import interpret
-from autofuse.implgraph.lowering import group_order_hazards, groups, lower
-from autofuse.implgraph.ops import OpError, lookup
-from autofuse.implgraph.reduce_rows import REDUCES
-from autofuse.implgraph.verify import verify
+from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import Symbol, Tensor
+from autofuse.implgraph.lowering.lowering import group_order_hazards, groups, lower
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import OpError, lookup
+from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.implgraph.rewrites.decompose import decompose
+from autofuse.implgraph.rewrites.interpret import interpret
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.twin.oracle import evaluate
 
 F32 = BY_NAME["float32"]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from lowering_checks import checked, graph
 
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.lowering import groups, lower
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.lowering.lowering import groups, lower
+from autofuse.implgraph.ops.registry import lookup
 
 FLAGS = [{"exclusive": e, "reverse": r} for e, r in itertools.product((False, True), repeat=2)]
 

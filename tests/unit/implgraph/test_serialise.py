@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.graph import HintGraph, ImplGraph
-from autofuse.implgraph.serialise import SCHEMAS, from_json, from_json_as, to_json
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
+from autofuse.implgraph.ir.serialise import SCHEMAS, from_json, from_json_as, to_json
 
 
 def test_round_trip(abs_impl: ImplGraph, abs_hint: HintGraph, fusion: FusionGraph):

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from lowering_checks import graph
 
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.dtypes import numpy_dtype
-from autofuse.implgraph.fusion import FusionGraph, Symbol
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.interpret import interpret
-from autofuse.implgraph.lowering import groups, lower, lower_all
-from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.split_reductions import _Sizes, split_reductions
-from autofuse.implgraph.verify import verify
+from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.ir.dtypes import numpy_dtype
+from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
+from autofuse.implgraph.lowering.lowering import groups, lower, lower_all
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.rewrites.interpret import interpret
+from autofuse.implgraph.rewrites.split_reductions import _Sizes, split_reductions
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.targets import load_target, target_names
 
 CHIP = load_target("ascend910b1")

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lowering_checks import graph
 
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.decompose import decompose
-from autofuse.implgraph.dtypes import numpy_dtype
-from autofuse.implgraph.expr import FloorDiv, Mod, bounds, sym
-from autofuse.implgraph.fusion import FusionGraph, Symbol
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.interpret import interpret
-from autofuse.implgraph.lowering import groups, lower_all
-from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.remainders import tight_bounds
-from autofuse.implgraph.split_reductions import split_reductions
-from autofuse.implgraph.verify import verify
+from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.expr.expression import FloorDiv, Mod, bounds, sym
+from autofuse.implgraph.expr.remainders import tight_bounds
+from autofuse.implgraph.ir.dtypes import numpy_dtype
+from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
+from autofuse.implgraph.lowering.lowering import groups, lower_all
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.rewrites.decompose import decompose
+from autofuse.implgraph.rewrites.interpret import interpret
+from autofuse.implgraph.rewrites.split_reductions import split_reductions
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")

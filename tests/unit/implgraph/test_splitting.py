@@ -7,9 +7,9 @@ import pytest
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.cutting import INPUT, OUTPUT, PASSED, Cutter, Place
-from autofuse.implgraph.fusion import FusionGraph
-from autofuse.implgraph.splitting import MAX_CHECKS, Uncut, cut_after, find_split
+from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, PASSED, Cutter, Place
+from autofuse.implgraph.cutting.split import MAX_CHECKS, Uncut, cut_after, find_split
+from autofuse.implgraph.ir.fusion import FusionGraph
 
 
 def graph(nodes: list[list[Any]], outputs: list[Any], **fields: Any) -> FusionGraph:

@@ -1,9 +1,9 @@
 import pytest
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph import text_parser
-from autofuse.implgraph.graph import HintGraph, ImplGraph
-from autofuse.implgraph.text_parser import parse_graph
+from autofuse.implgraph.ir import text_parser
+from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
+from autofuse.implgraph.ir.text_parser import parse_graph
 
 
 def places(text: str) -> list[tuple[int, int, str]]:

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lowering_checks import graph
 
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const, sym
-from autofuse.implgraph.fusion import Constant, Symbol
-from autofuse.implgraph.ops import lookup
-from autofuse.implgraph.value_ranges import Ranges, limits
+from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import Constant, Symbol
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.rewrites.value_ranges import Ranges, limits
 
 INT64 = BY_NAME["int64"]
 

@@ -4,10 +4,11 @@ from typing import Any
 import pytest
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.dtypes import dtype
-from autofuse.implgraph.expr import Ratio, const, sym
-from autofuse.implgraph.fusion import Symbol
-from autofuse.implgraph.graph import (
+from autofuse.implgraph.check.verify import CHECKS, check, verify
+from autofuse.implgraph.expr.expression import Ratio, const, sym
+from autofuse.implgraph.ir.dtypes import dtype
+from autofuse.implgraph.ir.fusion import Symbol
+from autofuse.implgraph.ir.graph import (
     AllocType,
     AxisType,
     BufferPlan,
@@ -20,7 +21,6 @@ from autofuse.implgraph.graph import (
     TensorView,
     TmpBuffer,
 )
-from autofuse.implgraph.verify import CHECKS, check, verify
 
 
 def broken(g: HintGraph | ImplGraph) -> list[str]:

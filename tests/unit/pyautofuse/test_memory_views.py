@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const, sym
-from autofuse.implgraph.fusion import FusionGraph, GraphOutput, Tensor
+from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
 from autofuse.pyautofuse.emission import Emission, Shape
 from autofuse.pyautofuse.memory_views import (
     Place,

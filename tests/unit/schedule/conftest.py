@@ -7,14 +7,21 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.dtypes import dtype
-from autofuse.implgraph.expr import Expr, const, sym
-from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
-from autofuse.implgraph.graph import HintGraph, ImplGraph, Node
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.lowering import groups, lower
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.expr.expression import Expr, const, sym
+from autofuse.implgraph.ir.dtypes import dtype
+from autofuse.implgraph.ir.fusion import (
+    Constant,
+    FusionGraph,
+    FusionNode,
+    GraphOutput,
+    Symbol,
+    Tensor,
+)
+from autofuse.implgraph.ir.graph import HintGraph, ImplGraph, Node
+from autofuse.implgraph.lowering.lowering import groups, lower
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.legalize import legalize
 from autofuse.schedule.scheduler import schedule
 from autofuse.schedule.tiling_axes import GroupInput

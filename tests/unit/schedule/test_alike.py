@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable
 import pytest
 from schedule_steps import group_inputs
 
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.graph import HintGraph
-from autofuse.implgraph.lowering import lower
+from autofuse.implgraph.ir.graph import HintGraph
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.alike import likeness
 from autofuse.schedule.cost_form import CostForm
 from autofuse.schedule.rank import Ranking

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedule_steps import group_inputs, placed_templates
 
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.expr import CeilDiv, Expr, Max, align_up, const, sym
-from autofuse.implgraph.lowering import lower
+from autofuse.implgraph.expr.expression import CeilDiv, Expr, Max, align_up, const, sym
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.banks import HALF_BYTES, PERIOD, Halves, bank_conflict, round_up
 from autofuse.schedule.cost import Conflict
 from autofuse.schedule.memory import plan_memory

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autofuse import api
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.cache_hints import bypass_bytes, bypasses
 from autofuse.schedule.cost import evaluate, traffic_us
 from autofuse.schedule.cost_form import Route, cost_form

@@ -15,7 +15,7 @@ from choose_graphs import GRAPHS, random_sizes
 
 from autofuse import api
 from autofuse.codegen.abi import tiling_fields
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.report.explanation import explain
 from autofuse.schedule import solver
 from autofuse.schedule.cost_form import cost_form

@@ -4,8 +4,8 @@ import gc
 from dataclasses import replace
 
 from autofuse import api
-from autofuse.implgraph.graph import ImplGraph
-from autofuse.implgraph.serialise import from_json, to_json
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.implgraph.ir.serialise import from_json, to_json
 from autofuse.schedule.cost_form import CostForm, cost_form
 from autofuse.targets import load_target
 

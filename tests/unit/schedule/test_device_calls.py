@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from autofuse.implgraph.expr import ONE, const, sym
+from autofuse.implgraph.expr.expression import ONE, const, sym
 from autofuse.schedule.cost import Conflict
 from autofuse.schedule.device_calls import Amount, Issued, issued, open_tile, summed
 from autofuse.schedule.workload import tilings

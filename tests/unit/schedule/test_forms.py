@@ -9,9 +9,9 @@ from twin_graphs import centred
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.graph import HintGraph
-from autofuse.implgraph.lowering import lower_all
+from autofuse.implgraph.ir.graph import HintGraph
+from autofuse.implgraph.lowering.lowering import lower_all
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.cost_form import TICK_BITS, ticks
 from autofuse.schedule.result import tiling_keys
 from autofuse.schedule.scheduler import schedule, schedule_all

@@ -10,9 +10,9 @@ from exhaustive import best_of_all, costs, legal_tiles
 from twin_graphs import CHIP, graph
 
 from autofuse import api
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.graph import ImplGraph
-from autofuse.implgraph.lowering import lower
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.cost import evaluate
 from autofuse.schedule.cost_form import TICK_BITS, cost_form
 from autofuse.schedule.scheduler import schedule

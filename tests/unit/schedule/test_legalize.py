@@ -5,7 +5,7 @@ import math
 import pytest
 
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.ops import all_ops
+from autofuse.implgraph.ops.registry import all_ops
 
 X = {"x": ("float32", [64])}
 XY = {"x": ("float32", [64]), "y": ("float32", [64])}

@@ -9,7 +9,7 @@ import serve_graphs
 from schedule_steps import group_inputs, placed_templates
 
 import autofuse
-from autofuse.implgraph.graph import AllocType, Position
+from autofuse.implgraph.ir.graph import AllocType, Position
 from autofuse.schedule.memory import least_bytes, plan_memory
 from autofuse.schedule.placement import place
 from autofuse.schedule.rejection import TemplateRejectedError

@@ -6,7 +6,7 @@ import pytest
 
 from autofuse import api
 from autofuse.codegen.verification import verify_schedule
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.lacing import LACES
 from autofuse.schedule.solver import solve_template
 from autofuse.schedule.templates import narrow

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.graph import ImplGraph, Node
-from autofuse.implgraph.scratch import PICK_BYTES
-from autofuse.implgraph.verify import check
+from autofuse.implgraph.check.verify import check
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.graph import ImplGraph, Node
+from autofuse.implgraph.ops.scratch import PICK_BYTES
 from autofuse.schedule.picking import OFFSETS, PICKS, is_run
 from autofuse.schedule.tile_limits import sample_env
 from autofuse.schedule.transposition import copy_rows

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autofuse.implgraph.expr import const
+from autofuse.implgraph.expr.expression import const
 from autofuse.schedule.placement import alignment, place
 from autofuse.schedule.rejection import TemplateRejectedError
 from autofuse.schedule.tiling_axes import Choice

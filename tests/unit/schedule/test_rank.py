@@ -2,8 +2,8 @@
 
 import pytest
 
-from autofuse.implgraph.expr import ONE, align_up, const, sym
-from autofuse.implgraph.graph import TilingSpec
+from autofuse.implgraph.expr.expression import ONE, align_up, const, sym
+from autofuse.implgraph.ir.graph import TilingSpec
 from autofuse.schedule.rank import modelled_cycles
 from autofuse.schedule.tile_limits import largest_tile, sample_env, smallest_tile
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from autofuse import api
-from autofuse.implgraph.dtypes import BY_NAME
-from autofuse.implgraph.expr import CeilDiv, const, sym
-from autofuse.implgraph.graph import Condition, ImplGraph
-from autofuse.implgraph.scratch import reduce_inner_bytes, reduce_outer_bytes
-from autofuse.implgraph.verify import check
+from autofuse.implgraph.check.verify import check
+from autofuse.implgraph.expr.expression import CeilDiv, const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.graph import Condition, ImplGraph
+from autofuse.implgraph.ops.scratch import reduce_inner_bytes, reduce_outer_bytes
 from autofuse.schedule import scheduler
 from autofuse.schedule.reduce_steps import reduce_runs
 from autofuse.targets import load_target

@@ -10,7 +10,7 @@ import pytest
 from twin_graphs import CHIP, graph
 
 from autofuse import api
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.cost import evaluate
 from autofuse.schedule.cost_form import cost_form
 from autofuse.schedule.scheduler import _reduced_axes

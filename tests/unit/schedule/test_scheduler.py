@@ -5,9 +5,9 @@ from schedule_steps import group_inputs, placed_templates
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.lowering import lower
-from autofuse.implgraph.verify import verify
+from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule import scheduler
 from autofuse.schedule.result import tiling_keys
 from autofuse.schedule.scheduler import MAX_KEYS, MAX_STATIC, schedule

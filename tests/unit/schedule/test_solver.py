@@ -17,7 +17,7 @@ from choose_graphs import GRAPHS, random_sizes
 from exhaustive import best_of_all, costs, legal_tiles
 
 from autofuse import api
-from autofuse.implgraph.expr import ExprError, const, sym
+from autofuse.implgraph.expr.expression import ExprError, const, sym
 from autofuse.schedule import cost, tile_search, workload
 from autofuse.schedule import tile_cost as tile_costs
 from autofuse.schedule.banks import OF_MANY_CALLS

@@ -7,9 +7,9 @@ from twin_graphs import graph
 
 from autofuse import api
 from autofuse.codegen.verification import verify_schedule
-from autofuse.implgraph.canonicalise import canonicalise
-from autofuse.implgraph.graph import ImplGraph
-from autofuse.implgraph.lowering import lower_all
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.implgraph.lowering.lowering import lower_all
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.scheduler import schedule
 from autofuse.schedule.solver import modelled_ticks
 from autofuse.schedule.stacking import STACK, columns_of

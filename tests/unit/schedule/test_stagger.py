@@ -10,7 +10,7 @@ from row_statistics import NORM, SOFTMAX, along
 from twin_graphs import CHIP, graph
 
 from autofuse import api
-from autofuse.implgraph.graph import ImplGraph
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule import scheduler
 from autofuse.schedule.cost import Reach, evaluate
 from autofuse.schedule.cost_form import TICK_BITS, cost_form

@@ -2,8 +2,8 @@
 
 import pytest
 
-from autofuse.implgraph.expr import CeilDiv, const, sym
-from autofuse.implgraph.graph import AxisType
+from autofuse.implgraph.expr.expression import CeilDiv, const, sym
+from autofuse.implgraph.ir.graph import AxisType
 from autofuse.schedule.templates import general, row
 from autofuse.schedule.tiling_axes import split_axes, unmerge
 

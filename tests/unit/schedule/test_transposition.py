@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autofuse.implgraph.graph import AxisType
-from autofuse.implgraph.verify import check
+from autofuse.implgraph.check.verify import check
+from autofuse.implgraph.ir.graph import AxisType
 from autofuse.schedule.placement import place
 from autofuse.schedule.templates import transpose
 from autofuse.schedule.tiling_axes import reordered, with_tiles

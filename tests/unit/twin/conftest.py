@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from autofuse.implgraph.dtypes import dtype
-from autofuse.implgraph.expr import sym
-from autofuse.implgraph.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
+from autofuse.implgraph.expr.expression import sym
+from autofuse.implgraph.ir.dtypes import dtype
+from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
 
 KERNEL = """
 #include "kernel_operator.h"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from autofuse import api
-from autofuse.implgraph.dtypes import dtype
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.dtypes import dtype
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
 from autofuse.twin.balanced import balanced_inputs
 from autofuse.twin.data import random_inputs
 from autofuse.twin.oracle import evaluate

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autofuse.implgraph.dtypes import dtype
+from autofuse.implgraph.ir.dtypes import dtype
 from autofuse.twin.compare import Comparison, compare, unwritten
 from autofuse.twin.oracle import Reference
 

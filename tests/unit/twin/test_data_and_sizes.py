@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from autofuse.implgraph.dtypes import dtype
-from autofuse.implgraph.expr import CeilDiv, const, sym
-from autofuse.implgraph.fusion import (
+from autofuse.implgraph.expr.expression import CeilDiv, const, sym
+from autofuse.implgraph.ir.dtypes import dtype
+from autofuse.implgraph.ir.fusion import (
     Constant,
     FusionGraph,
     FusionNode,

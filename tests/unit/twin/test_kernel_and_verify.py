@@ -8,10 +8,10 @@ import pytest
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
-from autofuse.implgraph.dtypes import dtype
-from autofuse.implgraph.expr import CeilDiv, const, sym
-from autofuse.implgraph.expr_parser import parse
-from autofuse.implgraph.fusion import (
+from autofuse.implgraph.expr.expression import CeilDiv, const, sym
+from autofuse.implgraph.expr.parser import parse
+from autofuse.implgraph.ir.dtypes import dtype
+from autofuse.implgraph.ir.fusion import (
     Constant,
     FusionGraph,
     FusionNode,

@@ -4,9 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from autofuse.implgraph.dtypes import dtype, numpy_dtype
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.dtypes import dtype, numpy_dtype
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
 from autofuse.twin.oracle import evaluate, round_to
 
 

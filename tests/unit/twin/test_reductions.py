@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autofuse.implgraph.dtypes import dtype, numpy_dtype
-from autofuse.implgraph.expr import const
-from autofuse.implgraph.fusion import FusionGraph, FusionNode, GraphOutput, Tensor
-from autofuse.implgraph.infer import infer_node
-from autofuse.implgraph.ops import lookup
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.dtypes import dtype, numpy_dtype
+from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.twin.oracle import evaluate
 from autofuse.twin.reductions import moved
 from autofuse.twin.rounding import Value

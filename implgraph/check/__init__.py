@@ -1,0 +1,1 @@
+"""Named invariants of HintGraph and ImplGraph."""

@@ -1,0 +1,1 @@
+"""Cutting a graph that is too much for one kernel, and sizes of its dimensions."""

@@ -1,0 +1,204 @@
+"""Where to cut a graph that is too much for one kernel: as few kernels as possible, then as few bytes between them.
+
+Whether a part can be built is asked from outside (``refusal``), by the checks that refused the whole.  Parts are runs
+of nodes in the order of the graph.  The search takes it that what is contained in a part that can be built can be
+built as well, which is so for nearly all graphs; whatever the answers are, every part of the result was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from autofuse.diagnostics import AutofuseError
+from autofuse.implgraph.cutting.cut import Cutter, Split
+from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode
+
+__all__ = ["MAX_CHECKS", "Obstacle", "Refusal", "Uncut", "cut_after", "find_split"]
+
+#: Why a graph cannot be built, or None.
+Refusal: TypeAlias = Callable[[FusionGraph], AutofuseError | None]
+
+#: Parts that are asked for to find better places, once the number of kernels is known.
+MAX_CHECKS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """A node that cannot be built alone either, and why."""
+
+    node: FusionNode
+    error: AutofuseError
+
+
+@dataclass(frozen=True, slots=True)
+class Uncut:
+    """No cut helps.
+
+    Attributes:
+        obstacles: the nodes because of which; only one if no more were asked for.
+        kernels: number of kernels that the other nodes make, if all obstacles were asked for.
+    """
+
+    obstacles: tuple[Obstacle, ...]
+    kernels: int
+
+
+def find_split(
+    graph: FusionGraph, refusal: Refusal, *, every: bool = True, suspects: Sequence[str] = ()
+) -> Split | Uncut:
+    """Cut ``graph`` into the smallest number of parts, and of these splits the one with the fewest bytes of GM traffic.
+
+    The number of questions grows with the number of parts times the logarithm of the number of nodes, the rest of the
+    work with the square of the latter.
+
+    Args:
+        graph: a graph with at least one node that an output needs.
+        refusal: asked for every part that is considered.
+        every: name every node that stands in the way, not only the first one found.
+        suspects: names of nodes to ask for first, where not every one has to be named.
+    """
+    return _Search(Cutter(graph), refusal).run(every, suspects)
+
+
+def cut_after(graph: FusionGraph, names: Sequence[str]) -> Split:
+    """Cut ``graph`` behind the nodes with these names.
+
+    Raises:
+        AutofuseError: AF5007, there is no such node, or nothing is left after it.
+    """
+    cutter = Cutter(graph)
+    position = {n.name: k + 1 for k, n in enumerate(cutter.nodes)}
+    for name in names:
+        if position.get(name, len(cutter.nodes)) == len(cutter.nodes):
+            why = "it is the last one" if name in position else "there is no node of that name"
+            raise AutofuseError.of("AF5007", f"{graph.name} cannot be cut after node {name}: {why}")
+    return cutter.split([*sorted({position[x] for x in names}), len(cutter.nodes)])
+
+
+class _Search:
+    """One search; every part is asked for once."""
+
+    def __init__(self, cutter: Cutter, refusal: Refusal) -> None:
+        self.cutter = cutter
+        self.refusal = refusal
+        self.size = len(cutter.nodes)
+        self.answers: dict[tuple[int, int], AutofuseError | None] = {}
+        #: Where the longest part that begins at a node ends, for nodes for which this is known.
+        self.reach: dict[int, int] = {}
+        #: Where the longest part that ends at a place begins.
+        self.begin: dict[int, int] = {}
+
+    def run(self, every: bool, suspects: Sequence[str]) -> Split | Uncut:
+        if not every:
+            for n, node in enumerate(self.cutter.nodes):
+                if node.name in suspects and not self._fits(n, n + 1):
+                    error = self.answers[n, n + 1]
+                    assert error is not None
+                    return Uncut((Obstacle(node, error),), 0)
+        ends: list[int] = []
+        obstacles: list[Obstacle] = []
+        kernels = first = 0
+        while first < self.size:
+            end = self._reach(first)
+            error = self.answers[first, first + 1] if end == first else None
+            if error is not None:
+                obstacles.append(Obstacle(self.cutter.nodes[first], error))
+                if not every:
+                    break
+                end = first + 1
+            else:
+                kernels += 1
+            ends.append(end)
+            first = end
+        if obstacles:
+            return Uncut(tuple(obstacles), kernels)
+        return self.cutter.split(self._fewest_bytes())
+
+    def _fits(self, first: int, end: int) -> bool:
+        key = (first, end)
+        if key not in self.answers:
+            graph = self.cutter.part(first, end, self.cutter.graph.name)
+            self.answers[key] = self.refusal(graph)
+        return self.answers[key] is None
+
+    def _reach(self, first: int) -> int:
+        """The end of the longest part that begins at ``first``; ``first`` if there is none."""
+        if first in self.reach:
+            return self.reach[first]
+        low, high = first, self.size + 1
+        # Parts that begin nearby end nearby.
+        end = max((e for f, e in self.reach.items() if f < first), default=0)
+        end = min(max(end, first + 1), self.size)
+        while high - low > 1:
+            if self._fits(first, end):
+                low = end
+            else:
+                high = end
+            grown = min(first + 2 * (end - first), self.size)
+            end = grown if high > self.size and low < self.size else (low + high) // 2
+            if low == self.size:
+                break
+        length = 2
+        while low == first and first + length <= self.size:
+            # Not even one node: seldom, more of them are accepted.
+            if self._fits(first, first + length):
+                low = first + length
+            length *= 2
+        self.reach[first] = low
+        return low
+
+    def _fewest_bytes(self) -> list[int]:
+        """Ends of the parts of the best split, given that there is one."""
+        costs = [self.cutter.traffic(i) for i in range(self.size)]
+        asked = len(self.answers)
+        while len(self.answers) - asked < MAX_CHECKS:
+            ends = self._shortest(costs, known=False)
+            firsts = [0, *ends[:-1]]
+            wrong = next((p for p in zip(firsts, ends, strict=True) if not self._fits(*p)), None)
+            if wrong is None:
+                return ends
+            self._reach(wrong[0])
+            self._begin(wrong[1])
+        return self._shortest(costs, known=True)
+
+    def _begin(self, end: int) -> None:
+        """Find the first node of the longest part that ends at ``end``, given that the last node alone is a part."""
+        low, high = -1, end - 1
+        while high - low > 1 and end not in self.begin:
+            middle = (low + high) // 2
+            if self._fits(middle, end):
+                high = middle
+            else:
+                low = middle
+        self.begin.setdefault(end, high)
+
+    def _shortest(self, costs: Sequence[Sequence[int]], *, known: bool) -> list[int]:
+        """The path from 0 to the end with the fewest parts, then bytes; ``known``: over accepted parts only."""
+        worst = (self.size + 1, 0)
+        best = [worst] * self.size + [(0, 0)]
+        step = [self.size] * self.size
+        accepted: dict[int, list[int]] = {}
+        for (first, end), error in self.answers.items():
+            if error is None:
+                accepted.setdefault(first, []).append(end)
+        most = self.size
+        # What is refused for one part is taken as refused for those that contain it.
+        shorter: dict[int, int] = {}
+        for end, first in self.begin.items():
+            shorter[first - 1] = min(shorter.get(first - 1, self.size), end - 1)
+        for first in range(self.size - 1, -1, -1):
+            most = min(most, self.reach.get(first, most), shorter.get(first, most))
+            ends = set(accepted.get(first, ()))
+            if not known:
+                ends |= {e for e in range(first + 1, most + 1) if (first, e) not in self.answers}
+            for end in sorted(ends, reverse=True):
+                parts, traffic = best[end]
+                found = (parts + 1, traffic + costs[first][end - first - 1])
+                if found < best[first]:
+                    best[first], step[first] = found, end
+        path = [step[0]]
+        while path[-1] < self.size:
+            path.append(step[path[-1]])
+        return path

@@ -1,0 +1,1 @@
+"""Integer expressions over symbolic sizes: the class, its parser, bounds of remainders."""

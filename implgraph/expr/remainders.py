@@ -1,0 +1,50 @@
+"""Bounds of sizes that are what a division leaves: ``n - k*FloorDiv(n, k)`` is at least 0 and less than ``k``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from autofuse.implgraph.expr.expression import ONE, ZERO, Atom, Expr, Func, Mod, Sym, bounds
+
+__all__ = ["tight_bounds"]
+
+
+def tight_bounds(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    """As :func:`~autofuse.implgraph.expr.expression.bounds`, also with a number written as quotient and rest.
+
+    Args:
+        e: the expression.
+        ranges: closed range of every symbol.
+    """
+    low, high = bounds(e, ranges)
+    for symbol, value in _divided(e):
+        other = bounds(_with(e, symbol, value), ranges)
+        low, high = max(low, other[0]), min(high, other[1])
+    return low, high
+
+
+def _divided(e: Expr) -> Iterator[tuple[Sym, Expr]]:
+    """Symbols of which a quotient by a number is a part of ``e``, and what they are in terms of that quotient."""
+    for a in dict.fromkeys(e.atoms()):
+        if not isinstance(a, Func) or a.name != "FloorDiv" or not a.args[1].is_const:
+            continue
+        top, k = a.args
+        for m, c in top.terms:
+            symbol = m[0][0] if m else None
+            if m == ((symbol, 1),) and c == 1 and isinstance(symbol, Sym):
+                others = top - Expr(((m, 1),))
+                if symbol.name not in others.symbols():
+                    yield symbol, k * Expr(((((a, 1),), 1),)) + Mod(top, k) - others
+
+
+def _with(e: Expr, symbol: Atom, value: Expr) -> Expr:
+    """The expression with another value for a symbol; what is inside functions stays."""
+    out = ZERO
+    for m, c in e.terms:
+        term = Expr(((tuple((a, p) for a, p in m if a != symbol), c),))
+        for a, p in m:
+            factor = value if a == symbol else ONE
+            for _ in range(p):
+                term = term * factor
+        out = out + term
+    return out

@@ -1,0 +1,1 @@
+"""The graphs: FusionGraph, HintGraph, ImplGraph, with their text and JSON forms."""

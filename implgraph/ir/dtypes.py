@@ -1,0 +1,90 @@
+"""Data types of tensors, one row each; everything about a dtype derives from its row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autofuse.implgraph.ir.frozen import frozen
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["BY_NAME", "DType", "dtype", "is_float", "is_int", "numpy_dtype"]
+
+
+@frozen
+class DType:
+    """One element type.
+
+    Attributes:
+        name: the name in graph.json and in the ImplGraph text.
+        bits: size of one element in UB; 1 for ``mask``.
+        kind: ``f`` float, ``i`` signed, ``u`` unsigned, ``b`` bool, ``m`` bit mask in UB.
+        cpp: the type in generated C++ (Ascend C names).
+        aliases: other spellings that the frontends accept.
+    """
+
+    name: str
+    bits: int
+    kind: str
+    cpp: str
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element; 1 for the bit mask, whose buffers are sized by ``bits``."""
+        return self.bits // 8 or 1
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_ROWS = (
+    DType("float32", 32, "f", "float", ("float", "fp32", "f32")),
+    DType("float16", 16, "f", "half", ("half", "fp16", "f16")),
+    DType("bfloat16", 16, "f", "bfloat16_t", ("bf16",)),
+    DType("int8", 8, "i", "int8_t"),
+    DType("int16", 16, "i", "int16_t"),
+    DType("int32", 32, "i", "int32_t", ("int",)),
+    DType("int64", 64, "i", "int64_t", ("long",)),
+    DType("uint8", 8, "u", "uint8_t"),
+    DType("uint16", 16, "u", "uint16_t"),
+    DType("uint32", 32, "u", "uint32_t"),
+    DType("uint64", 64, "u", "uint64_t"),
+    # One byte, 0 or 1, in GM and in UB; the chip has no bool arithmetic, so it travels as uint8.
+    DType("bool", 8, "b", "uint8_t", ("bool_",)),
+    # Result of a compare in UB: bit i of the buffer belongs to element i.  Never in GM.
+    DType("mask", 1, "m", "uint8_t"),
+)
+
+BY_NAME: dict[str, DType] = {d.name: d for d in _ROWS}
+_ALIASES: dict[str, DType] = {a: d for d in _ROWS for a in d.aliases}
+
+
+def dtype(name: str) -> DType:
+    """The DType called ``name`` (canonical name or alias); KeyError if there is none."""
+    return BY_NAME.get(name) or _ALIASES[name]
+
+
+def is_float(d: DType) -> bool:
+    """True for floating-point types."""
+    return d.kind == "f"
+
+
+def is_int(d: DType) -> bool:
+    """True for integers, signed or not; not for bool."""
+    return d.kind in "iu"
+
+
+def numpy_dtype(d: DType) -> np.dtype:
+    """The NumPy dtype; bfloat16 comes from ml_dtypes."""
+    import numpy as np
+
+    if d.name == "bfloat16":
+        import ml_dtypes
+
+        bfloat16: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
+    if d.name == "mask":
+        return np.dtype(np.bool_)
+    return np.dtype(d.name)

@@ -1,0 +1,121 @@
+"""FusionGraph: what a user writes.  Tensor-level ops on symbolic shapes, before any loop exists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import DType
+
+__all__ = [
+    "AttrValue",
+    "Constant",
+    "FusionGraph",
+    "FusionNode",
+    "GraphOutput",
+    "Operand",
+    "Symbol",
+    "Tensor",
+]
+
+AttrValue: TypeAlias = "int | float | str | bool | tuple[int | float | str | bool | Expr, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A size that is known at run time only: ``min <= value <= max``; ``hint`` is a typical value."""
+
+    name: str
+    min: int = 1
+    max: int = 1 << 31
+    hint: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor of the graph.
+
+    Attributes:
+        shape: sizes, outermost first; ``()`` for a 0-d tensor.
+        strides: GM strides in elements, one per dimension; None for contiguous.
+        offset: GM offset of the first element, in elements.
+        scalar: a run-time scalar: one value, passed by pointer like a tensor of one element.
+        origin: JSON pointer of the definition.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...] | None = None
+    offset: Expr | None = None
+    scalar: bool = False
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An inline constant operand, 0-d.  ``dtype`` None: it takes the dtype of the other operand.
+
+    ``expr``: the constant is this expression of the graph's symbols, and ``value`` means nothing; such constants come
+    from rewriting, not from users, and have a dtype.
+    """
+
+    value: int | float | bool
+    dtype: DType | None = None
+    expr: Expr | None = None
+
+
+Operand: TypeAlias = str | Constant
+
+
+@dataclass(frozen=True, slots=True)
+class FusionNode:
+    """One op.  ``op`` is a registry name; ``inputs`` name tensors or are constants; one or more outputs."""
+
+    name: str
+    op: str
+    inputs: tuple[Operand, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOutput:
+    """An output of the graph.
+
+    ``name`` is the parameter's name; ``tensor`` names the tensor that is written to it (an input of the graph is
+    allowed: a copy); ``inout`` names the input whose memory this output overwrites, or None.
+    """
+
+    name: str
+    tensor: str
+    inout: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FusionGraph:
+    """A group of ops that becomes one kernel: what :func:`autofuse.read` returns.  Immutable; it is compared by value.
+
+    Attributes:
+        name: of the kernel, a legal C identifier.
+        symbols: sizes that are known at run time only: name, min, max, hint, in elements.
+        inputs: names of tensors, in the order of the kernel's parameters.
+        nodes: in topological order.
+        outputs: name of the parameter, tensor that is written to it, and input that it overwrites, or None.
+        tensors: every named tensor, inputs and results, with dtype, shape, and strides and offset in elements;
+            constants have no entry.
+    """
+
+    name: str
+    symbols: tuple[Symbol, ...]
+    inputs: tuple[str, ...]
+    nodes: tuple[FusionNode, ...]
+    outputs: tuple[GraphOutput, ...]
+    tensors: Mapping[str, Tensor]
+
+    def symbol_ranges(self) -> dict[str, tuple[int, int]]:
+        """Closed range of every symbol, by name."""
+        return {s.name: (s.min, s.max) for s in self.symbols}

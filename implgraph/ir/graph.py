@@ -1,0 +1,485 @@
+"""HintGraph and ImplGraph: loop-level graphs, before and after scheduling.
+
+Both are immutable.  A node has one result, called ``y``; its inputs name the nodes that make them.  Nodes are stored in
+execution order.  ``docs/architecture.md`` gives the meaning of every field; ``printer.py`` the text form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from enum import Enum
+from typing import Any, TypeAlias
+
+from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, align_up, sym
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.fusion import Symbol
+
+__all__ = [
+    "AllocType",
+    "Api",
+    "Axis",
+    "AxisType",
+    "BufferPlan",
+    "Condition",
+    "Hardware",
+    "HintGraph",
+    "ImplGraph",
+    "Mem",
+    "Node",
+    "Position",
+    "Queue",
+    "TensorView",
+    "TilingSpec",
+    "TmpBuffer",
+]
+
+Attr: TypeAlias = "int | float | str | bool | tuple[int, ...]"
+
+
+class AxisType(str, Enum):
+    """Where an axis comes from."""
+
+    ORIGINAL = "ORIGINAL"
+    MERGED = "MERGED"
+    TILE_OUT = "TILE_OUT"
+    TILE_IN = "TILE_IN"
+    BLOCK_OUT = "BLOCK_OUT"
+    BLOCK_IN = "BLOCK_IN"
+
+
+@frozen
+class Axis:
+    """A loop axis.
+
+    Attributes:
+        id: index into ``graph.axes``.
+        name: ``z0``; ``z0z1`` merged; suffix T/t tile out/in, B/b block out/in.
+        size: number of iterations.
+        origin: ids of the axes it was split or merged from; empty for ORIGINAL.
+        align: -1 none, else the multiple that the size is rounded to.
+    """
+
+    id: int
+    name: str
+    size: Expr
+    type: AxisType = AxisType.ORIGINAL
+    origin: tuple[int, ...] = ()
+    align: int = -1
+    allow_oversize_axis: bool = False
+    allow_unaligned_tail: bool = True
+
+
+class AllocType(str, Enum):
+    """How the memory of a tensor is obtained."""
+
+    GLOBAL = "Global"
+    QUEUE = "Queue"
+    BUFFER = "Buffer"
+
+
+class Hardware(str, Enum):
+    """Where the memory is."""
+
+    GM = "GM"
+    UB = "UB"
+
+
+class Position(str, Enum):
+    """Ascend C TPosition of a tensor."""
+
+    GM = "TPosition::GM"
+    VECIN = "TPosition::VECIN"
+    VECOUT = "TPosition::VECOUT"
+    VECCALC = "TPosition::VECCALC"
+
+
+@frozen
+class Mem:
+    """Memory of a tensor.  ``reuse_id`` is equal for tensors that take turns in one buffer; -1 for none."""
+
+    tensor_id: int
+    alloc_type: AllocType
+    hardware: Hardware
+    position: Position
+    offset: Expr | None = None
+    reuse_id: int = -1
+
+
+@frozen
+class Queue:
+    """The TQue of a tensor: ``buf_num`` buffers (2 = double buffering), at most ``depth`` enqueued at once."""
+
+    id: int
+    depth: int
+    buf_num: int
+
+
+@frozen
+class TensorView:
+    """The result of a node.
+
+    Attributes:
+        axis: axis ids, outermost first.
+        repeats: size per axis; 1 where the tensor does not vary.
+        strides: GM strides in elements, 0 where the tensor is broadcast (also for tensors that stay in UB: the
+            strides they would have).
+        offset: GM offset of the first element, in elements.
+        vectorized_axis: axes inside one API call.
+        vectorized_strides: UB strides in elements, one per vectorized axis.
+    """
+
+    dtype: DType
+    axis: tuple[int, ...]
+    repeats: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    offset: Expr = ZERO
+    vectorized_axis: tuple[int, ...] = ()
+    vectorized_strides: tuple[Expr, ...] = ()
+    mem: Mem | None = None
+    que: Queue | None = None
+    buf: int | None = None
+
+    def varies(self) -> tuple[int, ...]:
+        """Ids of the axes along which the elements differ."""
+        pairs = zip(self.axis, self.repeats, strict=True)
+        return tuple([a for a, r in pairs if r.number != 1])
+
+    def varies_along(self, axis: int) -> bool:
+        """Whether the elements differ along an axis."""
+        return axis in self.axis and self.repeats[self.axis.index(axis)].number != 1
+
+
+@frozen
+class Api:
+    """How a node is realised: ``type`` Compute, ``compute_type`` from the registry, ``unit`` MTE2/Vector/MTE3."""
+
+    type: str
+    compute_type: str
+    unit: str
+
+
+@frozen
+class TmpBuffer:
+    """Scratch space of one API call: ``nbytes`` in the TBuf ``id``."""
+
+    id: int
+    nbytes: Expr
+
+
+@frozen
+class Node:
+    """One operation.
+
+    Attributes:
+        name: unique in the graph.
+        op: registry name.
+        inputs: names of the nodes whose result is used, in the op's order.
+        axis: loop nest around the node, outermost first (all axes, also those inside the API call).
+        loop_axis: the innermost generated loop; None for a node outside all loops.
+        loop_pass: which of the loops over ``loop_axis``, where data that are reduced are gone through several times.
+        origin: JSON pointer into the input graph; becomes a comment in the generated code.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    y: TensorView
+    attrs: Mapping[str, Attr] = field(default_factory=dict)
+    axis: tuple[int, ...] = ()
+    loop_axis: int | None = None
+    api: Api | None = None
+    tmp_buffers: tuple[TmpBuffer, ...] = ()
+    origin: str = ""
+    loop_pass: int = 0
+
+
+@frozen
+class HintGraph:
+    """A loop-level graph before scheduling.
+
+    ``Data`` nodes (attr ``index``) are the kernel's inputs, ``Output`` nodes its outputs; ``Load`` and ``Store`` move
+    between GM and UB; ``Scalar`` nodes hold compile-time values.  Axes that are merged stay in the list.
+    """
+
+    name: str
+    symbols: tuple[Symbol, ...]
+    axes: tuple[Axis, ...]
+    nodes: tuple[Node, ...]
+
+    def node(self, name: str) -> Node:
+        """The node called ``name``."""
+        for n in self.nodes:
+            if n.name == name:
+                return n
+        raise KeyError(name)
+
+    def by_name(self) -> dict[str, Node]:
+        """All nodes by name."""
+        return {n.name: n for n in self.nodes}
+
+    def users(self) -> dict[str, list[Node]]:
+        """For every node the nodes that use its result, each once, in order."""
+        out: dict[str, list[Node]] = {n.name: [] for n in self.nodes}
+        for n in self.nodes:
+            for i in dict.fromkeys(n.inputs):
+                out[i].append(n)
+        return out
+
+    def ops(self, *names: str) -> Iterator[Node]:
+        """Nodes whose op is one of ``names``."""
+        return (n for n in self.nodes if n.op in names)
+
+    def __str__(self) -> str:
+        from autofuse.implgraph.ir.printer import print_graph
+
+        return print_graph(self)
+
+    @classmethod
+    def parse(cls, text: str) -> HintGraph:
+        """The graph that the text form describes, as printed by ``str``.
+
+        Raises:
+            AutofuseError: AF2001 with line and column, if the text is not such a graph.
+        """
+        from autofuse.implgraph.ir.text_parser import parse_as
+
+        return parse_as(cls, text)
+
+    def to_json(self) -> dict[str, object]:
+        """A JSON-ready dict; expressions are strings."""
+        from autofuse.implgraph.ir.serialise import to_json
+
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, data: object) -> HintGraph:
+        """The graph that :meth:`to_json` wrote.
+
+        Raises:
+            AutofuseError: with a JSON pointer, if the data does not have that form.
+        """
+        from autofuse.implgraph.ir.serialise import from_json_as
+
+        return from_json_as(cls, data)
+
+    def _repr_html_(self) -> str:
+        from autofuse.implgraph.ir.picture import to_html
+
+        return to_html(self)
+
+
+@frozen
+class BufferPlan:
+    """One TQue or TBuf of a kernel.
+
+    Attributes:
+        kind: ``queue`` or ``buf``.
+        id: the queue id (``que.id``) or buffer id (``buf``, ``TmpBuffer.id``); the two count separately.
+        position: VECIN, VECOUT, or VECCALC for a TBuf.
+        copy: the queue is a TQueBind that carries loaded data straight to a store.
+        nbytes: bytes of one buffer, a multiple of 32.
+        tensors: names of the nodes whose results live here, in order of first use.
+        bank: the address of every one of its buffers modulo 512, for every size of the tile; None where the plan does
+            not say.
+    """
+
+    kind: str
+    id: int
+    position: Position
+    depth: int
+    buf_num: int
+    nbytes: Expr
+    tensors: tuple[str, ...]
+    copy: bool = False
+    bank: int | None = None
+
+    @property
+    def pad(self) -> bool:
+        """Whether it holds nothing, and only moves the buffers that follow it to other banks."""
+        return self.bank is not None and not self.tensors
+
+
+@frozen
+class Condition:
+    """The template is legal only if ``value`` is a multiple of ``multiple_of`` and in ``at_least`` to ``at_most``."""
+
+    value: Expr
+    multiple_of: int = 1
+    at_least: int | None = None
+    at_most: int | None = None
+
+    def holds(self, env: Mapping[str, int]) -> bool:
+        """Whether the condition holds for these sizes."""
+        v = self.value.evaluate(env)
+        low = self.at_least is None or v >= self.at_least
+        return low and (self.at_most is None or v <= self.at_most) and v % self.multiple_of == 0
+
+    def text(self) -> str:
+        """The condition in words."""
+        parts = [f"is a multiple of {self.multiple_of}"] if self.multiple_of != 1 else []
+        parts += [f"is at least {self.at_least}"] if self.at_least is not None else []
+        parts += [f"is at most {self.at_most}"] if self.at_most is not None else []
+        return f"{self.value} {' and '.join(parts)}"
+
+
+@frozen
+class TilingSpec:
+    """What the host must choose, and within which limits.
+
+    Attributes:
+        tile_axis: id of the axis that is tiled.
+        tile_size: symbol of the tile length (the size of the TILE_IN axis).
+        block_size: symbol of the number of tiles per core (the size of the BLOCK_IN axis).
+        extent: size of the tiled axis.
+        outer: number of iterations of the loops around the tiled axis, 1 if none.
+        granule: tile lengths are multiples of this, unless the tile is the whole axis and not ``rounded``.
+        tile_max: largest legal tile length from limits other than UB (rows of one DMA command), or None.
+        row_elements: elements per step of the tiled axis inside a tile (1 when the last axis is tiled).
+        ub: bytes of UB as a function of the tile symbol (and graph symbols).
+        ub_limit: usable bytes of UB on the target.
+        conditions: run-time conditions for the template.
+        rounded: also the tile that holds the whole axis is a multiple of the granule.
+        reduce_tiles: the tiles of the axis are gone through in the reduce loop of one core, not shared by the cores.
+        reduce_outer: iterations of the reduce loop for each tile, or for all of them with ``reduce_tiles`` times this.
+        first_core: symbol of the core that takes the first tiles, for a group that has others beside it; else core 0.
+        staggered: passes of the reduce loop in which every core starts at a step of its own, and goes on from the first
+            step when it is through the last one.
+    """
+
+    tile_axis: int
+    tile_size: str
+    block_size: str
+    extent: Expr
+    outer: Expr
+    granule: int
+    tile_max: Expr | None
+    row_elements: Expr
+    ub: Expr
+    ub_limit: int
+    conditions: tuple[Condition, ...] = ()
+    rounded: bool = False
+    reduce_tiles: bool = False
+    reduce_outer: Expr = ONE
+    first_core: str | None = None
+    staggered: tuple[int, ...] = ()
+
+    @property
+    def longest(self) -> Expr:
+        """The length of a tile that holds the whole axis."""
+        return align_up(self.extent, self.granule) if self.rounded else self.extent
+
+    @property
+    def tiles(self) -> Expr:
+        """Number of tiles that the cores share, in the tile symbol."""
+        per_axis = ONE if self.reduce_tiles else CeilDiv(self.extent, sym(self.tile_size))
+        return per_axis * self.outer
+
+    @property
+    def reduce_steps(self) -> Expr:
+        """Iterations of the reduce loop of one of these tiles."""
+        per_axis = CeilDiv(self.extent, sym(self.tile_size)) if self.reduce_tiles else ONE
+        return per_axis * self.reduce_outer
+
+
+@frozen
+class ImplGraph:
+    """A HintGraph (one group of it) plus one schedule: one template, one branch of the kernel.
+
+    Attributes:
+        graph: name of the kernel.
+        result, group: indices of the ScheduleResult and of the group in it.
+        template: template family, such as ``general`` or ``row``.
+        suffix: variant, such as ``unaligned``; empty for none.
+        y_axis: id of the axis in the Y place of the function's name.
+        r_axis: the axis of the reduce loop (in the R place); None where there is none.
+        costs: what ``schedule.cost_form`` has read off it, which copies share as long as they cost the same; no part of
+            the value.
+    """
+
+    graph: str
+    result: int
+    group: int
+    template: str
+    suffix: str
+    y_axis: int
+    symbols: tuple[Symbol, ...]
+    axes: tuple[Axis, ...]
+    nodes: tuple[Node, ...]
+    buffers: tuple[BufferPlan, ...]
+    tiling: TilingSpec
+    x_axis: int | None = None
+    r_axis: int | None = None
+    costs: list[Any] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Name of the template function, ``<graph>_<result>_<template>_<group>_<X>_<Y>_<R>[_<suffix>]``."""
+        x = "nil" if self.x_axis is None else self.x_axis
+        r = "nil" if self.r_axis is None else self.r_axis
+        tail = f"_{self.suffix}" if self.suffix else ""
+        head = f"{self.graph}_{self.result}_{self.template}_{self.group}"
+        return f"{head}_{x}_{self.y_axis}_{r}{tail}"
+
+    def by_name(self) -> dict[str, Node]:
+        """All nodes by name."""
+        return {n.name: n for n in self.nodes}
+
+    def merged_from(self, axis: int) -> set[int]:
+        """An axis, and all those that it was merged from."""
+        found = self.axes[axis]
+        origin = found.origin if found.type is AxisType.MERGED else ()
+        return {axis}.union(*(self.merged_from(a) for a in origin))
+
+    def tile(self, kind: AxisType) -> Axis:
+        """The TILE_IN or TILE_OUT axis of the tiling's axis."""
+        origin = (self.tiling.tile_axis,)
+        return next(a for a in self.axes if a.type is kind and a.origin == origin)
+
+    def cut_axes(self) -> tuple[tuple[Axis, Axis], ...]:
+        """The axes in tiles of a constant length, as (tiles, inside); the last tile may be shorter."""
+        inside = {a.origin: a for a in self.axes if a.type is AxisType.TILE_IN}
+        return tuple(
+            (a, inside[a.origin])
+            for a in self.axes
+            if a.type is AxisType.TILE_OUT and a.origin != (self.tiling.tile_axis,)
+        )
+
+    def __str__(self) -> str:
+        from autofuse.implgraph.ir.printer import print_graph
+
+        return print_graph(self)
+
+    @classmethod
+    def parse(cls, text: str) -> ImplGraph:
+        """The graph that the text form describes, as printed by ``str``.
+
+        Raises:
+            AutofuseError: AF2001 with line and column, if the text is not such a graph.
+        """
+        from autofuse.implgraph.ir.text_parser import parse_as
+
+        return parse_as(cls, text)
+
+    def to_json(self) -> dict[str, object]:
+        """A JSON-ready dict; expressions are strings."""
+        from autofuse.implgraph.ir.serialise import to_json
+
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, data: object) -> ImplGraph:
+        """The graph that :meth:`to_json` wrote.
+
+        Raises:
+            AutofuseError: with a JSON pointer, if the data does not have that form.
+        """
+        from autofuse.implgraph.ir.serialise import from_json_as
+
+        return from_json_as(cls, data)
+
+    def _repr_html_(self) -> str:
+        from autofuse.implgraph.ir.picture import to_html
+
+        return to_html(self)

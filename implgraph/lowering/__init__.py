@@ -1,0 +1,1 @@
+"""From a FusionGraph to a HintGraph: views, groups, axes."""

@@ -1,0 +1,443 @@
+"""From a FusionGraph to a HintGraph: loads, stores, broadcasts, scalars and axes become explicit.
+
+1. Narrow, where the target is known: integers in types that take fewer calls
+   (:mod:`autofuse.implgraph.rewrites.narrowing`).
+   Decompose: what activations were opened into becomes them again (:mod:`autofuse.implgraph.rewrites.recognise`), other
+   ops that are compositions are written out (:mod:`autofuse.implgraph.rewrites.decompose`), and large reductions are
+   divided among the cores (:mod:`autofuse.implgraph.rewrites.split_reductions`).
+2. Normalise: Reshape and Identity are views of another tensor, a broadcast inside an op becomes its
+   own step, an operand of one element stays as it is (it is uniform: one value for the whole
+   iteration space).
+3. Group: outputs that can be computed in one iteration space are one group; what does not fit goes through a
+   workspace (:mod:`autofuse.implgraph.lowering.partition`).
+4. Axes: a group starts with the dimensions of its first output and walks backwards; dimensions that
+   do not coincide with the axes split them (:mod:`autofuse.implgraph.lowering.walk`).
+5. Nodes: one per (tensor, axes along which it varies), in an order that keeps live ranges short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from autofuse.diagnostics import AutofuseError
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Tensor
+from autofuse.implgraph.ir.graph import Attr, Axis, HintGraph, Node, TensorView
+from autofuse.implgraph.ir.group_order import group_order_hazards, groups, in_place_pairs
+from autofuse.implgraph.ir.iteration_space import Axes, contiguous_strides, stride_runs
+from autofuse.implgraph.lowering.axis_order import Traffic, axis_order
+from autofuse.implgraph.lowering.group import Group, Result
+from autofuse.implgraph.lowering.normalise import BROADCAST, INPUT, IOTA, REDUCE, SCAN, Program
+from autofuse.implgraph.lowering.partition import partition
+from autofuse.implgraph.lowering.walk import RELOAD, SCALAR, STORE, SUM, Inst, Places
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.rewrites.decompose import decompose
+from autofuse.implgraph.rewrites.narrowing import narrowed
+from autofuse.implgraph.rewrites.outer_first import outer_first
+from autofuse.implgraph.rewrites.recognise import recognise
+from autofuse.implgraph.rewrites.split_reductions import (
+    GAIN,
+    MAY_GAIN,
+    MIGHT_GAIN,
+    SURE_GAIN,
+    split_forms,
+    split_reductions,
+)
+from autofuse.targets import TargetSpec
+
+__all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower", "lower_all", "lower_written"]
+
+
+def lower_all(
+    graph: FusionGraph, target: TargetSpec, *, columns: bool = True
+) -> tuple[HintGraph, ...]:
+    """The forms of a FusionGraph to choose from: one, or more where reductions can be divided or go in steps.
+
+    With symbols a call chooses, by its sizes; without, the scheduler does, also between the pieces of short rows
+    together and each by itself, and between a Gather of rows and the Slices that it is where its index is known.
+
+    Args:
+        graph: as for :func:`lower`.
+        target: the chip.
+        columns: pieces that short rows hold are computed together although they load nothing in common.
+
+    Raises:
+        AutofuseError: as :func:`lower`.
+    """
+    graph = recognise(narrowed(graph, target))
+    written = decompose(graph)
+    ways = [written, *_rewritten(graph, written, target)]
+    forms: list[HintGraph] = []
+    for form in (d for way in ways for d in _divided(way, target)):
+        # What has no common axes once it is divided stays undivided.
+        with suppress(AutofuseError):
+            hint, together = _lowered(form, columns)
+            forms.append(hint)
+            if together and not graph.symbols:
+                forms.append(_lowered(form, False)[0])
+    return tuple(forms) or (lower_written(written),)
+
+
+def _rewritten(
+    graph: FusionGraph, written: FusionGraph, target: TargetSpec
+) -> Iterator[FusionGraph]:
+    """Other ways to write a graph out than ``written``, of which it depends on the sizes which one is faster.
+
+    With symbols those are left out of which a kernel would hardly need both.
+    """
+    ops = set() if graph.symbols else {n.op for n in graph.nodes}
+    ways = [{"gather_rows": True}] if "Gather" in ops else []
+    ways += [{"frames": True}] if ops & {"Concat", "Pad"} else []
+    ways += [{"compare_places": True}] if "GatherElements" in ops else []
+    others = [decompose(graph, **how) for how in ways]
+    yield from (other for other in (*others, outer_first(written, target)) if other != written)
+
+
+def _divided(graph: FusionGraph, target: TargetSpec) -> list[FusionGraph]:
+    """The graph as it is, or with what is certainly worth it divided, and what else may be worth it; all different."""
+    if not graph.symbols:
+        return split_forms(graph, target, (SURE_GAIN, GAIN, MIGHT_GAIN))
+    sure = split_reductions(graph, target)
+    more = split_reductions(graph, target, symbolic=True, gain=MAY_GAIN)
+    return [sure] if more == sure else [sure, more]
+
+
+def lower(graph: FusionGraph) -> HintGraph:
+    """The HintGraph of a FusionGraph, for one core or many: no reduction is divided.
+
+    Data, Output and Workspace nodes have no axes; all other nodes carry all axes of their group (``repeats``
+    is 1 and the stride is 0 along axes on which a tensor does not vary).  Operands of one element
+    are used as they are: an element-wise op takes them as uniform operands, without a Broadcast, unless a reduction
+    gives them; a constant is a Scalar node.  The input of a Store is never a Scalar.  An Output that overwrites
+    an input has that input's index as the attribute ``inout``.  Several Outputs of one ``index`` are pieces of it; a
+    Workspace (attributes ``index``, and ``size`` in elements) has the Stores that write it as inputs.
+
+    Raises:
+        AutofuseError: AF2101 when the shapes have no common iteration space, AF2103 when an op cannot be compiled.
+    """
+    return lower_written(decompose(recognise(graph)))
+
+
+def lower_written(graph: FusionGraph) -> HintGraph:
+    """The same of a graph whose compositions are written out already; it stays as it is.
+
+    Raises:
+        AutofuseError: as :func:`lower`.
+    """
+    return _lowered(graph, True)[0]
+
+
+def _lowered(graph: FusionGraph, columns: bool) -> tuple[HintGraph, bool]:
+    """The HintGraph, and whether pieces of short rows are computed together in it, which takes ``columns``."""
+    program = Program(graph)
+    ordered = partition(program, columns=columns)
+    return _Builder(program, ordered).graph(), any(g.columns for g in ordered)
+
+
+class _Views:
+    """TensorViews of one group; ``base`` is the global id of its first axis."""
+
+    def __init__(self, group: Group, base: int) -> None:
+        space = group.space
+        self.space = space
+        local = space.axes() or space.add_axes([ONE])  # every group has an axis
+        steps = group.program.steps
+        stored = {n: r.memory for n, r in zip(group.walk.stores, group.results, strict=True)}
+        traffic = [
+            Traffic(
+                self._strides(i.axes, steps[i.tensor].tensor if i.kind == INPUT else stored.get(n))[
+                    0
+                ]
+            )
+            for n, i in enumerate(group.insts)
+            if i.kind in (INPUT, RELOAD, STORE)
+        ]
+        traffic += [Traffic(self._indexed(i.places)[0]) for i in group.insts if i.places]
+        self.local = axis_order(local, space.sizes, traffic, group.program.graph.symbols)
+        self.sizes = tuple(space.sizes[a] for a in self.local)
+        self.ids = tuple(range(base, base + len(self.local)))
+        self._shapes: dict[Axes, tuple[tuple[Expr, ...], tuple[Expr, ...]]] = {}
+        self._views: dict[tuple[str, Axes], TensorView] = {}
+
+    def axes(self) -> list[Axis]:
+        """The axes for the HintGraph."""
+        return [Axis(i, f"z{i}", size) for i, size in zip(self.ids, self.sizes, strict=True)]
+
+    def view(self, dtype: DType, axes: Axes) -> TensorView:
+        """A contiguous tensor that varies along ``axes``."""
+        axes = self.space.flatten(axes)
+        key = (dtype.name, axes)
+        v = self._views.get(key)
+        if v is None:
+            if axes not in self._shapes:
+                # In UB the order is that of the axes, however the tensor's dimensions are arranged.
+                ordered = tuple(a for a in self.local if a in axes)
+                size = self.space.sizes
+                inner = contiguous_strides([size[a] for a in ordered])
+                self._shapes[axes] = self._expand(dict(zip(ordered, inner, strict=True)))
+            v = self._views[key] = TensorView(dtype, self.ids, *self._shapes[axes])
+        return v
+
+    def _expand(self, steps: Mapping[int, Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        size = self.space.sizes
+        return (
+            tuple(size[a] if a in steps else ONE for a in self.local),
+            tuple(steps.get(a, ZERO) for a in self.local),
+        )
+
+    def memory(self, dtype: DType, axes: Axes, t: Tensor | None = None) -> TensorView:
+        """A tensor in GM with the strides and the offset of ``t``, or dense."""
+        steps, offset = self._strides(axes, t)
+        return TensorView(dtype, self.ids, *self._expand(steps), offset)
+
+    def _strides(self, axes: Axes, t: Tensor | None) -> tuple[dict[int, Expr], Expr]:
+        """Stride per axis, and offset."""
+        strided = t is not None and t.strides is not None and axes
+        offset = t.offset if t is not None and t.offset is not None else ZERO
+        if strided:
+            assert t is not None
+            assert t.strides is not None
+            runs = stride_runs(t.shape, t.strides)
+            parts = self.space.align(axes, [s for s, _ in runs])
+        else:
+            runs, parts = ((ONE, ONE),), [axes]
+        steps: dict[int, Expr] = {}
+        for part, (_, stride) in zip(parts, runs, strict=True):
+            offset = offset + self._along(part, stride, steps)
+        return steps, offset
+
+    def _along(self, part: Axes, stride: Expr, steps: dict[int, Expr]) -> Expr:
+        """Adds the strides of the axes of one dimension to ``steps``; the offset that its windows begin with."""
+        size, offset = self.space.sizes, ZERO
+        for a, inner in zip(part, contiguous_strides([size[a] for a in part]), strict=True):
+            w = self.space.window_of(a)
+            if w is None:
+                steps[a] = inner * stride
+                continue
+            offset = offset + w.offset * inner * stride
+            base = self.space.resolve(w.base)
+            for b, s in zip(base, contiguous_strides([size[b] for b in base]), strict=True):
+                steps[b] = s * inner * stride * w.step
+        return offset
+
+    def indexed(self, dtype: DType, axes: Axes, places: Places) -> TensorView:
+        """Elements of a tensor in GM, of which an index says one place: the stride along its axes is 0."""
+        steps, offset = self._indexed(places)
+        whole = dict.fromkeys(self.space.flatten(axes), ZERO) | steps
+        return TensorView(dtype, self.ids, *self._expand(whole), offset)
+
+    def _indexed(self, places: Places) -> tuple[dict[int, Expr], Expr]:
+        steps: dict[int, Expr] = {}
+        offset = places.offset
+        for part, stride in places.parts:
+            offset = offset + self._along(part, stride, steps)
+        return steps, offset
+
+
+class _Names:
+    """Names of nodes: fixed patterns for what lowering adds, the user's names for ops."""
+
+    def __init__(self, graph: FusionGraph, ordered: Sequence[Group]) -> None:
+        self._next = dict.fromkeys(("gather", "broadcast", "scalar", "store", "iota"), 0)
+        kinds = [i.kind for g in ordered for i in g.insts]
+        stores = sum(len(g.results) for g in ordered)
+        self._taken = {f"Data_{i}" for i in range(len(graph.inputs))}
+        self._taken |= {f"Output_{i}" for i in range(len(graph.outputs))}
+        self._taken |= {f"Workspace_{i}" for i in range(stores)}
+        loads = kinds.count(INPUT) + kinds.count(RELOAD)
+        counts = {"gather": loads, "iota": kinds.count(IOTA), "scalar": kinds.count(SCALAR)}
+        for prefix, count in {**counts, "broadcast": kinds.count(BROADCAST)}.items():
+            self._taken |= {f"{prefix}_{i}" for i in range(count)}
+        self._taken |= {_store_name(i) for i in range(stores)}
+        self._users = {n.name for n in graph.nodes}
+        self._suffix: dict[str, int] = {}
+
+    def number(self, prefix: str) -> str:
+        """The next ``prefix_<k>``; stores are ``store``, ``store_1``, ..."""
+        k = self._next[prefix]
+        self._next[prefix] = k + 1
+        return _store_name(k) if prefix == "store" else f"{prefix}_{k}"
+
+    def user(self, name: str) -> str:
+        """``name``, or with a suffix when it is taken."""
+        new, k = name, self._suffix.get(name, 0)
+        while new in self._taken or (k and new in self._users):
+            k += 1
+            new = f"{name}_{k}"
+        self._suffix[name] = k
+        self._taken.add(new)
+        return new
+
+
+def _store_name(k: int) -> str:
+    return f"store_{k}" if k else "store"
+
+
+class _Builder:
+    """Makes the nodes of all groups."""
+
+    def __init__(self, program: Program, ordered: Sequence[Group]) -> None:
+        self.program = program
+        self.ordered = ordered
+        self.names = _Names(program.graph, ordered)
+        self.body: list[Node] = []
+        self.axes: list[Axis] = []
+        #: The Stores of an output, and of a workspace, by index.
+        self.outputs: dict[int, list[str]] = {}
+        self.spills: dict[int, list[str]] = {}
+        self.workspace = {
+            r.tensor: r.workspace for g in ordered for r in g.results if r.workspace >= 0
+        }
+
+    def graph(self) -> HintGraph:
+        """The graph."""
+        g = self.program.graph
+        missing = {
+            w: sum(r.workspace == w for x in self.ordered for r in x.results)
+            for w in self.workspace.values()
+        }
+        for group in self.ordered:
+            views = _Views(group, len(self.axes))
+            self.axes += views.axes()
+            self._group(group, views)
+            for result in group.results:
+                w = result.workspace
+                if w >= 0 and len(self.spills[w]) == missing.get(w):
+                    del missing[w]
+                    self.body.append(self._workspace(result))
+        data = [
+            Node(
+                f"Data_{i}",
+                "Data",
+                (),
+                TensorView(g.tensors[x].dtype, (), (), ()),
+                {"index": i},
+                origin=g.tensors[x].origin,
+            )
+            for i, x in enumerate(g.inputs)
+        ]
+        outputs = [n for k in range(len(g.outputs)) for n in self._outputs(k)]
+        return HintGraph(g.name, g.symbols, tuple(self.axes), (*data, *self.body, *outputs))
+
+    def _workspace(self, result: Result) -> Node:
+        step = self.program.steps[result.tensor]
+        attrs: dict[str, Attr] = {
+            "index": result.workspace,
+            "size": str(self.program.counts[result.tensor]),
+        }
+        view = TensorView(step.tensor.dtype, (), (), ())
+        name = f"Workspace_{result.workspace}"
+        stores = tuple(self.spills[result.workspace])
+        return Node(name, "Workspace", stores, view, attrs, origin=step.origin)
+
+    def _outputs(self, k: int) -> list[Node]:
+        g = self.program.graph
+        out = g.outputs[k]
+        attrs: dict[str, Attr] = {"index": k}
+        if out.inout is not None:
+            attrs["inout"] = g.inputs.index(out.inout)
+        view = TensorView(g.tensors[out.tensor].dtype, (), (), ())
+        made: list[Node] = []
+        for store in self.outputs[k]:
+            name = f"Output_{k}" if not made else self.names.user(f"Output_{k}")
+            made.append(Node(name, "Output", (store,), view, attrs, origin=f"/outputs/{k}"))
+        return made
+
+    def _group(self, group: Group, views: _Views) -> None:
+        made: dict[int, Node] = {}
+        stores = dict(zip(group.walk.stores, group.results, strict=True))
+        for n in group.execution_order():
+            inst = group.insts[n]
+            operands = [made[i] for i in inst.operands]
+            result = stores.get(n)
+            if result is not None:
+                node = self._store(views, inst, operands[0], result)
+            else:
+                node = self._node(views, inst, operands)
+            made[n] = node
+            self.body.append(node)
+
+    def _store(self, views: _Views, inst: Inst, operand: Node, result: Result) -> Node:
+        y = views.memory(operand.y.dtype, inst.axes, result.memory)
+        name = self.names.number("store")
+        table = self.outputs if result.output >= 0 else self.spills
+        table.setdefault(max(result.output, result.workspace), []).append(name)
+        return Node(name, "Store", (operand.name,), y, axis=views.ids, origin=inst.origin)
+
+    def _node(self, views: _Views, inst: Inst, operands: Sequence[Node]) -> Node:
+        step = self.program.steps[inst.tensor]
+        dtype = step.tensor.dtype
+        inputs = tuple(o.name for o in operands)
+        attrs: dict[str, Attr] = {}
+        y = views.view(dtype, inst.axes)
+        if inst.kind == INPUT:
+            name, op = self.names.number("gather"), "Load"
+            inputs = (f"Data_{step.index}",)
+            y = views.memory(dtype, inst.axes, step.tensor)
+        elif inst.kind == RELOAD:
+            name, op = self.names.number("gather"), "Load"
+            inputs = (f"Workspace_{self.workspace[inst.tensor]}",)
+            y = views.memory(dtype, inst.axes)
+        elif inst.places is not None:
+            assert step.node is not None
+            name, op = self.names.user(step.node.name), "Load"
+            inputs = (self._memory_of(inst.places), *inputs)
+            y = views.indexed(dtype, inst.axes, inst.places)
+            attrs = {"stride": str(inst.places.stride), "extent": str(inst.places.extent)}
+        elif inst.kind == SCALAR:
+            assert inst.constant is not None
+            assert inst.constant.dtype is not None
+            name, op = self.names.number("scalar"), "Scalar"
+            y = views.view(inst.constant.dtype, ())
+            attrs = _scalar_attrs(inst.constant)
+        elif inst.kind == BROADCAST:
+            name, op = self.names.number("broadcast"), "Broadcast"
+            y = views.view(operands[0].y.dtype, inst.axes)
+        elif inst.kind == IOTA:
+            name, op = self.names.number("iota"), "Iota"
+            attrs = {"start": _number(inst.line[0]), "step": _number(inst.line[1])}
+        elif inst.kind == SCAN:
+            assert step.node is not None
+            assert views.space.scanned is not None
+            name, op = self.names.user(step.node.name), "Scan"
+            along, reverse = views.space.scanned
+            attrs = {
+                "axes": tuple(views.ids[views.local.index(a)] for a in views.space.resolve(along)),
+                "exclusive": bool(step.node.attrs.get("exclusive", False)),
+                "reverse": reverse,
+            }
+        elif inst.kind == SUM:
+            assert step.node is not None
+            name, op = self.names.user(f"{step.node.name}_sum"), "Add"
+        else:
+            assert step.node is not None
+            name, op = self.names.user(step.node.name), lookup(step.node.op).name
+            attrs = _attrs(step.node) if inst.kind != REDUCE else {}
+        return Node(name, op, inputs, y, attrs, axis=views.ids, origin=inst.origin)
+
+    def _memory_of(self, places: Places) -> str:
+        """The node that stands for the memory of what is indexed."""
+        w = self.workspace.get(places.source)
+        return f"Data_{self.program.steps[places.source].index}" if w is None else f"Workspace_{w}"
+
+
+def _scalar_attrs(c: Constant) -> dict[str, Attr]:
+    return {"value": c.value} if c.expr is None else {"expr": str(c.expr)}
+
+
+def _number(e: Expr) -> Attr:
+    return e.value if e.is_const else str(e)
+
+
+def _attrs(node: FusionNode) -> dict[str, Attr]:
+    out: dict[str, Attr] = {}
+    for key, value in node.attrs.items():
+        if isinstance(value, tuple):
+            ints = tuple(v for v in value if isinstance(v, int))
+            if len(ints) == len(value):
+                out[key] = ints
+        else:
+            out[key] = value
+    return out

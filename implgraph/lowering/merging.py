@@ -1,0 +1,118 @@
+"""Fewer groups: the one that writes a workspace, and one that reads it, become one where their axes allow it.
+
+Cutting a tensor gives it a group of its own.  Often one of its users could compute it on the way: then the workspace
+serves the others only, or nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.lowering.group import Group, Result, grown, settle
+from autofuse.implgraph.lowering.normalise import INPUT
+
+__all__ = ["merged"]
+
+#: Pairs of groups that were tried; the values keep the ids in the keys alive.
+Tried: TypeAlias = dict[tuple[int, int], tuple[Group, Group]]
+#: With more groups than this there are no mergers.
+MAX_GROUPS = 48
+
+
+def merged(found: Sequence[Group]) -> list[Group]:
+    """The groups after all mergers; workspaces that nobody reads are gone, the others numbered anew."""
+    left = list(found)
+    if not any(g.walk.reloads() for g in left):
+        return left
+    tried: Tried = {}
+    while len(left) <= MAX_GROUPS and (pair := _pair(left, tried)) is not None:
+        maker, user, whole = pair
+        left = [whole if g is user else g for g in left if g is not maker]
+    read = {t for g in left for t in g.walk.reloads()}
+    used = [g for g in (_without_unread(g, read) for g in left) if g is not None]
+    numbers: dict[int, int] = {}
+    for g in used:
+        for r in g.results:
+            if r.workspace >= 0:
+                numbers.setdefault(r.tensor, len(numbers))
+    for g in used:
+        g.results = [
+            replace(r, workspace=numbers[r.tensor]) if r.workspace >= 0 else r for r in g.results
+        ]
+    return used
+
+
+def _pair(left: Sequence[Group], tried: Tried) -> tuple[Group, Group, Group] | None:
+    """Two groups, the second one reads what the first one writes or neither needs the other, and both in one."""
+    makers = _makers(left)
+    for maker in left:
+        for user in left:
+            key = (id(maker), id(user))
+            if maker is user or key in tried or _apart(maker, user):
+                continue
+            reads = any(left[k] is maker for t in user.walk.reloads() for k in makers[t])
+            if _needs(left, makers, maker, user) or _needs(left, makers, user, maker, reads):
+                continue
+            tried[key] = (maker, user)
+            whole, missing = grown(user, maker.results, make=reads)
+            if not missing:
+                return maker, user, whole
+    return None
+
+
+def _apart(a: Group, b: Group) -> bool:
+    """Groups of which one is a piece or a copy of an input, or that have nothing to do with each other."""
+    find, steps = a.program.find, a.program.steps
+    copies = any(
+        steps[r.tensor].kind == INPUT and r.workspace >= 0 for r in (*a.results, *b.results)
+    )
+    return a.part or b.part or copies or find(a.results[0].tensor) != find(b.results[0].tensor)
+
+
+def _makers(left: Sequence[Group]) -> dict[int, list[int]]:
+    """The groups that write the workspace of a tensor."""
+    out: dict[int, list[int]] = {}
+    for k, g in enumerate(left):
+        for r in g.results:
+            if r.workspace >= 0:
+                out.setdefault(r.tensor, []).append(k)
+    return out
+
+
+def _needs(
+    left: Sequence[Group],
+    makers: dict[int, list[int]],
+    group: Group,
+    other: Group,
+    direct: bool = False,
+) -> bool:
+    """True if ``group`` waits for ``other``; with ``direct``, if it does so because of a third group."""
+    seen: set[int] = set()
+    waiting = [k for t in group.walk.reloads() for k in makers[t]]
+    if direct:
+        waiting = [k for k in waiting if left[k] is not other]
+    while waiting:
+        k = waiting.pop()
+        if left[k] is other:
+            return True
+        if k not in seen:
+            seen.add(k)
+            waiting += [m for t in left[k].walk.reloads() for m in makers[t]]
+    return False
+
+
+def _without_unread(g: Group, read: set[int]) -> Group | None:
+    """The group without workspaces that nobody reads; None if nothing is left of it."""
+    keep = [k for k, r in enumerate(g.results) if r.workspace < 0 or r.tensor in read]
+    if len(keep) == len(g.results):
+        return g
+    if not keep:
+        return None
+    results: list[Result] = [g.results[k] for k in keep]
+    starts = [g.starts[k] for k in keep]
+    space = g.space.copy()
+    return Group(
+        g.program, results, space, starts, settle(g.program, space, starts, g.cuts), g.cuts
+    )

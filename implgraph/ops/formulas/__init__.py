@@ -1,0 +1,1 @@
+"""What rows compute with: expansions, vector formulas, polynomials, references."""

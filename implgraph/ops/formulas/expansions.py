@@ -1,0 +1,346 @@
+"""Expansions of the element-wise ops: what each becomes where the chip has no call for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ops.formulas.long_division import power
+from autofuse.implgraph.ops.formulas.vector_math import Vec
+from autofuse.implgraph.ops.registry import Attrs, OpSink
+
+__all__ = [
+    "ARITH",
+    "BY_MODE",
+    "FLOATS",
+    "MODULAR",
+    "WRAPPING",
+    "expand_abs",
+    "expand_addn",
+    "expand_axpy",
+    "expand_bits_as",
+    "expand_clip",
+    "expand_compare",
+    "expand_div",
+    "expand_extremum",
+    "expand_fill",
+    "expand_identity",
+    "expand_logic",
+    "expand_neg",
+    "expand_pow_of",
+    "expand_reciprocal",
+    "expand_relu",
+    "expand_rounding",
+    "expand_rsqrt",
+    "expand_select",
+    "expand_sigmoid",
+    "expand_sign",
+    "expand_sub",
+    "scalar_form",
+]
+
+FLOATS = frozenset({"float16", "float32"})
+ARITH = frozenset({"int16", "int32", "float16", "float32"})
+#: Sums, products and shifts of bits do not know a sign: unsigned types are computed as signed ones.
+WRAPPING = {"uint16": "int16", "uint32": "int32"}
+MODULAR = ARITH.union(WRAPPING)
+INT_MIN = -(1 << 31)
+
+
+def _scalar_fits(s: OpSink, a: Any, b: Any) -> bool:
+    """Whether a call with a scalar takes ``b``: of an unsigned type only a constant, whose bits are known."""
+    d = s.dtype_of(a).name
+    return d in ARITH or (d in WRAPPING and s.constant_of(b) is not None)
+
+
+def scalar_form(device_op: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
+    """A commutative binary op with one uniform operand becomes its scalar form."""
+
+    def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+        a, b = xs
+        if s.is_uniform(a):
+            a, b = b, a
+        if s.is_uniform(a) or not s.is_uniform(b) or not _scalar_fits(s, a, b):
+            return None
+        return s.emit(device_op, (a, b))
+
+    return expand
+
+
+def _negated(s: OpSink, x: Any) -> Any:
+    c = s.constant_of(x)
+    if c is not None:
+        return s.constant(-c, s.dtype_of(x))
+    return s.emit("Muls", (x, s.constant(-1, s.dtype_of(x))))
+
+
+def expand_sub(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """A uniform operand: the sum with its negative."""
+    a, b = xs
+    if s.is_uniform(a) == s.is_uniform(b) or not _scalar_fits(
+        s, *((b, a) if s.is_uniform(a) else xs)
+    ):
+        return None
+    if s.is_uniform(b):
+        return s.emit("Adds", (a, _negated(s, b)))
+    return s.emit("Adds", (_negated(s, b), a))
+
+
+def expand_neg(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """The product with -1."""
+    return _negated(s, xs[0]) if s.dtype_of(xs[0]).name in MODULAR else None
+
+
+def expand_abs(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """Integers: the larger of the number and its negative."""
+    d = s.dtype_of(xs[0])
+    if d.kind == "u":
+        return xs[0]
+    return s.emit("Maximum", (xs[0], _negated(s, xs[0]))) if d.name in ("int16", "int32") else None
+
+
+def expand_relu(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """Unsigned numbers as they are, int16 by Maxs."""
+    d = s.dtype_of(xs[0])
+    if d.kind == "u":
+        return xs[0]
+    return s.emit("Maxs", (xs[0], s.constant(0, d))) if d.name == "int16" else None
+
+
+def _signed_order(s: OpSink, x: Any) -> Any:
+    """uint32 as the int32 that is ordered alike: less 2^31."""
+    int32 = BY_NAME["int32"]
+    return s.emit("IntAdds", (x, s.constant(INT_MIN, int32)), dtype=int32)
+
+
+def expand_extremum(op: str, device_op: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
+    """Maximum or Minimum: the scalar form; uint32 in the order of int32."""
+    scalar = scalar_form(device_op)
+
+    def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+        d = s.dtype_of(xs[0])
+        if d.name == "uint32":
+            best = s.emit(op, [_signed_order(s, x) for x in xs])
+            return s.emit("IntAdds", (best, s.constant(INT_MIN, BY_NAME["int32"])), dtype=d)
+        return scalar(s, xs, attrs) if d.name in ARITH else None
+
+    return expand
+
+
+def expand_sign(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """Clamped integers; floats by two selections, which leave NaN."""
+    x, d = xs[0], s.dtype_of(xs[0])
+    if d.name in ("int16", "int32"):
+        return s.emit("Mins", (s.emit("Maxs", (x, s.constant(-1, d))), s.constant(1, d)))
+    if d.name == "uint32":
+        return s.emit("Minimum", (x, s.constant(1, d)))
+    if d.name not in FLOATS:
+        return None
+    zero, one = s.constant(0.0, d), s.constant(1.0, d)
+    out = s.emit("Select", (s.emit("Less", (x, zero)), s.constant(-1.0, d), x))
+    out = s.emit("Select", (s.emit("Greater", (x, zero)), one, out))
+    return s.emit("Adds", (out, zero))  # -0 becomes 0, NaN stays
+
+
+def expand_pow_of(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """Powers that are products, as all of 64-bit integers; uint32 through the Power of int32."""
+    d = s.dtype_of(xs[0])
+    if d.kind == "f":
+        return _expand_pow(s, xs, attrs)
+    if d.bits == 64:
+        return power(s, xs)
+    if d.name != "uint32":
+        return None
+    # An exponent from 2^31 on loses its top bit and gains 2^30: odd bases have that period, even ones give 0.
+    base, exponent = Vec(s, xs[0]), Vec(s, xs[1])
+    positive = exponent.shl(1).shr(1).bits_or(exponent.shr(31).shl(30))
+    return (
+        base.call("Reinterpret", dtype=BY_NAME["int32"])
+        .call("Pow", positive)
+        .call("Reinterpret", dtype=d)
+        .handle
+    )
+
+
+def _truth(s: OpSink, x: Any) -> Any:
+    d = s.dtype_of(x)
+    return x if d.kind == "b" else s.emit("NotEqual", (x, s.constant(0, d)))
+
+
+def expand_logic(op: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
+    """Logic on numbers: what is not zero is true."""
+
+    def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+        truths = [_truth(s, x) for x in xs]
+        if op != "MaskXor":
+            return s.emit(op, truths)
+        both = s.emit("MaskNot", (s.emit("MaskAnd", truths),))
+        return s.emit("MaskAnd", (s.emit("MaskOr", truths), both))
+
+    return expand
+
+
+def expand_fill(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """A Select."""
+    return s.emit("Select", (xs[1], xs[2], xs[0]))
+
+
+def expand_clip(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """The smaller of the larger."""
+    return s.emit("Minimum", (s.emit("Maximum", xs[:2]), xs[2]))
+
+
+def expand_axpy(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """A product and a sum."""
+    alpha, d = attrs.get("alpha", 1.0), s.dtype_of(xs[0])
+    return s.emit("Add", (xs[0], s.emit("Mul", (xs[1], s.constant(alpha, d)))))
+
+
+def expand_div(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """A power of two divides exactly by multiplying with its reciprocal; nothing else does."""
+    c = s.constant_of(xs[1])
+    if (
+        s.dtype_of(xs[0]).name not in FLOATS
+        or c is None
+        or s.is_uniform(xs[0])
+        or c == 0
+        or not math.isfinite(c)
+    ):
+        return None
+    mantissa, exponent = math.frexp(c)
+    if abs(mantissa) != 0.5 or abs(exponent) > 12:
+        return None
+    return s.emit("Muls", (xs[0], s.constant(1.0 / c, s.dtype_of(xs[0]))))
+
+
+def _expand_pow(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    x, c = xs[0], s.constant_of(xs[1])
+    if c == 1:
+        return x
+    if c == 2:
+        return s.emit("Mul", (x, x))
+    if c == 3:
+        return s.emit("Mul", (s.emit("Mul", (x, x)), x))
+    if c == -1:
+        return s.emit("Div", (s.constant(1, s.dtype_of(x)), x))
+    return None
+
+
+def expand_rsqrt(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """The chip's Rsqrt is a table look-up good to 2e-4; a root and a division are accurate."""
+    return s.emit("Div", (s.constant(1, s.dtype_of(xs[0])), s.emit("Sqrt", (xs[0],))))
+
+
+def expand_reciprocal(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """As Rsqrt: the chip's Reciprocal is an approximation.  Of integers only 1 and -1 have one."""
+    d = s.dtype_of(xs[0])
+    if d.kind != "f":
+        unit = s.emit("Equal", (s.emit("Abs", (xs[0],)), s.constant(1, d)))
+        return s.emit("Select", (unit, xs[0], s.constant(0, d)))
+    return s.emit("Div", (s.constant(1, s.dtype_of(xs[0])), xs[0]))
+
+
+def expand_sigmoid(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """An exponential, a sum and a division."""
+    e = s.emit("Exp", (_negated(s, xs[0]),))
+    return s.emit(
+        "Div",
+        (s.constant(1, s.dtype_of(xs[0])), s.emit("Add", (e, s.constant(1, s.dtype_of(xs[0]))))),
+    )
+
+
+def expand_addn(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """Sums, left to right."""
+    out = xs[0]
+    for x in xs[1:]:
+        out = s.emit("Add", (out, x))
+    return out
+
+
+def expand_identity(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """The operand."""
+    return xs[0]
+
+
+def expand_bits_as(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """The same bytes; a bool is a byte that is 0 or 1."""
+    have, to = s.dtype_of(xs[0]), BY_NAME[attrs["dtype"]]
+    if have == to:
+        return xs[0]
+    if have.kind == "b":
+        return s.emit("Cast", xs, {"dtype": to.name}, to)
+    return s.emit("Reinterpret", xs, {"dtype": to.name}, to)
+
+
+def expand_rounding(mode: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
+    """A Cast of float32 to itself, with a rounding mode."""
+
+    def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+        if s.dtype_of(xs[0]).name != "float32":
+            return None
+        return s.emit("Cast", xs, {"dtype": "float32", "round": mode}, BY_NAME["float32"])
+
+    return expand
+
+
+def expand_compare(mode: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
+    """Floats compare directly; int32 has EQ at most on the chip, the rest follows from Max, Min and Not."""
+
+    def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+        a, b = xs
+        d = s.dtype_of(a).name
+        if d in FLOATS:
+            if s.is_uniform(b) and not s.is_uniform(a):
+                return s.emit("CompareScalar", (a, b), {"mode": mode})
+            if s.is_uniform(a) and not s.is_uniform(b):
+                return s.emit("CompareScalar", (b, a), {"mode": _SWAPPED[mode]})
+            return s.emit("Compare", (a, b), {"mode": mode})
+        if d == "int32":
+            if mode in ("GE", "LE"):
+                edge = s.emit("Maximum" if mode == "GE" else "Minimum", (a, b))
+                return _same_integers(s, edge, a)
+            if mode == "EQ":
+                return _same_integers(s, a, b)
+            return s.emit("MaskNot", (s.emit(BY_MODE[_NEGATED[mode]], (a, b)),))
+        if d == "uint32":
+            return s.emit(BY_MODE[mode], (_signed_order(s, a), _signed_order(s, b)))
+        return None
+
+    return expand
+
+
+def _same_integers(s: OpSink, a: Any, b: Any) -> Any:
+    """A mask where two int32 are equal.
+
+    Where the chip compares floats only: a difference that wraps is 0 for equal ones alone, and no other int32 is 0 as
+    float32.
+    """
+    if s.takes("Compare", s.dtype_of(a)):
+        return s.emit("Compare", (a, b), {"mode": "EQ"})
+    single = BY_NAME["float32"]
+    difference = s.emit("Cast", (s.emit("Sub", (a, b)),), {"dtype": single.name}, single)
+    return s.emit("Equal", (difference, s.constant(0, single)))
+
+
+_SWAPPED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
+_NEGATED = {"LT": "GE", "GT": "LE", "NE": "EQ"}
+BY_MODE = {
+    "EQ": "Equal",
+    "NE": "NotEqual",
+    "LT": "Less",
+    "LE": "LessEqual",
+    "GT": "Greater",
+    "GE": "GreaterEqual",
+}
+
+
+def expand_select(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
+    """A SelectMask; a uniform first value changes places with the second."""
+    cond, a, b = xs
+    if s.dtype_of(a).itemsize not in (2, 4):
+        return None
+    if s.is_uniform(a) and not s.is_uniform(b):
+        return s.emit("SelectMask", (s.emit("MaskNot", (cond,)), b, a))
+    return s.emit("SelectMask", (cond, a, b))

@@ -1,0 +1,167 @@
+"""Dtype and shape inference of one node, from its registry row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autofuse.implgraph.expr.expression import Expr, bounds
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Tensor
+from autofuse.implgraph.ops.registry import OpDef, OpError, lookup
+
+__all__ = [
+    "broadcast_shapes",
+    "check_attrs",
+    "empty_text",
+    "infer_node",
+    "nonempty_sizes",
+    "operand_dtypes",
+]
+
+
+def operand_dtypes(operands: Sequence[Tensor | Constant]) -> list[DType]:
+    """Dtypes of the operands; a constant without dtype takes that of the tensors beside it.
+
+    Next to tensors, a constant takes the dtype of the last tensor operand that is not bool (the condition of a
+    Select comes first); a float constant beside an integer tensor is an error.  Without tensors, float32 or int32.
+    """
+    tensors = [o.dtype for o in operands if isinstance(o, Tensor)]
+    numeric = [d for d in tensors if d.kind != "b"]
+    known = numeric or tensors
+    guess: DType | None = known[-1] if known else None
+    out: list[DType] = []
+    for o in operands:
+        if o.dtype is not None:
+            out.append(o.dtype)
+        elif guess is None:
+            out.append(_default_dtype(o))
+        else:
+            assert isinstance(o, Constant)
+            if guess.kind in "iub" and isinstance(o.value, float) and not o.value.is_integer():
+                raise OpError(
+                    "AF1203",
+                    f"the constant {o.value} does not fit {guess}",
+                    "Cast the tensor to a float type first",
+                )
+            out.append(guess)
+    return out
+
+
+def _default_dtype(c: Tensor | Constant) -> DType:
+    """Dtype of a constant beside which there is no tensor."""
+    assert isinstance(c, Constant)
+    if isinstance(c.value, bool):
+        return BY_NAME["bool"]
+    return BY_NAME["int32" if isinstance(c.value, int) else "float32"]
+
+
+def check_attrs(row: OpDef, attrs: Mapping[str, Any]) -> None:
+    """Every required attribute is there and has the right kind; unknown ones are errors.
+
+    Raises:
+        OpError: AF1205.
+    """
+    for a in row.attrs:
+        if a.name not in attrs:
+            if a.default is None:
+                raise OpError(
+                    "AF1205", f"{row.name} needs the attribute {a.name!r} ({a.kind})", a.doc
+                )
+            continue
+        if not _fits(a.kind, attrs[a.name]):
+            raise OpError(
+                "AF1205",
+                f"attribute {a.name!r} of {row.name} must be {a.kind}, not {attrs[a.name]!r}",
+            )
+    unknown = sorted(set(attrs) - row.attr_names())
+    if unknown:
+        known = ", ".join(sorted(row.attr_names())) or "none"
+        raise OpError(
+            "AF1205", f"{row.name} has no attribute {unknown[0]!r}", f"its attributes are: {known}"
+        )
+
+
+def _fits(kind: str, v: Any) -> bool:
+    if kind == "bool":
+        return isinstance(v, bool)
+    if kind == "int":
+        return isinstance(v, int) and not isinstance(v, bool)
+    if kind == "float":
+        return isinstance(v, (int, float)) and not isinstance(v, bool)
+    if kind == "str":
+        return isinstance(v, str)
+    if kind == "dtype":
+        return isinstance(v, str) and v in BY_NAME and v != "mask"
+    if kind == "shape":
+        return isinstance(v, tuple) and all(isinstance(x, Expr) for x in v)
+    return isinstance(v, tuple) and all(isinstance(x, int) and not isinstance(x, bool) for x in v)
+
+
+def infer_node(
+    row: OpDef, operands: Sequence[Tensor | Constant], attrs: Mapping[str, Any]
+) -> tuple[DType, tuple[Expr, ...]]:
+    """Dtype and shape of the result.
+
+    Args:
+        row: the op's row.
+        operands: tensors and constants, in order.
+        attrs: attributes; ``shape`` values are tuples of Expr, ``dtype`` values canonical names.
+
+    Raises:
+        OpError: with the code that names the kind of mistake.
+    """
+    lo, hi = row.arity
+    if not lo <= len(operands) <= hi:
+        want = str(lo) if lo == hi else f"{lo} or more" if hi > 64 else f"{lo} to {hi}"
+        raise OpError("AF1202", f"{row.name} takes {want} input(s), not {len(operands)}")
+    check_attrs(row, attrs)
+    dtypes = operand_dtypes(operands)
+    shapes = [o.shape if isinstance(o, Tensor) else () for o in operands]
+    return row.dtype_rule(dtypes, attrs), row.shape_rule(shapes, attrs)
+
+
+def broadcast_shapes(shapes: Sequence[tuple[Expr, ...]]) -> tuple[Expr, ...]:
+    """NumPy's broadcasting on symbolic sizes; only a literal 1 broadcasts.
+
+    Raises:
+        OpError: AF1204 when two sizes differ and neither is 1.
+    """
+    rank = max((len(s) for s in shapes), default=0)
+    out: list[Expr] = []
+    for i in range(rank):
+        size: Expr | None = None
+        for s in shapes:
+            j = i - (rank - len(s))
+            if j < 0:
+                continue
+            if size is None or size == 1:
+                size = s[j]
+            elif s[j] != 1 and s[j] != size:
+                text = " and ".join("[" + ", ".join(map(str, x)) + "]" for x in shapes)
+                raise OpError(
+                    "AF1204",
+                    f"shapes {text} do not broadcast: {size} against {s[j]} in dimension {i}",
+                    "sizes must be equal or 1; insert a Reshape to line the dimensions up",
+                )
+        assert size is not None
+        out.append(size)
+    return tuple(out)
+
+
+def nonempty_sizes(graph: FusionGraph) -> list[tuple[FusionNode, Expr]]:
+    """Sizes that may be 0 within the ranges of the symbols although an op has no result for that, with the op."""
+    ranges = graph.symbol_ranges()
+    out: list[tuple[FusionNode, Expr]] = []
+    for n in graph.nodes:
+        rule = lookup(n.op).nonempty
+        if rule is None:
+            continue
+        shapes = [graph.tensors[x].shape if isinstance(x, str) else () for x in n.inputs]
+        out += [(n, size) for size in rule(shapes, n.attrs) if bounds(size, ranges)[0] < 1]
+    return out
+
+
+def empty_text(node: FusionNode, size: Expr) -> str:
+    """What is wrong where a size of :func:`nonempty_sizes` is 0."""
+    return f"{node.name} is an {node.op} along a dimension of {size}, which must not be 0"

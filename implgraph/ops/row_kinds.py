@@ -1,0 +1,59 @@
+"""Constructors of the rows of compositions: ops that are other ops on the chip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from autofuse.implgraph.ops.formulas.vector_math import Formula, formula
+from autofuse.implgraph.ops.registry import Attr, OpDef
+from autofuse.implgraph.ops.rules import broadcast_shape, float_dtype, reference_of
+
+__all__ = ["BF16", "HALF", "composite", "with_attrs"]
+
+BF16 = {"bfloat16": "float32"}
+#: Compositions compute 16-bit floats in float32.
+HALF = {"bfloat16": "float32", "float16": "float32"}
+
+
+def composite(
+    name: str,
+    fn: Formula,
+    reference: Callable[..., Any],
+    arity: int = 1,
+    *,
+    short: Formula | None = None,
+    **fields: Any,
+) -> OpDef:
+    """An element-wise op of floats that ``fn`` computes in float32.
+
+    Args:
+        name: of the row.
+        fn: formula of ``arity`` vectors, and of the attributes.
+        reference: NumPy function of as many arrays, in float64; or, with attributes, a finished reference.
+        arity: number of inputs.
+        short: formula of fewer calls for 16-bit floats.
+        fields: other fields of the row.
+    """
+    values: dict[str, Any] = {
+        "reference": reference if fields.get("attrs") else reference_of(reference),
+        "expand": formula(fn, "float32"),
+        "promote": HALF,
+        "short": None if short is None else formula(short, "float32"),
+        "cost": "unary",
+        "ulp": 2.0,
+        "dtype_rule": float_dtype,
+        "shape_rule": broadcast_shape,
+        "compute_type": "elewise",
+    } | fields
+    return OpDef(name=name, arity=(arity, arity), **values)
+
+
+def with_attrs(fn: Callable[..., Any], *attrs: Attr) -> Callable[..., Any]:
+    """A NumPy function of arrays and of attributes as keywords, as a reference."""
+    defaults = {a.name: a.default for a in attrs}
+
+    def reference(xs: Any, given: Any) -> Any:
+        return fn(*xs, **(defaults | dict(given)))
+
+    return reference

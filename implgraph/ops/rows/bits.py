@@ -1,0 +1,153 @@
+"""Rows of the calls on bit patterns, which expansions and casts are made of; users do not write them.
+
+``And``, ``Or`` and ``Not`` of the chip take 16-bit data only: wider elements are several of those.  Shifts and the sums
+below see a float as the integer of its bits, so that exponents can be read and written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops.infer import broadcast_shapes
+from autofuse.implgraph.ops.registry import Attr, Attrs, Call, OpDef, Shape
+
+__all__ = ["ROWS", "WORDS"]
+
+PIECES = frozenset(d.name for d in BY_NAME.values() if d.bits >= 16)
+SIGNED = {"float32": "int32", "uint32": "int32", "float16": "int16", "uint16": "int16"}
+UNSIGNED = {"float32": "uint32", "int32": "uint32", "float16": "uint16", "int16": "uint16"}
+
+
+#: Operands and result have one width, and any type of it.
+_DTYPE = (Attr("dtype", "dtype", "", doc="type of the result, if not that of the first operand"),)
+
+
+def _result(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    return BY_NAME[attrs["dtype"]] if attrs.get("dtype") else dtypes[0]
+
+
+def _shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    return broadcast_shapes(shapes)
+
+
+def _both(call: Call) -> Mapping[str, Call]:
+    return {"2201": call, "2002": call}
+
+
+def _bits(name: str, api: str, arity: int) -> OpDef:
+    """A bitwise call on 16-bit units of the operands."""
+    call = Call(api, f"bits_{arity}", PIECES, as_type=dict.fromkeys(sorted(PIECES), "uint16"))
+    return OpDef(
+        name,
+        (arity, arity),
+        _result,
+        _shape,
+        "elewise",
+        attrs=_DTYPE,
+        calls=_both(call),
+        cost="unary",
+        user=False,
+    )
+
+
+def _integer(
+    name: str, api: str, style: str, dtypes: frozenset[str], as_type: Mapping[str, str]
+) -> OpDef:
+    return OpDef(
+        name,
+        (2, 2),
+        _result,
+        _shape,
+        "elewise",
+        attrs=_DTYPE,
+        calls=_both(Call(api, style, dtypes, as_type=as_type)),
+        cost="unary" if style == "scalar" else "binary",
+        user=False,
+    )
+
+
+#: Ops that take 64-bit integers apart and put them together (autofuse_words.h).
+WORDS = frozenset({"Low", "High", "Join"})
+_LONG = frozenset({"int64", "uint64"})
+
+
+def _int32(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    return BY_NAME["int32"]
+
+
+def _int64(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    return BY_NAME[attrs.get("dtype") or "int64"]
+
+
+def _word(name: str) -> OpDef:
+    call = Call(f"autofuse::{name}Words", "unary", _LONG, inplace=False)
+    return OpDef(
+        name,
+        (1, 1),
+        _int32,
+        _shape,
+        "elewise",
+        calls={"2201": call},
+        cost="unary",
+        user=False,
+    )
+
+
+def _join_tmp(n: Expr, d: DType) -> Expr:
+    return n * 24 + 192
+
+
+_JOIN = Call(
+    "autofuse::JoinWords", "advanced_binary", frozenset({"int32"}), tmp=_join_tmp, inplace=False
+)
+
+_SHIFTED = frozenset({"int16", "uint16", "int32", "uint32"})
+_INTEGERS = frozenset({"int16", "int32"})
+
+ROWS: tuple[OpDef, ...] = (
+    _bits("BitAnd", "And", 2),
+    _bits("BitOr", "Or", 2),
+    _bits("BitNot", "Not", 1),
+    # Shifts by a constant: arithmetic (Sar), logical (Shr), left (Shl).
+    _integer("Shl", "ShiftLeft", "scalar", _SHIFTED, SIGNED),
+    _integer("Sar", "ShiftRight", "scalar", _INTEGERS, SIGNED),
+    _integer("Shr", "ShiftRight", "scalar", frozenset({"uint16", "uint32"}), UNSIGNED),
+    # Sums of bit patterns as integers that wrap.
+    _integer("IntAdds", "Adds", "scalar", _INTEGERS, SIGNED),
+    _integer("IntAdd", "Add", "binary", _INTEGERS, SIGNED),
+    _integer("IntSub", "Sub", "binary", _INTEGERS, SIGNED),
+    _word("Low"),
+    _word("High"),
+    OpDef(
+        "Join",
+        (2, 2),
+        _int64,
+        _shape,
+        "elewise",
+        attrs=_DTYPE,
+        calls={"2201": _JOIN},
+        cost="select",
+        user=False,
+    ),
+    # The same bytes under another type of the same width.
+    OpDef(
+        "Reinterpret",
+        (1, 1),
+        _result,
+        _shape,
+        "elewise",
+        attrs=_DTYPE,
+        calls=_both(
+            Call(
+                "DataCopy",
+                "reinterpret",
+                frozenset(d for d in BY_NAME if d != "mask"),
+                inplace=False,
+            )
+        ),
+        cost="unary",
+        user=False,
+    ),
+)

@@ -1,0 +1,459 @@
+"""Rows of the ops that lowering and legalisation introduce; users do not write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from autofuse.implgraph.expr.expression import Expr, const
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops.infer import broadcast_shapes
+from autofuse.implgraph.ops.registry import ANY, Attr, Attrs, Call, OpDef, Shape
+from autofuse.implgraph.ops.scratch import PICK_BYTES, TRANSPOSE_BYTES
+
+__all__ = ["ROWS"]
+
+ARITH = frozenset({"int16", "int32", "float16", "float32"})
+FLOATS = frozenset({"float16", "float32"})
+#: Select and Duplicate move bits: types that the call does not know travel as one of the same width.
+BITS = {
+    "int32": "float32",
+    "uint32": "float32",
+    "int16": "float16",
+    "uint16": "float16",
+    "bfloat16": "float16",
+}
+
+
+def _first(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    return dtypes[0]
+
+
+def _second(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    return dtypes[1]
+
+
+def _int32(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    return BY_NAME["int32"]
+
+
+def _mask(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    return BY_NAME["mask"]
+
+
+def _shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    return broadcast_shapes(shapes)
+
+
+def _both(call: Call) -> Mapping[str, Call]:
+    return {"2201": call, "2002": call}
+
+
+#: Bits do not know a sign: unsigned sums and products are those of the signed type.
+WRAPPING = {"uint16": "int16", "uint32": "int32"}
+
+
+def _scalar(
+    name: str, dtypes: frozenset[str] = ARITH, as_type: Mapping[str, str] | None = None
+) -> OpDef:
+    return OpDef(
+        name,
+        (2, 2),
+        _first,
+        _shape,
+        "elewise",
+        calls=_both(Call(name.replace("Relus", "Relu"), "scalar", dtypes, as_type or {})),
+        cost="unary",
+        user=False,
+    )
+
+
+_MODE = (Attr("mode", "str", doc="EQ NE LT LE GT GE"),)
+
+
+def _structural(name: str, compute_type: str, attrs: tuple[Attr, ...] = ()) -> OpDef:
+    """A node without arithmetic: Data, Output, Load, Store, Scalar."""
+    return OpDef(
+        name, (0, 1), _first, _shape, compute_type, attrs=attrs, cost="none", ulp=0.0, user=False
+    )
+
+
+#: An op and which of its operands has an element per row -> the call that takes it as it is.
+ROW_OPERANDS = {
+    ("Add", 0): "AddRow",
+    ("Add", 1): "AddRow",
+    ("Sub", 1): "SubRow",
+    ("Sub", 0): "RowSub",
+    ("Mul", 0): "MulRow",
+    ("Mul", 1): "MulRow",
+    ("Div", 1): "DivRow",
+    ("Div", 0): "RowDiv",
+    ("Maximum", 0): "MaxRow",
+    ("Maximum", 1): "MaxRow",
+    ("Minimum", 0): "MinRow",
+    ("Minimum", 1): "MinRow",
+}
+
+#: What Gather, GatherMask and transpositions move; of 64 bits Gather takes the words.
+MOVED = frozenset({"int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"})
+LONG = frozenset({"int64", "uint64"})
+
+
+def _table_bytes(elements: Expr, dtype: DType) -> Expr:
+    return const(PICK_BYTES)
+
+
+def _pick(name: str, dtypes: frozenset[str], operands: int, *, tmp: bool = False) -> OpDef:
+    """A call that picks elements; before scheduling ends, it has no table among its operands."""
+    call = Call(
+        f"autofuse::{name}", "pick", dtypes, tmp=_table_bytes if tmp else None, inplace=False
+    )
+    return OpDef(
+        name,
+        (1, operands - 1),
+        _first,
+        _shape,
+        "pick",
+        attrs=(
+            Attr("step", "int", doc="elements of the run from one that is picked to the next"),
+            Attr("first", "int", 0, doc="elements of the run before the first one that is picked"),
+        ),
+        calls=_both(call),
+        cost="transpose",
+        user=False,
+    )
+
+
+def _offsets(name: str, *, tmp: bool = False) -> OpDef:
+    """A table of offsets in bytes, once per core."""
+    call = Call(
+        f"autofuse::{name}",
+        "offsets",
+        frozenset({"int32"}),
+        tmp=_table_bytes if tmp else None,
+        inplace=False,
+    )
+    return OpDef(
+        name,
+        (0, 0),
+        _int32,
+        _shape,
+        "offsets",
+        attrs=(Attr("step", "int", doc="bytes from one element to the next"),),
+        calls=_both(call),
+        cost="none",
+        user=False,
+    )
+
+
+def _with_rows(op: str, name: str) -> OpDef:
+    """A call with an operand that has an element per row, in the place of a Broadcast and the call of ``op``."""
+    dtypes = frozenset({"float16", "float32"}) if op == "Div" else ARITH
+    return OpDef(
+        name,
+        (2, 2),
+        _first,
+        _shape,
+        "rows",
+        calls=_both(Call(f"autofuse::WithRows<autofuse::{name}>", "rows", dtypes)),
+        cost="div" if op == "Div" else "binary",
+        user=False,
+    )
+
+
+def _lace(name: str, operands: int, *more: Attr) -> OpDef:
+    """A call that turns short rows that are one run into long ones, or back."""
+    return OpDef(
+        name,
+        (1, operands - 1),
+        _first,
+        _shape,
+        "pick",
+        attrs=(Attr("k", "int", doc="elements of a short row"), *more),
+        calls=_both(Call(f"autofuse::{name}", "pick", MOVED, inplace=False)),
+        cost="transpose",
+        user=False,
+    )
+
+
+_ROWS_OF_A_RUN = (
+    Attr("step", "int", doc="elements of the run from one short row to the next"),
+    Attr("first", "int", 0, doc="elements of the run before the first row"),
+)
+_PIECES = Attr(
+    "pieces", "int", 1, doc="Stores that write it, with those of other groups, once scheduled"
+)
+
+ROWS: tuple[OpDef, ...] = (
+    _structural("Data", "data", (Attr("index", "int", doc="position among the inputs"),)),
+    _structural(
+        "Output",
+        "output",
+        (
+            Attr("index", "int", doc="position among the outputs"),
+            Attr("inout", "int", -1, doc="position of the input whose memory it overwrites"),
+            _PIECES,
+        ),
+    ),
+    _structural(
+        "Scalar",
+        "scalar",
+        (
+            Attr("value", "float", 0.0, doc="compile-time value"),
+            Attr(
+                "expr",
+                "str",
+                "",
+                doc="instead: an expression of the graph's symbols, known when the kernel starts",
+            ),
+            Attr(
+                "count",
+                "str",
+                "",
+                doc="instead: elements that a reduce loop has gone through, 'before' an iteration or 'after' it",
+            ),
+        ),
+    ),
+    # Memory between two groups: what the Stores before it write, the Loads after it read.
+    replace(
+        _structural(
+            "Workspace",
+            "workspace",
+            (
+                Attr("index", "int", doc="position among the workspaces"),
+                Attr("size", "str", doc="elements, an expression of the graph's symbols"),
+                Attr(
+                    "offset", "str", "0", doc="first byte in the kernel's workspace, once scheduled"
+                ),
+                _PIECES,
+            ),
+        ),
+        # In a scheduled group that reads it, its Stores are in another group.
+        arity=(0, ANY),
+    ),
+    # Of two inputs the second one holds, for every element along the axes on which it varies, its place along one
+    # dimension of the first one.
+    replace(
+        _structural(
+            "Load",
+            "load",
+            (
+                Attr("stride", "str", "", doc="elements between neighbours of that dimension"),
+                Attr("extent", "str", "", doc="their number"),
+                Attr(
+                    "run",
+                    "bool",
+                    False,
+                    doc="along its last axis in the tile it loads what lies between the elements as well, in the "
+                    "order of GM",
+                ),
+                Attr("beyond", "int", 0, doc="elements that a run goes on behind its last one"),
+            ),
+        ),
+        arity=(0, 2),
+    ),
+    _structural(
+        "Store",
+        "store",
+        (Attr("columns", "int", 1, doc="pieces of the output that it writes, once scheduled"),),
+    ),
+    _scalar("Adds", ARITH.union(WRAPPING), WRAPPING),
+    _scalar("Muls", ARITH.union(WRAPPING), WRAPPING),
+    _scalar("LeakyRelus", FLOATS),
+    _scalar("Maxs"),
+    _scalar("Mins"),
+    OpDef(
+        "Compare",
+        (2, 2),
+        _mask,
+        _shape,
+        "elewise",
+        attrs=_MODE,
+        calls={
+            "2201": Call("Compare", "compare", FLOATS | {"int32"}, inplace=False, granule=256),
+            "2002": Call("Compare", "compare", FLOATS, inplace=False, granule=256),
+        },
+        cost="compare",
+        user=False,
+    ),
+    OpDef(
+        "CompareScalar",
+        (2, 2),
+        _mask,
+        _shape,
+        "elewise",
+        attrs=_MODE,
+        calls=_both(Call("CompareScalar", "compare_scalar", FLOATS, inplace=False, granule=256)),
+        cost="compare",
+        user=False,
+    ),
+    OpDef(
+        "SelectMask",
+        (3, 3),
+        _second,
+        _shape,
+        "elewise",
+        calls=_both(Call("Select", "select", FLOATS, as_type=BITS, inplace=False, granule=256)),
+        cost="select",
+        user=False,
+    ),
+    # Masks are bits; And, Or and Not work on 16 of them at a time.
+    OpDef(
+        "MaskAnd",
+        (2, 2),
+        _mask,
+        _shape,
+        "elewise",
+        calls=_both(Call("And", "binary", frozenset({"mask"}), as_type={"mask": "uint16"})),
+        cost="unary",
+        user=False,
+    ),
+    OpDef(
+        "MaskOr",
+        (2, 2),
+        _mask,
+        _shape,
+        "elewise",
+        calls=_both(Call("Or", "binary", frozenset({"mask"}), as_type={"mask": "uint16"})),
+        cost="unary",
+        user=False,
+    ),
+    OpDef(
+        "MaskNot",
+        (1, 1),
+        _mask,
+        _shape,
+        "elewise",
+        calls=_both(Call("Not", "unary", frozenset({"mask"}), as_type={"mask": "uint16"})),
+        cost="unary",
+        user=False,
+    ),
+    OpDef(
+        "Duplicate",
+        (1, 1),
+        _first,
+        _shape,
+        "broadcast",
+        calls=_both(
+            Call(
+                "Duplicate",
+                "duplicate",
+                frozenset({"int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"}),
+                inplace=False,
+            )
+        ),
+        cost="unary",
+        user=False,
+    ),
+    # [a, x, y] -> [a, y, x] in UB: how a tile lies for a copy, and how it lies for the calls of its group.
+    OpDef(
+        "UbTranspose",
+        (1, 1),
+        _first,
+        _shape,
+        "transpose",
+        calls=_both(
+            Call(
+                "autofuse::TransposeRows",
+                "transpose",
+                MOVED,
+                as_type=BITS,
+                tmp=lambda elements, dtype: const(TRANSPOSE_BYTES),
+                inplace=False,
+            )
+        ),
+        cost="transpose",
+        user=False,
+    ),
+    # Elements of a run in UB that lie some elements apart, side by side; and the tables of offsets that two of the
+    # calls take.
+    _pick("PickByMask", MOVED, 2),
+    _pick("PickAhead", MOVED | LONG, 3),
+    _pick("PickBack", MOVED | LONG, 3, tmp=True),
+    _offsets("PickOffsets"),
+    _offsets("PairOffsets", tmp=True),
+    # [a, t, k] in one run and [a, k, t] with rows at 32-byte addresses: tensors with short rows.
+    _lace("UnlaceByMask", 2, *_ROWS_OF_A_RUN),
+    _lace("Unlace", 3, *_ROWS_OF_A_RUN),
+    _lace("Lace", 3),
+    # k tensors [a, t] side by side, [a, k, t]: columns that are stored as short rows.
+    OpDef(
+        "Stack",
+        (2, ANY),
+        _first,
+        _shape,
+        "stack",
+        calls=_both(
+            Call(
+                "autofuse::StackRows",
+                "stack",
+                frozenset(d for d in BY_NAME if d != "mask"),
+                inplace=False,
+            )
+        ),
+        cost="unary",
+        user=False,
+    ),
+    # [.., t] and an element per row, [..]: the second operand, or the first one of RowSub and RowDiv.
+    *(_with_rows(op, name) for name, op in {v: op for (op, _), v in ROW_OPERANDS.items()}.items()),
+    OpDef(
+        "LaceOffsets",
+        (0, 0),
+        _int32,
+        _shape,
+        "offsets",
+        attrs=(
+            Attr("k", "int", doc="elements of a short row"),
+            Attr("pitch", "str", doc="elements from one long row to the next"),
+            Attr("size", "int", doc="bytes of an element"),
+        ),
+        calls=_both(
+            Call(
+                "autofuse::LaceOffsets",
+                "lace_offsets",
+                frozenset({"int32"}),
+                tmp=_table_bytes,
+                inplace=False,
+            )
+        ),
+        cost="none",
+        user=False,
+    ),
+    # Sums of neighbours along the axes of the attribute; in a loop the second input is what comes before the tile.
+    OpDef(
+        "Scan",
+        (1, 2),
+        _first,
+        _shape,
+        "scan",
+        attrs=(
+            Attr("axes", "ints", doc="ids of the axes, outermost first"),
+            Attr("exclusive", "bool", False, doc="the element itself is left out"),
+            Attr("reverse", "bool", False, doc="sums from the end"),
+            Attr("together", "bool", False, doc="rows of a tile side by side, however few"),
+        ),
+        calls=_both(
+            Call(
+                "autofuse::Scan",
+                "scan",
+                frozenset({"int16", "int32", "float32"}),
+                as_type=WRAPPING,
+                inplace=False,
+            )
+        ),
+        cost="binary",
+        user=False,
+    ),
+    OpDef(
+        "UbCopy",
+        (1, 1),
+        _first,
+        _shape,
+        "elewise",
+        calls=_both(
+            Call("DataCopy", "ub_copy", frozenset(d for d in BY_NAME if d != "mask"), inplace=False)
+        ),
+        cost="unary",
+        user=False,
+    ),
+)

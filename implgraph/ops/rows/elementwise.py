@@ -1,0 +1,543 @@
+"""Rows of the ops that users write: element-wise, compare, select, cast, broadcast, view.
+
+Numeric facts (dtypes of a call, tmp sizes, counts) come from the public Ascend C API documentation; the references are
+NumPy in float64 or exact integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from autofuse.implgraph.expr.expression import Expr, Max, const
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ops.formulas.expansions import (
+    ARITH,
+    BY_MODE,
+    FLOATS,
+    MODULAR,
+    WRAPPING,
+    expand_abs,
+    expand_addn,
+    expand_axpy,
+    expand_bits_as,
+    expand_clip,
+    expand_compare,
+    expand_div,
+    expand_extremum,
+    expand_fill,
+    expand_identity,
+    expand_logic,
+    expand_neg,
+    expand_pow_of,
+    expand_reciprocal,
+    expand_relu,
+    expand_rounding,
+    expand_rsqrt,
+    expand_select,
+    expand_sigmoid,
+    expand_sign,
+    expand_sub,
+    scalar_form,
+)
+from autofuse.implgraph.ops.formulas.long_integers import or_long
+from autofuse.implgraph.ops.registry import ANY, Attr, Call, OpDef
+from autofuse.implgraph.ops.rules import (
+    any_dtype,
+    bits_as_dtype,
+    bits_as_reference,
+    broadcast_shape,
+    cast_dtype,
+    cast_reference,
+    compare_dtype,
+    erf,
+    fill_dtype,
+    float_dtype,
+    number_dtype,
+    power,
+    reciprocal,
+    reference_of,
+    reshape_shape,
+    select_dtype,
+    sum_all,
+    target_shape,
+    truth_dtype,
+)
+
+__all__ = ["ROWS"]
+
+A2 = "2201"
+P310 = "2002"
+BF16 = {"bfloat16": "float32"}
+HALF = {"bfloat16": "float32", "float16": "float32"}
+BYTES = {"int8": "int16", "uint8": "int16"}
+#: Half holds every byte, and orders them.
+ORDERED = {"int8": "float16", "uint8": "float16"}
+
+
+# tmp-buffer rules (bytes for n elements), Ascend C documentation of the advanced APIs -------------
+
+
+def _tmp(half: int, full: int) -> Callable[[Expr, DType], Expr]:
+    def rule(n: Expr, d: DType) -> Expr:
+        return Max(n * d.itemsize, const(256)) * (half if d.name == "float16" else full)
+
+    return rule
+
+
+def _power_tmp(n: Expr, d: DType) -> Expr:
+    factor = {"float16": 14, "int32": 6}.get(d.name, 4)
+    return Max(n * d.itemsize, const(256)) * factor + 256
+
+
+# rows -----------------------------------------------------------------------------------------
+
+
+def _calls(
+    api: str,
+    style: str,
+    dtypes: frozenset[str],
+    tmp: Callable[[Expr, DType], Expr] | None = None,
+    as_type: Mapping[str, str] | None = None,
+) -> Mapping[str, Call]:
+    call = Call(api, style, dtypes, as_type or {}, tmp=tmp, inplace=tmp is None)
+    return {A2: call, P310: call}
+
+
+def _unary(name: str, api: str, fn: Callable[..., Any], **kw: Any) -> OpDef:
+    fields: dict[str, Any] = {
+        "calls": _calls(api, "unary", FLOATS),
+        "promote": BF16,
+        "cost": "unary",
+    } | kw
+    rule = fields.pop("dtype_rule", float_dtype)
+    return OpDef(name, (1, 1), rule, broadcast_shape, "elewise", reference_of(fn), **fields)
+
+
+def _advanced(
+    name: str, api: str, fn: Callable[..., Any], half: int, full: int, **kw: Any
+) -> OpDef:
+    return _unary(
+        name, api, fn, calls=_calls(api, "advanced_unary", FLOATS, _tmp(half, full)), ulp=4.0, **kw
+    )
+
+
+def _composite(name: str, fn: Callable[..., Any], expand: Any, **kw: Any) -> OpDef:
+    return _unary(name, name, fn, **({"calls": {}, "expand": expand} | kw))
+
+
+def _binary(
+    name: str, api: str, fn: Callable[..., Any], dtypes: frozenset[str], **kw: Any
+) -> OpDef:
+    fields: dict[str, Any] = {
+        "calls": _calls(api, "binary", dtypes),
+        "promote": BF16,
+        "cost": "binary",
+    } | kw
+    rule = float_dtype if dtypes == FLOATS else number_dtype
+    return OpDef(name, (2, 2), rule, broadcast_shape, "elewise", reference_of(fn), **fields)
+
+
+def _comparison(name: str, mode: str, fn: Callable[..., Any]) -> OpDef:
+    return OpDef(
+        name,
+        (2, 2),
+        compare_dtype,
+        broadcast_shape,
+        "elewise",
+        reference_of(fn),
+        expand=or_long(BY_MODE[mode], expand_compare(mode)),
+        promote={
+            "bfloat16": "float32",
+            "int16": "float32",
+            "uint16": "float32",
+            "int8": "float16",
+            "uint8": "float16",
+            "bool": "float16",
+        },
+        cost="compare",
+        ulp=0.0,
+        aliases=(mode.capitalize(),),
+        doc=f"bool result; NaN compares as IEEE 754 ({mode})",
+    )
+
+
+ROWS: tuple[OpDef, ...] = (
+    _unary(
+        "Abs",
+        "Abs",
+        np.abs,
+        dtype_rule=number_dtype,
+        expand=or_long("Abs", expand_abs),
+        promote=BF16 | {"int8": "int16"},
+        ulp=0.0,
+        doc="absolute value; that of the least integer is itself",
+    ),
+    _unary(
+        "Sign",
+        "Sign",
+        np.sign,
+        dtype_rule=number_dtype,
+        calls={},
+        expand=or_long("Sign", expand_sign),
+        promote=BF16 | {"int8": "float16", "uint8": "float16", "uint16": "int32"},
+        ulp=0.0,
+        doc="-1, 0 or 1; NaN stays",
+    ),
+    _unary("Exp", "Exp", np.exp, cost="exp", ulp=2.0, doc="e**x"),
+    _unary("Ln", "Ln", np.log, cost="exp", ulp=2.0, aliases=("Log",), doc="natural logarithm"),
+    _unary("Sqrt", "Sqrt", np.sqrt, cost="exp", ulp=1.0, doc="square root"),
+    _unary(
+        "Relu",
+        "Relu",
+        lambda x: np.where(x <= 0, x.dtype.type(0), x),
+        dtype_rule=number_dtype,
+        calls=_calls("Relu", "unary", FLOATS | {"int32"}),
+        expand=or_long("Relu", expand_relu),
+        promote=BF16 | {"int8": "float16"},
+        ulp=0.0,
+        doc="max(x, +0); NaN stays",
+    ),
+    _advanced("Tanh", "Tanh", np.tanh, 4, 1, cost="tanh", doc="hyperbolic tangent"),
+    _advanced("Erf", "Erf", erf, 8, 3, cost="erf", doc="error function"),
+    _advanced("Sin", "Sin", np.sin, 8, 3, cost="erf", doc="sine"),
+    _advanced("Cos", "Cos", np.cos, 8, 3, cost="erf", doc="cosine"),
+    _composite(
+        "Rsqrt",
+        lambda x: 1.0 / np.sqrt(x),
+        expand_rsqrt,
+        ulp=1.5,
+        doc="1/sqrt(x), as Sqrt and Div",
+    ),
+    _composite(
+        "Reciprocal",
+        reciprocal,
+        expand_reciprocal,
+        dtype_rule=number_dtype,
+        ulp=1.0,
+        aliases=("Inv",),
+        doc="1/x, as Div; of integers the integer part, 0 for 0",
+    ),
+    _composite(
+        "Sigmoid",
+        lambda x: 1.0 / (1.0 + np.exp(-x)),
+        expand_sigmoid,
+        ulp=4.0,
+        doc="1/(1+exp(-x)); subnormal results may be 0",
+    ),
+    _composite(
+        "Square",
+        lambda x: x * x,
+        or_long("Square", lambda s, xs, attrs: s.emit("Mul", (xs[0], xs[0]))),
+        dtype_rule=number_dtype,
+        promote=BF16 | BYTES,
+        doc="x*x",
+    ),
+    _composite(
+        "Floor",
+        np.floor,
+        expand_rounding("FLOOR"),
+        promote=HALF,
+        ulp=0.0,
+        doc="largest integer <= x",
+    ),
+    _composite(
+        "Ceil",
+        np.ceil,
+        expand_rounding("CEIL"),
+        promote=HALF,
+        ulp=0.0,
+        doc="smallest integer >= x",
+    ),
+    _composite(
+        "Round",
+        np.rint,
+        expand_rounding("RINT"),
+        promote=HALF,
+        ulp=0.0,
+        doc="nearest integer, ties to even",
+    ),
+    _composite(
+        "Trunc", np.trunc, expand_rounding("TRUNC"), promote=HALF, ulp=0.0, doc="integer part"
+    ),
+    OpDef(
+        "Neg",
+        (1, 1),
+        number_dtype,
+        broadcast_shape,
+        "elewise",
+        reference_of(np.negative),
+        expand=or_long("Neg", expand_neg),
+        promote=BF16 | BYTES,
+        cost="unary",
+        doc="-x",
+    ),
+    _binary(
+        "Add",
+        "Add",
+        np.add,
+        ARITH,
+        calls=_calls("Add", "binary", MODULAR, as_type=WRAPPING),
+        promote=BF16 | BYTES,
+        expand=or_long("Add", scalar_form("Adds")),
+        aliases=("TensorAdd",),
+        doc="a + b; integers wrap",
+    ),
+    _binary(
+        "Sub",
+        "Sub",
+        np.subtract,
+        ARITH,
+        calls=_calls("Sub", "binary", MODULAR, as_type=WRAPPING),
+        promote=BF16 | BYTES,
+        expand=or_long("Sub", expand_sub),
+        doc="a - b; integers wrap",
+    ),
+    _binary(
+        "Mul",
+        "Mul",
+        np.multiply,
+        ARITH,
+        calls=_calls("Mul", "binary", MODULAR, as_type=WRAPPING),
+        promote=BF16 | BYTES,
+        expand=or_long("Mul", scalar_form("Muls")),
+        doc="a * b; integers wrap",
+    ),
+    _binary(
+        "Div",
+        "Div",
+        np.divide,
+        FLOATS,
+        expand=expand_div,
+        cost="div",
+        ulp=1.0,
+        aliases=("RealDiv",),
+        doc="a / b, floats",
+    ),
+    _binary(
+        "Maximum",
+        "Max",
+        np.maximum,
+        ARITH,
+        expand=or_long("Maximum", expand_extremum("Maximum", "Maxs")),
+        promote=BF16 | ORDERED | {"uint16": "int32"},
+        ulp=0.0,
+        doc="larger; NaN wins",
+    ),
+    _binary(
+        "Minimum",
+        "Min",
+        np.minimum,
+        ARITH,
+        expand=or_long("Minimum", expand_extremum("Minimum", "Mins")),
+        promote=BF16 | ORDERED | {"uint16": "int32"},
+        ulp=0.0,
+        doc="smaller; NaN wins",
+    ),
+    OpDef(
+        "Pow",
+        (2, 2),
+        number_dtype,
+        broadcast_shape,
+        "elewise",
+        reference_of(power),
+        calls=_calls("Power", "advanced_binary", FLOATS | {"int32"}, _power_tmp),
+        expand=expand_pow_of,
+        promote=BF16 | {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32"},
+        cost="pow",
+        ulp=8.0,
+        doc="a ** b; accuracy set by Ascend's Power; integers wrap, a negative exponent leaves the integer part",
+    ),
+    OpDef(
+        "AddN",
+        (1, ANY),
+        number_dtype,
+        broadcast_shape,
+        "elewise",
+        sum_all,
+        expand=expand_addn,
+        doc="sum of all inputs, left to right",
+    ),
+    _comparison("Equal", "EQ", np.equal),
+    _comparison("NotEqual", "NE", np.not_equal),
+    _comparison("Less", "LT", np.less),
+    _comparison("LessEqual", "LE", np.less_equal),
+    _comparison("Greater", "GT", np.greater),
+    _comparison("GreaterEqual", "GE", np.greater_equal),
+    OpDef(
+        "LogicalAnd",
+        (2, 2),
+        truth_dtype,
+        broadcast_shape,
+        "elewise",
+        reference_of(np.logical_and),
+        expand=expand_logic("MaskAnd"),
+        cost="unary",
+        ulp=0.0,
+        doc="a and b; of numbers: not 0",
+    ),
+    OpDef(
+        "LogicalOr",
+        (2, 2),
+        truth_dtype,
+        broadcast_shape,
+        "elewise",
+        reference_of(np.logical_or),
+        expand=expand_logic("MaskOr"),
+        cost="unary",
+        ulp=0.0,
+        doc="a or b; of numbers: not 0",
+    ),
+    OpDef(
+        "LogicalNot",
+        (1, 1),
+        truth_dtype,
+        broadcast_shape,
+        "elewise",
+        reference_of(np.logical_not),
+        expand=expand_logic("MaskNot"),
+        cost="unary",
+        ulp=0.0,
+        doc="not a; of a number: equal to 0",
+    ),
+    OpDef(
+        "LogicalXor",
+        (2, 2),
+        truth_dtype,
+        broadcast_shape,
+        "elewise",
+        reference_of(np.logical_xor),
+        expand=expand_logic("MaskXor"),
+        cost="unary",
+        ulp=0.0,
+        doc="one of a and b; of numbers: not 0",
+    ),
+    OpDef(
+        "Select",
+        (3, 3),
+        select_dtype,
+        broadcast_shape,
+        "elewise",
+        reference_of(np.where),
+        expand=or_long("Select", expand_select),
+        promote={"int8": "float16", "uint8": "float16", "bool": "float16"},
+        cost="select",
+        ulp=0.0,
+        aliases=("Where",),
+        doc="a where the condition holds, else b",
+    ),
+    OpDef(
+        "MaskedFill",
+        (3, 3),
+        fill_dtype,
+        broadcast_shape,
+        "elewise",
+        reference_of(lambda x, mask, value: np.where(mask, value, x)),
+        expand=expand_fill,
+        cost="select",
+        ulp=0.0,
+        doc="c where the bool b holds, else a",
+    ),
+    OpDef(
+        "ClipByValue",
+        (3, 3),
+        number_dtype,
+        broadcast_shape,
+        "elewise",
+        reference_of(lambda x, low, high: np.minimum(np.maximum(x, low), high)),
+        expand=expand_clip,
+        ulp=0.0,
+        aliases=("Clip", "Clamp"),
+        doc="min(max(a, b), c); NaN stays",
+    ),
+    OpDef(
+        "Axpy",
+        (2, 2),
+        number_dtype,
+        broadcast_shape,
+        "elewise",
+        lambda xs, attrs: xs[0] + xs[1] * xs[1].dtype.type(attrs.get("alpha", 1.0)),
+        attrs=(
+            Attr("alpha", "float", 1.0, doc="factor of the second input; integral for integers"),
+        ),
+        expand=expand_axpy,
+        promote=BF16 | BYTES,
+        ulp=1.0,
+        doc="a + alpha * b",
+    ),
+    OpDef(
+        "Cast",
+        (1, 1),
+        cast_dtype,
+        broadcast_shape,
+        "elewise",
+        cast_reference,
+        attrs=(
+            Attr("dtype", "dtype", doc="target dtype, such as float16"),
+            Attr(
+                "round",
+                "str",
+                "",
+                doc="rounding to an integral value: RINT, FLOOR, CEIL, ROUND; TRUNC is the default for integer dtypes",
+            ),
+        ),
+        calls={A2: Call("Cast", "cast", frozenset()), P310: Call("Cast", "cast", frozenset())},
+        cost="cast",
+        doc="conversion; a float to an integer truncates and saturates, NaN is 0; integers wrap",
+    ),
+    OpDef(
+        "BitCast",
+        (1, 1),
+        bits_as_dtype,
+        broadcast_shape,
+        "elewise",
+        bits_as_reference,
+        attrs=(
+            Attr("dtype", "dtype", doc="target dtype, as wide as that of the input"),
+            Attr("source", "dtype", "", doc="not to be given: the dtype of the input"),
+        ),
+        expand=expand_bits_as,
+        cost="unary",
+        ulp=0.0,
+        doc="the same bits read as another dtype of the same width",
+    ),
+    OpDef(
+        "Broadcast",
+        (1, 1),
+        any_dtype,
+        target_shape,
+        "broadcast",
+        lambda xs, attrs: xs[0],
+        attrs=(Attr("shape", "shape", doc="target shape"),),
+        cost="broadcast",
+        ulp=0.0,
+        aliases=("BroadcastTo", "Expand"),
+        doc="NumPy broadcasting to a shape",
+    ),
+    OpDef(
+        "Reshape",
+        (1, 1),
+        any_dtype,
+        reshape_shape,
+        "view",
+        lambda xs, attrs: xs[0],
+        attrs=(Attr("shape", "shape", doc="new shape with the same number of elements"),),
+        cost="none",
+        ulp=0.0,
+        doc="same elements in the same order under another shape",
+    ),
+    OpDef(
+        "Identity",
+        (1, 1),
+        any_dtype,
+        broadcast_shape,
+        "elewise",
+        lambda xs, attrs: xs[0],
+        expand=expand_identity,
+        cost="none",
+        ulp=0.0,
+        doc="the input itself",
+    ),
+)

@@ -1,0 +1,361 @@
+"""Rows of the ops that move data: transpose, slice, concatenation, padding, gather; and of index tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops.registry import Attr, Attrs, Call, OpDef, OpError, Shape
+from autofuse.implgraph.ops.rows.reductions import reduced_axes
+from autofuse.implgraph.ops.rules import any_dtype, same_dtype
+
+__all__ = ["MAX_PIECES", "ROWS", "inside"]
+
+Array = Any
+
+#: Largest number of tensors that one Concat joins.
+MAX_PIECES = 64
+
+
+def _text(shape: Sequence[object]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"
+
+
+def _ints(values: Sequence[object]) -> tuple[int, ...]:
+    """Numbers of an attribute whose symbols have values."""
+    return tuple(v.value if isinstance(v, Expr) else int(v) for v in values)  # type: ignore[call-overload]
+
+
+def _same_rank(name: str, what: str, given: Sequence[object], rank: int) -> None:
+    if len(given) != rank:
+        raise OpError(
+            "AF1205",
+            f"{what!r} of {name} has {len(given)} entries; the tensor has {rank} dimensions",
+        )
+
+
+# shape and dtype rules ------------------------------------------------------------------------
+
+
+def _transpose_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    perm, rank = attrs["perm"], len(shapes[0])
+    _same_rank("Transpose", "perm", perm, rank)
+    order = [p + rank if p < 0 else p for p in perm]
+    if sorted(order) != list(range(rank)):
+        raise OpError("AF1205", f"{_text(perm)} is no order of {rank} dimensions")
+    return tuple(shapes[0][p] for p in order)
+
+
+def _slice_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    source, starts, shape = shapes[0], attrs["starts"], attrs["shape"]
+    steps = attrs.get("steps") or (1,) * len(source)
+    for what, given in (("starts", starts), ("shape", shape), ("steps", steps)):
+        _same_rank("Slice", what, given, len(source))
+    for d, (size, start, count, step) in enumerate(zip(source, starts, shape, steps, strict=True)):
+        if step == 0:
+            raise OpError("AF1205", f"the step along dimension {d} is 0")
+        last = start + (count - 1) * step
+        known = all(e.is_const for e in (size, start, count))
+        if (
+            known
+            and count.value
+            and not (0 <= start.value < size.value and 0 <= last.value < size.value)
+        ):
+            text = f"elements {start} to {last} of dimension {d}, which has {size}"
+            raise OpError("AF1204", f"the Slice takes {text}")
+    return tuple(shape)
+
+
+def _concat_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    rank = len(shapes[0])
+    if rank == 0:
+        raise OpError("AF1204", "Concat needs tensors with at least one dimension")
+    axis = reduced_axes((attrs["axis"],), rank, "Concat")[0]
+    total = shapes[0][axis]
+    for s in shapes[1:]:
+        rest = (*s[:axis], *s[axis + 1 :])
+        if len(s) != rank or rest != (*shapes[0][:axis], *shapes[0][axis + 1 :]):
+            raise OpError(
+                "AF1204", f"{_text(shapes[0])} and {_text(s)} differ in more than dimension {axis}"
+            )
+        total = total + s[axis]
+    return (*shapes[0][:axis], total, *shapes[0][axis + 1 :])
+
+
+def _pad_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    low, high = attrs["low"], attrs["high"]
+    for what, given in (("low", low), ("high", high)):
+        _same_rank("Pad", what, given, len(shapes[0]))
+    for e in (*low, *high):
+        if e.is_const and e.value < 0:
+            raise OpError("AF1205", f"a Pad adds {e} elements", "take a Slice to remove elements")
+    return tuple(a + s + b for a, s, b in zip(low, shapes[0], high, strict=True))
+
+
+def _frame_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    shape, axis = shapes[0], attrs["axis"]
+    return (*shape[:axis], shape[axis] + attrs["low"] + attrs["high"], *shape[axis + 1 :])
+
+
+def _pad_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    value, d = attrs.get("value", 0.0), dtypes[0]
+    if d.kind == "f":
+        return d
+    low = -(1 << (d.bits - 1)) if d.kind == "i" else 0
+    high = 1 if d.kind == "b" else low + (1 << d.bits) - 1
+    if not np.isfinite(value) or value != int(value) or not low <= value <= high:
+        raise OpError("AF1205", f"the value {value} does not fit {d}")
+    return d
+
+
+def _iota_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    shape: Shape = attrs["shape"]
+    if not shape:
+        raise OpError("AF1204", "Iota needs a shape with at least one dimension")
+    reduced_axes((attrs["axis"],), len(shape), "Iota")
+    return shape
+
+
+def _iota_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    d = BY_NAME[attrs["dtype"]]
+    if d.kind not in "fiu":
+        raise OpError("AF1203", f"{d} is not a number type")
+    return d
+
+
+def _gather_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    data, indices = shapes
+    if not data:
+        raise OpError("AF1204", "Gather needs data with at least one dimension")
+    axis = reduced_axes((attrs["axis"],), len(data), "Gather")[0]
+    if data[axis] == 0 and all(s != 0 for s in (*indices, *data[:axis], *data[axis + 1 :])):
+        raise OpError("AF1204", f"nothing can be gathered from dimension {axis}, which has size 0")
+    return (*data[:axis], *indices, *data[axis + 1 :])
+
+
+def _indexed_extent(shapes: Sequence[Shape], attrs: Attrs) -> tuple[Expr, ...]:
+    """Places are along a dimension that has some."""
+    return (shapes[0][attrs["axis"] % len(shapes[0])],)
+
+
+def _gather_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    if dtypes[1].name not in ("int32", "int64"):
+        raise OpError(
+            "AF1203",
+            f"the indices of a Gather are int32 or int64, not {dtypes[1]}",
+            "insert a Cast",
+        )
+    return dtypes[0]
+
+
+def _elements_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    data, indices = shapes
+    if not data:
+        raise OpError("AF1204", "GatherElements needs data with at least one dimension")
+    axis = reduced_axes((attrs["axis"],), len(data), "GatherElements")[0]
+    if len(indices) != len(data):
+        raise OpError(
+            "AF1204",
+            f"data of {len(data)} dimensions need an index with as many, not {len(indices)}",
+        )
+    for d, (have, want) in enumerate(zip(data, indices, strict=True)):
+        lacking = d != axis and have.is_const and want.is_const and want.value > have.value
+        if lacking or (d == axis and have == 0 and all(s != 0 for s in indices)):
+            raise OpError(
+                "AF1204", f"the index has {want} elements along dimension {d}, data {have}"
+            )
+    return indices
+
+
+# references -----------------------------------------------------------------------------------
+
+
+def _transpose(xs: Sequence[Array], attrs: Attrs) -> Array:
+    return np.transpose(xs[0], attrs["perm"])
+
+
+def _slice(xs: Sequence[Array], attrs: Attrs) -> Array:
+    starts, shape = _ints(attrs["starts"]), _ints(attrs["shape"])
+    steps = attrs.get("steps") or (1,) * len(starts)
+    x = xs[0]
+    for d, (start, count, step) in enumerate(zip(starts, shape, steps, strict=True)):
+        x = np.take(x, start + step * np.arange(count), axis=d)
+    return np.asarray(x)
+
+
+def _concat(xs: Sequence[Array], attrs: Attrs) -> Array:
+    return np.concatenate(xs, axis=attrs["axis"])
+
+
+def _pad(xs: Sequence[Array], attrs: Attrs) -> Array:
+    width = list(zip(_ints(attrs["low"]), _ints(attrs["high"]), strict=True))
+    return np.pad(xs[0], width, constant_values=attrs.get("value", 0.0)) if width else xs[0]
+
+
+def _frame(xs: Sequence[Array], attrs: Attrs) -> Array:
+    width = [(0, 0)] * xs[0].ndim
+    width[attrs["axis"]] = (attrs["low"], attrs["high"])
+    return np.pad(xs[0], width)
+
+
+def _iota(xs: Sequence[Array], attrs: Attrs) -> Array:
+    shape = _ints(attrs["shape"])
+    axis = reduced_axes((attrs["axis"],), len(shape), "Iota")[0]
+    line = attrs.get("start", 0) + attrs.get("step", 1) * np.arange(shape[axis])
+    return np.broadcast_to(line.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
+
+
+def inside(index: Array, extent: int) -> Array:
+    """Places along a dimension: negative ones count from the end; one that does not exist becomes the nearest."""
+    at = np.asarray(index, dtype=np.int64)
+    return np.clip(np.where(at < 0, at + extent, at), 0, max(extent - 1, 0))
+
+
+def _gather(xs: Sequence[Array], attrs: Attrs) -> Array:
+    axis = attrs["axis"]
+    return np.take(xs[0], inside(xs[1], xs[0].shape[axis]), axis=axis)
+
+
+def _gather_elements(xs: Sequence[Array], attrs: Attrs) -> Array:
+    axis = attrs["axis"] % xs[0].ndim
+    at = inside(xs[1], xs[0].shape[axis])
+    cut = tuple(slice(None) if d == axis else slice(n) for d, n in enumerate(at.shape))
+    if xs[0].shape[axis] == 0:  # nothing is asked for
+        return np.zeros(at.shape, xs[0].dtype)
+    return np.take_along_axis(xs[0][cut], at, axis=axis)
+
+
+# rows -----------------------------------------------------------------------------------------
+
+
+def _move(
+    name: str, arity: tuple[int, int], shape: Any, reference: Any, attrs: tuple[Attr, ...], doc: str
+) -> OpDef:
+    gathers = name.startswith("Gather")
+    rules = {"Concat": same_dtype, "Pad": _pad_dtype}
+    dtype = _gather_dtype if gathers else rules.get(name, any_dtype)
+    kind, cost = ("gather", "gather") if gathers else (name.lower(), "none")
+    return OpDef(
+        name,
+        arity,
+        dtype,
+        shape,
+        kind,
+        reference,
+        attrs=attrs,
+        cost=cost,
+        ulp=0.0,
+        doc=doc,
+        nonempty=_indexed_extent if gathers else None,
+    )
+
+
+_AXIS = Attr("axis", "int", doc="the dimension, negative from the end")
+
+ROWS: tuple[OpDef, ...] = (
+    _move(
+        "Transpose",
+        (1, 1),
+        _transpose_shape,
+        _transpose,
+        (Attr("perm", "ints", doc="dimension of the input for every dimension of the result"),),
+        "dimensions in another order",
+    ),
+    _move(
+        "Slice",
+        (1, 1),
+        _slice_shape,
+        _slice,
+        (
+            Attr("starts", "shape", doc="first element along every dimension"),
+            Attr("shape", "shape", doc="number of elements along every dimension"),
+            Attr(
+                "steps",
+                "ints",
+                (),
+                doc="distance of neighbours along every dimension, negative: backwards; none: 1",
+            ),
+        ),
+        "a regular part of a tensor",
+    ),
+    _move(
+        "Concat",
+        (1, MAX_PIECES),
+        _concat_shape,
+        _concat,
+        (_AXIS,),
+        "tensors one after the other along a dimension",
+    ),
+    _move(
+        "Pad",
+        (1, 1),
+        _pad_shape,
+        _pad,
+        (
+            Attr("low", "shape", doc="elements to add before, along every dimension"),
+            Attr("high", "shape", doc="elements to add after, along every dimension"),
+            Attr("value", "float", 0.0, doc="their value"),
+        ),
+        "a tensor with a frame of equal elements",
+    ),
+    OpDef(
+        "Frame",
+        (1, 1),
+        any_dtype,
+        _frame_shape,
+        "frame",
+        _frame,
+        attrs=(
+            Attr("axis", "int", doc="the dimension, not negative"),
+            Attr("low", "int", doc="elements before it"),
+            Attr("high", "int", doc="elements behind it"),
+        ),
+        cost="none",
+        ulp=0.0,
+        user=False,
+        doc="a tensor with elements around it that nothing uses: what is in memory there, or anything else",
+    ),
+    OpDef(
+        "Iota",
+        (0, 0),
+        _iota_dtype,
+        _iota_shape,
+        "iota",
+        _iota,
+        attrs=(
+            Attr("shape", "shape", doc="shape of the result"),
+            Attr("axis", "int", doc="the dimension along which the numbers grow"),
+            Attr("dtype", "dtype", doc="dtype of the result"),
+            Attr("start", "int", 0, doc="the first number"),
+            Attr("step", "int", 1, doc="the distance of neighbours"),
+        ),
+        calls={
+            arch: Call(
+                "Arange", "iota", frozenset({"int16", "int32", "float16", "float32"}), inplace=False
+            )
+            for arch in ("2201", "2002")
+        },
+        cost="unary",
+        doc="start + step * index along a dimension",
+    ),
+    _move(
+        "Gather",
+        (2, 2),
+        _gather_shape,
+        _gather,
+        (_AXIS,),
+        "elements of the first input at the places along a dimension that the second names, negative ones from the end",
+    ),
+    _move(
+        "GatherElements",
+        (2, 2),
+        _elements_shape,
+        _gather_elements,
+        (_AXIS,),
+        "elements of the first input, each at the place along a dimension that the second has there",
+    ),
+)

@@ -1,0 +1,252 @@
+"""Rules and references that the rows of ``op_rows.py`` are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from autofuse.implgraph.expr.expression import product
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType, numpy_dtype
+from autofuse.implgraph.ops.infer import broadcast_shapes
+from autofuse.implgraph.ops.registry import Attrs, OpError, Shape
+
+__all__ = [
+    "ROUNDING",
+    "any_dtype",
+    "bits_as_dtype",
+    "bits_as_reference",
+    "bits_dtype",
+    "broadcast_shape",
+    "cast_dtype",
+    "cast_reference",
+    "compare_dtype",
+    "erf",
+    "fill_dtype",
+    "float_dtype",
+    "integer_dtype",
+    "logical_dtype",
+    "number_dtype",
+    "power",
+    "reciprocal",
+    "reference_of",
+    "reshape_shape",
+    "same_dtype",
+    "select_dtype",
+    "sum_all",
+    "target_shape",
+    "truth_dtype",
+    "with_source",
+]
+
+
+# dtype and shape rules ------------------------------------------------------------------------
+
+
+def same_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """The common dtype of all inputs; AF1203 if there is none."""
+    first = dtypes[0]
+    for d in dtypes[1:]:
+        if d != first:
+            names = ", ".join(x.name for x in dtypes)
+            raise OpError(
+                "AF1203", f"inputs have different dtypes: {names}", f"insert a Cast to {first}"
+            )
+    return first
+
+
+def _only(kinds: str, what: str) -> Callable[[Sequence[DType], Attrs], DType]:
+    def rule(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+        d = same_dtype(dtypes, attrs)
+        if d.kind not in kinds:
+            raise OpError("AF1203", f"{d} is not {what}", "insert a Cast")
+        return d
+
+    return rule
+
+
+float_dtype = _only("f", "a float type")
+number_dtype = _only("fiu", "a number type")
+logical_dtype = _only("b", "bool")
+integer_dtype = _only("iu", "an integer type")
+bits_dtype = _only("iub", "an integer type or bool")
+
+
+def truth_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """bool, from inputs of any dtypes."""
+    return BY_NAME["bool"]
+
+
+def fill_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """MaskedFill: a value of the tensor's dtype where the bool in between holds."""
+    return select_dtype((dtypes[1], dtypes[0], dtypes[2]), attrs)
+
+
+def compare_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """bool, from inputs of one dtype."""
+    same_dtype(dtypes, attrs)
+    return BY_NAME["bool"]
+
+
+def select_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """The dtype of the two values; the condition is bool."""
+    if dtypes[0].kind != "b":
+        raise OpError(
+            "AF1203",
+            f"the condition of Select must be bool, not {dtypes[0]}",
+            "insert a Cast to bool",
+        )
+    return same_dtype(dtypes[1:], attrs)
+
+
+def cast_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """The target; a rounding mode must fit it."""
+    to, mode = BY_NAME[attrs["dtype"]], attrs.get("round", "")
+    if mode and mode not in ROUNDING:
+        raise OpError(
+            "AF1205", f"no rounding mode {mode!r}", f"known: {', '.join(sorted(ROUNDING))}"
+        )
+    if mode and not (dtypes[0].kind == "f" and (to.kind in "iu" or to == dtypes[0])):
+        raise OpError(
+            "AF1205",
+            f"a rounding mode goes with a Cast from a float to an integer or to itself, not {dtypes[0]} to {to}",
+            "leave the attribute out",
+        )
+    return to
+
+
+def any_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """The dtype of the first input."""
+    return dtypes[0]
+
+
+def broadcast_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    """NumPy broadcasting of all inputs."""
+    return broadcast_shapes(shapes)
+
+
+def target_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    """Shape rule of Broadcast: the attribute, if the input broadcasts to it."""
+    shape: Shape = attrs["shape"]
+    got = broadcast_shapes([shapes[0], shape])
+    if got != shape:
+        raise OpError("AF1204", f"{_text(shapes[0])} does not broadcast to {_text(shape)}")
+    return shape
+
+
+def reshape_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    """Shape rule of Reshape: the attribute, if the number of elements stays."""
+    shape: Shape = attrs["shape"]
+    have, want = product(shapes[0]), product(shape)
+    if have != want:
+        raise OpError(
+            "AF1204",
+            f"Reshape from {_text(shapes[0])} ({have} elements) to {_text(shape)} ({want} elements)",
+        )
+    return shape
+
+
+def _text(shape: Shape) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"
+
+
+# references -----------------------------------------------------------------------------------
+
+
+def reference_of(fn: Callable[..., Any]) -> Callable[[Sequence[np.ndarray], Attrs], np.ndarray]:
+    """A NumPy function of arrays as a reference."""
+
+    def reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+        return np.asarray(fn(*xs))
+
+    return reference
+
+
+def erf(x: np.ndarray) -> np.ndarray:
+    """The error function, in float64."""
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
+
+
+def power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Power a ** b; integers modulo 2^64, and with a negative exponent the integer part of the quotient."""
+    if a.dtype.kind not in "iu":
+        return np.asarray(np.power(a, b))
+    whole = np.power(a, np.maximum(b, 0).astype(a.dtype))
+    below = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1).astype(np.int64), 0))
+    return np.asarray(np.where(b < 0, below.astype(a.dtype), whole))
+
+
+def reciprocal(x: np.ndarray) -> np.ndarray:
+    """One divided by x; of integers the integer part, and 0 for 0."""
+    if x.dtype.kind == "f":
+        return np.asarray(1.0 / x)
+    return np.asarray(np.where(np.abs(x) == 1, x, x.dtype.type(0)))
+
+
+def sum_all(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    """Reference of AddN: the sum, left to right."""
+    out = xs[0]
+    for x in xs[1:]:
+        out = out + x
+    return np.asarray(out)
+
+
+def _half_away(x: np.ndarray) -> np.ndarray:
+    """To nearest, ties away from zero, without the error of adding a half to the largest number below it."""
+    whole = np.trunc(x)
+    return np.asarray(np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole))
+
+
+#: Rounding modes of a Cast from float to integer, by the name of the Ascend C RoundMode.
+ROUNDING: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    "RINT": np.rint,
+    "FLOOR": np.floor,
+    "CEIL": np.ceil,
+    "ROUND": _half_away,
+    "TRUNC": np.trunc,
+}
+
+
+def bits_as_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """BitCast: the target, whose elements have the width of the input's."""
+    have, to = dtypes[0], BY_NAME[attrs["dtype"]]
+    if attrs.get("source") not in (None, "", have.name):
+        raise OpError("AF1205", f"the input is {have}, not {attrs['source']}", "leave source out")
+    if have.bits != to.bits or (to.kind == "b" and have.kind != "b"):
+        raise OpError(
+            "AF1203",
+            f"the bits of {have} are not those of {to}",
+            "BitCast keeps the width, and a bool is 0 or 1",
+        )
+    return to
+
+
+def bits_as_reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    """The bits of the first operand, which is of dtype ``source``, read as ``dtype``.
+
+    Without ``source`` the operand has the width of the result; of floats it is then not bfloat16.
+    """
+    to = numpy_dtype(BY_NAME[attrs["dtype"]])
+    if attrs.get("source"):
+        held = xs[0].astype(numpy_dtype(BY_NAME[attrs["source"]]))
+    else:
+        held = xs[0].astype(np.dtype(f"{xs[0].dtype.kind}{to.itemsize}"))
+    return np.asarray(held.view(to))
+
+
+def with_source(attrs: Attrs, names: Collection[str], dtype: str) -> Attrs:
+    """Attributes for a reference: ``source``, where a row has that name, is the dtype of the first operand."""
+    return {**attrs, "source": dtype} if "source" in names else attrs
+
+
+def cast_reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    """The rounding to the target dtype is the oracle's own last step; only what it cannot see happens here."""
+    x, to = xs[0], BY_NAME[attrs["dtype"]]
+    if to.kind == "b":
+        return np.asarray(x != 0)
+    mode = attrs.get("round") or ("TRUNC" if to.kind in "iu" else "")
+    if mode and x.dtype.kind == "f":
+        return np.asarray(ROUNDING[mode](x))
+    return np.asarray(x)

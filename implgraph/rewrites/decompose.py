@@ -1,0 +1,488 @@
+"""Writes out the ops that are compositions of others: a FusionGraph to a FusionGraph of ops that lowering knows.
+
+* Mean is a sum divided by the count; Any and All are the largest and smallest of 0 and 1.
+* ArgMax selects the indices of the largest elements, and takes the smallest of these; as float32 where they all are.
+* Softmax subtracts the largest element first.  All of this is computed in float32.
+* A sum or product of float16 or bfloat16 is made in float32 and rounded once; the largest of a narrow type that the
+  vector unit has no instruction for is found in a wider one, which is exact.  Sums of int8, uint8 and 64-bit integers
+  stay as they are: no chip computes them, and a Cast to int32 or float32 is the user's choice to make.
+* A reduction of no elements is its neutral element; one along dimensions of size 1 is a Reshape; of two of a kind
+  without anything between them becomes one.
+* Pad is a concatenation with tensors of equal elements.
+* GatherElements is a Gather from its data as one row; a Gather with an index that is a number is a Slice, one with an
+  index that is known and has few runs a Concat of Slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from autofuse.diagnostics import AutofuseError, Where
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const, product
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Operand, Tensor
+from autofuse.implgraph.ir.iteration_space import contiguous_strides
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.rows.reductions import REDUCES, neutral, reduced_axes
+from autofuse.implgraph.rewrites.frames import framed, same_everywhere
+from autofuse.implgraph.rewrites.integer_reductions import INDIRECT, integer_reduction
+from autofuse.implgraph.rewrites.known_gathers import known_gather
+
+__all__ = ["decompose"]
+
+F32, I32 = BY_NAME["float32"], BY_NAME["int32"]
+HALVES = ("float16", "bfloat16")
+#: Integers up to that are float32.
+EXACT = 1 << 24
+#: Types in which the largest element is found in another one, exactly.
+WIDER = {"bfloat16": "float32", "int8": "float16", "uint8": "float16"}
+
+
+def decompose(
+    graph: FusionGraph,
+    *,
+    gather_rows: bool = False,
+    frames: bool = False,
+    compare_places: bool = False,
+) -> FusionGraph:
+    """The graph without compositions; the graph itself if there are none.  Names of outputs stay.
+
+    Args:
+        graph: stays as it is.
+        gather_rows: a Gather along another dimension than the innermost one stays, also where its index is known.
+        frames: constants around a tensor along the innermost dimension are a mask
+            (:mod:`autofuse.implgraph.rewrites.frames`).
+        compare_places: of a line of elements GatherElements takes one as the sum of those whose place is the named one.
+    """
+    if not any(n.op in _RULES for n in graph.nodes):
+        return graph
+    made = _Rewriter(graph, gather_rows, frames, compare_places)
+    for n in graph.nodes:
+        rule = _RULES.get(n.op)
+        if rule is None:
+            made.keep(n)
+        else:
+            made.finish(n, rule(made, n))
+    return replace(graph, nodes=tuple(made.nodes), tensors=made.tensors)
+
+
+class _Rewriter:
+    """The new graph under construction."""
+
+    def __init__(
+        self, graph: FusionGraph, gather_rows: bool, frames: bool, compare_places: bool
+    ) -> None:
+        self.graph = graph
+        self.compare_places = compare_places
+        self.gather_rows = gather_rows
+        self.frames = frames
+        self.masks: dict[tuple[Any, ...], str] = {}
+        self.tensors: dict[str, Tensor] = dict(graph.tensors)
+        self.nodes: list[FusionNode] = []
+        self.ranges = graph.symbol_ranges()
+        self.node: FusionNode = graph.nodes[0]
+        self.makers: dict[str, FusionNode] = {}
+        self.uses: dict[str, int] = {}
+        for n in graph.nodes:
+            for x in n.inputs:
+                if isinstance(x, str):
+                    self.uses[x] = self.uses.get(x, 0) + 1
+        for o in graph.outputs:
+            self.uses[o.tensor] = self.uses.get(o.tensor, 0) + 1
+        self._taken = {n.name for n in graph.nodes} | set(graph.tensors)
+
+    def keep(self, n: FusionNode) -> None:
+        """A node as it is."""
+        self.nodes.append(n)
+        self.makers.update(dict.fromkeys(n.outputs, n))
+
+    def finish(self, n: FusionNode, last: FusionNode) -> None:
+        """``last`` gives the result of ``n``."""
+        self.keep(replace(last, name=n.name, outputs=n.outputs))
+
+    def last(self, op: str, inputs: Sequence[Operand], **attrs: Any) -> FusionNode:
+        """The node that gives the result."""
+        return FusionNode("", op, tuple(inputs), (), attrs, self.node.origin)
+
+    def emit(self, op: str, inputs: Sequence[Operand], **attrs: Any) -> str:
+        """A node with a new result."""
+        operands = [self.tensors[x] if isinstance(x, str) else x for x in inputs]
+        dtype, shape = infer_node(lookup(op), operands, attrs)
+        name = self._fresh(f"{self.node.name}_{op.lower()}")
+        self.tensors[name] = Tensor(name, dtype, shape, origin=self.node.origin)
+        self.keep(FusionNode(name, op, tuple(inputs), (name,), attrs, self.node.origin))
+        return name
+
+    def _fresh(self, name: str) -> str:
+        new, k = name, 1
+        while new in self._taken:
+            k += 1
+            new = f"{name}_{k}"
+        self._taken.add(new)
+        return new
+
+    def cast(self, x: str, to: DType) -> str:
+        """``x`` in another dtype."""
+        return x if self.tensors[x].dtype == to else self.emit("Cast", [x], dtype=to.name)
+
+    def source(self, n: FusionNode) -> tuple[str, Tensor]:
+        """The operand of a node with one."""
+        self.node = n
+        x = n.inputs[0]
+        if isinstance(x, Constant):  # a constant has no dimensions
+            x = self.emit("Broadcast", [x], shape=())
+        return x, self.tensors[x]
+
+    def result(self, n: FusionNode) -> Tensor:
+        """The tensor that a node gives."""
+        return self.tensors[n.outputs[0]]
+
+
+def _attrs(n: FusionNode) -> Mapping[str, Any]:
+    return n.attrs
+
+
+def _value(dtype: DType, value: float | int) -> Constant:
+    held = float(value) if dtype.kind == "f" else bool(value) if dtype.kind == "b" else int(value)
+    return Constant(held, dtype)
+
+
+def _size(dtype: DType, size: Expr) -> Constant:
+    return _value(dtype, size.value) if size.is_const else Constant(0, dtype, size)
+
+
+# reductions -----------------------------------------------------------------------------------
+
+
+def _reduce(r: _Rewriter, n: FusionNode) -> FusionNode:
+    x, t = r.source(n)
+    axes = reduced_axes(_attrs(n).get("axes", ()), len(t.shape))
+    x, axes = _chained(r, n.op, x, axes)
+    return _reduction(r, n.op, x, axes, r.result(n))
+
+
+def _reduction(r: _Rewriter, op: str, x: str, axes: tuple[int, ...], result: Tensor) -> FusionNode:
+    """A reduction of one of the four kinds; ``result`` has its shape and dtype."""
+    t = r.tensors[x]
+    dtype = t.dtype
+    if product(result.shape) != 0 and any(t.shape[a] == 0 for a in axes):
+        return r.last("Broadcast", [_value(dtype, neutral(op, dtype))], shape=result.shape)
+    if all(t.shape[a] == 1 for a in axes):
+        return r.last("Reshape", [x], shape=result.shape)
+    if dtype.name in INDIRECT:
+        whole = integer_reduction(
+            r, op, x, axes, lambda kind, y, over: _total(r, kind, y, over, True)
+        )
+        return r.last("Reshape", [whole], shape=result.shape)
+    wide = dtype
+    if op in ("ReduceSum", "ReduceProd") and dtype.name in HALVES:
+        wide = F32
+    elif op in ("ReduceMax", "ReduceMin") and dtype.name in WIDER:
+        wide = BY_NAME[WIDER[dtype.name]]
+    x = r.cast(x, wide)
+    kept = tuple(ONE if d in axes else s for d, s in enumerate(t.shape))
+    attrs = {"axes": axes, "keepdims": kept == result.shape}
+    gone = tuple(s for d, s in enumerate(t.shape) if d not in axes)
+    if wide == dtype and result.shape in (kept, gone):
+        return r.last(op, [x], **attrs)
+    total = r.emit(op, [x], **attrs)
+    if result.shape not in (kept, gone):  # of two reductions in one, only one kept its dimensions
+        total = r.emit("Reshape", [total], shape=result.shape)
+    return r.last("Cast", [total], dtype=dtype.name)
+
+
+def _chained(r: _Rewriter, op: str, x: str, axes: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    """A reduction of a reduction of the same kind, which nothing else uses, is one over all their axes."""
+    inner = r.makers.get(x)
+    while inner is not None and inner.op == op and r.uses.get(x, 0) == 1:
+        source = inner.inputs[0]
+        assert isinstance(source, str)
+        rank = len(r.tensors[source].shape)
+        gone = reduced_axes(_attrs(inner).get("axes", ()), rank)
+        kept = [a for a in range(rank) if a not in gone]
+        same = len(r.tensors[x].shape) == rank
+        axes = tuple(sorted({*(a if same else kept[a] for a in axes), *gone}))
+        r.nodes.remove(inner)
+        x, inner = source, r.makers.get(source)
+    return x, axes
+
+
+def _mean(r: _Rewriter, n: FusionNode) -> FusionNode:
+    x, t = r.source(n)
+    axes = reduced_axes(_attrs(n).get("axes", ()), len(t.shape))
+    count = product(t.shape[a] for a in axes)
+    wide = F32 if t.dtype.name in HALVES else t.dtype
+    total = _total(r, "ReduceSum", r.cast(x, wide), axes, bool(_attrs(n).get("keepdims", False)))
+    operands: list[Operand] = [total, _size(wide, count)]
+    if wide == t.dtype:
+        return r.last("Div", operands)
+    return r.last("Cast", [r.emit("Div", operands)], dtype=t.dtype.name)
+
+
+def _total(r: _Rewriter, op: str, x: str, axes: Sequence[int], keepdims: bool) -> str:
+    """A reduction as a step in between."""
+    row = lookup(op)
+    attrs = {"axes": tuple(axes), "keepdims": keepdims}
+    t = r.tensors[x]
+    nothing = any(t.shape[a] == 0 for a in axes)
+    rule = lookup("ReduceSum") if nothing else row
+    dtype, shape = infer_node(rule, [t], attrs)
+    last = _reduction(r, op, x, tuple(axes), Tensor("", dtype, shape))
+    return r.emit(last.op, last.inputs, **last.attrs)
+
+
+def _truth(r: _Rewriter, n: FusionNode) -> FusionNode:
+    x, t = r.source(n)
+    axes = reduced_axes(_attrs(n).get("axes", ()), len(t.shape))
+    op = "ReduceMax" if n.op == "ReduceAny" else "ReduceMin"
+    half = BY_NAME["float16"]
+    if t.dtype.kind != "b":
+        x = r.emit("NotEqual", [x, _value(t.dtype, 0)])
+    edge = _total(r, op, r.cast(x, half), axes, bool(_attrs(n).get("keepdims", False)))
+    return r.last("Greater", [edge, _value(half, 0)])
+
+
+def _arg(r: _Rewriter, n: FusionNode) -> FusionNode:
+    x, t = r.source(n)
+    axis = int(_attrs(n)["axis"]) % len(t.shape)
+    x = r.cast(x, BY_NAME[WIDER.get(t.dtype.name, t.dtype.name)])
+    op = "ReduceMax" if n.op == "ArgMax" else "ReduceMin"
+    best = _total(r, op, x, (axis,), True)
+    found = r.emit("Equal", [x, best])
+    if t.dtype.kind == "f":
+        found = r.emit("LogicalOr", [found, r.emit("NotEqual", [x, x])])
+    shape = tuple(s if d == axis else ONE for d, s in enumerate(t.shape))
+    # The smallest float32 is found by fewer calls than the smallest int32 (autofuse_reduce.h).
+    exact = bounds(t.shape[axis], r.ranges)[1] <= EXACT
+    kind, behind = (F32, float(EXACT)) if exact else (I32, (1 << 31) - 1)
+    index = r.emit("Iota", [], shape=shape, axis=axis, dtype=kind.name)
+    place = r.emit("Select", [found, index, _value(kind, behind)])
+    keep = bool(_attrs(n).get("keepdims", False))
+    wanted = r.result(n)
+    if wanted.dtype == kind:
+        return _reduction(r, "ReduceMin", place, (axis,), wanted)
+    return r.last("Cast", [_total(r, "ReduceMin", place, (axis,), keep)], dtype=wanted.dtype.name)
+
+
+def _softmax(r: _Rewriter, n: FusionNode) -> FusionNode:
+    x, t = r.source(n)
+    if product(t.shape) == 0:
+        return r.last("Identity", [x])
+    axis = int(_attrs(n)["axis"]) % len(t.shape)
+    wide = F32 if t.dtype.name in HALVES else t.dtype
+    x = r.cast(x, wide)
+    shifted = r.emit("Sub", [x, _total(r, "ReduceMax", x, (axis,), True)])
+    e = r.emit("Exp", [shifted])
+    total = _total(r, "ReduceSum", e, (axis,), True)
+    if n.op == "Softmax":
+        op, pair = "Div", (e, total)
+    else:
+        op, pair = "Sub", (shifted, r.emit("Ln", [total]))
+    if wide == t.dtype:
+        return r.last(op, pair)
+    return r.last("Cast", [r.emit(op, pair)], dtype=t.dtype.name)
+
+
+def _cumsum(r: _Rewriter, n: FusionNode) -> FusionNode:
+    """Halves are added up in float32, integers as their total is; sums of one element are nothing or the element."""
+    x, t = r.source(n)
+    attrs = {**_attrs(n), "axis": int(_attrs(n)["axis"]) % len(t.shape)}
+    if product(t.shape) == 0:
+        return r.last("Identity", [x])
+    if t.shape[attrs["axis"]] == 1:
+        if attrs.get("exclusive", False):
+            return r.last("Broadcast", [_value(t.dtype, 0)], shape=t.shape)
+        return r.last("Identity", [x])
+    if t.dtype.name in HALVES:
+        total = r.emit("CumSum", [r.cast(x, F32)], **attrs)
+        return r.last("Cast", [total], dtype=t.dtype.name)
+    if t.dtype.name not in INDIRECT:
+        return r.last("CumSum", [x], **attrs)
+
+    def native(op: str, y: str, axes: Sequence[int]) -> str:
+        return r.emit("CumSum", [y], **attrs)
+
+    # No part of a total is larger than what its digits have room for.
+    sums = integer_reduction(r, "ReduceSum", x, (attrs["axis"],), native)
+    return r.last("Identity", [sums])
+
+
+# moves ----------------------------------------------------------------------------------------
+
+
+def _pad(r: _Rewriter, n: FusionNode) -> FusionNode:
+    x, t = r.source(n)
+    attrs = _attrs(n)
+    value = _value(t.dtype, attrs.get("value", 0.0))
+    low, high = attrs["low"], attrs["high"]
+    last: FusionNode | None = None
+    # From the innermost dimension outwards: the frame of an outer one is then whole rows.
+    for d in reversed(range(len(t.shape))):
+        if low[d] == ZERO and high[d] == ZERO:
+            continue
+        if last is not None:
+            x = r.emit(last.op, last.inputs, **last.attrs)
+        shape = r.tensors[x].shape
+        pieces: list[str] = [x]
+        for size, at in ((low[d], 0), (high[d], 2)):
+            if size != ZERO:
+                frame = (*shape[:d], size, *shape[d + 1 :])
+                pieces.insert(at, r.emit("Broadcast", [value], shape=frame))
+        last = _joined(r, pieces, d)
+    return last if last is not None else r.last("Identity", [x])
+
+
+def _transpose(r: _Rewriter, n: FusionNode) -> FusionNode:
+    """A transposition that moves only dimensions of 1 is a Reshape."""
+    x, t = r.source(n)
+    perm = [p % len(t.shape) for p in _attrs(n)["perm"]]
+    moved = [p for p in perm if t.shape[p] != 1]
+    if moved == sorted(moved):
+        return r.last("Reshape", [x], shape=r.result(n).shape)
+    return r.last("Transpose", [x], perm=tuple(perm))
+
+
+def _slice(r: _Rewriter, n: FusionNode) -> FusionNode:
+    """A Slice of everything is a copy."""
+    x, t = r.source(n)
+    attrs = _attrs(n)
+    steps = attrs.get("steps") or (1,) * len(t.shape)
+    shape = r.result(n).shape
+    if shape == t.shape and all(
+        a == ZERO and (s == 1 or size == const(1))
+        for a, s, size in zip(attrs["starts"], steps, shape, strict=True)
+    ):
+        return r.last("Identity", [x])
+    return r.last("Slice", [x], **{**attrs, "steps": tuple(steps)})
+
+
+def _concat(r: _Rewriter, n: FusionNode) -> FusionNode:
+    """Pieces without elements are left out."""
+    r.node = n
+    rank = len(r.result(n).shape)
+    axis = int(_attrs(n)["axis"]) % rank
+    pieces = [x for x in n.inputs if isinstance(x, str) and r.tensors[x].shape[axis] != 0]
+    if len(pieces) < 2:
+        return r.last("Identity", pieces or n.inputs[:1])
+    return _joined(r, pieces, axis)
+
+
+def _joined(r: _Rewriter, pieces: Sequence[str], axis: int) -> FusionNode:
+    """The last node of what joins pieces with some elements each."""
+    frame = framed(r, pieces, axis) if r.frames else None
+    return frame or r.last("Concat", pieces, axis=axis)
+
+
+def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
+    """With an index that is a number, a Slice; also where it is the same number everywhere, inside for all sizes."""
+    x, t = r.source(n)
+    index, axis = n.inputs[1], int(_attrs(n)["axis"]) % len(t.shape)
+    if isinstance(index, str):
+        same = same_everywhere(r, index)
+        number = None if same is None else int(same.value)
+        if number is None or not 0 <= number < bounds(t.shape[axis], r.ranges)[0]:
+            rows = r.gather_rows and product(t.shape[axis + 1 :]) != 1
+            moved = None if rows else known_gather(r, x, index, axis)
+            if moved is not None:
+                return r.last("Reshape", [moved], shape=r.result(n).shape)
+            return r.last("Gather", [x, index], axis=axis)
+        row = tuple(ONE if d == axis else s for d, s in enumerate(t.shape))
+        starts = tuple(const(number) if d == axis else ZERO for d in range(len(row)))
+        one = r.emit("Slice", [x], starts=starts, shape=row, steps=(1,) * len(row))
+        ones = (ONE,) * len(r.tensors[index].shape)
+        one = r.emit("Reshape", [one], shape=(*row[:axis], *ones, *row[axis + 1 :]))
+        return r.last("Broadcast", [one], shape=r.result(n).shape)
+    at = const(int(index.value)) if index.expr is None else index.expr
+    at = at + t.shape[axis] if at.is_const and at.value < 0 else at
+    if at.is_const and (
+        at.value < 0 or (t.shape[axis].is_const and at.value >= t.shape[axis].value)
+    ):
+        raise AutofuseError.of(
+            "AF1204",
+            f"the index {index.value} is outside of dimension {axis}, which has {t.shape[axis]} elements",
+            where=Where(pointer=n.origin, node=n.name),
+        )
+    starts = tuple(at if d == axis else ZERO for d in range(len(t.shape)))
+    shape = tuple(ONE if d == axis else s for d, s in enumerate(t.shape))
+    one = r.emit("Slice", [x], starts=starts, shape=shape, steps=(1,) * len(shape))
+    return r.last("Reshape", [one], shape=r.result(n).shape)
+
+
+def _gather_elements(r: _Rewriter, n: FusionNode) -> FusionNode:
+    """A Gather from the data as one row: the place of an element is that of its dimensions together.
+
+    An index that is outside of its dimension names a place behind all data, so that it does not become another
+    element's.
+    """
+    x, t = r.source(n)
+    index, axis = n.inputs[1], int(_attrs(n)["axis"]) % len(t.shape)
+    assert isinstance(index, str)
+    if r.compare_places and _is_one_of_line(t, r.tensors[index], axis):
+        return _compared(r, n, x, index, axis)
+    total = product(t.shape)
+    few = bounds(total, r.graph.symbol_ranges())[1] < 1 << 31
+    whole = I32 if few else BY_NAME["int64"]
+    shape = r.tensors[index].shape
+    at = r.cast(index, whole)
+    zero, size = _value(whole, 0), _size(whole, t.shape[axis])
+    at = r.emit("Select", [r.emit("Less", [at, zero]), r.emit("Add", [at, size]), at])
+    found = r.emit("LogicalAnd", [r.emit("GreaterEqual", [at, zero]), r.emit("Less", [at, size])])
+    place: str | None = None
+    for d, stride in enumerate(contiguous_strides(t.shape)):
+        line = at
+        if d != axis:
+            if shape[d] == 1:
+                continue
+            ones = tuple(s if k == d else ONE for k, s in enumerate(shape))
+            line = r.emit("Iota", [], shape=ones, axis=d, dtype=whole.name)
+        if stride != 1:
+            line = r.emit("Mul", [line, _size(whole, stride)])
+        place = line if place is None else r.emit("Add", [place, line])
+    assert place is not None
+    place = r.emit("Select", [found, place, _size(whole, total)])
+    flat = r.emit("Reshape", [x], shape=(total,))
+    return r.last("Gather", [flat, place], axis=0)
+
+
+def _is_one_of_line(data: Tensor, index: Tensor, axis: int) -> bool:
+    """Whether an index names one element of every line of data of which there are sums, along a known size."""
+    lines = tuple(ONE if d == axis else s for d, s in enumerate(data.shape))
+    summed = data.dtype.name in HALVES or data.dtype.name in ("float32", "int32")
+    size = data.shape[axis]
+    return summed and index.shape == lines and size.is_const and 1 < size.value < 1 << 31
+
+
+def _compared(r: _Rewriter, n: FusionNode, x: str, index: str, axis: int) -> FusionNode:
+    """The sum of a line's elements, of which all but one are taken as -0, which changes no number."""
+    t = r.tensors[x]
+    size = t.shape[axis].value
+    at = r.cast(index, I32)
+    below = r.emit("Less", [at, _value(I32, 0)])
+    at = r.emit("Select", [below, r.emit("Add", [at, _value(I32, size)]), at])
+    at = r.emit("Maximum", [r.emit("Minimum", [at, _value(I32, size - 1)]), _value(I32, 0)])
+    line = tuple(s if d == axis else ONE for d, s in enumerate(t.shape))
+    place = r.emit("Iota", [], shape=line, axis=axis, dtype="int32")
+    chosen = r.emit("Select", [r.emit("Equal", [place, at]), x, _value(t.dtype, -0.0)])
+    return _reduction(r, "ReduceSum", chosen, (axis,), r.result(n))
+
+
+_RULES: Mapping[str, Callable[[_Rewriter, FusionNode], FusionNode]] = {
+    **dict.fromkeys(REDUCES, _reduce),
+    "ReduceMean": _mean,
+    "ReduceAny": _truth,
+    "ReduceAll": _truth,
+    "ArgMax": _arg,
+    "ArgMin": _arg,
+    "Softmax": _softmax,
+    "LogSoftmax": _softmax,
+    "CumSum": _cumsum,
+    "Pad": _pad,
+    "Transpose": _transpose,
+    "Slice": _slice,
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "Concat": _concat,
+}

@@ -1,0 +1,206 @@
+"""Tensors with a frame of constants along the innermost dimension, as a mask over one that reads beyond its rows.
+
+A Concat with constants costs a group per piece, and the pieces of a frame are columns of few elements, each a block of
+its own in GM.  Where what is framed is read from memory, the elements before a row and behind it are in memory as well:
+those of its neighbours.  So the whole rows are computed, in long runs, and a Select takes the constant where the frame
+is.  What would be outside of the memory is cut off (:func:`cut_to_inside`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from autofuse.implgraph.expr.expression import ONE, Expr, const, product
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.fusion import Constant, FusionNode, Operand, Tensor
+from autofuse.implgraph.ir.iteration_space import Axes, IterationSpace, Window, contiguous_strides
+
+__all__ = ["cut_to_inside", "framed", "same_everywhere"]
+
+#: Places in a row at most: float32 counts so far, and tells neighbours apart when it is doubled.
+MAX_ROW = 1 << 22
+#: Types of which a Select is one call or two.
+TYPES = frozenset({"float32", "float16", "bfloat16", "int32"})
+#: Of so few rows the columns of the frame are cut off rather than rows.
+FEW_ROWS = 128
+
+#: Ops that give the elements of their operand.
+_MOVES = ("Broadcast", "Reshape", "Transpose", "Slice", "Identity")
+
+
+class Makers(Protocol):
+    """What knows of which node a tensor is the result."""
+
+    makers: dict[str, FusionNode]
+
+
+class Builder(Makers, Protocol):
+    """The part of the rewriter that this needs; names of tensors are its operands."""
+
+    tensors: dict[str, Tensor]
+    #: Masks by the shape and the places of the frame.
+    masks: dict[tuple[Any, ...], str]
+
+    def emit(self, op: str, inputs: Sequence[Operand], **attrs: Any) -> str:
+        """A node with a new result."""
+
+    def last(self, op: str, inputs: Sequence[Operand], **attrs: Any) -> FusionNode:
+        """The node that gives the result."""
+
+
+def framed(r: Builder, pieces: Sequence[str], axis: int) -> FusionNode | None:
+    """The last node of a Concat of one tensor and equal constants around it; None where it is something else.
+
+    Args:
+        r: where nodes are added; none are if this gives None.
+        pieces: what is joined, with some elements each.
+        axis: the dimension along which it is.
+    """
+    shapes = [r.tensors[p].shape for p in pieces]
+    dtype = r.tensors[pieces[0]].dtype
+    inner = product(shapes[0][axis + 1 :]) == ONE
+    if not inner or dtype.name not in TYPES or not all(s[axis].is_const for s in shapes):
+        return None
+    constants = [same_everywhere(r, p) for p in pieces]
+    inside = [k for k, c in enumerate(constants) if c is None]
+    values = {repr(c.value): c for c in constants if c is not None}
+    if len(inside) != 1 or len(values) != 1:
+        return None
+    (k,), (value,) = inside, values.values()
+    sizes = [s[axis].value for s in shapes]
+    low, size, row = sum(sizes[:k]), sizes[k], sum(sizes)
+    if row > MAX_ROW or size < 2:
+        return None
+    frame = r.emit("Frame", [pieces[k]], axis=axis, low=low, high=row - size - low)
+    wide = tuple(const(row) if d == axis else ONE for d in range(len(shapes[0])))
+    mask = _mask(r, wide, axis, low, size)
+    return r.last("Select", [mask, frame, Constant(value.value, dtype)])
+
+
+def same_everywhere(r: Makers, x: Operand) -> Constant | None:
+    """The number that all elements of an operand are, where nothing but movement gives it."""
+    while isinstance(x, str):
+        maker = r.makers.get(x)
+        if maker is None or maker.op not in _MOVES:
+            return None
+        x = maker.inputs[0]
+    return x if x.expr is None else None
+
+
+def _mask(r: Builder, shape: tuple[Expr, ...], axis: int, low: int, size: int) -> str:
+    """Whether a place in a row is one of ``size`` from ``low`` on."""
+    key = (shape, axis, low, size)
+    if key not in r.masks:
+        f32: DType = BY_NAME["float32"]
+
+        def line(start: int, step: int) -> str:
+            return r.emit(
+                "Iota", [], shape=shape, axis=axis, dtype="float32", start=start, step=step
+            )
+
+        if low == 0:
+            made = r.emit("Less", [line(0, 1), Constant(float(size), f32)])
+        elif low + size == shape[axis].value:
+            made = r.emit("GreaterEqual", [line(0, 1), Constant(float(low), f32)])
+        else:  # twice the distance from the middle
+            far = r.emit("Abs", [line(1 - 2 * low - size, 2)])
+            made = r.emit("Less", [far, Constant(float(size), f32)])
+        r.masks[key] = made
+    return r.masks[key]
+
+
+@frozen
+class _Line:
+    """Places ``offset + step * i`` of a dimension of ``extent``; i counts over ``base``."""
+
+    extent: int
+    offset: int
+    step: int
+    count: int
+    base: Axes
+
+    @property
+    def last(self) -> int:
+        """The last place."""
+        return self.offset + (self.count - 1) * self.step
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a place does not exist."""
+        return min(self.offset, self.last) < 0 or max(self.offset, self.last) >= self.extent
+
+    @property
+    def span(self) -> int:
+        """Places from the first one to the last one."""
+        return abs(self.last - self.offset) + 1
+
+    def fitting(self) -> int:
+        """Where to cut so that one part is no longer than the dimension: copies of rows do not overlap then."""
+        most = (self.extent - 1) // abs(self.step) + 1
+        starts = self.offset < 0 if self.step > 0 else self.offset >= self.extent
+        return self.count - most if starts else most
+
+    def ends(self) -> int:
+        """After how many places they begin to exist, or cease to."""
+        up, end = (
+            (self.step, self.offset)
+            if self.step > 0
+            else (-self.step, self.extent - 1 - self.offset)
+        )
+        return -(end // up) if end < 0 else -((end - self.extent) // up)
+
+
+def cut_to_inside(
+    space: IterationSpace, axes: Axes, *, dense: bool = True
+) -> tuple[Axes, Expr] | None:
+    """Where a piece has to be cut so that nothing outside of a tensor's memory is read.
+
+    Args:
+        space: of a graph without symbols where a window is larger than its dimension.
+        axes: the axes and windows of the tensor's dimensions.
+        dense: what is behind a row is the next one; else it is outside.
+
+    Returns:
+        The axes to cut, and after how many of their elements; None if all that is read is inside.
+    """
+    windows = (w for a in axes if (w := space.window_of(a)) is not None)
+    if not any(_is_over(space, w) for w in windows):
+        return None
+    lines = [_line(space, a) for a in axes]
+    wide = next((v for v in lines if v.span > v.extent), None)
+    if wide is not None and dense:
+        return wide.base, const(wide.fitting())
+    reduced = set(space.reduced_axes())
+    rows = [v for v in lines if not v.is_over and v.count > 1 and not reduced & set(v.base)]
+    if dense:
+        strides = [s.value for s in contiguous_strides([const(v.extent) for v in lines])]
+        pairs = list(zip(lines, strides, strict=True))
+        before = sum(min(v.offset, v.last) * s for v, s in pairs) < 0
+        end = sum(max(v.offset, v.last) * s for v, s in pairs)
+        if not before and end < math.prod(v.extent for v in lines):
+            return None
+        if rows and math.prod(v.count for v in rows) > FEW_ROWS:
+            # Only the first row or the last one reaches out.
+            v = rows[-1]
+            return v.base, const(1 if before == (v.step > 0) else v.count - 1)
+    v = next(v for v in lines if v.is_over)
+    return v.base, const(v.ends())
+
+
+def _is_over(space: IterationSpace, w: Window) -> bool:
+    last = w.offset + (product(space.sizes[a] for a in w.base) - 1) * w.step
+    return any(e.is_const and e.value < 0 for x in (w.offset, last) for e in (x, w.extent - 1 - x))
+
+
+def _line(space: IterationSpace, a: int) -> _Line:
+    w = space.window_of(a)
+    if w is None:
+        n = space.sizes[a].value
+        return _Line(n, 0, 1, n, (a,))
+    base = space.resolve(w.base)
+    return _Line(
+        w.extent.value, w.offset.value, w.step, math.prod(space.sizes[b].value for b in base), base
+    )

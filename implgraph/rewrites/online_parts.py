@@ -1,0 +1,402 @@
+"""Divided sums that need an earlier divided reduction of the same rows, without waiting for its end.
+
+Every core has a part of each row, and makes what a sum needs about the maximum or mean of that part, by the rules of
+:mod:`autofuse.implgraph.rewrites.online`.  What the parts have is joined by the same rules: with ``c`` the maximum or
+mean of all elements, and ``c_i`` that of part ``i``, whose ``n_i`` elements have the sum ``s_i``,
+
+* sums of exponentials are ``sum s_i exp(k (c_i - c))``, all of whose powers are at most 1;
+* sums of products about means are ``sum s_i + n_i (c_i - c) (e_i - e)``.
+
+So the cores meet once, and read a row once, for both.  The maximum of a part is at least the lowest number: of nothing
+but -inf, or of nothing, it is that, and the sum is 0.  A row without a number has NaN nevertheless, because the maximum
+of all parts stays -inf.  The mean of a part without elements is 0 where it is joined.
+
+This module has what is recognised in a FusionGraph, and what replaces it; where the parts are is known to
+:mod:`autofuse.implgraph.rewrites.split_reductions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Max, bounds, product
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionNode, Operand, Tensor
+from autofuse.implgraph.ir.graph import Attr, Node, TensorView
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.rows.reductions import REDUCES, reduced_axes
+from autofuse.implgraph.rewrites.online import LOWEST, Centre, Online, online_reductions
+
+__all__ = ["Builder", "Follower", "Half", "Joiner", "axes_of", "follower_of", "needed"]
+
+_Shape = tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """A sum that can be made beside the reductions that it needs.
+
+    Attributes:
+        rule: how; its nodes are named by the tensors that they make.
+        path: the nodes between the earlier reductions and this one, in order.
+        shape: of the tensor that is summed up.
+        kept: the same with sizes of 1 for what is reduced.
+        count: elements of a row.
+    """
+
+    rule: Online
+    path: tuple[FusionNode, ...]
+    shape: _Shape
+    kept: _Shape
+    count: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """The parts of equal length, or the short part, of all tensors that are divided alike.
+
+    Attributes:
+        key: tells halves apart.
+        full: shape of what is reduced.
+        gone: dimensions of it that are reduced.
+        lined: dimension of the parts in ``full``; -1: there is one.
+        count: elements that each result is made of.
+    """
+
+    key: tuple[object, ...]
+    full: _Shape
+    gone: tuple[int, ...]
+    lined: int
+    count: Expr
+
+    @property
+    def kept(self) -> _Shape:
+        """The shape of a number for every row of every part, that goes with ``full``."""
+        return tuple(ONE if d in self.gone else s for d, s in enumerate(self.full))
+
+    @property
+    def rows(self) -> _Shape:
+        """The shape of a number for every row, that goes with ``full``."""
+        return tuple(ONE if d == self.lined else s for d, s in enumerate(self.kept))
+
+    def results(self, shape: _Shape) -> _Shape:
+        """A shape like ``full`` without what is reduced."""
+        return tuple(s for d, s in enumerate(shape) if d not in self.gone)
+
+
+# what is recognised ---------------------------------------------------------------------------
+
+
+def follower_of(
+    n: FusionNode,
+    nodes: Sequence[FusionNode],
+    tensors: Mapping[str, Tensor],
+) -> Follower | None:
+    """How a sum follows the reductions that it needs; None if it needs none or no rule covers the way.
+
+    Args:
+        n: a node of ``nodes``.
+        nodes: of a FusionGraph without compositions, in order.
+        tensors: of the graph.
+    """
+    x = n.inputs[0]
+    if n.op != "ReduceSum" or not isinstance(x, str):
+        return None
+    shape = tensors[x].shape
+    gone = axes_of(n, len(shape))
+    kept = tuple(ONE if d in gone else s for d, s in enumerate(shape))
+    view = _LegalView(tensors, shape, kept, gone)
+    path = _before(n, nodes)
+    for f in path:
+        view.add(f)
+    view.add(n)
+    count = product(shape[a] for a in gone)
+    reduced = frozenset(a for a in gone if shape[a] != ONE)
+    rule = online_reductions(view.nodes, reduced, count).get(n.outputs[0])
+    if rule is None:
+        return None
+    return Follower(rule, tuple(f for f in path if f.outputs[0] in rule.path), shape, kept, count)
+
+
+def axes_of(n: FusionNode, rank: int) -> tuple[int, ...]:
+    """The dimensions that a reduction of an operand with ``rank`` of them reduces, in order."""
+    named = n.attrs.get("axes", ())
+    given = tuple(a for a in named if isinstance(a, int)) if isinstance(named, tuple) else ()
+    return reduced_axes(given, rank)
+
+
+def _before(n: FusionNode, nodes: Sequence[FusionNode]) -> list[FusionNode]:
+    """What a node depends on, up to reductions, in order."""
+    makers = {y: f for f in nodes for y in f.outputs}
+    seen: set[str] = set()
+    todo = [x for x in n.inputs if isinstance(x, str)]
+    while todo:
+        name = todo.pop()
+        if name in seen or name not in makers:
+            continue
+        seen.add(name)
+        if makers[name].op not in REDUCES:
+            todo += [x for x in makers[name].inputs if isinstance(x, str)]
+    return [f for f in nodes if seen.intersection(f.outputs)]
+
+
+@dataclass
+class _LegalView:
+    """Nodes of a FusionGraph as the calls that they become, as far as the laws of online reductions name these."""
+
+    tensors: Mapping[str, Tensor]
+    shape: _Shape
+    kept: _Shape
+    gone: tuple[int, ...]
+    nodes: list[Node] = field(default_factory=list)
+    _known: set[str] = field(default_factory=set)
+
+    def add(self, f: FusionNode) -> None:
+        """The calls of a node with one result."""
+        y = f.outputs[0]
+        inputs = tuple(
+            self._source(x) if isinstance(x, str) else self._scalar(f"{y}%{k}", x)
+            for k, x in enumerate(f.inputs)
+        )
+        op, inputs = self._call(f, inputs)
+        view = self._view(self.tensors[y].dtype, self.tensors[y].shape)
+        if f.op in REDUCES:
+            # Only of the same rows, whether or not dimensions of 1 stay.
+            view = self._view(self.tensors[y].dtype, self.kept if self._same_rows(f) else ())
+        self._put(Node(y, op, inputs, view))
+
+    def _put(self, n: Node) -> None:
+        self.nodes.append(n)
+        self._known.add(n.name)
+
+    def _view(self, dtype: DType, shape: _Shape) -> TensorView:
+        return TensorView(dtype, tuple(range(len(shape))), shape, tuple(ZERO for _ in shape))
+
+    def _source(self, name: str) -> str:
+        """A tensor, from wherever."""
+        if name not in self._known:
+            t = self.tensors[name]
+            self._put(Node(name, "Data", (), self._view(t.dtype, t.shape)))
+        return name
+
+    def _scalar(self, name: str, c: Constant) -> str:
+        attrs: dict[str, Attr] = {"value": c.value} if c.expr is None else {"expr": str(c.expr)}
+        self._put(Node(name, "Scalar", (), self._view(c.dtype or BY_NAME["float32"], ()), attrs))
+        return name
+
+    def _same_rows(self, f: FusionNode) -> bool:
+        x = f.inputs[0]
+        assert isinstance(x, str)
+        own = self.tensors[x].shape
+        return own == self.shape and axes_of(f, len(own)) == self.gone
+
+    def _call(self, f: FusionNode, inputs: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+        """The op of the call, and its operands; ``Other`` for what there is no law for."""
+        own = [self.tensors[x].shape for x in f.inputs if isinstance(x, str)]
+        shape = self.tensors[f.outputs[0]].shape
+        if f.op in REDUCES:
+            return f.op, inputs
+        if lookup(f.op).cost == "none" or f.op == "Broadcast":
+            spread = own and shape == self.shape and _padded(own[0], len(shape)) == self.kept
+            same = own and product(own[0]) == product(shape)
+            return ("Broadcast" if spread or same else "Other"), inputs
+        if len(own) > 1 and (shape != self.shape or not all(map(self._goes_with, own))):
+            return "Other", inputs
+        if len(own) == 1 and own[0] != shape:
+            return "Other", inputs
+        constant = [i for i, x in enumerate(f.inputs) if not isinstance(x, str)]
+        if f.op == "Square":
+            return "Mul", inputs * 2
+        if f.op == "Neg":
+            return "Muls", (inputs[0], self._scalar(f"{f.outputs[0]}%", Constant(-1.0)))
+        if f.op in _SCALAR_FORMS and len(constant) == 1 and len(inputs) == 2:
+            return _SCALAR_FORMS[f.op], (inputs[1 - constant[0]], inputs[constant[0]])
+        return f.op, inputs
+
+    def _goes_with(self, own: _Shape) -> bool:
+        """A tensor of the full shape, of a number per row, or of one element."""
+        return own == self.shape or product(own) == 1 or _padded(own, len(self.kept)) == self.kept
+
+
+#: Calls that take a number as one operand.
+_SCALAR_FORMS = {"Mul": "Muls", "Maximum": "Maxs"}
+
+
+def _padded(shape: _Shape, rank: int) -> _Shape:
+    return (*(ONE for _ in range(rank - len(shape))), *shape)
+
+
+# what replaces it -----------------------------------------------------------------------------
+
+
+class Builder(Protocol):
+    """The graph under construction, and where its tensors are divided."""
+
+    tensors: dict[str, Tensor]
+    ranges: dict[str, tuple[int, int]]
+
+    def put(
+        self,
+        n: FusionNode,
+        what: str,
+        op: str,
+        operands: Sequence[Operand],
+        dims: Sequence[Expr],
+        dtype: DType,
+        attrs: Mapping[str, AttrValue],
+    ) -> str:
+        """A new node for what ``n`` does; the name of its result."""
+
+    def outlives(self, count: Expr) -> bool:
+        """Whether an output may have elements where ``count`` is 0."""
+
+    def half_of(self, n: FusionNode, x: str, half: Half) -> str:
+        """The part of a tensor with the shape of what is reduced."""
+
+    def reduced_half(self, reduction: str, half: Half) -> str:
+        """The result that an earlier reduction, given by its tensor, has of a half."""
+
+
+class Joiner:
+    """The halves of a follower: what they sum up, and what becomes of their sums when they are joined."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+        self._made: dict[tuple[object, ...], str] = {}
+
+    def summed(self, n: FusionNode, follower: Follower, half: Half) -> str:
+        """What a half sums up: the nodes between the reductions, for the centres of that half."""
+        return self._copies(n, follower, half, half.count)[str(n.inputs[0])]
+
+    def joined(self, n: FusionNode, follower: Follower, half: Half, total: str) -> str:
+        """A sum about the centre of a half as one about the centre of all; shape as that of ``total``."""
+        b, rule = self.builder, follower.rule
+        named = {f.outputs[0]: f for f in follower.path}
+        dims, dtype = b.tensors[total].shape, b.tensors[total].dtype
+        count = half.count if bounds(half.count, b.ranges)[0] > 0 else Max(half.count, 1)
+        own = self._copies(n, follower, half, count, centres=True)
+
+        def through(x: str, names: Iterable[str]) -> str:
+            for name in names:
+                f = named[name]
+                operands = [c if isinstance(c, Constant) else x for c in f.inputs]
+                x = b.put(n, "move", f.op, operands, dims, b.tensors[name].dtype, f.attrs)
+            return x
+
+        def move(centre: Centre, names: Sequence[str]) -> str:
+            like = b.tensors[centre.value].dtype
+            shape, rows = half.results(half.kept), half.results(half.rows)
+            before = b.put(n, "own", "Reshape", [own[centre.value]], shape, like, {"shape": shape})
+            after = b.put(n, "centre", "Reshape", [centre.value], rows, like, {"shape": rows})
+            after = self._of_nothing(n, follower, centre, after)
+            return through(b.put(n, "move", "Sub", [before, after], dims, like, {}), names)
+
+        moves = [move(c, names) for c, names in zip(rule.centres, rule.moves, strict=True)]
+        if rule.scales:
+            return b.put(n, "scaled", "Mul", [total, moves[0]], dims, dtype, {})
+        wide = b.tensors[moves[0]].dtype
+        times = b.put(n, "weighted", "Mul", [moves[0], number(half.count, wide)], dims, wide, {})
+        shift = through(b.put(n, "moved", "Mul", [times, moves[1]], dims, wide, {}), rule.after)
+        return b.put(n, "shifted", "Add", [total, shift], dims, dtype, {})
+
+    def _of_nothing(self, n: FusionNode, follower: Follower, centre: Centre, x: str) -> str:
+        """The centre of all as ``x``; a number where there are no elements: their sum is 0, not NaN."""
+        b, count = self.builder, follower.count
+        if centre.is_number or bounds(count, b.ranges)[0] > 0 or not b.outlives(count):
+            return x
+        dims, dtype = b.tensors[x].shape, b.tensors[x].dtype
+        zero = Constant(0.0, dtype)
+        many = b.put(n, "count", "Broadcast", [number(count, dtype)], dims, dtype, {"shape": dims})
+        some = b.put(n, "some", "Greater", [many, zero], dims, BY_NAME["bool"], {})
+        other = zero if centre.is_mean else _lowest(dtype)
+        return b.put(n, "centre", "Select", [some, x, other], dims, dtype, {})
+
+    def _copies(
+        self, n: FusionNode, follower: Follower, half: Half, count: Expr, *, centres: bool = False
+    ) -> dict[str, str]:
+        """The nodes of the path for one half, by the tensors of the graph; ``centres``: as far as these need them."""
+        rule, found = follower.rule, dict[str, str]()
+        means = {c.value: c for c in rule.centres if c.is_mean}
+        for c in rule.centres:
+            found[c.reduction] = self._once(
+                ("reduced", c.reduction, c.is_mean, half.key), partial(self._reduced, n, c, half)
+            )
+        last = {c.value for c in rule.centres}
+        for f in follower.path:
+            if centres and last <= found.keys():
+                break
+            y = f.outputs[0]
+            made: tuple[object, ...] = ("copy", y, half.key, *((count,) if y in means else ()))
+            made += tuple(found[x] for x in f.inputs if isinstance(x, str) and x in found)
+            found[y] = self._once(made, partial(self._copy, n, follower, half, f, found, count))
+        return found
+
+    def _once(self, key: tuple[object, ...], make: Callable[[], str]) -> str:
+        """What several followers have in common is made once."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def _reduced(self, n: FusionNode, centre: Centre, half: Half) -> str:
+        """The earlier reduction of a half, in the shape that goes with what it is subtracted from."""
+        b = self.builder
+        x, shape = b.reduced_half(centre.reduction, half), half.kept
+        dtype = b.tensors[x].dtype
+        x = b.put(n, "centre", "Reshape", [x], shape, dtype, {"shape": shape})
+        if centre.is_mean:
+            return x
+        return b.put(n, "centre", "Maximum", [x, _lowest(dtype)], shape, dtype, {})
+
+    def _copy(
+        self,
+        n: FusionNode,
+        follower: Follower,
+        half: Half,
+        f: FusionNode,
+        found: Mapping[str, str],
+        count: Expr,
+    ) -> str:
+        b, rank = self.builder, len(follower.kept)
+        if lookup(f.op).cost == "none" or f.op == "Broadcast":
+            return found[str(f.inputs[0])]
+        mean = any(c.is_mean and c.value == f.outputs[0] for c in follower.rule.centres)
+        operands: list[Operand] = []
+        for x in f.inputs:
+            if not isinstance(x, str):
+                dtype = b.tensors[f.outputs[0]].dtype
+                operands.append(number(count, x.dtype or dtype) if mean else x)
+            elif x in found:
+                operands.append(found[x])
+            elif b.tensors[x].shape == follower.shape:
+                operands.append(b.half_of(n, x, half))
+            elif product(b.tensors[x].shape) == 1:
+                operands.append(x)
+            else:
+                assert _padded(b.tensors[x].shape, rank) == follower.kept
+                like, shape = b.tensors[x].dtype, half.rows
+                operands.append(b.put(n, "rows", "Reshape", [x], shape, like, {"shape": shape}))
+        full = any(isinstance(x, str) and b.tensors[x].shape == half.full for x in operands)
+        dims = half.full if full else half.kept
+        return b.put(n, "part", f.op, operands, dims, b.tensors[f.outputs[0]].dtype, f.attrs)
+
+
+def _lowest(dtype: DType) -> Constant:
+    return Constant(LOWEST[dtype.name], dtype)
+
+
+def number(e: Expr, dtype: DType) -> Constant:
+    """A size as an operand."""
+    return Constant(float(e.value), dtype) if e.is_const else Constant(0, dtype, e)
+
+
+def needed(nodes: Sequence[FusionNode], outputs: Iterable[str]) -> list[FusionNode]:
+    """The nodes that outputs depend on, in order."""
+    wanted, found = set(outputs), list[FusionNode]()
+    for f in reversed(nodes):
+        if wanted.intersection(f.outputs):
+            found.append(f)
+            wanted.update(x for x in f.inputs if isinstance(x, str))
+    return found[::-1]

@@ -1,0 +1,83 @@
+"""Reductions over dimensions on both sides of what is kept, in two steps: the outer dimensions first.
+
+A sum of ``[n, c, h, w]`` over n, h and w reads rows of h * w elements.  Unless these start at cache lines of GM, each
+is copied by itself, into a place of its own in UB, which takes longer.  What is summed over n alone is dense: runs of
+c * h * w elements.  What that leaves, ``[c, h * w]``, goes through a workspace and is little beside the operand::
+
+    x [n, c, h * w] -> ReduceSum over n -> [c, h * w] -> ReduceSum over h * w -> [c]
+
+Bytes tell here what might be worth it.  Of known sizes the scheduler compares both forms, of others the host does.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from autofuse.implgraph.expr.expression import Expr, product
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.fusion import AttrValue, FusionGraph, FusionNode, Tensor
+from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.implgraph.rewrites.online_parts import axes_of
+from autofuse.implgraph.rewrites.split_reductions import flattened
+from autofuse.targets import TargetSpec
+
+__all__ = ["outer_first"]
+
+Dims: TypeAlias = tuple[Expr, ...]
+
+#: Elements that the first step makes one of, from which on its result is little beside its operand.
+_FEWEST = 8
+
+
+def outer_first(graph: FusionGraph, target: TargetSpec) -> FusionGraph:
+    """The graph with such reductions in two steps; the graph itself if there are none.
+
+    Args:
+        graph: without compositions.
+        target: the chip, which says how long a cache line is.
+    """
+    tensors = dict(graph.tensors)
+    nodes: list[FusionNode] = []
+
+    def put(n: FusionNode, what: str, op: str, x: str, dims: Dims, **attrs: AttrValue) -> str:
+        name = f"{n.name}_{what}"
+        while name in tensors or any(m.name == name for m in graph.nodes):
+            name += "_"
+        tensors[name] = Tensor(name, tensors[x].dtype, dims, origin=n.origin)
+        nodes.append(FusionNode(name, op, (x,), (name,), attrs, n.origin))
+        return name
+
+    for n in graph.nodes:
+        x = n.inputs[0] if n.op in REDUCES else None
+        if not isinstance(x, str):
+            nodes.append(n)
+            continue
+        shape, gone = flattened(tensors[x].shape, axes_of(n, len(tensors[x].shape)))
+        if not _worth_it(shape, gone, tensors[x].dtype.itemsize, target.cache_line_bytes):
+            nodes.append(n)
+            continue
+        outer = gone[:-1]
+        runs = tuple(s for d, s in enumerate(shape) if d not in outer)
+        flat = put(n, "rows", "Reshape", x, shape, shape=shape)
+        dense = put(n, "outer", n.op, flat, runs, axes=outer, keepdims=False)
+        whole = put(n, "inner", n.op, dense, runs[:-1], axes=(len(runs) - 1,), keepdims=False)
+        attrs: dict[str, AttrValue] = {"shape": tensors[n.outputs[0]].shape}
+        nodes.append(FusionNode(n.name, "Reshape", (whole,), n.outputs, attrs, n.origin))
+    return (
+        replace(graph, nodes=tuple(nodes), tensors=tensors)
+        if len(tensors) > len(graph.tensors)
+        else graph
+    )
+
+
+def _worth_it(shape: Dims, gone: tuple[int, ...], itemsize: int, line: int) -> bool:
+    """Whether a first step of dense runs may pay: rows that it joins are no whole lines, and it leaves little.
+
+    Sizes that are not known may be such that it does.
+    """
+    if len(gone) < 2 or gone[-1] != len(shape) - 1 or any(s == 0 for s in shape):
+        return False
+    outer, row = product(shape[d] for d in gone[:-1]), shape[-1] * itemsize
+    return (not outer.is_const or outer.value >= _FEWEST) and (
+        not row.is_const or row.value % line != 0
+    )

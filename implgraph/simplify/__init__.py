@@ -1,0 +1,1 @@
+"""Passes that bring a HintGraph into its simplest form."""
