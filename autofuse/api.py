@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from autofuse.implgraph.cutting.cut import Split
     from autofuse.implgraph.cutting.split import Uncut
     from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
-    from autofuse.schedule.result import ScheduleResult
+    from autofuse.schedule.axes.result import ScheduleResult
     from autofuse.twin.kernel import TwinKernel
     from autofuse.twin.verify import VerifyReport
 

@@ -15,7 +15,7 @@ from autofuse.targets import TargetSpec
 if TYPE_CHECKING:
     from autofuse.implgraph.cutting.cut import Split
     from autofuse.implgraph.ir.graph import HintGraph
-    from autofuse.schedule.result import ScheduleResult
+    from autofuse.schedule.axes.result import ScheduleResult
     from autofuse.twin.kernel import Run
 
 __all__ = ["BuildResult", "SplitResult", "TimedRun"]

@@ -26,10 +26,10 @@ from autofuse.api import build
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.report.explanation import sizes_of
-from autofuse.schedule.banks import data_operands, halves_of
-from autofuse.schedule.cost import Conflict
-from autofuse.schedule.solver import best_tiling
-from autofuse.schedule.workload import conflicts
+from autofuse.schedule.cost.banks import data_operands, halves_of
+from autofuse.schedule.cost.cost import Conflict
+from autofuse.schedule.cost.solver import best_tiling
+from autofuse.schedule.cost.workload import conflicts
 from autofuse.targets import TargetSpec, load_target, target_names
 
 REPO = Path(__file__).resolve().parent.parent

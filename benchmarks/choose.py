@@ -8,8 +8,8 @@ legal choice (``exhaustive.py``).  Printed is the modelled time of the choice ov
 kernel takes to start and without it: median, p90, p99 and worst.  Times are those of the model; nothing is measured.
 
 Both follow the rule that a template which loads rows again has to be a quarter better than one that does not
-(``schedule.solver.comparable``), so costs are compared as it counts them.  What the rule costs by the model alone is
-printed too: the time of the best choice that follows it over that of the best of all.
+(``schedule.cost.solver.comparable``), so costs are compared as it counts them.  What the rule costs by the model alone
+is printed too: the time of the best choice that follows it over that of the best of all.
 
 ``--single-buffers`` also asks what a second set of templates with one buffer for each queue would gain: the best of all
 choices of both sets over the best of those that are there.  ``--runs 4`` asks what choices would cost with which a core
@@ -33,9 +33,9 @@ from exhaustive import best_of_all, runs_per_core
 from autofuse import api
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.cost_form import TICK_BITS, CostForm, cost_form
-from autofuse.schedule.solver import by_promise, comparable, solve
-from autofuse.schedule.tile_cost import (
+from autofuse.schedule.cost.cost_form import TICK_BITS, CostForm, cost_form
+from autofuse.schedule.cost.solver import by_promise, comparable, solve
+from autofuse.schedule.cost.tile_cost import (
     UNLIMITED,
     BoundForm,
     ChipTable,

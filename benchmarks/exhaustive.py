@@ -1,7 +1,7 @@
 """The best of all legal tilings of a template by the solver's integer model: every tile, every number of cores.
 
-A test tool.  It evaluates the formulas of ``schedule.solver`` with NumPy for all choices at once, in 64-bit integers:
-tensors of less than 2**40 bytes.
+A test tool.  It evaluates the formulas of ``schedule.cost.solver`` with NumPy for all choices at once, in 64-bit
+integers: tensors of less than 2**40 bytes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.schedule.cost_form import Place, Route
-from autofuse.schedule.layout import BLOCK
-from autofuse.schedule.tile_cost import (
+from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.cost.cost_form import Place, Route
+from autofuse.schedule.cost.tile_cost import (
     HIDDEN_BITS,
     SHARE_BITS,
     TICK_SHIFT,

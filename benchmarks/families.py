@@ -20,8 +20,8 @@ from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.lowering.lowering import lower_all
 from autofuse.implgraph.simplify.canonicalise import canonicalise
+from autofuse.schedule.cost.solver import modelled_ticks
 from autofuse.schedule.scheduler import schedule_all
-from autofuse.schedule.solver import modelled_ticks
 from autofuse.schedule.templates import narrow
 from autofuse.targets import TargetSpec
 

@@ -33,9 +33,9 @@ from autofuse.implgraph.rewrites.narrowing import narrowed
 from autofuse.implgraph.rewrites.recognise import recognise
 from autofuse.implgraph.rewrites.split_reductions import split_reductions
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.cost_form import TICK_BITS
+from autofuse.schedule.cost.cost_form import TICK_BITS
+from autofuse.schedule.cost.solver import modelled_ticks
 from autofuse.schedule.scheduler import schedule, schedule_all
-from autofuse.schedule.solver import modelled_ticks
 from autofuse.targets import TargetSpec, load_target
 
 CORPUS = Path(__file__).resolve().parent.parent.parent / "shared" / "corpus" / "akg"

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autofuse.schedule.cost import Body, Call, Conflict, Copy, Loop, Reach, Traffic, Work
+from autofuse.schedule.cost.cost import Body, Call, Conflict, Copy, Loop, Reach, Traffic, Work
 from autofuse.targets import TargetSpec
 
 __all__ = ["CHIPS", "Case", "Point", "facts_folder", "forced", "read_cases", "series", "work_of"]

@@ -45,7 +45,7 @@ from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.result import tiling_keys
+from autofuse.schedule.axes.result import tiling_keys
 from autofuse.twin.compare import compare
 from autofuse.twin.kernel import TwinKernel
 from autofuse.twin.native import Finding, KernelLibrary, Region, StatusError, Tiling

@@ -1,6 +1,7 @@
 """Mutants that change what an accumulator starts with, or how far its centre has moved, and nothing that comes of it.
 
-The words are those of ``schedule/reduction.py``: a sum is corrected when its centre moves, by a factor or by a square.
+The words are those of ``schedule/placement/reduction.py``: a sum is corrected when its centre moves, by a factor or by
+a square.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from autofuse.implgraph.expr.expression import Expr, Func
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.banks import PERIOD
+from autofuse.schedule.cost.banks import PERIOD
 from autofuse.twin.balanced import balanced_inputs
 from autofuse.twin.data import divisors, positive_inputs, random_inputs
 from autofuse.twin.sizes import largest_tensor, shapes_for

@@ -42,8 +42,8 @@ from autofuse.codegen.passes import run_passes
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import FloorDiv
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.banks import PERIOD
-from autofuse.schedule.result import ScheduleResult, tiling_keys
+from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
+from autofuse.schedule.cost.banks import PERIOD
 from autofuse.targets import TargetSpec
 from autofuse.twin.compile import compile_kernel
 from autofuse.twin.mutation import CLASSES, mutants

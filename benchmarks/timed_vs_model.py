@@ -6,8 +6,8 @@
     python benchmarks/timed_vs_model.py --random 168    so many matrices of random sizes, those that are 10 % off
     python benchmarks/timed_vs_model.py --json
 
-Both times are modelled, neither was measured: ``schedule/cost.py`` evaluates a formula for a template and its tile,
-timed mode plays the instructions of a run of the kernel through.
+Both times are modelled, neither was measured: ``schedule/cost/cost.py`` evaluates a formula for a template and its
+tile, timed mode plays the instructions of a run of the kernel through.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from benchmark_words import positive
 from traffic import Case, step
 
 from autofuse.api import BuildResult, build, timed
-from autofuse.schedule.cost import NOTE, Cost
-from autofuse.schedule.result import ScheduleResult, tiling_keys
-from autofuse.schedule.solver import best_tiling
+from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
+from autofuse.schedule.cost.cost import NOTE, Cost
+from autofuse.schedule.cost.solver import best_tiling
 
 #: Cases of ``benchmarks/traffic.py`` that are priced here as well.
 SHARED = (

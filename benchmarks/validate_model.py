@@ -30,7 +30,7 @@ from typing import Any
 
 from measured_kernels import CHIPS, Case, Point, facts_folder, forced, read_cases, series, work_of
 
-from autofuse.schedule.cost import Work, evaluate
+from autofuse.schedule.cost.cost import Work, evaluate
 from autofuse.targets import TargetSpec, load_chip
 
 __all__ = [

@@ -12,7 +12,7 @@ from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds, sy
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.result import ScheduleResult
+from autofuse.schedule.axes.result import ScheduleResult
 
 __all__ = [
     "Field",

@@ -14,12 +14,12 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.rows.bits import WORDS
 from autofuse.implgraph.ops.rows.reductions import REDUCES
-from autofuse.schedule.lacing import LACES
-from autofuse.schedule.picking import PICKS
-from autofuse.schedule.result import ScheduleResult, tiling_keys
-from autofuse.schedule.row_operands import ROWS
-from autofuse.schedule.scan import SCAN
-from autofuse.schedule.stacking import STACK
+from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
+from autofuse.schedule.placement.lacing import LACES
+from autofuse.schedule.placement.picking import PICKS
+from autofuse.schedule.placement.row_operands import ROWS
+from autofuse.schedule.placement.scan import SCAN
+from autofuse.schedule.placement.stacking import STACK
 from autofuse.targets import TargetSpec
 
 __all__ = ["ENTRIES", "kernel_file", "parameter_names"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from autofuse.codegen.kernel_ir import DmaBlock
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, FloorDiv
 from autofuse.implgraph.ir.frozen import frozen
-from autofuse.schedule.layout import BLOCK
+from autofuse.schedule.axes.layout import BLOCK
 
 __all__ = ["Dim", "dma_block", "join_dims", "run_dims"]
 

@@ -31,8 +31,8 @@ from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, Part, Place, Split
 from autofuse.implgraph.expr.expression import Max, product
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.schedule.result import ScheduleResult, tiling_keys
-from autofuse.schedule.workspace import workspace_bytes
+from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
+from autofuse.schedule.memory.workspace import workspace_bytes
 from autofuse.targets import TargetSpec
 
 __all__ = ["RENAMED", "SCHEMA", "check_split_entry", "driver_files", "part_folder", "part_unit"]

@@ -8,7 +8,7 @@ from autofuse.codegen.metadata import metadata_text
 from autofuse.codegen.project import project_files
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.schedule.result import ScheduleResult
+from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.targets import TargetSpec
 
 __all__ = ["check_entry", "generate"]

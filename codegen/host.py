@@ -23,7 +23,7 @@ from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.expr.expression import Expr, Sym
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.schedule.result import ScheduleResult
+from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.targets import TargetSpec
 
 __all__ = ["host_files", "infer_shape_file"]

@@ -27,7 +27,8 @@ from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Condition, ImplGraph
 from autofuse.implgraph.ops.infer import empty_text, nonempty_sizes
-from autofuse.schedule.cost_form import (
+from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
+from autofuse.schedule.cost.cost_form import (
     Affine,
     BodyForm,
     CallForm,
@@ -37,10 +38,9 @@ from autofuse.schedule.cost_form import (
     cost_form,
     ticks,
 )
-from autofuse.schedule.result import ScheduleResult, tiling_keys
-from autofuse.schedule.solver import by_promise, choose
-from autofuse.schedule.tile_cost import chip_table
-from autofuse.schedule.workspace import workspace_bytes
+from autofuse.schedule.cost.solver import by_promise, choose
+from autofuse.schedule.cost.tile_cost import chip_table
+from autofuse.schedule.memory.workspace import workspace_bytes
 from autofuse.targets import TargetSpec
 
 __all__ = ["condition_text", "render_tiling"]

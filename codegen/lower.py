@@ -53,9 +53,9 @@ from autofuse.implgraph.expr.expression import (
 )
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Axis, AxisType, BufferPlan, ImplGraph, Node
-from autofuse.schedule.cache_hints import bypass_bytes
-from autofuse.schedule.picking import beyond, is_run
-from autofuse.schedule.scan import goes_backwards
+from autofuse.schedule.cost.cache_hints import bypass_bytes
+from autofuse.schedule.placement.picking import beyond, is_run
+from autofuse.schedule.placement.scan import goes_backwards
 from autofuse.targets import TargetSpec
 
 __all__ = ["lower_kernel"]

@@ -20,8 +20,8 @@ from autofuse.implgraph.expr.expression import Expr, Max
 from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ir.serialise import json_text
-from autofuse.schedule.result import ScheduleResult, tiling_keys
-from autofuse.schedule.workspace import workspace_bytes
+from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
+from autofuse.schedule.memory.workspace import workspace_bytes
 from autofuse.targets import TargetSpec
 
 __all__ = ["SCHEMA", "metadata_text", "size_json", "tensor_json"]

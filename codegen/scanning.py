@@ -8,7 +8,7 @@ from autofuse.codegen.kernel_ir import Arg, Call, Count, LocalArg
 from autofuse.implgraph.expr.expression import ONE, Expr, align_up, product
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Node
-from autofuse.schedule.layout import BLOCK
+from autofuse.schedule.axes.layout import BLOCK
 
 __all__ = ["scan_call", "scan_name"]
 

@@ -15,13 +15,13 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.graph import ImplGraph, Node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES
-from autofuse.schedule.lacing import LACES, lace_counts
-from autofuse.schedule.layout import BLOCK
-from autofuse.schedule.picking import PICKS
-from autofuse.schedule.row_operands import ROWS, row_extents
-from autofuse.schedule.scan import SCAN, scan_run
-from autofuse.schedule.stacking import STACK, stack_counts
-from autofuse.schedule.transposition import transpose_counts
+from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.placement.lacing import LACES, lace_counts
+from autofuse.schedule.placement.picking import PICKS
+from autofuse.schedule.placement.row_operands import ROWS, row_extents
+from autofuse.schedule.placement.scan import SCAN, scan_run
+from autofuse.schedule.placement.stacking import STACK, stack_counts
+from autofuse.schedule.placement.transposition import transpose_counts
 
 __all__ = ["VectorCalls"]
 

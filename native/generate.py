@@ -1,6 +1,6 @@
 """Python modules of autofuse -> C, by mypyc.
 
-    python native/generate.py src BUILD_FOLDER autofuse.schedule.solver autofuse.implgraph.expr.expression ...
+    python native/generate.py src BUILD_FOLDER autofuse.schedule.cost.solver autofuse.implgraph.expr.expression ...
 
 Writes into the folder what native/CMakeLists.txt compiles: ``autofuse/__native__native.c``, one library with the code
 of all modules, so that calls between them are calls of C functions; and a small file for each module, by which Python

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
-from autofuse.schedule.alike import named_for
-from autofuse.schedule.cost_form import TICK_BITS, costs_as
-from autofuse.schedule.solver import comparable, solve_template
+from autofuse.schedule.axes.tile_limits import sample_env
+from autofuse.schedule.axes.tiling_axes import GroupInput
+from autofuse.schedule.cost.alike import named_for
+from autofuse.schedule.cost.cost_form import TICK_BITS, costs_as
+from autofuse.schedule.cost.solver import comparable, solve_template
 from autofuse.schedule.templates import general, reduce, scan
-from autofuse.schedule.tile_limits import sample_env
-from autofuse.schedule.tiling_axes import GroupInput
 from autofuse.targets import TargetSpec
 
 __all__ = ["Ranked", "Ranking", "in_order", "modelled_cycles", "select"]

@@ -19,27 +19,27 @@ from autofuse.implgraph.ir.graph import (
     ImplGraph,
     TilingSpec,
 )
-from autofuse.schedule.budget import check_budget, exceeds_budget
-from autofuse.schedule.data_flow import DataFlow
-from autofuse.schedule.late_casts import with_late_casts
-from autofuse.schedule.layout import BLOCK
-from autofuse.schedule.memory import MemoryPlan, plan_memory
-from autofuse.schedule.picking import share_runs, tables
-from autofuse.schedule.placement import Placed, alignment, place
-from autofuse.schedule.rank import modelled_cycles
-from autofuse.schedule.reduction import place_reduction
-from autofuse.schedule.rejection import TemplateRejectedError
-from autofuse.schedule.row_operands import with_row_operands
-from autofuse.schedule.scan import place_scan
-from autofuse.schedule.stagger import with_staggered_loops
-from autofuse.schedule.templates import general, row
-from autofuse.schedule.tiling_axes import Choice, GroupInput, Split
-from autofuse.schedule.transposition import (
+from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, Split
+from autofuse.schedule.cost.stagger import with_staggered_loops
+from autofuse.schedule.memory.budget import check_budget, exceeds_budget
+from autofuse.schedule.memory.memory_plan import MemoryPlan, plan_memory
+from autofuse.schedule.placement.data_flow import DataFlow
+from autofuse.schedule.placement.late_casts import with_late_casts
+from autofuse.schedule.placement.picking import share_runs, tables
+from autofuse.schedule.placement.placement import Placed, alignment, place
+from autofuse.schedule.placement.reduction import place_reduction
+from autofuse.schedule.placement.row_operands import with_row_operands
+from autofuse.schedule.placement.scan import place_scan
+from autofuse.schedule.placement.transposition import (
     copy_limits,
     is_relaid,
     rows_within,
     smaller,
 )
+from autofuse.schedule.rank import modelled_cycles
+from autofuse.schedule.templates import general, row
 
 __all__ = ["Template", "placing", "realise"]
 

@@ -23,21 +23,21 @@ from autofuse.implgraph.ir.graph import (
 )
 from autofuse.implgraph.lowering.lowering import group_order_hazards, groups
 from autofuse.implgraph.ops.rows.reductions import REDUCES
-from autofuse.schedule.alike import likeness
-from autofuse.schedule.cache_hints import CacheHints, touched_bytes
-from autofuse.schedule.cost_form import TICK_BITS, ticks
-from autofuse.schedule.ends import is_sink
-from autofuse.schedule.legalize import legalize
+from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult
+from autofuse.schedule.axes.tiling_axes import Choice, GroupInput
+from autofuse.schedule.cost.alike import likeness
+from autofuse.schedule.cost.cache_hints import CacheHints, touched_bytes
+from autofuse.schedule.cost.cost_form import TICK_BITS, ticks
+from autofuse.schedule.cost.solver import modelled_ticks
+from autofuse.schedule.cost.tile_cost import TICK_SHIFT, UNLIMITED, chip_table
+from autofuse.schedule.legal.ends import is_sink
+from autofuse.schedule.legal.legalize import legalize
+from autofuse.schedule.memory.workspace import place_workspaces
+from autofuse.schedule.placement.scan import SCAN, scanned_axes
 from autofuse.schedule.rank import Ranking, in_order, select
 from autofuse.schedule.realise import placing, realise
-from autofuse.schedule.rejection import TemplateRejectedError
-from autofuse.schedule.result import Group, Rejected, ScheduleResult
-from autofuse.schedule.scan import SCAN, scanned_axes
-from autofuse.schedule.solver import modelled_ticks
 from autofuse.schedule.templates import general, narrow, reduce, row, scan, transpose
-from autofuse.schedule.tile_cost import TICK_SHIFT, UNLIMITED, chip_table
-from autofuse.schedule.tiling_axes import Choice, GroupInput
-from autofuse.schedule.workspace import place_workspaces
 from autofuse.targets import TargetSpec
 
 __all__ = ["schedule", "schedule_all"]

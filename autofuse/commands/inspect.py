@@ -66,7 +66,7 @@ def dump(graph: Path, *, stage: str, template: int | None, target: str) -> Outco
 
 def _impls(result: api.BuildResult, key: int | None) -> list[ImplGraph]:
     """The templates of one tiling key, or all, each once."""
-    from autofuse.schedule.result import tiling_keys
+    from autofuse.schedule.axes.result import tiling_keys
 
     keys = tiling_keys(result.schedule)
     if key is None:

@@ -20,7 +20,7 @@ from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.cutting.dimensions import shrink, symbolize
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.schedule.result import tiling_keys
+from autofuse.schedule.axes.result import tiling_keys
 from autofuse.twin.compare import compare
 from autofuse.twin.data import random_inputs
 from autofuse.twin.kernel import TwinKernel, solve_symbols

@@ -501,7 +501,7 @@ class _Builder:
 
 def _keys(kernel: api.BuildResult | api.SplitResult) -> int:
     """Tiling keys, over all parts."""
-    from autofuse.schedule.result import tiling_keys
+    from autofuse.schedule.axes.result import tiling_keys
 
     parts = kernel.parts if isinstance(kernel, api.SplitResult) else (kernel,)
     return sum(len(tiling_keys(p.schedule)) for p in parts)

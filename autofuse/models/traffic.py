@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from autofuse.api import BuildResult, SplitResult
 from autofuse.implgraph.expr.expression import ExprError
-from autofuse.schedule.result import Group, ScheduleResult
-from autofuse.schedule.solver import best_tiling, comparable
-from autofuse.schedule.workload import workload
+from autofuse.schedule.axes.result import Group, ScheduleResult
+from autofuse.schedule.cost.solver import best_tiling, comparable
+from autofuse.schedule.cost.workload import workload
 from autofuse.targets import TargetSpec
 
 __all__ = ["modelled_bytes"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
-from autofuse.schedule.result import ScheduleResult, tiling_keys
+from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 
 __all__ = ["largest_tile", "rejected_rows", "template_rows", "typical_sizes"]
 

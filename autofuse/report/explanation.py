@@ -1,7 +1,7 @@
 """Why a kernel is scheduled as it is: every template that was tried, and what the cost model makes of it.
 
-Templates and tiles that count as taken are those that the host function takes (``autofuse.schedule.solver``);
-all times are those of the model (``autofuse.schedule.cost``).
+Templates and tiles that count as taken are those that the host function takes (``autofuse.schedule.cost.solver``);
+all times are those of the model (``autofuse.schedule.cost.cost``).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import ImplGraph, Node
-from autofuse.schedule.cache_hints import bypasses, held_bytes
-from autofuse.schedule.cost import NOTE, Conflict, evaluate
-from autofuse.schedule.cost_form import cost_form, ticks
-from autofuse.schedule.result import Group, ScheduleResult, tiling_keys
-from autofuse.schedule.solver import choose, solve_template
-from autofuse.schedule.stagger import passes, same_on_all_cores
-from autofuse.schedule.workload import Tiling, UbBuffer, conflicts, ub_map, workload
+from autofuse.schedule.axes.result import Group, ScheduleResult, tiling_keys
+from autofuse.schedule.cost.cache_hints import bypasses, held_bytes
+from autofuse.schedule.cost.cost import NOTE, Conflict, evaluate
+from autofuse.schedule.cost.cost_form import cost_form, ticks
+from autofuse.schedule.cost.solver import choose, solve_template
+from autofuse.schedule.cost.stagger import passes, same_on_all_cores
+from autofuse.schedule.cost.workload import Tiling, UbBuffer, conflicts, ub_map, workload
 from autofuse.targets import TargetSpec
 
 __all__ = ["NOTE", "explain", "sizes_of"]

@@ -17,7 +17,7 @@ from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import OpDef, OpError, all_ops
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.legalize import legalize
+from autofuse.schedule.legal.legalize import legalize
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import TargetSpec, load_target
 

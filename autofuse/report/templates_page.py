@@ -26,8 +26,8 @@ from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.placement import STRUCTURAL
-from autofuse.schedule.result import ScheduleResult
+from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.schedule.placement.placement import STRUCTURAL
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_target
 

@@ -146,8 +146,8 @@ def traffic(result: api.SplitResult, sizes: Mapping[str, int]) -> int | None:
 
 
 def _moved(impl: Any, target: Any, sizes: Mapping[str, int]) -> int | None:
-    from autofuse.schedule.solver import solve_template
-    from autofuse.schedule.workload import workload
+    from autofuse.schedule.cost.solver import solve_template
+    from autofuse.schedule.cost.workload import workload
 
     try:
         found = solve_template(impl, target, sizes)

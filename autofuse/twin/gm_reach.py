@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.schedule.cost import Reach
+from autofuse.schedule.cost.cost import Reach
 from autofuse.targets import TargetSpec
 from autofuse.twin.record import BYPASS, WRITE, CoreRecord, Recording
 

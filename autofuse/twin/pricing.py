@@ -1,4 +1,4 @@
-"""From what the twin recorded to steps with cycles, by the cost model of a chip (``autofuse.schedule.cost``)."""
+"""From what the twin recorded to steps with cycles, by the cost model of a chip (``autofuse.schedule.cost.cost``)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from autofuse.implgraph.ops.registry import all_ops
-from autofuse.schedule.banks import bank_conflict
-from autofuse.schedule.cost import (
+from autofuse.schedule.cost.banks import bank_conflict
+from autofuse.schedule.cost.cost import (
     Call,
     Conflict,
     Copy,

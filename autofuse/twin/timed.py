@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from autofuse.schedule.cost import NOTE, Conflict
+from autofuse.schedule.cost.cost import NOTE, Conflict
 from autofuse.targets import TargetSpec
 from autofuse.twin.clocks import CAUSES, PIPES, Kind, Pipe, Played, Step, critical_path, play
 from autofuse.twin.findings import KernelText

@@ -54,7 +54,7 @@ from autofuse.codegen.verification.staggered import steps_have_no_order
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.result import ScheduleResult
+from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.targets import TargetSpec
 
 __all__ = [

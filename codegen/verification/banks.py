@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from autofuse.codegen.kernel_ir import InitBuffer
 from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.implgraph.expr.expression import ZERO
-from autofuse.schedule.banks import PERIOD
+from autofuse.schedule.cost.banks import PERIOD
 
 __all__ = ["buffers_start_in_their_banks"]
 

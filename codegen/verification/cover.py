@@ -28,7 +28,7 @@ from autofuse.codegen.verification.model import (
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, product, sym
 from autofuse.implgraph.ir.fusion import Tensor
 from autofuse.implgraph.ir.graph import Axis, AxisType, Node
-from autofuse.schedule.picking import beyond
+from autofuse.schedule.placement.picking import beyond
 
 __all__ = [
     "copies_move_their_region",

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from autofuse.codegen.verification.model import Finding
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Hardware, ImplGraph
-from autofuse.schedule.result import Group, ScheduleResult
-from autofuse.schedule.stacking import columns_of
+from autofuse.schedule.axes.result import Group, ScheduleResult
+from autofuse.schedule.placement.stacking import columns_of
 
 __all__ = ["cores_meet_between_groups", "outputs_have_one_writer"]
 

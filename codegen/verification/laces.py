@@ -15,8 +15,8 @@ from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.codegen.verification.picks import PATTERNS, has_table_room, loaded
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.ir.graph import Node, TensorView
-from autofuse.schedule.lacing import LACES
-from autofuse.schedule.picking import beyond, is_run
+from autofuse.schedule.placement.lacing import LACES
+from autofuse.schedule.placement.picking import beyond, is_run
 
 __all__ = ["is_lace", "is_places", "lace_covers", "lace_fits", "places_are_those_of_their_node"]
 

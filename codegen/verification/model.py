@@ -60,7 +60,7 @@ from autofuse.implgraph.expr.expression import (
 )
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Axis, AxisType, ImplGraph, Node
-from autofuse.schedule.scan import goes_backwards
+from autofuse.schedule.placement.scan import goes_backwards
 from autofuse.targets import TargetSpec
 
 __all__ = [

@@ -14,7 +14,7 @@ from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.implgraph.expr.expression import ZERO, Expr, const
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.scratch import PICK_BYTES
-from autofuse.schedule.picking import OFFSETS, PICKS, beyond
+from autofuse.schedule.placement.picking import OFFSETS, PICKS, beyond
 
 __all__ = [
     "PATTERNS",

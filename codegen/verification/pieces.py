@@ -17,7 +17,7 @@ from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, divide_exact, pr
 from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Node
-from autofuse.schedule.result import ScheduleResult
+from autofuse.schedule.axes.result import ScheduleResult
 
 __all__ = ["pieces_cover_their_output"]
 

@@ -69,7 +69,7 @@ from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.registry import Call as CallRow
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.row_operands import broadcast_run
+from autofuse.schedule.placement.row_operands import broadcast_run
 
 __all__ = [
     "buffers_equal_the_plan",

@@ -11,7 +11,7 @@ from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
 from autofuse.implgraph.ir.graph import AxisType, Node
 from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
-from autofuse.schedule.scan import SCAN, goes_backwards, scan_run, scanned_axes
+from autofuse.schedule.placement.scan import SCAN, goes_backwards, scan_run, scanned_axes
 
 __all__ = ["is_scan", "scan_covers", "scan_fits", "scans_as_its_node", "sums_go_on_in_order"]
 

@@ -394,7 +394,8 @@ class ImplGraph:
         suffix: variant, such as ``unaligned``; empty for none.
         y_axis: id of the axis in the Y place of the function's name.
         r_axis: the axis of the reduce loop (in the R place); None where there is none.
-        costs: what ``schedule.cost_form`` has read off it, which copies share as long as they cost the same; no part of
+        costs: what ``schedule.cost.cost_form`` has read off it, which copies share as long as they cost the same; no
+            part of
             the value.
     """
 

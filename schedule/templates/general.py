@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import ImplGraph, Node
+from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, with_tiles
 from autofuse.schedule.templates.transpose import contiguous_axes
-from autofuse.schedule.tiling_axes import Choice, GroupInput, with_tiles
 
 __all__ = [
     "LONG",

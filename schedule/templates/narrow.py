@@ -1,4 +1,4 @@
-"""*narrow*: groups whose tensors have short rows in GM, which are long ones in UB (:mod:`autofuse.schedule.lacing`).
+"""*narrow*: groups whose tensors have short rows in GM, which are long ones in UB (:mod:`autofuse.schedule.placement.lacing`).
 
 The short axes lie inside the tile, outside the one that makes the long rows.  The host solves for the tile of that
 one, or in the ``outer`` variants for that of one around it, of which a long row is whole: the next one that is not
@@ -15,11 +15,11 @@ from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
 from autofuse.implgraph.lowering.partition import MIN_ROWS, SHORT_ROW
-from autofuse.schedule.scan import SCAN
-from autofuse.schedule.stacking import stacked
+from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, reordered, with_unit_axis
+from autofuse.schedule.placement.scan import SCAN
+from autofuse.schedule.placement.stacking import stacked
+from autofuse.schedule.placement.transposition import contiguous_axis
 from autofuse.schedule.templates import general
-from autofuse.schedule.tiling_axes import Choice, GroupInput, reordered, with_unit_axis
-from autofuse.schedule.transposition import contiguous_axis
 
 __all__ = ["NAME", "choices"]
 

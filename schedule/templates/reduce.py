@@ -13,7 +13,7 @@ from __future__ import annotations
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.rewrites.split_reductions import ROW
-from autofuse.schedule.tiling_axes import Choice, GroupInput, with_tiles, with_unit_axis
+from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, with_tiles, with_unit_axis
 
 __all__ = ["ALL", "LOOP", "block_choices", "choices"]
 

@@ -7,8 +7,8 @@ broadcasts, packed, since no call has to find the start of a row.
 
 from __future__ import annotations
 
-from autofuse.schedule.placement import alignment
-from autofuse.schedule.tiling_axes import Choice, GroupInput, unmerge
+from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, unmerge
+from autofuse.schedule.placement.placement import alignment
 
 __all__ = ["MAX_INNER", "NAME", "choices", "packed_choice"]
 

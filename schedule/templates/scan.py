@@ -14,7 +14,7 @@ from __future__ import annotations
 from autofuse.implgraph.expr.expression import product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER
-from autofuse.schedule.tiling_axes import Choice, GroupInput, with_unit_axis
+from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, with_unit_axis
 
 __all__ = ["ALL", "FEW", "LOOP", "choices"]
 

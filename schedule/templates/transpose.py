@@ -1,16 +1,16 @@
 """*transpose*: groups whose tensors are contiguous in GM along different axes.
 
 All these axes lie inside the tile, so that every copy moves rows of neighbours; what is transposed is so in UB
-(``schedule/transposition.py``).  The host solves for the tile of one axis; the other ones of these, where they are
-long, are cut into tiles of a constant length.
+(``schedule/placement/transposition.py``).  The host solves for the tile of one axis; the other ones of these, where
+they are long, are cut into tiles of a constant length.
 """
 
 from __future__ import annotations
 
 from autofuse.implgraph.ir.frozen import replace
+from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, reordered, with_tiles
+from autofuse.schedule.placement.transposition import contiguous_axis
 from autofuse.schedule.templates import reduce
-from autofuse.schedule.tiling_axes import Choice, GroupInput, reordered, with_tiles
-from autofuse.schedule.transposition import contiguous_axis
 
 __all__ = ["NAME", "choices", "contiguous_axes", "reduce_choices"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from autofuse.api import BuildResult, build, load
-from autofuse.schedule.banks import bank_conflict
-from autofuse.schedule.cost import Conflict
-from autofuse.schedule.workload import conflicts
+from autofuse.schedule.cost.banks import bank_conflict
+from autofuse.schedule.cost.cost import Conflict
+from autofuse.schedule.cost.workload import conflicts
 from autofuse.targets import load_target
 from autofuse.twin.data import random_inputs
 from autofuse.twin.findings import KernelText

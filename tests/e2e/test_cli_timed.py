@@ -13,9 +13,9 @@ import pytest
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
-from autofuse.schedule.cost import evaluate
-from autofuse.schedule.result import tiling_keys
-from autofuse.schedule.workload import workload
+from autofuse.schedule.axes.result import tiling_keys
+from autofuse.schedule.cost.cost import evaluate
+from autofuse.schedule.cost.workload import workload
 from autofuse.twin.data import random_inputs
 
 pytestmark = pytest.mark.twin

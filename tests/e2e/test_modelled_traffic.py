@@ -4,7 +4,7 @@ import pytest
 import traffic
 
 from autofuse.api import build
-from autofuse.schedule.workload import tilings, workload
+from autofuse.schedule.cost.workload import tilings, workload
 
 pytestmark = pytest.mark.twin
 

@@ -9,7 +9,7 @@ from twin_graphs import CHIP, check, every_template, graph
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError
-from autofuse.schedule.row_operands import ROWS
+from autofuse.schedule.placement.row_operands import ROWS
 
 pytestmark = pytest.mark.twin
 

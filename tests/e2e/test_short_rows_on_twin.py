@@ -12,7 +12,7 @@ from twin_graphs import check, every_template, graph
 
 from autofuse import api
 from autofuse.implgraph.ir.dtypes import BY_NAME
-from autofuse.schedule.lacing import LACES
+from autofuse.schedule.placement.lacing import LACES
 from autofuse.schedule.templates import narrow
 
 pytestmark = pytest.mark.twin

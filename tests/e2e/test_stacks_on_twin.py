@@ -11,7 +11,7 @@ from twin_graphs import check, every_template, graph
 
 from autofuse import api
 from autofuse.implgraph.ir.dtypes import BY_NAME
-from autofuse.schedule.stacking import STACK
+from autofuse.schedule.placement.stacking import STACK
 from autofuse.schedule.templates import narrow
 
 pytestmark = pytest.mark.twin

@@ -15,7 +15,7 @@ from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.dimensions import symbolize
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.result import tiling_keys
+from autofuse.schedule.axes.result import tiling_keys
 from autofuse.twin.sizes import largest_tensor
 from autofuse.twin.verify import verify_in_subprocess
 from autofuse.twin.worker import WorkerPool

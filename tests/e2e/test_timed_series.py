@@ -4,7 +4,7 @@ import pytest
 from measured_kernels import CHIPS, Point, series
 from timed_streams import recording_of
 
-from autofuse.schedule.cost import evaluate
+from autofuse.schedule.cost.cost import evaluate
 from autofuse.targets import load_chip
 from autofuse.twin.findings import KernelText
 from autofuse.twin.source_map import SourceMap

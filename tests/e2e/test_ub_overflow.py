@@ -12,9 +12,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from autofuse import api
 from autofuse.diagnostics import AutofuseError, Diagnostic
-from autofuse.schedule.result import tiling_keys
-from autofuse.schedule.solver import choose
-from autofuse.schedule.workload import ub_map
+from autofuse.schedule.axes.result import tiling_keys
+from autofuse.schedule.cost.solver import choose
+from autofuse.schedule.cost.workload import ub_map
 from autofuse.targets import TargetSpec, load_target
 from autofuse.twin.data import random_inputs
 

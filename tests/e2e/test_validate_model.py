@@ -7,7 +7,7 @@ import pytest
 import validate_model as validation
 from measured_kernels import CHIPS, forced, read_cases, series, work_of
 
-from autofuse.schedule.cost import evaluate
+from autofuse.schedule.cost.cost import evaluate
 from autofuse.targets import load_chip
 
 #: Held-out error that is aimed at.

@@ -19,7 +19,7 @@ from autofuse.implgraph.cutting.dimensions import symbolize
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.result import ScheduleResult
+from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import TargetSpec, load_target
 from autofuse.twin.verify import verify_kernel

@@ -5,10 +5,10 @@ from __future__ import annotations
 from autofuse.implgraph.ir.graph import HintGraph
 from autofuse.implgraph.lowering.lowering import groups
 from autofuse.schedule import scheduler
+from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.axes.tiling_axes import GroupInput
+from autofuse.schedule.memory.workspace import place_workspaces
 from autofuse.schedule.realise import Template, placing
-from autofuse.schedule.rejection import TemplateRejectedError
-from autofuse.schedule.tiling_axes import GroupInput
-from autofuse.schedule.workspace import place_workspaces
 from autofuse.targets import TargetSpec
 
 

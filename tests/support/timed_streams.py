@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autofuse.schedule.cost import Body, Conflict, Copy, Reach, Work
+from autofuse.schedule.cost.cost import Body, Conflict, Copy, Reach, Work
 from autofuse.twin.clocks import Cause, Kind, Pipe
 from autofuse.twin.native import Region
 from autofuse.twin.pricing import kind_of

@@ -23,7 +23,7 @@ from autofuse.implgraph.ir.graph import (
     TensorView,
     TilingSpec,
 )
-from autofuse.schedule.result import Group, Rejected, ScheduleResult
+from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult
 
 F32 = dtype("float32")
 

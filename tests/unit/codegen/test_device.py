@@ -11,7 +11,7 @@ from autofuse.codegen.device import kernel_file, parameter_names
 from autofuse.frontends import parse_graph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.result import tiling_keys
+from autofuse.schedule.axes.result import tiling_keys
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_target
 

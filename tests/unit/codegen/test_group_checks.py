@@ -13,7 +13,7 @@ from autofuse.codegen.verification.groups import (
 )
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.result import Group, ScheduleResult
+from autofuse.schedule.axes.result import Group, ScheduleResult
 
 GRAPHS = Path(__file__).resolve().parents[2] / "snapshot/graphs"
 #: The number of a tensor that is neither an input nor an output.

@@ -22,9 +22,9 @@ from autofuse.implgraph.lowering.lowering import groups, lower
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.legalize import legalize
+from autofuse.schedule.axes.tiling_axes import GroupInput
+from autofuse.schedule.legal.legalize import legalize
 from autofuse.schedule.scheduler import schedule
-from autofuse.schedule.tiling_axes import GroupInput
 from autofuse.targets import TargetSpec, load_target
 
 Size: TypeAlias = "int | str"

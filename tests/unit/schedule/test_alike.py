@@ -10,8 +10,8 @@ from schedule_steps import group_inputs
 from autofuse.implgraph.ir.graph import HintGraph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.alike import likeness
-from autofuse.schedule.cost_form import CostForm
+from autofuse.schedule.cost.alike import likeness
+from autofuse.schedule.cost.cost_form import CostForm
 from autofuse.schedule.rank import Ranking
 from autofuse.schedule.scheduler import _schedule_group, _scheduled, schedule
 

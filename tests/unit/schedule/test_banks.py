@@ -10,13 +10,13 @@ from schedule_steps import group_inputs, placed_templates
 from autofuse.implgraph.expr.expression import CeilDiv, Expr, Max, align_up, const, sym
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.banks import HALF_BYTES, PERIOD, Halves, bank_conflict, round_up
-from autofuse.schedule.cost import Conflict
-from autofuse.schedule.memory import plan_memory
-from autofuse.schedule.placement import place
+from autofuse.schedule.axes.tiling_axes import Choice
+from autofuse.schedule.cost.banks import HALF_BYTES, PERIOD, Halves, bank_conflict, round_up
+from autofuse.schedule.cost.cost import Conflict
+from autofuse.schedule.cost.workload import conflicts, tilings, ub_map
+from autofuse.schedule.memory.memory_plan import plan_memory
+from autofuse.schedule.placement.placement import place
 from autofuse.schedule.scheduler import schedule
-from autofuse.schedule.tiling_axes import Choice
-from autofuse.schedule.workload import conflicts, tilings, ub_map
 from autofuse.targets import load_chip, load_target
 
 N = (0, 1 << 30, 1 << 20)

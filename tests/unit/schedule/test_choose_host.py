@@ -1,4 +1,4 @@
-"""What the generated host code chooses, with limits and again and again, is what ``schedule.solver.choose`` says."""
+"""What the generated host code chooses, with limits and again and again, is what ``schedule.cost.solver.choose`` says."""
 
 import ctypes
 import math
@@ -17,10 +17,10 @@ from autofuse import api
 from autofuse.codegen.abi import tiling_fields
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.report.explanation import explain
-from autofuse.schedule import solver
-from autofuse.schedule.cost_form import cost_form
-from autofuse.schedule.result import tiling_keys
-from autofuse.schedule.solver import Choice, choose
+from autofuse.schedule.axes.result import tiling_keys
+from autofuse.schedule.cost import solver
+from autofuse.schedule.cost.cost_form import cost_form
+from autofuse.schedule.cost.solver import Choice, choose
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b2")

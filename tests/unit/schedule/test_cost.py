@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autofuse.schedule.cost import (
+from autofuse.schedule.cost.cost import (
     Body,
     Call,
     Conflict,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from autofuse import api
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ir.serialise import from_json, to_json
-from autofuse.schedule.cost_form import CostForm, cost_form
+from autofuse.schedule.cost.cost_form import CostForm, cost_form
 from autofuse.targets import load_target
 
 CHIP, OTHER = load_target("ascend910b1"), load_target("ascend310p")

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from autofuse.implgraph.expr.expression import ONE, const, sym
-from autofuse.schedule.cost import Conflict
-from autofuse.schedule.device_calls import Amount, Issued, issued, open_tile, summed
-from autofuse.schedule.workload import tilings
+from autofuse.schedule.cost.cost import Conflict
+from autofuse.schedule.cost.device_calls import Amount, Issued, issued, open_tile, summed
+from autofuse.schedule.cost.workload import tilings
 
 N = (0, 1 << 30, 1024)
 GRAPHS = {

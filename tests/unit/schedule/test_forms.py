@@ -12,10 +12,10 @@ from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.ir.graph import HintGraph
 from autofuse.implgraph.lowering.lowering import lower_all
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.cost_form import TICK_BITS, ticks
-from autofuse.schedule.result import tiling_keys
+from autofuse.schedule.axes.result import tiling_keys
+from autofuse.schedule.cost.cost_form import TICK_BITS, ticks
+from autofuse.schedule.cost.solver import modelled_ticks
 from autofuse.schedule.scheduler import schedule, schedule_all
-from autofuse.schedule.solver import modelled_ticks
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")

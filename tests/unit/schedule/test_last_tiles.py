@@ -13,12 +13,12 @@ from autofuse import api
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.cost import evaluate
-from autofuse.schedule.cost_form import TICK_BITS, cost_form
+from autofuse.schedule.cost.cost import evaluate
+from autofuse.schedule.cost.cost_form import TICK_BITS, cost_form
+from autofuse.schedule.cost.solver import solve
+from autofuse.schedule.cost.tile_cost import BoundForm, bind, chip_table, tile_cost, tile_parts
+from autofuse.schedule.cost.workload import workload
 from autofuse.schedule.scheduler import schedule
-from autofuse.schedule.solver import solve
-from autofuse.schedule.tile_cost import BoundForm, bind, chip_table, tile_cost, tile_parts
-from autofuse.schedule.workload import workload
 
 TABLE = chip_table(CHIP)
 SHAPES = [(635, 22), (154, 15), (1906, 97), (87, 90)]

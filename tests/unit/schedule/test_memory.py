@@ -10,10 +10,10 @@ from schedule_steps import group_inputs, placed_templates
 
 import autofuse
 from autofuse.implgraph.ir.graph import AllocType, Position
-from autofuse.schedule.memory import least_bytes, plan_memory
-from autofuse.schedule.placement import place
-from autofuse.schedule.rejection import TemplateRejectedError
-from autofuse.schedule.tiling_axes import Choice
+from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.axes.tiling_axes import Choice
+from autofuse.schedule.memory.memory_plan import least_bytes, plan_memory
+from autofuse.schedule.placement.placement import place
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SOFTMAX = json.dumps(

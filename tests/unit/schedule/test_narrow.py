@@ -7,11 +7,11 @@ import pytest
 from autofuse import api
 from autofuse.codegen.verification import verify_schedule
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.lacing import LACES
-from autofuse.schedule.solver import solve_template
+from autofuse.schedule.axes.tile_limits import sample_env
+from autofuse.schedule.cost.solver import solve_template
+from autofuse.schedule.placement.lacing import LACES
+from autofuse.schedule.placement.transposition import copy_rows
 from autofuse.schedule.templates import narrow
-from autofuse.schedule.tile_limits import sample_env
-from autofuse.schedule.transposition import copy_rows
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")

@@ -9,9 +9,9 @@ from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import ImplGraph, Node
 from autofuse.implgraph.ops.scratch import PICK_BYTES
-from autofuse.schedule.picking import OFFSETS, PICKS, is_run
-from autofuse.schedule.tile_limits import sample_env
-from autofuse.schedule.transposition import copy_rows
+from autofuse.schedule.axes.tile_limits import sample_env
+from autofuse.schedule.placement.picking import OFFSETS, PICKS, is_run
+from autofuse.schedule.placement.transposition import copy_rows
 
 
 def sliced(starts, sizes, steps):

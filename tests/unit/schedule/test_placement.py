@@ -3,9 +3,9 @@
 import pytest
 
 from autofuse.implgraph.expr.expression import const
-from autofuse.schedule.placement import alignment, place
-from autofuse.schedule.rejection import TemplateRejectedError
-from autofuse.schedule.tiling_axes import Choice
+from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.axes.tiling_axes import Choice
+from autofuse.schedule.placement.placement import alignment, place
 
 BIAS = ({"x": ("float32", [40, 64]), "b": ("float32", [64])}, [("y", "Add", ["x", "b"])], ["y"])
 COLUMN = (

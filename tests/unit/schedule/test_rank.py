@@ -4,8 +4,8 @@ import pytest
 
 from autofuse.implgraph.expr.expression import ONE, align_up, const, sym
 from autofuse.implgraph.ir.graph import TilingSpec
+from autofuse.schedule.axes.tile_limits import largest_tile, sample_env, smallest_tile
 from autofuse.schedule.rank import modelled_cycles
-from autofuse.schedule.tile_limits import largest_tile, sample_env, smallest_tile
 
 
 def spec(extent, *, granule=8, tile_max=None, limit=4096):

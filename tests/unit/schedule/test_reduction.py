@@ -13,7 +13,7 @@ from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Condition, ImplGraph
 from autofuse.implgraph.ops.scratch import reduce_inner_bytes, reduce_outer_bytes
 from autofuse.schedule import scheduler
-from autofuse.schedule.reduce_steps import reduce_runs
+from autofuse.schedule.placement.reduce_steps import reduce_runs
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")

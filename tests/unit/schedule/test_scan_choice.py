@@ -11,14 +11,14 @@ from twin_graphs import CHIP, graph
 
 from autofuse import api
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.cost import evaluate
-from autofuse.schedule.cost_form import cost_form
+from autofuse.schedule.axes.tile_limits import largest_tile, smallest_tile
+from autofuse.schedule.cost.cost import evaluate
+from autofuse.schedule.cost.cost_form import cost_form
+from autofuse.schedule.cost.solver import best_tiling
+from autofuse.schedule.cost.tile_cost import bind, chip_table, tile_cost, tile_parts
+from autofuse.schedule.cost.workload import workload
 from autofuse.schedule.scheduler import _reduced_axes
-from autofuse.schedule.solver import best_tiling
 from autofuse.schedule.templates import scan
-from autofuse.schedule.tile_cost import bind, chip_table, tile_cost, tile_parts
-from autofuse.schedule.tile_limits import largest_tile, smallest_tile
-from autofuse.schedule.workload import workload
 
 SYMBOLS = {"m": {"min": 1, "max": 1 << 14}, "n": {"min": 1, "max": 1 << 12}}
 

@@ -9,7 +9,7 @@ from autofuse.implgraph.check.verify import verify
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule import scheduler
-from autofuse.schedule.result import tiling_keys
+from autofuse.schedule.axes.result import tiling_keys
 from autofuse.schedule.scheduler import MAX_KEYS, MAX_STATIC, schedule
 
 ROWS = (

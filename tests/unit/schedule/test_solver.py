@@ -18,12 +18,12 @@ from exhaustive import best_of_all, costs, legal_tiles
 
 from autofuse import api
 from autofuse.implgraph.expr.expression import ExprError, const, sym
-from autofuse.schedule import cost, tile_search, workload
-from autofuse.schedule import tile_cost as tile_costs
-from autofuse.schedule.banks import OF_MANY_CALLS
-from autofuse.schedule.cost_form import TICK_BITS, Place, cost_form
-from autofuse.schedule.solver import best_tiling, choose, solve, solve_template
-from autofuse.schedule.tile_cost import (
+from autofuse.schedule.cost import cost, tile_search, workload
+from autofuse.schedule.cost import tile_cost as tile_costs
+from autofuse.schedule.cost.banks import OF_MANY_CALLS
+from autofuse.schedule.cost.cost_form import TICK_BITS, Place, cost_form
+from autofuse.schedule.cost.solver import best_tiling, choose, solve, solve_template
+from autofuse.schedule.cost.tile_cost import (
     BoundForm,
     ChipTable,
     TileParts,

@@ -12,12 +12,12 @@ from twin_graphs import CHIP, graph
 from autofuse import api
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule import scheduler
-from autofuse.schedule.cost import Reach, evaluate
-from autofuse.schedule.cost_form import TICK_BITS, cost_form
-from autofuse.schedule.solver import best_tiling
-from autofuse.schedule.stagger import with_staggered_loops
-from autofuse.schedule.tile_cost import bind, chip_table, tile_cost, tile_parts
-from autofuse.schedule.workload import workload
+from autofuse.schedule.cost.cost import Reach, evaluate
+from autofuse.schedule.cost.cost_form import TICK_BITS, cost_form
+from autofuse.schedule.cost.solver import best_tiling
+from autofuse.schedule.cost.stagger import with_staggered_loops
+from autofuse.schedule.cost.tile_cost import bind, chip_table, tile_cost, tile_parts
+from autofuse.schedule.cost.workload import workload
 from autofuse.targets import TargetSpec
 
 LONG = 40000

@@ -4,8 +4,8 @@ import pytest
 
 from autofuse.implgraph.expr.expression import CeilDiv, const, sym
 from autofuse.implgraph.ir.graph import AxisType
+from autofuse.schedule.axes.tiling_axes import split_axes, unmerge
 from autofuse.schedule.templates import general, row
-from autofuse.schedule.tiling_axes import split_axes, unmerge
 
 
 def flat(group, shape, **symbols):

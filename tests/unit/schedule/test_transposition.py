@@ -6,10 +6,10 @@ import pytest
 
 from autofuse.implgraph.check.verify import check
 from autofuse.implgraph.ir.graph import AxisType
-from autofuse.schedule.placement import place
+from autofuse.schedule.axes.tiling_axes import reordered, with_tiles
+from autofuse.schedule.placement.placement import place
+from autofuse.schedule.placement.transposition import contiguous_axis, is_relaid
 from autofuse.schedule.templates import transpose
-from autofuse.schedule.tiling_axes import reordered, with_tiles
-from autofuse.schedule.transposition import contiguous_axis, is_relaid
 
 
 def turned(group, shape, perm, dtype="float32", **symbols):

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from autofuse.schedule.cost import Conflict, Reach, evaluate
-from autofuse.schedule.solver import best_tiling
-from autofuse.schedule.workload import (
+from autofuse.schedule.cost.cost import Conflict, Reach, evaluate
+from autofuse.schedule.cost.solver import best_tiling
+from autofuse.schedule.cost.workload import (
     conflicts,
     tilings,
     ub_map,

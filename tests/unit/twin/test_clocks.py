@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autofuse.schedule.cost import Body, Call, Copy, Loop, Traffic, Work, evaluate
+from autofuse.schedule.cost.cost import Body, Call, Copy, Loop, Traffic, Work, evaluate
 from autofuse.targets import load_chip
 from autofuse.twin.clocks import Cause, Kind, Pipe, Step, StuckError, critical_path, play
 
@@ -184,7 +184,7 @@ cycles = st.floats(1.0, 1000.0)
 
 @given(cycles, cycles, cycles, st.integers(1, 2), st.integers(1, 40))
 def test_a_loop_takes_what_the_closed_form_says(mte2, v, mte3, buffers, n) -> None:
-    """Without contention: fill, n - 1 times the period, drain, as ``schedule/cost.py`` has it."""
+    """Without contention: fill, n - 1 times the period, drain, as ``schedule/cost/cost.py`` has it."""
     steps: list[Step] = []
     for i in range(n):
         if i >= buffers:

@@ -11,7 +11,7 @@ from timed_streams import Events
 
 from autofuse.report.trace_events import TRACKS, trace_text
 from autofuse.report.trace_page import page_text
-from autofuse.schedule.cost import NOTE, Call, Conflict, Copy, Reach, call_cycles, copy_cycles
+from autofuse.schedule.cost.cost import NOTE, Call, Conflict, Copy, Reach, call_cycles, copy_cycles
 from autofuse.targets import chip_names, load_chip
 from autofuse.twin.clocks import Cause, Kind, Pipe
 from autofuse.twin.findings import KernelText

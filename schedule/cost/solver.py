@@ -1,4 +1,4 @@
-"""The tiling solver: template, tile, tiles per core and cores for given sizes, by the costs of ``schedule.tile_cost``.
+"""The tiling solver: template, tile, tiles per core and cores for given sizes, by the costs of ``schedule.cost.tile_cost``.
 
 The same choices, in the same order, as ``host_templates/autofuse_form_solver.h`` and ``autofuse_tiling_solver.h``;
 tests compile these headers and compare.  Here it ranks templates, and folds the tiling of graphs whose sizes are all
@@ -13,10 +13,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
-from autofuse.schedule.cost import evaluate
-from autofuse.schedule.cost_form import CostForm, cost_form, ticks
-from autofuse.schedule.result import ScheduleResult
-from autofuse.schedule.tile_cost import (
+from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.schedule.cost.cost import evaluate
+from autofuse.schedule.cost.cost_form import CostForm, cost_form, ticks
+from autofuse.schedule.cost.tile_cost import (
     UNLIMITED,
     BoundForm,
     ChipTable,
@@ -24,8 +24,8 @@ from autofuse.schedule.tile_cost import (
     bind,
     chip_table,
 )
-from autofuse.schedule.tile_search import Search, few_lengths
-from autofuse.schedule.workload import Tiling, workload
+from autofuse.schedule.cost.tile_search import Search, few_lengths
+from autofuse.schedule.cost.workload import Tiling, workload
 from autofuse.targets import TargetSpec
 
 __all__ = [

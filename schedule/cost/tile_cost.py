@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import TilingSpec
-from autofuse.schedule.cost_form import (
+from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.axes.tile_limits import largest_tile
+from autofuse.schedule.cost.cost_form import (
     RATE_BITS,
     TICK_BITS,
     Affine,
@@ -23,8 +25,6 @@ from autofuse.schedule.cost_form import (
     Route,
     ticks,
 )
-from autofuse.schedule.layout import BLOCK
-from autofuse.schedule.tile_limits import largest_tile
 from autofuse.targets import TargetSpec
 
 __all__ = [
@@ -140,7 +140,7 @@ class Line:
 
 @frozen
 class BoundCopy:
-    """A :class:`~autofuse.schedule.cost_form.CopyForm` for given sizes.
+    """A :class:`~autofuse.schedule.cost.cost_form.CopyForm` for given sizes.
 
     ``aligned``: its distances in GM, or-ed; ``varies``: along an axis of loops other than that of the tiles.
     """

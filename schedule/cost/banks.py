@@ -18,13 +18,13 @@ from autofuse.implgraph.expr.expression import CeilDiv, Expr, Func, Max, align_u
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import BufferPlan, Node, Position
 from autofuse.implgraph.ops.rows.reductions import REDUCES
-from autofuse.schedule.cost import Conflict
-from autofuse.schedule.lacing import LACES
-from autofuse.schedule.layout import BLOCK
-from autofuse.schedule.picking import OFFSETS, PICKS
-from autofuse.schedule.row_operands import ROWS
-from autofuse.schedule.scan import SCAN
-from autofuse.schedule.stacking import STACK
+from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.cost.cost import Conflict
+from autofuse.schedule.placement.lacing import LACES
+from autofuse.schedule.placement.picking import OFFSETS, PICKS
+from autofuse.schedule.placement.row_operands import ROWS
+from autofuse.schedule.placement.scan import SCAN
+from autofuse.schedule.placement.stacking import STACK
 
 __all__ = [
     "HALF_BYTES",

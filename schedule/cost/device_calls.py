@@ -2,8 +2,8 @@
 
 A reduction, broadcast, running sum, transposition or pick is one node and one call in the text of a kernel, but many
 instructions.  Here is what the headers do, in closed form: :func:`issued` gives it for a node as a function of its
-extents, for the cost model at one tile (``schedule.workload``) and with the length of the tile left open
-(``schedule.cost_form``).  Timed mode prices what a run really issues; ``benchmarks/timed_vs_model.py`` compares.
+extents, for the cost model at one tile (``schedule.cost.workload``) and with the length of the tile left open
+(``schedule.cost.cost_form``).  Timed mode prices what a run really issues; ``benchmarks/timed_vs_model.py`` compares.
 
 With all extents known, the forms are exact but for single instructions.  Where the tile is left open, roundings along
 it count on average; which of two numbers is the lesser one, and logarithms, are those of a typical tile, with as
@@ -35,15 +35,15 @@ from autofuse.implgraph.ir.graph import ImplGraph, Node, TilingSpec
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER
-from autofuse.schedule.banks import HALF_BYTES, PERIOD
-from autofuse.schedule.cost import Call, Conflict
-from autofuse.schedule.lacing import LACES, lace_counts
-from autofuse.schedule.layout import BLOCK
-from autofuse.schedule.picking import PICKS
-from autofuse.schedule.row_operands import ROWS, broadcast_run
-from autofuse.schedule.scan import SCAN, scan_run
-from autofuse.schedule.stacking import STACK, stack_counts
-from autofuse.schedule.transposition import transpose_counts
+from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.cost.banks import HALF_BYTES, PERIOD
+from autofuse.schedule.cost.cost import Call, Conflict
+from autofuse.schedule.placement.lacing import LACES, lace_counts
+from autofuse.schedule.placement.picking import PICKS
+from autofuse.schedule.placement.row_operands import ROWS, broadcast_run
+from autofuse.schedule.placement.scan import SCAN, scan_run
+from autofuse.schedule.placement.stacking import STACK, stack_counts
+from autofuse.schedule.placement.transposition import transpose_counts
 
 __all__ = ["Amount", "Issued", "Tile", "issued", "open_tile", "summed"]
 

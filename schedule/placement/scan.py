@@ -13,13 +13,19 @@ from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const,
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Axis, ImplGraph, Node, TensorView
 from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
-from autofuse.schedule.broadcast import broadcast_runs, broadcast_steps
-from autofuse.schedule.ends import is_sink, is_source
-from autofuse.schedule.layout import Layout
-from autofuse.schedule.placement import STRUCTURAL, Placed, alignment, api_of, check_blocks
-from autofuse.schedule.rejection import TemplateRejectedError
-from autofuse.schedule.tiling_axes import Choice, GroupInput, Split, split_axes
-from autofuse.schedule.transposition import transposed_load, transposed_store
+from autofuse.schedule.axes.layout import Layout
+from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, Split, split_axes
+from autofuse.schedule.legal.ends import is_sink, is_source
+from autofuse.schedule.placement.broadcast import broadcast_runs, broadcast_steps
+from autofuse.schedule.placement.placement import (
+    STRUCTURAL,
+    Placed,
+    alignment,
+    api_of,
+    check_blocks,
+)
+from autofuse.schedule.placement.transposition import transposed_load, transposed_store
 
 __all__ = [
     "SCAN",

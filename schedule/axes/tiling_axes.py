@@ -74,7 +74,7 @@ class Choice:
         tight: for sizes for which the template does not fit UB with two buffers for each queue.
         rows: axes outside the tiled one, of constant size, that lie inside the tile.
         shortest, longest: limits of a tile, of which it is a multiple and which it does not exceed.
-        short: axes inside the tile that are short rows in GM; see :mod:`autofuse.schedule.lacing`.
+        short: axes inside the tile that are short rows in GM; see :mod:`autofuse.schedule.placement.lacing`.
     """
 
     template: str

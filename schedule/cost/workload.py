@@ -13,9 +13,11 @@ from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Min, const
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import AxisType, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.banks import bank_conflict, data_operands
-from autofuse.schedule.cache_hints import bypass_bytes
-from autofuse.schedule.cost import (
+from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.axes.tile_limits import largest_tile, smallest_tile
+from autofuse.schedule.cost.banks import bank_conflict, data_operands
+from autofuse.schedule.cost.cache_hints import bypass_bytes
+from autofuse.schedule.cost.cost import (
     Body,
     Call,
     Conflict,
@@ -27,11 +29,9 @@ from autofuse.schedule.cost import (
     Traffic,
     Work,
 )
-from autofuse.schedule.device_calls import issued, summed
-from autofuse.schedule.layout import BLOCK
-from autofuse.schedule.picking import OFFSETS, beyond, is_run
-from autofuse.schedule.tile_limits import largest_tile, smallest_tile
-from autofuse.schedule.transposition import copy_rows
+from autofuse.schedule.cost.device_calls import issued, summed
+from autofuse.schedule.placement.picking import OFFSETS, beyond, is_run
+from autofuse.schedule.placement.transposition import copy_rows
 from autofuse.targets import TargetSpec
 
 __all__ = [

@@ -8,7 +8,7 @@ from dataclasses import field
 from autofuse.implgraph.expr.expression import ONE, Expr
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.graph import TensorView
-from autofuse.schedule.tiling_axes import Split
+from autofuse.schedule.axes.tiling_axes import Split
 
 __all__ = ["BLOCK", "Layout"]
 
@@ -23,7 +23,7 @@ class Layout:
     Attributes:
         pitches: those of padded axes, where rows start at 32 bytes.
         longest: of a tile, where the template has a limit of its own.
-        short: axes outside the innermost one that are short rows in GM; see :mod:`autofuse.schedule.lacing`.
+        short: axes outside the innermost one that are short rows in GM; see :mod:`autofuse.schedule.placement.lacing`.
     """
 
     split: Split

@@ -30,11 +30,11 @@ from autofuse.implgraph.expr.expression import (
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Attr, AxisType, Condition, ImplGraph, Node, TensorView
-from autofuse.schedule.lacing import apart_view, dense_view, lacing, unlacing
-from autofuse.schedule.layout import BLOCK, Layout
-from autofuse.schedule.picking import beyond, is_run, picked_load, run_step
-from autofuse.schedule.rejection import TemplateRejectedError
-from autofuse.schedule.tiling_axes import GroupInput, Split
+from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.axes.tiling_axes import GroupInput, Split
+from autofuse.schedule.placement.lacing import apart_view, dense_view, lacing, unlacing
+from autofuse.schedule.placement.picking import beyond, is_run, picked_load, run_step
 
 __all__ = [
     "CopiedRows",

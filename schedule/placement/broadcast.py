@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, const, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node, TensorView
-from autofuse.schedule.layout import BLOCK, Layout
-from autofuse.schedule.rejection import TemplateRejectedError
+from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.rejection import TemplateRejectedError
 
 __all__ = ["broadcast_runs", "broadcast_steps"]
 

@@ -10,10 +10,10 @@ from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.ops.scratch import row_bytes
-from autofuse.schedule.layout import BLOCK, Layout
-from autofuse.schedule.reduce_steps import reduce_tmp
-from autofuse.schedule.row_operands import ROWS, row_extents
-from autofuse.schedule.scan import SCAN, scan_tmp
+from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.placement.reduce_steps import reduce_tmp
+from autofuse.schedule.placement.row_operands import ROWS, row_extents
+from autofuse.schedule.placement.scan import SCAN, scan_tmp
 
 __all__ = ["granule_tensors", "larger", "scratch_bytes", "weight"]
 

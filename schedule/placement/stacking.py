@@ -2,7 +2,7 @@
 
 Columns that are computed one by one, as the halves of an interleaved rotation or the corners of boxes, lie some
 elements apart in GM: their Stores would move single elements.  ``Stack`` places them side by side in UB, as the long
-rows of one tensor, whose Store is that of short rows (:mod:`autofuse.schedule.lacing`).
+rows of one tensor, whose Store is that of short rows (:mod:`autofuse.schedule.placement.lacing`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from itertools import pairwise
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Attr, Axis, Node, TensorView
-from autofuse.schedule.ends import is_sink
-from autofuse.schedule.tiling_axes import GroupInput
+from autofuse.schedule.axes.tiling_axes import GroupInput
+from autofuse.schedule.legal.ends import is_sink
 
 __all__ = ["STACK", "columns_of", "stack_counts", "stacked"]
 

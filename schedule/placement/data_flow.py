@@ -6,9 +6,9 @@ from autofuse.implgraph.expr.expression import product
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.rewrites.online import Online, online_reductions
-from autofuse.schedule.ends import is_sink, is_source
-from autofuse.schedule.placement import STRUCTURAL
-from autofuse.schedule.tiling_axes import GroupInput
+from autofuse.schedule.axes.tiling_axes import GroupInput
+from autofuse.schedule.legal.ends import is_sink, is_source
+from autofuse.schedule.placement.placement import STRUCTURAL
 
 __all__ = ["DataFlow"]
 

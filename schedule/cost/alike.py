@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterable, Mapping
 
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Attr, ImplGraph, Node
-from autofuse.schedule.scan import SCAN, scanned_axes
-from autofuse.schedule.tiling_axes import GroupInput, merged_parts
+from autofuse.schedule.axes.tiling_axes import GroupInput, merged_parts
+from autofuse.schedule.placement.scan import SCAN, scanned_axes
 
 __all__ = ["likeness", "named_for"]
 

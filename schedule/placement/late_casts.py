@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node
-from autofuse.schedule.placement import Placed
+from autofuse.schedule.placement.placement import Placed
 
 __all__ = ["with_late_casts"]
 

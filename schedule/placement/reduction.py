@@ -22,22 +22,22 @@ from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Attr, AxisType, Node, TensorView
 from autofuse.implgraph.ops.rows.reductions import JOIN, REDUCES, neutral
 from autofuse.implgraph.rewrites.online import LOWEST, Centre, Online
-from autofuse.schedule.broadcast import broadcast_runs, broadcast_steps
-from autofuse.schedule.casts import rounding
-from autofuse.schedule.data_flow import DataFlow
-from autofuse.schedule.ends import is_sink
-from autofuse.schedule.layout import Layout
-from autofuse.schedule.placement import (
+from autofuse.schedule.axes.layout import Layout
+from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.axes.tiling_axes import Choice, Split, split_axes
+from autofuse.schedule.legal.casts import rounding
+from autofuse.schedule.legal.ends import is_sink
+from autofuse.schedule.placement.broadcast import broadcast_runs, broadcast_steps
+from autofuse.schedule.placement.data_flow import DataFlow
+from autofuse.schedule.placement.placement import (
     MAX_RESIDENT,
     Placed,
     alignment,
     api_of,
     check_blocks,
 )
-from autofuse.schedule.reduce_steps import reduce_runs, reduce_steps
-from autofuse.schedule.rejection import TemplateRejectedError
-from autofuse.schedule.tiling_axes import Choice, Split, split_axes
-from autofuse.schedule.transposition import transposed_load, transposed_store
+from autofuse.schedule.placement.reduce_steps import reduce_runs, reduce_steps
+from autofuse.schedule.placement.transposition import transposed_load, transposed_store
 
 __all__ = ["place_reduction"]
 

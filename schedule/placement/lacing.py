@@ -10,10 +10,10 @@ Of a tile of several long rows each has a run of short ones.  Runs of a whole nu
 in UB; any other ones are as long there as their long rows are with their padding, and rows of a DMA command.
 
 Short rows that lie apart, as the first two of four columns, are loaded with what lies between them: one run of
-:mod:`autofuse.schedule.picking`, which others of the same rows share.
+:mod:`autofuse.schedule.placement.picking`, which others of the same rows share.
 
 ``UnlaceByMask`` is GatherMask, for the steps that it has patterns for; ``Unlace`` and ``Lace`` are Gather with a table
-of offsets that is made once per core (:mod:`autofuse.schedule.picking`).
+of offsets that is made once per core (:mod:`autofuse.schedule.placement.picking`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, const, 
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Attr, Node, TensorView
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
-from autofuse.schedule.layout import BLOCK, Layout
-from autofuse.schedule.picking import PATTERNS
-from autofuse.schedule.rejection import TemplateRejectedError
+from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.placement.picking import PATTERNS
 
 __all__ = ["LACES", "apart_view", "dense_view", "lace_counts", "lacing", "unlacing"]
 

@@ -16,12 +16,12 @@ from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.graph import Api, Node
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.broadcast import broadcast_steps
-from autofuse.schedule.ends import is_sink, is_source
-from autofuse.schedule.layout import BLOCK, Layout
-from autofuse.schedule.rejection import TemplateRejectedError
-from autofuse.schedule.tiling_axes import Choice, GroupInput, Split, split_axes
-from autofuse.schedule.transposition import (
+from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, Split, split_axes
+from autofuse.schedule.legal.ends import is_sink, is_source
+from autofuse.schedule.placement.broadcast import broadcast_steps
+from autofuse.schedule.placement.transposition import (
     by_elements,
     copied_by_elements,
     is_relaid,

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from autofuse.schedule.layout import BLOCK
+from autofuse.schedule.axes.layout import BLOCK
 from autofuse.targets import TargetSpec
 
 __all__ = [

@@ -11,8 +11,8 @@ from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, produc
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.scratch import reduce_inner_bytes, reduce_outer_bytes
-from autofuse.schedule.layout import BLOCK, Layout
-from autofuse.schedule.rejection import TemplateRejectedError
+from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.rejection import TemplateRejectedError
 
 __all__ = ["reduce_extents", "reduce_runs", "reduce_steps", "reduce_tmp"]
 

@@ -19,7 +19,7 @@ from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Attr, Node, TensorView
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.scratch import PICK_BYTES
-from autofuse.schedule.layout import BLOCK, Layout
+from autofuse.schedule.axes.layout import BLOCK, Layout
 
 __all__ = [
     "OFFSETS",

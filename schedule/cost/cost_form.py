@@ -1,8 +1,8 @@
 """What a template costs, with the length of a tile left open: loops, copies and calls as functions of it.
 
 Everything that the cost model asks of an ImplGraph is ``base + step * t``, t being the length of a tile, where ``base``
-and ``step`` follow from the sizes of a call.  The generated host code holds these functions; ``schedule.solver``
-evaluates them in integers.  ``schedule.workload`` reads the same things off at one tile.
+and ``step`` follow from the sizes of a call.  The generated host code holds these functions; ``schedule.cost.solver``
+evaluates them in integers.  ``schedule.cost.workload`` reads the same things off at one tile.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Min, Sym, produc
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.graph import AxisType, ImplGraph, Node, TensorView, TilingSpec
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.cache_hints import bypass_bytes
-from autofuse.schedule.cost import Conflict
-from autofuse.schedule.device_calls import Issued, issued, open_tile
-from autofuse.schedule.picking import OFFSETS, beyond, is_run
-from autofuse.schedule.tile_limits import largest_tile, sample_env
-from autofuse.schedule.workload import conflicts
+from autofuse.schedule.axes.tile_limits import largest_tile, sample_env
+from autofuse.schedule.cost.cache_hints import bypass_bytes
+from autofuse.schedule.cost.cost import Conflict
+from autofuse.schedule.cost.device_calls import Issued, issued, open_tile
+from autofuse.schedule.cost.workload import conflicts
+from autofuse.schedule.placement.picking import OFFSETS, beyond, is_run
 from autofuse.targets import TargetSpec, VectorCost
 
 __all__ = [

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import BufferPlan, TilingSpec
-from autofuse.schedule.memory import buffer_title, least_bytes
-from autofuse.schedule.placement import Placed
-from autofuse.schedule.rejection import TemplateRejectedError
-from autofuse.schedule.tile_limits import smallest_tile
+from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.axes.tile_limits import smallest_tile
+from autofuse.schedule.memory.memory_plan import buffer_title, least_bytes
+from autofuse.schedule.placement.placement import Placed
 from autofuse.targets import TargetSpec
 
 __all__ = ["check_budget", "exceeds_budget"]

@@ -11,8 +11,8 @@ made becomes that of the result, and holds other tensors in between.  Its queue 
 the vector calls, and from these to the store.
 
 Where it can choose, the plan puts the two operands of a call into buffers of different halves of the banks
-(``autofuse.schedule.banks``); where it cannot, it tries other choices.  Addresses follow from lengths and order, since
-a TPipe hands them out one after another.
+(``autofuse.schedule.cost.banks``); where it cannot, it tries other choices.  Addresses follow from lengths and order,
+since a TPipe hands them out one after another.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from autofuse.implgraph.ir.graph import (
     TmpBuffer,
 )
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.banks import Halves, halves_of, in_halves
-from autofuse.schedule.buffer_sizes import granule_tensors, larger, scratch_bytes, weight
-from autofuse.schedule.picking import table_bytes
-from autofuse.schedule.placement import Placed
-from autofuse.schedule.rejection import TemplateRejectedError
+from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.cost.banks import Halves, halves_of, in_halves
+from autofuse.schedule.memory.buffer_sizes import granule_tensors, larger, scratch_bytes, weight
+from autofuse.schedule.placement.picking import table_bytes
+from autofuse.schedule.placement.placement import Placed
 from autofuse.targets import TargetSpec
 
 __all__ = ["MemoryPlan", "buffer_title", "least_bytes", "plan_memory"]

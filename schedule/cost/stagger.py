@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import ImplGraph, Node
-from autofuse.schedule.scan import SCAN
+from autofuse.schedule.placement.scan import SCAN
 from autofuse.targets import TargetSpec
 
 __all__ = ["in_any_order", "passes", "same_on_all_cores", "with_staggered_loops"]

@@ -27,8 +27,8 @@ from autofuse.implgraph.ops.registry import Expansion, OpDef, lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.ops.rules import ROUNDING
 from autofuse.implgraph.rewrites.short_results import short_results, steps_of
-from autofuse.schedule.casts import convert, rounding
-from autofuse.schedule.ends import is_sink, is_source
+from autofuse.schedule.legal.casts import convert, rounding
+from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.targets import TargetSpec
 
 __all__ = ["legalize"]

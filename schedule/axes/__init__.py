@@ -1,0 +1,1 @@
+"""Axes of a template: tile and block splits, layouts in UB, legal tiles, the result."""

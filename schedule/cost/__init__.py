@@ -1,0 +1,1 @@
+"""The cost model, and the search for tiles by it."""

@@ -1,0 +1,1 @@
+"""Legalisation: every node becomes one that the target has a call for."""
