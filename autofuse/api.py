@@ -7,7 +7,7 @@ read       text of a graph file         FusionGraph            autofuse.frontend
 lower      FusionGraph, TargetSpec      HintGraph, ...         autofuse.implgraph.lowering.lowering
 simplify   HintGraph                    HintGraph              autofuse.implgraph.simplify.canonicalise
 schedule   HintGraph, ..., TargetSpec   ScheduleResult, ...    autofuse.schedule.scheduler
-generate   ScheduleResult, ...          files: path -> text    autofuse.codegen.generate
+generate   ScheduleResult, ...          files: path -> text    autofuse.codegen.backends.ascendc.generate
 ========== ============================ ====================== ==============================
 
 The output of a stage is the input of the next one.  :func:`build` is these five calls, timed.
@@ -102,7 +102,7 @@ def build(
     spec, check_ir = _machine(target, ub_bytes, verify_ir)
     timings: dict[str, float] = {}
     with reporting_bugs(graph, {"target": spec.name, "entry": entry, "ub_bytes": ub_bytes}):
-        from autofuse.codegen.generate import check_entry
+        from autofuse.codegen.backends.ascendc.generate import check_entry
 
         check_entry(entry)
         with _timed(timings, "read"):
@@ -145,8 +145,12 @@ def build_split(
     spec, check_ir = _machine(target, ub_bytes, verify_ir)
     timings: dict[str, float] = {}
     with reporting_bugs(graph, {"target": spec.name, "ub_bytes": ub_bytes, "split": True}):
-        from autofuse.codegen.driver import check_split_entry, driver_files, part_folder
-        from autofuse.codegen.generate import check_entry
+        from autofuse.codegen.backends.ascendc.generate import check_entry
+        from autofuse.codegen.backends.ascendc.host.driver import (
+            check_split_entry,
+            driver_files,
+            part_folder,
+        )
         from autofuse.implgraph.cutting.split import Uncut
         from autofuse.implgraph.cutting.split import cut_after as cut_at
 
@@ -198,7 +202,7 @@ def _built(
     fusion: FusionGraph, spec: TargetSpec, entry: str, check_ir: bool, timings: dict[str, float]
 ) -> BuildResult:
     """The stages after reading; their times are added to ``timings``."""
-    from autofuse.codegen.generate import generate
+    from autofuse.codegen.backends.ascendc.generate import generate
 
     results = _scheduled(fusion, spec, check_ir, timings)
     _check(check_ir, *(i for r in results for g in r.groups for i in g.impls))

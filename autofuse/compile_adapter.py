@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from autofuse.cache import write_atomic
 from autofuse.cann import PRESET, PRESET_COMMANDS, first_failure
-from autofuse.codegen.driver import part_folder, part_unit
+from autofuse.codegen.backends.ascendc.host.driver import part_folder, part_unit
 from autofuse.commands.machine import bisheng
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.pyautofuse.bundle import unpack

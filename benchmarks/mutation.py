@@ -36,7 +36,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from autofuse import api, cache, knobs
-from autofuse.codegen.abi import tiling_fields
+from autofuse.codegen.backends.ascendc.host.abi import tiling_fields
 from autofuse.codegen.verification import verify_kernel, verify_schedule
 from autofuse.diagnostics import AutofuseError
 from autofuse.ending import end_cleanly

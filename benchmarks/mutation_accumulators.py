@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from mutation_change import Mutation, calls_of, change_of, count_change, statements
 
-from autofuse.codegen.kernel_ir import Barrier, Call, For, LocalArg, Number, SizeValue, Stmt
+from autofuse.codegen.ir.kernel_ir import Barrier, Call, For, LocalArg, Number, SizeValue, Stmt
 from autofuse.implgraph.expr.expression import ZERO, bounds, const
 
 __all__ = ["counts_for_nothing", "sign_of_a_move", "start_is_overwritten", "start_times_zero"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Call,
     CopyIn,

@@ -14,9 +14,9 @@ from pathlib import Path
 from mutation_memory import has_room
 
 from autofuse import api
-from autofuse.codegen.device import parameter_names
-from autofuse.codegen.emit_cpp import emit_function
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.backends.ascendc.emit_cpp import emit_function
+from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Barrier,
     Call,
@@ -37,7 +37,7 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
     Sync,
 )
-from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import FloorDiv

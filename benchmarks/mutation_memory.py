@@ -18,7 +18,7 @@ from mutation_change import (
     tile_lengths,
 )
 
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
     Call,

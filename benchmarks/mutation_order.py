@@ -18,7 +18,7 @@ from mutation_change import (
     writes_of,
 )
 
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Barrier,
     Call,

@@ -48,7 +48,7 @@ from mutation_order import (
     ordered_by_another_pair,
 )
 
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Call,
     CopyIn,

@@ -54,8 +54,8 @@ def dump(graph: Path, *, stage: str, template: int | None, target: str) -> Outco
     impls = _impls(result, template)
     if stage == "impl":
         return _texts(stage, [(i.name, print_graph(i), to_json(i)) for i in impls])
-    from autofuse.codegen.device import parameter_names
-    from autofuse.codegen.lower import lower_kernel
+    from autofuse.codegen.backends.ascendc.device import parameter_names
+    from autofuse.codegen.lower.kernel import lower_kernel
     from autofuse.codegen.passes import run_passes
     from autofuse.report.kernel_text import kernel_json, kernel_text
 

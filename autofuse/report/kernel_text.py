@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from autofuse.codegen.kernel_ir import KernelFn
+from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
 

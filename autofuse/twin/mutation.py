@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Barrier,
     Call,

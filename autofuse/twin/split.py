@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from autofuse.codegen.driver import SCHEMA, part_folder, part_unit
+from autofuse.codegen.backends.ascendc.host.driver import SCHEMA, part_folder, part_unit
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, PASSED
 from autofuse.implgraph.ir.fusion import FusionGraph

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from autofuse.api import build
-from autofuse.codegen.expr_cpp import to_cpp
+from autofuse.codegen.backends.ascendc.expr_cpp import to_cpp
 from autofuse.diagnostics import AutofuseError, Diagnostic
 from autofuse.frontends import parse_graph
 from autofuse.implgraph.check.verify import check

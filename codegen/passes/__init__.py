@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from autofuse.codegen.kernel_ir import KernelFn
+from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.passes.barriers import InsertBarriers
 from autofuse.codegen.passes.name_copies import NameCopies
 from autofuse.codegen.passes.syncs import InsertSyncs

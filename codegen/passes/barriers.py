@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from autofuse.codegen.intrinsics import phases
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.ir.intrinsics import phases
+from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
     Barrier,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Comment,
     CopyIn,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
-from autofuse.codegen.kernel_ir import Arg, DmaBlock, For, KernelFn, Let, ReturnIfEmpty, Stmt
+from autofuse.codegen.ir.kernel_ir import Arg, DmaBlock, For, KernelFn, Let, ReturnIfEmpty, Stmt
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.frozen import replace
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from autofuse.codegen.device import parameter_names
-from autofuse.codegen.kernel_ir import KernelFn
-from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.ir.kernel_ir import KernelFn
+from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification.accumulators import (
     accumulators_are_read_in_order,
@@ -27,6 +27,7 @@ from autofuse.codegen.verification.cover import (
     stores_cover_their_output,
     tensors_are_their_parameters,
 )
+from autofuse.codegen.verification.functions.scans import sums_go_on_in_order
 from autofuse.codegen.verification.groups import (
     cores_meet_between_groups,
     outputs_have_one_writer,
@@ -49,7 +50,6 @@ from autofuse.codegen.verification.ranges import (
     dma_fields_do_not_truncate,
     ub_is_within_its_limit,
 )
-from autofuse.codegen.verification.scans import sums_go_on_in_order
 from autofuse.codegen.verification.staggered import steps_have_no_order
 from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.ir.fusion import FusionGraph

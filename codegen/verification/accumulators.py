@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofuse.codegen.kernel_ir import Call, ScalarRead, SizeValue
+from autofuse.codegen.ir.kernel_ir import Call, ScalarRead, SizeValue
 from autofuse.codegen.verification.model import Finding, Item, Kernel
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, product, sym
 from autofuse.implgraph.ir.graph import Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofuse.codegen.kernel_ir import InitBuffer
+from autofuse.codegen.ir.kernel_ir import InitBuffer
 from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.implgraph.expr.expression import ZERO
 from autofuse.schedule.cost.banks import PERIOD

@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from autofuse.codegen.extents import size_of
-from autofuse.codegen.kernel_ir import CopyIn, CopyOut, GlobalDecl, IndexRead
-from autofuse.codegen.verification.facts import BLOCK
+from autofuse.codegen.ir.extents import size_of
+from autofuse.codegen.ir.kernel_ir import CopyIn, CopyOut, GlobalDecl, IndexRead
 from autofuse.codegen.verification.model import (
     Finding,
     Item,
@@ -25,6 +24,7 @@ from autofuse.codegen.verification.model import (
     at_loads,
     node_of_copy,
 )
+from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, product, sym
 from autofuse.implgraph.ir.fusion import Tensor
 from autofuse.implgraph.ir.graph import Axis, AxisType, Node

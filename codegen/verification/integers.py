@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofuse.codegen.kernel_ir import Call, CopyIn, CopyOut, Count, EnQue, ScalarRead, SizeValue
-from autofuse.codegen.verification.facts import MAX_CORES, K, R
+from autofuse.codegen.ir.kernel_ir import Call, CopyIn, CopyOut, Count, EnQue, ScalarRead, SizeValue
 from autofuse.codegen.verification.model import Finding, Item, Kernel
+from autofuse.codegen.verification.proofs.facts import MAX_CORES, K, R
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,

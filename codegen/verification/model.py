@@ -28,8 +28,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from autofuse.codegen.extents import size_of
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.ir.extents import size_of
+from autofuse.codegen.ir.kernel_ir import (
     BlockIndex,
     CopyIn,
     CopyOut,
@@ -43,9 +43,9 @@ from autofuse.codegen.kernel_ir import (
     ReturnIfEmpty,
     Stmt,
 )
-from autofuse.codegen.verification.facts import A, J, K, Q, R, assumed, factors, facts
-from autofuse.codegen.verification.prover import Fact, Prover
-from autofuse.codegen.verification.samples import legal_tiles, small_sizes
+from autofuse.codegen.verification.proofs.facts import A, J, K, Q, R, assumed, factors, facts
+from autofuse.codegen.verification.proofs.prover import Fact, Prover
+from autofuse.codegen.verification.proofs.samples import legal_tiles, small_sizes
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
@@ -533,7 +533,7 @@ class Kernel:
 
 
 def _buffers(body: Iterable[Stmt]) -> dict[str, str]:
-    from autofuse.codegen.kernel_ir import Alias, Alloc, GetBuf
+    from autofuse.codegen.ir.kernel_ir import Alias, Alloc, GetBuf
 
     out: dict[str, str] = {}
     for s in body:

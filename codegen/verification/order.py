@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from autofuse.codegen.intrinsics import phases
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.ir.intrinsics import phases
+from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
     Barrier,

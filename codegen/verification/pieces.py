@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autofuse.codegen.verification.model import Finding
-from autofuse.codegen.verification.prover import Fact, Prover
+from autofuse.codegen.verification.proofs.prover import Fact, Prover
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, divide_exact, product
 from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.fusion import FusionGraph

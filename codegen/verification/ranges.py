@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from autofuse.codegen.extents import size_of
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.ir.extents import size_of
+from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Call,
     CopyIn,
@@ -19,16 +19,14 @@ from autofuse.codegen.kernel_ir import (
     ScalarVar,
     SizeValue,
 )
-from autofuse.codegen.verification.facts import BLOCK
-from autofuse.codegen.verification.laces import (
+from autofuse.codegen.verification.functions.laces import (
     is_lace,
     is_places,
     lace_covers,
     lace_fits,
     places_are_those_of_their_node,
 )
-from autofuse.codegen.verification.model import Finding, Item, Kernel, at_loads
-from autofuse.codegen.verification.picks import (
+from autofuse.codegen.verification.functions.picks import (
     is_pick,
     is_table,
     pick_covers,
@@ -36,25 +34,27 @@ from autofuse.codegen.verification.picks import (
     table_fits,
     table_is_that_of_its_node,
 )
-from autofuse.codegen.verification.reductions import (
+from autofuse.codegen.verification.functions.reductions import (
     is_reduction,
     reduces_as_its_node,
     reduction_covers,
     reduction_fits,
 )
-from autofuse.codegen.verification.row_operands import rows_fit, same_rows, takes_rows
-from autofuse.codegen.verification.scans import (
+from autofuse.codegen.verification.functions.row_operands import rows_fit, same_rows, takes_rows
+from autofuse.codegen.verification.functions.scans import (
     is_scan,
     scan_covers,
     scan_fits,
     scans_as_its_node,
 )
-from autofuse.codegen.verification.stacks import is_stack, stack_covers, stack_fits
-from autofuse.codegen.verification.transpositions import (
+from autofuse.codegen.verification.functions.stacks import is_stack, stack_covers, stack_fits
+from autofuse.codegen.verification.functions.transpositions import (
     is_transposition,
     transposition_covers,
     transposition_fits,
 )
+from autofuse.codegen.verification.model import Finding, Item, Kernel, at_loads
+from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,

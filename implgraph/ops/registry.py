@@ -74,7 +74,7 @@ class Call:
 
     Attributes:
         api: name of the function.
-        style: how arguments are put together; a key of ``codegen.intrinsics.STYLES``.
+        style: how arguments are put together; a key of ``codegen.ir.intrinsics.STYLES``.
         dtypes: element types (of the first tensor operand) that the function takes.
         as_type: type to which tensors are reinterpreted first (bit moves on 32- and 16-bit data), by dtype name.
         tmp: bytes of ``sharedTmpBuffer`` for n elements, or None.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autofuse.codegen.generate import generate
+from autofuse.codegen.backends.ascendc.generate import generate
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.scheduler import schedule

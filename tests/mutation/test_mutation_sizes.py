@@ -13,7 +13,7 @@ from mutation_kernels import candidates, impls_of
 from mutation_memory import has_room
 
 from autofuse import api
-from autofuse.codegen.kernel_ir import InitBuffer
+from autofuse.codegen.ir.kernel_ir import InitBuffer
 from autofuse.implgraph.cutting.dimensions import shrink
 from autofuse.twin.sizes import largest_tensor, shapes_for
 

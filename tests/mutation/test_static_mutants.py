@@ -8,9 +8,9 @@ import pytest
 from mutation_rules import Mutation, equivalent
 
 from autofuse import api
-from autofuse.codegen.device import parameter_names
-from autofuse.codegen.kernel_ir import KernelFn
-from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.ir.kernel_ir import KernelFn
+from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.codegen.verification.model import legal_tiles

@@ -8,12 +8,12 @@ from collections import Counter
 import graph_strategies
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from kernel_interpreter import run_kernel
 
-from autofuse.codegen.device import parameter_names
-from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
-from autofuse.codegen.verification.interpret import run_kernel
 from autofuse.codegen.verification.model import legal_tiles, small_sizes
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.dimensions import symbolize

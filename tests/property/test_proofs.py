@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from autofuse import api
-from autofuse.codegen.device import parameter_names
-from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import CHECKS
-from autofuse.codegen.verification.facts import Q, R
 from autofuse.codegen.verification.model import Kernel
-from autofuse.codegen.verification.prover import Fact, Prover
+from autofuse.codegen.verification.proofs.facts import Q, R
+from autofuse.codegen.verification.proofs.prover import Fact, Prover
 from autofuse.implgraph.expr.expression import (
     ONE,
     CeilDiv,

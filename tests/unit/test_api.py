@@ -124,7 +124,7 @@ def test_a_bug_is_af9001_with_the_graph(
 
     monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("AUTOFUSE_DEBUG", "1")
-    monkeypatch.setattr("autofuse.codegen.generate.generate", broken)
+    monkeypatch.setattr("autofuse.codegen.backends.ascendc.generate.generate", broken)
     (tmp_path / "g.json").write_text(json.dumps(GRAPH))
     given = {
         "dict": GRAPH,

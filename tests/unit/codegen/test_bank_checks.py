@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from autofuse import api
-from autofuse.codegen.device import parameter_names
-from autofuse.codegen.kernel_ir import Comment, InitBuffer, KernelFn
-from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.ir.kernel_ir import Comment, InitBuffer, KernelFn
+from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.codegen.verification.banks import buffers_start_in_their_banks

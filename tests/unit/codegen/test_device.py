@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autofuse.codegen.device import kernel_file, parameter_names
+from autofuse.codegen.backends.ascendc.device import kernel_file, parameter_names
 from autofuse.frontends import parse_graph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise

@@ -7,8 +7,14 @@ import struct
 
 import pytest
 
-from autofuse.codegen.emit_cpp import _LINE, _LINES, emit_block, emit_function, scalar_text
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.backends.ascendc.emit_cpp import (
+    _LINE,
+    _LINES,
+    emit_block,
+    emit_function,
+    scalar_text,
+)
+from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Barrier,
     BlockIndex,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autofuse.codegen.expr_cpp import check_identifier, int_literal, to_cpp
+from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier, int_literal, to_cpp
 from autofuse.implgraph.expr.expression import (
     CeilDiv,
     Expr,

@@ -9,9 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from autofuse.codegen.abi import c_string, overflow_guards, pointer_parameters, tiling_fields
-from autofuse.codegen.host import host_files
-from autofuse.codegen.project import project_files
+from autofuse.codegen.backends.ascendc.host.abi import (
+    c_string,
+    overflow_guards,
+    pointer_parameters,
+    tiling_fields,
+)
+from autofuse.codegen.backends.ascendc.host.host import host_files
+from autofuse.codegen.backends.ascendc.project import project_files
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import CeilDiv, const, sym
 from autofuse.implgraph.ir.dtypes import dtype

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autofuse.codegen.intrinsics import SCALAR_INPUTS, STYLES, CallSite
-from autofuse.codegen.kernel_ir import Count, EnumArg, LocalArg, Number, ScalarVar
+from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite
+from autofuse.codegen.ir.kernel_ir import Count, EnumArg, LocalArg, Number, ScalarVar
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.frozen import replace

@@ -8,8 +8,9 @@ import pytest
 from changed_counts import change_counts
 
 from autofuse.api import build
-from autofuse.codegen.kernel_ir import SizeValue
-from autofuse.codegen.verification import laces, ranges, verify_schedule
+from autofuse.codegen.ir.kernel_ir import SizeValue
+from autofuse.codegen.verification import ranges, verify_schedule
+from autofuse.codegen.verification.functions import laces
 
 CHANGES = {
     "none": (0, 0, 0, 0),

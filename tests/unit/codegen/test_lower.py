@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from autofuse.codegen.device import parameter_names
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Call,
     CopyIn,
@@ -26,7 +26,7 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
     Sync,
 )
-from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.frontends import parse_graph
 from autofuse.implgraph.lowering.lowering import lower

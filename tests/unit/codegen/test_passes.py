@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Barrier,
     Call,

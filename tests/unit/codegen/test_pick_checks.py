@@ -7,10 +7,19 @@ from dataclasses import replace
 import pytest
 
 from autofuse.api import build
-from autofuse.codegen.device import parameter_names
-from autofuse.codegen.dma import Dim, run_dims
-from autofuse.codegen.kernel_ir import Call, CopyIn, Count, For, KernelFn, LocalArg, SizeValue, Stmt
-from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.ir.kernel_ir import (
+    Call,
+    CopyIn,
+    Count,
+    For,
+    KernelFn,
+    LocalArg,
+    SizeValue,
+    Stmt,
+)
+from autofuse.codegen.lower.dma import Dim, run_dims
+from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.expr.expression import ONE, ZERO, const, sym

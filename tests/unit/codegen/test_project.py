@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from autofuse.codegen.host import host_files
-from autofuse.codegen.project import preset_names, project_files
+from autofuse.codegen.backends.ascendc.host.host import host_files
+from autofuse.codegen.backends.ascendc.project import preset_names, project_files
 from autofuse.codegen.render import header_names, read_text
 from autofuse.targets import load_target
 

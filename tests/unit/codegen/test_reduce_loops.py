@@ -11,9 +11,9 @@ import pytest
 from twin_graphs import graph
 
 from autofuse import api
-from autofuse.codegen.device import parameter_names
-from autofuse.codegen.emit_cpp import emit_block
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.backends.ascendc.emit_cpp import emit_block
+from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Call,
     Count,
@@ -26,7 +26,7 @@ from autofuse.codegen.kernel_ir import (
     SizeValue,
     Stmt,
 )
-from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import check_schedule, verify_kernel, verify_schedule
 from autofuse.diagnostics import AutofuseError

@@ -7,7 +7,7 @@ from lowering_checks import graph
 
 from autofuse.api import build
 from autofuse.codegen.verification import ranges, verify_schedule
-from autofuse.codegen.verification.reductions import reduction_covers, reduction_fits
+from autofuse.codegen.verification.functions.reductions import reduction_covers, reduction_fits
 
 CHANGES = {
     "none": (0, 0, 0),

@@ -5,7 +5,10 @@ from dataclasses import dataclass, fields, is_dataclass
 
 import pytest
 
-from autofuse.codegen import client_launch, device, driver, host, host_tiling, project, render
+from autofuse.codegen import render
+from autofuse.codegen.backends.ascendc import device, project
+from autofuse.codegen.backends.ascendc.host import client_launch, driver, host
+from autofuse.codegen.backends.ascendc.host import tiling as host_tiling
 
 VIEWS = {
     "CMakeLists.txt.jinja": project._CMakeView,

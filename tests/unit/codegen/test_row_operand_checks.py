@@ -8,7 +8,7 @@ import pytest
 from twin_graphs import graph
 
 from autofuse.api import build
-from autofuse.codegen import vector_calls
+from autofuse.codegen.lower import vector_calls
 from autofuse.codegen.verification import verify_schedule
 
 CHANGES = {

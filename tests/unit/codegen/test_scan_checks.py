@@ -9,9 +9,18 @@ import pytest
 from lowering_checks import graph
 
 from autofuse.api import BuildResult, build
-from autofuse.codegen.device import parameter_names
-from autofuse.codegen.kernel_ir import Call, CopyIn, Count, For, IndexRead, KernelFn, Number, Stmt
-from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.ir.kernel_ir import (
+    Call,
+    CopyIn,
+    Count,
+    For,
+    IndexRead,
+    KernelFn,
+    Number,
+    Stmt,
+)
+from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.expr.expression import ZERO

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from autofuse.codegen.shared_terms import shared_terms
+from autofuse.codegen.backends.ascendc.host.shared_terms import shared_terms
 from autofuse.implgraph.expr.expression import CeilDiv, Expr, FloorDiv, Max, Min, const, sym
 
 N, M = sym("n"), sym("m")

@@ -9,7 +9,8 @@ from changed_counts import change_counts
 from twin_graphs import graph
 
 from autofuse.api import build
-from autofuse.codegen.verification import stacks, verify_schedule
+from autofuse.codegen.verification import verify_schedule
+from autofuse.codegen.verification.functions import stacks
 
 CHANGES = {
     "none": (0, 0, 0),

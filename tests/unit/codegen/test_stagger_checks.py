@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from kernel_interpreter import run_kernel
 from row_statistics import NORM, along
 from twin_graphs import CHIP, graph
 
 from autofuse import api
-from autofuse.codegen.device import parameter_names
-from autofuse.codegen.kernel_ir import For, KernelFn, Let, Stmt
-from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.ir.kernel_ir import For, KernelFn, Let, Stmt
+from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
-from autofuse.codegen.verification.interpret import run_kernel
 from autofuse.implgraph.expr.expression import Mod, sym
 from autofuse.implgraph.ir.graph import ImplGraph
 

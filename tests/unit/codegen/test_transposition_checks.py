@@ -6,7 +6,10 @@ import pytest
 
 from autofuse.api import build
 from autofuse.codegen.verification import ranges, verify_schedule
-from autofuse.codegen.verification.transpositions import transposition_covers, transposition_fits
+from autofuse.codegen.verification.functions.transpositions import (
+    transposition_covers,
+    transposition_fits,
+)
 
 CHANGES = {
     "none": (0, 0, 0, 0, 0),

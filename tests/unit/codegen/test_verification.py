@@ -9,9 +9,9 @@ import pytest
 
 from autofuse import api
 from autofuse.codegen import verification
-from autofuse.codegen.device import parameter_names
-from autofuse.codegen.kernel_ir import CopyIn, For, InitBuffer, KernelFn, Stmt
-from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.ir.kernel_ir import CopyIn, For, InitBuffer, KernelFn, Stmt
+from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import check_kernel, verify_kernel, verify_schedule
 from autofuse.diagnostics import AutofuseError

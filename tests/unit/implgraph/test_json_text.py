@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autofuse import api
-from autofuse.codegen.provenance import graph_digest
+from autofuse.codegen.backends.ascendc.provenance import graph_digest
 from autofuse.implgraph.ir.serialise import json_text
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()

@@ -14,7 +14,7 @@ import pytest
 from choose_graphs import GRAPHS, random_sizes
 
 from autofuse import api
-from autofuse.codegen.abi import tiling_fields
+from autofuse.codegen.backends.ascendc.host.abi import tiling_fields
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.report.explanation import explain
 from autofuse.schedule.axes.result import tiling_keys

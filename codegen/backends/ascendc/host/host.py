@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofuse.codegen.abi import (
+from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier, int_literal, to_cpp
+from autofuse.codegen.backends.ascendc.host.abi import (
     Field,
     SymbolRow,
     overflow_guards,
@@ -15,9 +16,8 @@ from autofuse.codegen.abi import (
     symbol_rows,
     tiling_fields,
 )
-from autofuse.codegen.expr_cpp import check_identifier, int_literal, to_cpp
-from autofuse.codegen.host_tiling import render_tiling
-from autofuse.codegen.provenance import banner
+from autofuse.codegen.backends.ascendc.host.tiling import render_tiling
+from autofuse.codegen.backends.ascendc.provenance import banner
 from autofuse.codegen.render import render
 from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.expr.expression import Expr, Sym

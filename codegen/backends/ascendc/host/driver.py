@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autofuse import __version__
-from autofuse.codegen.abi import (
+from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier
+from autofuse.codegen.backends.ascendc.host.abi import (
     Field,
     SymbolRow,
     c_string,
@@ -21,11 +22,10 @@ from autofuse.codegen.abi import (
     symbol_rows,
     tiling_fields,
 )
-from autofuse.codegen.expr_cpp import check_identifier
-from autofuse.codegen.host import infer_shape_file
-from autofuse.codegen.metadata import size_json, tensor_json
-from autofuse.codegen.project import presets_text, shared_headers
-from autofuse.codegen.provenance import banner, graph_digest
+from autofuse.codegen.backends.ascendc.host.host import infer_shape_file
+from autofuse.codegen.backends.ascendc.metadata import size_json, tensor_json
+from autofuse.codegen.backends.ascendc.project import presets_text, shared_headers
+from autofuse.codegen.backends.ascendc.provenance import banner, graph_digest
 from autofuse.codegen.render import render
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, Part, Place, Split

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofuse.codegen.emit_cpp import emit_function, wrap_call
-from autofuse.codegen.lower import lower_kernel
+from autofuse.codegen.backends.ascendc.emit_cpp import emit_function, wrap_call
+from autofuse.codegen.backends.ascendc.provenance import banner
+from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
-from autofuse.codegen.provenance import banner
 from autofuse.codegen.render import render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph

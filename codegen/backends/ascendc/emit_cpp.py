@@ -7,8 +7,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from autofuse.codegen.expr_cpp import to_cpp
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.backends.ascendc.expr_cpp import to_cpp
+from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
     Arg,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autofuse.codegen.counting import elements_done
-from autofuse.codegen.extents import Extents, size_of
-from autofuse.codegen.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
-from autofuse.codegen.kernel_ir import Arg, Call, Count, LocalArg, Number, ScalarVar, SizeValue
-from autofuse.codegen.picking import pick_call, pick_counts
-from autofuse.codegen.scanning import scan_call
+from autofuse.codegen.ir.extents import Extents, size_of
+from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
+from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg, Number, ScalarVar, SizeValue
+from autofuse.codegen.lower.counting import elements_done
+from autofuse.codegen.lower.picking import pick_call, pick_counts
+from autofuse.codegen.lower.scanning import scan_call
 from autofuse.implgraph.expr.expression import ZERO, align_up, product, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.graph import ImplGraph, Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofuse.codegen.kernel_ir import Arg, Call, Count, LocalArg
+from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg
 from autofuse.implgraph.expr.expression import ONE, Expr, align_up, product
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Node

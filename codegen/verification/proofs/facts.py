@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from autofuse.codegen.verification.prover import Bound, Fact
+from autofuse.codegen.verification.proofs.prover import Bound, Fact
 from autofuse.implgraph.expr.expression import ONE, Expr, Func, divide_exact, sym
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from json.encoder import encode_basestring_ascii as quoted
 
-from autofuse.codegen.expr_cpp import check_identifier, int_literal, to_cpp
+from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier, int_literal, to_cpp
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds, sym
 from autofuse.implgraph.ir.frozen import frozen

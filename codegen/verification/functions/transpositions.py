@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from autofuse.codegen.kernel_ir import Call, LocalArg
-from autofuse.codegen.verification.facts import BLOCK
+from autofuse.codegen.ir.kernel_ir import Call, LocalArg
 from autofuse.codegen.verification.model import Finding, Kernel
+from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, divide_exact
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.scratch import TRANSPOSE_BYTES

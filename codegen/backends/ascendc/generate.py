@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from autofuse.codegen.device import ENTRIES, kernel_file
-from autofuse.codegen.host import host_files
-from autofuse.codegen.metadata import metadata_text
-from autofuse.codegen.project import project_files
+from autofuse.codegen.backends.ascendc.device import ENTRIES, kernel_file
+from autofuse.codegen.backends.ascendc.host.host import host_files
+from autofuse.codegen.backends.ascendc.metadata import metadata_text
+from autofuse.codegen.backends.ascendc.project import project_files
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import ScheduleResult
@@ -35,7 +35,8 @@ def generate(
         graph: what the schedule was made from.
         results: the schedule.
         target: the chip.
-        entry: one of ``codegen.device.ENTRIES``.  An op package is launched and built by its own project, so the
+        entry: one of ``codegen.backends.ascendc.device.ENTRIES``.  An op package is launched and built by its own
+            project, so the
             launcher and the CMake project are left out.
     """
     kernel = kernel_file(graph, results, target, entry)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from autofuse.codegen.kernel_ir import Call, LocalArg, SizeValue
-from autofuse.codegen.verification.facts import BLOCK
+from autofuse.codegen.ir.kernel_ir import Call, LocalArg, SizeValue
 from autofuse.codegen.verification.model import Finding, Kernel
+from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ZERO, Expr, const
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.scratch import PICK_BYTES

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from autofuse.codegen.kernel_ir import Call, LocalArg
-from autofuse.codegen.scanning import scan_name
-from autofuse.codegen.verification.facts import BLOCK
+from autofuse.codegen.ir.kernel_ir import Call, LocalArg
+from autofuse.codegen.lower.scanning import scan_name
 from autofuse.codegen.verification.model import Finding, Kernel
+from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
 from autofuse.implgraph.ir.graph import AxisType, Node
 from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes

@@ -11,9 +11,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from autofuse.codegen.dma import Dim, dma_block, join_dims, run_dims
-from autofuse.codegen.extents import Extents, actual_size, size_of
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.ir.extents import Extents, actual_size, size_of
+from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
     BlockIndex,
@@ -41,7 +40,8 @@ from autofuse.codegen.kernel_ir import (
     Stmt,
     Sync,
 )
-from autofuse.codegen.vector_calls import VectorCalls
+from autofuse.codegen.lower.dma import Dim, dma_block, join_dims, run_dims
+from autofuse.codegen.lower.vector_calls import VectorCalls
 from autofuse.implgraph.expr.expression import (
     ZERO,
     Expr,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofuse.codegen.kernel_ir import DmaBlock
+from autofuse.codegen.ir.kernel_ir import DmaBlock
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, FloorDiv
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.schedule.axes.layout import BLOCK

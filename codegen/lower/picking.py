@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from autofuse.codegen.kernel_ir import Arg, Call, Count, LocalArg
+from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg
 from autofuse.implgraph.expr.expression import Expr, const, divide_exact
 from autofuse.implgraph.ir.graph import Node
 

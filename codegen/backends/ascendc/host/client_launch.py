@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from autofuse.codegen.expr_cpp import check_identifier
+from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier
 from autofuse.codegen.render import render
 
 __all__ = ["with_client_launch"]

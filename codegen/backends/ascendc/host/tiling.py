@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from functools import lru_cache
 
-from autofuse.codegen.abi import (
+from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier, int_literal, to_cpp
+from autofuse.codegen.backends.ascendc.host.abi import (
     SymbolRow,
     all_impls,
     c_string,
@@ -17,10 +18,9 @@ from autofuse.codegen.abi import (
     symbol_parameters,
     symbol_rows,
 )
-from autofuse.codegen.expr_cpp import check_identifier, int_literal, to_cpp
-from autofuse.codegen.provenance import banner
+from autofuse.codegen.backends.ascendc.host.shared_terms import SharedTerms, shared_terms
+from autofuse.codegen.backends.ascendc.provenance import banner
 from autofuse.codegen.render import render
-from autofuse.codegen.shared_terms import SharedTerms, shared_terms
 from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import Expr, Max, const
 from autofuse.implgraph.ir.frozen import frozen

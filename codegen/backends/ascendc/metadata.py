@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from autofuse import __version__
-from autofuse.codegen.abi import (
+from autofuse.codegen.backends.ascendc.host.abi import (
     all_impls,
     input_parameter,
     output_parameter,
     symbol_parameters,
     tiling_fields,
 )
-from autofuse.codegen.host_tiling import condition_text
-from autofuse.codegen.provenance import graph_digest
+from autofuse.codegen.backends.ascendc.host.tiling import condition_text
+from autofuse.codegen.backends.ascendc.provenance import graph_digest
 from autofuse.implgraph.expr.expression import Expr, Max
 from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
 from autofuse.implgraph.ir.graph import ImplGraph

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from autofuse.codegen.extents import size_of
-from autofuse.codegen.kernel_ir import (
+from autofuse.codegen.ir.extents import size_of
+from autofuse.codegen.ir.kernel_ir import (
     Arg,
     Call,
     Count,

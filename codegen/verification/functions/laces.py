@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from autofuse.codegen.extents import size_of
-from autofuse.codegen.kernel_ir import Call, LocalArg, SizeValue
-from autofuse.codegen.verification.facts import BLOCK
+from autofuse.codegen.ir.extents import size_of
+from autofuse.codegen.ir.kernel_ir import Call, LocalArg, SizeValue
+from autofuse.codegen.verification.functions.picks import PATTERNS, has_table_room, loaded
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.picks import PATTERNS, has_table_room, loaded
+from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.ir.graph import Node, TensorView
 from autofuse.schedule.placement.lacing import LACES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from autofuse.codegen.expr_cpp import check_identifier
-from autofuse.codegen.provenance import banner
+from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier
+from autofuse.codegen.backends.ascendc.provenance import banner
 from autofuse.codegen.render import header_names, read_text, render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph

@@ -1,0 +1,1 @@
+"""One folder per dialect: from a schedule to files."""

@@ -1,0 +1,1 @@
+"""The Ascend C backend: kernel, host code, CMake project, metadata."""

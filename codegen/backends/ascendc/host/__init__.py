@@ -1,0 +1,1 @@
+"""The host code of a kernel: ABI, tiling, shape inference, launch."""

@@ -1,0 +1,1 @@
+"""KernelIR: the statements of one device function."""

@@ -1,0 +1,1 @@
+"""From an ImplGraph to KernelIR."""

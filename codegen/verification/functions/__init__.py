@@ -1,0 +1,1 @@
+"""Extents of the device functions, one module each."""

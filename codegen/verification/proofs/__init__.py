@@ -1,0 +1,1 @@
+"""What the checks prove with: a prover, facts about variables, sample sizes."""
