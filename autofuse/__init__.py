@@ -18,8 +18,8 @@ if TYPE_CHECKING:
         timed,
         verify,
     )
-    from autofuse.artifacts import Written
-    from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+    from autofuse.base.artifacts import Written
+    from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
     from autofuse.implgraph.ir.fusion import FusionGraph
     from autofuse.results import BuildResult, SplitResult, TimedRun
     from autofuse.targets import TargetSpec, load_target, target_names
@@ -59,11 +59,11 @@ __all__ = [
 
 _HOME_OF = {
     "DEFAULT_TARGET": "autofuse.api",
-    "AutofuseError": "autofuse.diagnostics",
+    "AutofuseError": "autofuse.base.diagnostics",
     "BuildResult": "autofuse.results",
     "Case": "autofuse.twin.verify",
     "Comparison": "autofuse.twin.compare",
-    "Diagnostic": "autofuse.diagnostics",
+    "Diagnostic": "autofuse.base.diagnostics",
     "FusionGraph": "autofuse.implgraph.ir.fusion",
     "GraphLike": "autofuse.api",
     "Run": "autofuse.twin.kernel",
@@ -72,8 +72,8 @@ _HOME_OF = {
     "TimedRun": "autofuse.results",
     "TwinKernel": "autofuse.twin.kernel",
     "VerifyReport": "autofuse.twin.verify",
-    "Where": "autofuse.diagnostics",
-    "Written": "autofuse.artifacts",
+    "Where": "autofuse.base.diagnostics",
+    "Written": "autofuse.base.artifacts",
     "build": "autofuse.api",
     "build_split": "autofuse.api",
     "load": "autofuse.api",

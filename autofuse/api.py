@@ -28,9 +28,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from autofuse import artifacts, knobs
-from autofuse.arguments import integer, symbol_sizes
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base import artifacts, knobs
+from autofuse.base.arguments import integer, symbol_sizes
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.failures import internal_error, reporting_bugs
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.results import BuildResult, SplitResult, TimedRun

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autofuse import __version__
-from autofuse.collecting import collect_rarely
+from autofuse.base.collecting import collect_rarely
+from autofuse.base.diagnostics import Diagnostic
+from autofuse.base.ending import end_cleanly
 from autofuse.commands.outcome import FAILED, OK, execute, report_failure
-from autofuse.diagnostics import Diagnostic
-from autofuse.ending import end_cleanly
 
 if TYPE_CHECKING:
     from collections.abc import Callable

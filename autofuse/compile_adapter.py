@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from autofuse.cache import write_atomic
-from autofuse.cann import PRESET, PRESET_COMMANDS, first_failure
+from autofuse.base.cache import write_atomic
+from autofuse.base.cann import PRESET, PRESET_COMMANDS, first_failure
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.codegen.backends.ascendc.host.driver import part_folder, part_unit
 from autofuse.commands.machine import bisheng
-from autofuse.diagnostics import AutofuseError, Where
 from autofuse.pyautofuse.bundle import unpack
 from autofuse.twin.compile import compile_kernel, compile_split
 

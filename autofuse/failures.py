@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from autofuse import artifacts, knobs
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base import artifacts, knobs
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["internal_error", "no_room", "reporting_bugs"]

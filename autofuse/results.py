@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autofuse import artifacts
+from autofuse.base import artifacts
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.targets import TargetSpec
 

@@ -23,7 +23,7 @@ from typing import Any
 from benchmark_words import graph_folder, positive, target_name
 
 from autofuse.api import build
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.report.explanation import sizes_of
 from autofuse.schedule.cost.banks import data_operands, halves_of

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.graph_files import UNSUPPORTED
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.twin.worker import Outcome, WorkerPool

@@ -25,7 +25,7 @@ from typing import Any
 from benchmark_words import graph_folder, positive, target_name
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.lowering.lowering import lower_all, lower_written
 from autofuse.implgraph.rewrites.decompose import decompose

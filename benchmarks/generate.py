@@ -35,8 +35,8 @@ from typing import Any
 from benchmark_words import graph_folder, positive, target_name
 
 from autofuse.api import DEFAULT_TARGET, build, read
-from autofuse.collecting import collect_rarely
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.collecting import collect_rarely
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 
 REPO = Path(__file__).resolve().parent.parent

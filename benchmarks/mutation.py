@@ -35,11 +35,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from autofuse import api, cache, knobs
+from autofuse import api
+from autofuse.base import cache, knobs
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.ending import end_cleanly
 from autofuse.codegen.backends.ascendc.host.abi import tiling_fields
 from autofuse.codegen.verification import verify_kernel, verify_schedule
-from autofuse.diagnostics import AutofuseError
-from autofuse.ending import end_cleanly
 from autofuse.implgraph.cutting.dimensions import shrink
 from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.fusion import FusionGraph

@@ -14,6 +14,7 @@ from pathlib import Path
 from mutation_memory import has_room
 
 from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function
 from autofuse.codegen.ir.kernel_ir import (
@@ -39,7 +40,6 @@ from autofuse.codegen.ir.kernel_ir import (
 )
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import FloorDiv
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys

@@ -35,8 +35,8 @@ import numpy as np
 from serve_graphs import text
 
 import autofuse
-from autofuse.ending import end_cleanly
-from autofuse.knobs import CACHE_DIR
+from autofuse.base.ending import end_cleanly
+from autofuse.base.knobs import CACHE_DIR
 from autofuse.report.build_summary import typical_sizes
 from autofuse.twin.compare import compare
 from autofuse.twin.data import random_inputs

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeAlias
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import (
     AllocType,

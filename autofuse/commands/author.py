@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.commands.outcome import Outcome
-from autofuse.diagnostics import AutofuseError, Where
 from autofuse.frontends.schema import SCHEMA_FILE, graph_schema, starter
 
 if TYPE_CHECKING:

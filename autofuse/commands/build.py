@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofuse import api
-from autofuse.cann import COMMAND_SECONDS, PRESET, PRESET_COMMANDS, first_failure
-from autofuse.collecting import collect_rarely
+from autofuse.base.cann import COMMAND_SECONDS, PRESET, PRESET_COMMANDS, first_failure
+from autofuse.base.collecting import collect_rarely
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.machine import bisheng
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.words import target_option
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.targets import load_target
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autofuse import cache as folder
-from autofuse import knobs
+from autofuse.base import cache as folder
+from autofuse.base import knobs
 from autofuse.commands.outcome import Outcome
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands import words
 from autofuse.commands.outcome import Outcome
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.ops.infer import empty_text, nonempty_sizes
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from autofuse.artifacts import MANIFEST, STAGE
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base.artifacts import MANIFEST, STAGE
+from autofuse.base.diagnostics import AutofuseError, Where
 
 __all__ = ["UNSUPPORTED", "graph_files"]
 

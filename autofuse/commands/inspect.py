@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands import writing
 from autofuse.commands.outcome import Outcome
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.ir.printer import print_graph
 from autofuse.implgraph.ir.serialise import to_json
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from autofuse import api
-from autofuse.arguments import symbol_sizes
+from autofuse.base.arguments import symbol_sizes
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.commands import writing
-from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.cutting.dimensions import shrink, symbolize
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph

@@ -8,9 +8,10 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autofuse import __version__, cache, knobs, native
+from autofuse import __version__
+from autofuse.base import cache, knobs, native
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.outcome import Outcome
-from autofuse.diagnostics import AutofuseError
 from autofuse.targets import TargetSpec, chip_names, load_chip
 from autofuse.twin.compile import toolchain, twin_files
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autofuse import api, cache
+from autofuse import api
+from autofuse.base import cache
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.commands import words, writing
 from autofuse.commands.outcome import Outcome
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.names import identifier
 from autofuse.frontends.onnx import looks_like_onnx
 from autofuse.implgraph.ir.dtypes import numpy_dtype

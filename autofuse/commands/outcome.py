@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autofuse.diagnostics import AutofuseError, Diagnostic
-from autofuse.ending import EndedError
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.ending import EndedError
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.commands import models, words
 from autofuse.commands.outcome import Outcome
-from autofuse.diagnostics import AutofuseError, Diagnostic
 from autofuse.twin.worker import WorkerPool
 
 if TYPE_CHECKING:

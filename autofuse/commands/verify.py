@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autofuse import cache
+from autofuse.base import cache
+from autofuse.base.diagnostics import Diagnostic
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.outcome import Outcome
-from autofuse.diagnostics import Diagnostic
 from autofuse.report.console import progress
 from autofuse.targets import load_target
 from autofuse.twin.compile import toolchain, twin_files

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError, Where
 
 __all__ = ["Content", "array", "text", "write_all"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.frontends.json_positions import Document, load, quote
 from autofuse.frontends.onnx import looks_like_onnx, read_onnx
 from autofuse.implgraph.ir.fusion import FusionGraph

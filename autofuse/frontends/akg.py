@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.akg_attributes import (
     cast_agrees,
     dimensions,

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.builder import (
     MAX_NODES,
     check_counts,

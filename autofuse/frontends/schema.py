@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.names import identifier, legal_name
 from autofuse.frontends.native_model import SCHEMA, GraphModel
 from autofuse.implgraph.ir.dtypes import BY_NAME

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from autofuse import api, artifacts
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse import api
+from autofuse.base import artifacts
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.json_positions import MAX_FINDINGS
 from autofuse.frontends.onnx.loading import MAX_BYTES, MAX_MODEL_BYTES, model_of
 from autofuse.frontends.onnx.pieces import FALLBACK, KERNEL, ModelPieces, read_pieces

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from autofuse import __version__
-from autofuse.artifacts import digest
+from autofuse.base.artifacts import digest
 from autofuse.frontends.onnx.pieces import KNOWN, RENAMED, UNUSED, ModelPieces
 from autofuse.frontends.onnx.values import Known, Traced
 from autofuse.implgraph.expr.expression import Expr

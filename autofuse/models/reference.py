@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.frontends.onnx.pieces import ModelPieces, Piece
 
 if TYPE_CHECKING:

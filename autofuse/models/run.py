@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from autofuse import api
-from autofuse.arguments import integer
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.arguments import integer
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.onnx.pieces import Piece
 from autofuse.frontends.onnx.regions import Regions, evaluated
 from autofuse.frontends.onnx.values import Foreign, Known, Traced

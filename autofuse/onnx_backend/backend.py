@@ -15,7 +15,7 @@ from onnx import helper
 from onnx.backend.base import Backend, BackendRep
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.onnx.reader import OnnxGraph, convert
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import onnx
 
-from autofuse.diagnostics import CODES, AutofuseError
+from autofuse.base.diagnostics import CODES, AutofuseError
 from autofuse.frontends.onnx.refused import REFUSED
 from autofuse.onnx_backend.backend import AutofuseBackend, PreparedModel
 from autofuse.twin.worker import WorkerPool

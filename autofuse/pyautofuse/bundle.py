@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from autofuse import __version__
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 
 __all__ = ["Bundle", "pack", "unpack"]
 

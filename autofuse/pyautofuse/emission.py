@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.frontends.names import identifier
 from autofuse.implgraph.expr.expression import Expr, ExprError
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType, numpy_dtype

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.host.client_launch import with_client_launch
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.pyautofuse.bundle import Bundle, pack
 from autofuse.pyautofuse.graphs import FusedGraph, HintGraph

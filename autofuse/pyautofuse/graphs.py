@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.pyautofuse.nodes import Operator
 from autofuse.pyautofuse.sizes import Axis, SizeExpr, SizeLike, size_of
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError, Where
 
 if TYPE_CHECKING:
     from autofuse.pyautofuse.graphs import Graph

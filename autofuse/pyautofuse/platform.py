@@ -10,7 +10,7 @@ import threading
 from dataclasses import replace
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.targets import TargetSpec, load_target, target_names
 
 __all__ = ["chip", "set_platform"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import Expr, ExprError, FloorDiv, const, sym
 from autofuse.implgraph.expr.expression import Max as MaxOf
 from autofuse.implgraph.expr.expression import Min as MinOf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.builder import MAX_ELEMENTS, MAX_SIZE
 from autofuse.implgraph.expr.expression import ZERO, Expr, ExprError, Func, bounds, product
 from autofuse.implgraph.ir.fusion import Symbol, Tensor

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.builder import topological_order
 from autofuse.frontends.names import identifier, symbol_identifier
 from autofuse.implgraph.expr.expression import ZERO, Expr, sym

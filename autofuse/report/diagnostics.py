@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from autofuse.diagnostics import Diagnostic, Where
+from autofuse.base.diagnostics import Diagnostic, Where
 from autofuse.report.console import printable
 
 __all__ = ["print_diagnostics", "to_text"]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import ImplGraph, Node

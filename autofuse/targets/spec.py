@@ -15,7 +15,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any, SupportsIndex
 
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.targets.cost_table import UNITS, CostTable
 
 if sys.version_info >= (3, 11):

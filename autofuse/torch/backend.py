@@ -53,7 +53,7 @@ def autofuse(
         AutofuseError: AF5007, an option is unknown or has a wrong value.
     """
     if mode not in (None, "default"):
-        from autofuse.diagnostics import AutofuseError
+        from autofuse.base.diagnostics import AutofuseError
 
         raise AutofuseError.of(
             "AF5007", f"the autofuse backend has no mode {mode!r}", hint="pass options={...}"

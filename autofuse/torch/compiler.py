@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from autofuse import knobs
-from autofuse.diagnostics import AutofuseError, Diagnostic
+from autofuse.base import knobs
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.frontends.builder import topological_order
 from autofuse.torch import report as reports
 from autofuse.torch.kernels import Built, built_for, traffic

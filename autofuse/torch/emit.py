@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.builder import MAX_RANK, GraphBuilder
 from autofuse.frontends.json_positions import Document, Findings
 from autofuse.frontends.names import identifier

@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 
-from autofuse import api, artifacts, cache
-from autofuse.cann import first_failure
-from autofuse.diagnostics import AutofuseError
+from autofuse import api
+from autofuse.base import artifacts, cache
+from autofuse.base.cann import first_failure
+from autofuse.base.diagnostics import AutofuseError
 
 __all__ = ["NpuKernel", "requirements"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from autofuse import knobs
+from autofuse.base import knobs
 from autofuse.implgraph.expr.expression import Expr, Sym
 from autofuse.torch.kernels import Runnable
 from autofuse.torch.lower import Lowered, Output, ScalarInput, TensorInput

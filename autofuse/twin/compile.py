@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from autofuse import cache as cache_folder
-from autofuse import knobs
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base import cache as cache_folder
+from autofuse.base import knobs
+from autofuse.base.diagnostics import AutofuseError, Where
 
 __all__ = [
     "FLAGS",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from autofuse.diagnostics import Diagnostic, Where
+from autofuse.base.diagnostics import Diagnostic, Where
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.twin.native import Finding
 

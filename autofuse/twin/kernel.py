@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.arguments import integer, symbol_sizes
-from autofuse.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.arguments import integer, symbol_sizes
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autofuse import knobs
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base import knobs
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 
 __all__ = ["CHECKS", "Access", "Finding", "KernelLibrary", "Region", "StatusError", "Tiling"]
 

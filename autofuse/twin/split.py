@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.codegen.backends.ascendc.host.driver import SCHEMA, part_folder, part_unit
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, PASSED
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as

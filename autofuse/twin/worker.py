@@ -29,9 +29,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from autofuse import knobs
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.ending import EndedError, end_cleanly
+from autofuse.base import knobs
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.ending import EndedError, end_cleanly
 
 __all__ = ["Outcome", "WorkerPool", "diagnostic_from_json", "main"]
 

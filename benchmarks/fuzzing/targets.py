@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from autofuse.api import build
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.codegen.backends.ascendc.expr_cpp import to_cpp
-from autofuse.diagnostics import AutofuseError, Diagnostic
 from autofuse.frontends import parse_graph
 from autofuse.implgraph.check.verify import check
 from autofuse.implgraph.expr.expression import ExprError, bounds

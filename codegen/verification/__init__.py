@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.lower.kernel import lower_kernel
@@ -51,7 +52,6 @@ from autofuse.codegen.verification.ranges import (
     ub_is_within_its_limit,
 )
 from autofuse.codegen.verification.staggered import steps_have_no_order
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import ScheduleResult

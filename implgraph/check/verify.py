@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.check.groups import CHECKS as GROUP_CHECKS
 from autofuse.implgraph.check.groups import Finding
 from autofuse.implgraph.check.memory import CHECKS as MEMORY_CHECKS

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import Expr, const, divide_exact, product, sym
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, Symbol, Tensor

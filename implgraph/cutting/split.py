@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.cut import Cutter, Split
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode
 

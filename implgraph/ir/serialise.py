@@ -20,7 +20,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, TypeVar, Union
 
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.expr.expression import Expr, ExprError
 from autofuse.implgraph.expr.parser import ir_reader
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType

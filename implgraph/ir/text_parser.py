@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.expr.expression import ZERO
 from autofuse.implgraph.expr.parser import ir_reader
 from autofuse.implgraph.ir.dtypes import BY_NAME

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.implgraph.expr.expression import ONE, Expr, product
 from autofuse.implgraph.expr.remainders import tight_bounds
 from autofuse.implgraph.ir.frozen import frozen

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.implgraph.expr.expression import ZERO, Expr, const, product
 from autofuse.implgraph.ir.iteration_space import Axes, IterationSpace
 from autofuse.implgraph.lowering.group import Group, Result, grown, settle

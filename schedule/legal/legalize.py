@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.implgraph.expr.expression import ONE, ZERO
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace

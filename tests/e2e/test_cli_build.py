@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autofuse.artifacts import MANIFEST
+from autofuse.base.artifacts import MANIFEST
 
 
 def tree(folder: Path) -> dict[str, bytes]:

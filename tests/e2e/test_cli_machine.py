@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from autofuse.knobs import KNOBS
+from autofuse.base.knobs import KNOBS
 from autofuse.targets import chip_names, load_target
 
 

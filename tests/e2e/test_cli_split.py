@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as
 from autofuse.targets import load_target

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.schedule.axes.result import tiling_keys
 from autofuse.schedule.cost.cost import evaluate
 from autofuse.schedule.cost.workload import workload

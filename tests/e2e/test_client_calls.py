@@ -16,7 +16,7 @@ import pytest
 from client_calls import POISON, Calls, Library, executed, fused, generated
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.pyautofuse import Autofuser, AutofuserOptions, CodeGen, Schedule, ascir
 from autofuse.pyautofuse.platform import chip
 from autofuse.targets import load_target

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.verify import verified_once
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.dimensions import shrink
 from autofuse.twin.sizes import largest_tensor
 from autofuse.twin.worker import WorkerPool

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.verification import verify_schedule
-from autofuse.diagnostics import AutofuseError
 from autofuse.frontends import read_graph
 from autofuse.implgraph.cutting.dimensions import symbolize
 from autofuse.implgraph.ir.fusion import FusionGraph

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from autofuse.api import build
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.report.explanation import explain, sizes_of
 
 

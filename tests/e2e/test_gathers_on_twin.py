@@ -11,7 +11,7 @@ import pytest
 from twin_graphs import check, every_template, graph
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.lowering import lowering
 from autofuse.targets import load_target
 from autofuse.twin.compile import compile_kernel

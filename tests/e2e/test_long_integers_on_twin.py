@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from twin_graphs import graph
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.twin.compile import compile_kernel
 from autofuse.twin.kernel import TwinKernel
 from autofuse.twin.verify import verify_kernel

@@ -8,7 +8,7 @@ import pytest
 from twin_graphs import CHIP, check, every_template, graph
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.schedule.placement.row_operands import ROWS
 
 pytestmark = pytest.mark.twin

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.dimensions import symbolize
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.registry import lookup

@@ -11,7 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.schedule.axes.result import tiling_keys
 from autofuse.schedule.cost.solver import choose
 from autofuse.schedule.cost.workload import ub_map

@@ -16,7 +16,7 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto  # noqa: E402
 from onnx_models import model, node, value  # noqa: E402
 
-from autofuse.diagnostics import AutofuseError  # noqa: E402
+from autofuse.base.diagnostics import AutofuseError  # noqa: E402
 from autofuse.onnx_backend import AutofuseBackend  # noqa: E402
 
 pytestmark = pytest.mark.twin

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx_models import model, node, value  # noqa: E402
 
 from autofuse import api, models  # noqa: E402
-from autofuse.diagnostics import AutofuseError  # noqa: E402
+from autofuse.base.diagnostics import AutofuseError  # noqa: E402
 
 W = np.arange(64 * 32, dtype=np.float32).reshape(64, 32) / 1000
 SCALE = np.linspace(-1, 1, 32, dtype=np.float32)

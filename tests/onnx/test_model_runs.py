@@ -12,8 +12,8 @@ from onnx import TensorProto, helper  # noqa: E402
 from onnx_models import model, node, value  # noqa: E402
 
 from autofuse import api, models  # noqa: E402
+from autofuse.base.diagnostics import AutofuseError  # noqa: E402
 from autofuse.codegen.verification import verify_schedule  # noqa: E402
-from autofuse.diagnostics import AutofuseError  # noqa: E402
 from autofuse.models.run import Called, twin_calls  # noqa: E402
 from autofuse.twin.oracle import evaluate  # noqa: E402
 

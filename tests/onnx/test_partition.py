@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 from onnx_models import model, node, value  # noqa: E402
 
 from autofuse import models  # noqa: E402
-from autofuse.diagnostics import AutofuseError  # noqa: E402
+from autofuse.base.diagnostics import AutofuseError  # noqa: E402
 from autofuse.frontends.onnx import read_onnx  # noqa: E402
 from autofuse.frontends.onnx.pieces import ModelPieces, read_pieces  # noqa: E402
 from autofuse.frontends.onnx.regions import Regions  # noqa: E402

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper  # noqa: E402
 from onnx_models import model, node, value  # noqa: E402
 
 from autofuse import api  # noqa: E402
-from autofuse.diagnostics import AutofuseError  # noqa: E402
+from autofuse.base.diagnostics import AutofuseError  # noqa: E402
 from autofuse.frontends import detect_format, parse_graph  # noqa: E402
 from autofuse.frontends.onnx import looks_like_onnx  # noqa: E402
 from autofuse.frontends.onnx.loading import MAX_BYTES  # noqa: E402

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.backends.ascendc.generate import generate
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel as verify_function
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.check.verify import verify
 from autofuse.implgraph.cutting.dimensions import symbolize
 from autofuse.implgraph.ir.fusion import FusionGraph

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.check.verify import verify
 from autofuse.implgraph.cutting.dimensions import bind, check_shapes, shrink, symbolize
 from autofuse.implgraph.expr.expression import const

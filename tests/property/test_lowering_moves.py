@@ -11,7 +11,7 @@ from graph_strategies import Options, random_graph
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.check.verify import verify
 from autofuse.implgraph.cutting.dimensions import bind, check_shapes, symbolize
 from autofuse.implgraph.ir.fusion import FusionGraph

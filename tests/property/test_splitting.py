@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, Cutter, Split
 from autofuse.implgraph.cutting.dimensions import check_shapes, symbolize
 from autofuse.implgraph.cutting.split import MAX_CHECKS, Uncut, find_split

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.check.verify import verify
 from autofuse.implgraph.expr.expression import CeilDiv, FloorDiv, Max, Min, Mod, Ratio, const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME

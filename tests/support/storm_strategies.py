@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.fusion import FusionGraph

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import autofuse.torch
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 
 pytestmark = pytest.mark.twin
 

@@ -16,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import autofuse.torch
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.torch import Options, kernels, npu
 from autofuse.torch.compiler import compile_graph
 from autofuse.torch.merging import merged
@@ -219,7 +219,7 @@ def test_what_the_library_refuses_stays_with_pytorch(monkeypatch: pytest.MonkeyP
     def refusing(graph: Any, **how: Any) -> api.SplitResult:
         bad = [n.name for n in graph.nodes if n.op == "Sin"]
         if bad:
-            from autofuse.diagnostics import Where
+            from autofuse.base.diagnostics import Where
 
             raise AutofuseError.of("AF3001", "no sine today", where=Where(node=bad[0]))
         return real(graph, **how)

@@ -13,8 +13,8 @@ import pytest
 
 import autofuse
 from autofuse import api
-from autofuse.artifacts import MANIFEST
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.artifacts import MANIFEST
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.report.build_summary import largest_tile, typical_sizes
@@ -218,7 +218,7 @@ def test_verify(built: api.BuildResult) -> None:
 @pytest.mark.parametrize("content", [{}, {"a.txt": "x"}])
 def test_load_of_a_folder_without_a_kernel(tmp_path: Path, content: dict[str, str]) -> None:
     if content:
-        autofuse.artifacts.write_files(content, tmp_path / "out")
+        autofuse.base.artifacts.write_files(content, tmp_path / "out")
     with pytest.raises(AutofuseError, match="does not hold a kernel"):
         autofuse.load(tmp_path / "out")
 
@@ -231,7 +231,7 @@ def test_load_of_a_folder_that_lost_a_file(built: api.BuildResult, tmp_path: Pat
 
 
 def test_a_manifest_cannot_name_files_elsewhere(built: api.BuildResult, tmp_path: Path) -> None:
-    from autofuse.artifacts import read_files
+    from autofuse.base.artifacts import read_files
 
     (tmp_path / "secret").write_text("x")
     built.write(tmp_path / "out")

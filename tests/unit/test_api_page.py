@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("onnx")
 
 import autofuse
-from autofuse.diagnostics import CODES
+from autofuse.base.diagnostics import CODES
 from autofuse.report.api_page import PUBLIC_MODULES, api_page, public_names
 
 FORWARD = ("Any", "Path", "AutofuseError")

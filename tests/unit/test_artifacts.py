@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from autofuse.artifacts import MANIFEST, digest, write_files
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.artifacts import MANIFEST, digest, write_files
+from autofuse.base.diagnostics import AutofuseError
 
 FILES = {"host/a.cpp": "int a;\n", "device/b.cpp": "int b;\n", "CMakeLists.txt": "project(x)\n"}
 

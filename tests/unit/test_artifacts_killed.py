@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from autofuse.artifacts import MANIFEST, read_files, write_files
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.artifacts import MANIFEST, read_files, write_files
+from autofuse.base.diagnostics import AutofuseError
 
 OLD = {"a.txt": "old a", "sub/b.txt": "old b", "sub/gone.txt": "gone", "same.txt": "same"}
 NEW = {"a.txt": "new a", "sub/b.txt": "new b", "more/c.txt": "new c", "same.txt": "same"}

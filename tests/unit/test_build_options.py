@@ -7,7 +7,7 @@ import json
 import pytest
 
 from autofuse.api import build
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 
 GRAPH = json.dumps(
     {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from autofuse.diagnostics import CODES, AutofuseError, Diagnostic, Where
+from autofuse.base.diagnostics import CODES, AutofuseError, Diagnostic, Where
 from autofuse.report.console import printable
 from autofuse.report.diagnostics import print_diagnostics, to_text
 

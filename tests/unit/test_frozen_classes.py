@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autofuse import native
+from autofuse.base import native
 
 HEAD = "from dataclasses import field\n\nfrom autofuse.implgraph.ir.frozen import frozen, replace\n\n\n"
 POINT = '''@frozen

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends import parse_graph
 from autofuse.frontends.json_positions import MAX_VALUES
 from autofuse.implgraph.expr.expression import ExprError

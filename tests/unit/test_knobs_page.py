@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from autofuse.knobs import KNOBS
+from autofuse.base.knobs import KNOBS
 from autofuse.report.knobs_page import knobs_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "knobs.md"

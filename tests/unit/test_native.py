@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from autofuse import __version__, native
+from autofuse import __version__
+from autofuse.base import native
+from autofuse.base.knobs import unknown
 from autofuse.commands import machine
-from autofuse.knobs import unknown
 
 MODULES = native.listed()
 

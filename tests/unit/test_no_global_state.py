@@ -22,7 +22,7 @@ import serve_graphs
 
 import autofuse
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 
 CONTAINERS = (dict, list, set, deque)
 #: Caches without a limit: by the chips that there are, and by the templates.

@@ -8,8 +8,8 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.writing import array, text, write_all
-from autofuse.diagnostics import AutofuseError
 
 
 def full(f: BinaryIO) -> None:

@@ -23,7 +23,7 @@ def read_onnx(data: bytes, path: str = "", *, folder: Path | None = None) -> Fus
     Raises:
         AutofuseError: as ``reader.convert``; AF1204 if there is nothing to compute.
     """
-    from autofuse.diagnostics import AutofuseError, Where
+    from autofuse.base.diagnostics import AutofuseError, Where
     from autofuse.frontends.onnx.reader import convert
 
     found = convert(model_of(data, path, folder=folder), path=path)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.onnx.emit import Emitter
 from autofuse.frontends.onnx.values import Array, Value
 from autofuse.implgraph.expr.expression import Expr

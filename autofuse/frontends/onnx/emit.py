@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.frontends.builder import GraphBuilder, shape_text
 from autofuse.frontends.json_positions import Document, Findings
 from autofuse.frontends.names import identifier

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.frontends.builder import MAX_NODES
 from autofuse.frontends.json_positions import quote
 from autofuse.frontends.onnx import inference, tables

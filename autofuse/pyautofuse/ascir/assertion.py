@@ -1,6 +1,6 @@
 """``ascir.Assert``."""
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 
 __all__ = ["Assert"]
 

@@ -1,6 +1,6 @@
 """``ascir.dtypes``: element types by the names that clients use."""
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 
 __all__ = ["bf16", "float16", "float32"]

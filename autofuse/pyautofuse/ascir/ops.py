@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable as _Callable
 
-from autofuse import diagnostics as _diagnostics
+from autofuse.base import diagnostics as _diagnostics
 from autofuse.pyautofuse.cann_ops import op_names as _op_names
 from autofuse.pyautofuse.graphs import FusedGraph as _FusedGraph
 from autofuse.pyautofuse.graphs import Graph as _Graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NoReturn, TextIO
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.pyautofuse.graph_text import graph_text
 from autofuse.pyautofuse.graphs import FusedGraph, HintGraph
 from autofuse.pyautofuse.platform import set_platform

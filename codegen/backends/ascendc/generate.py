@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.device import ENTRIES, kernel_file
 from autofuse.codegen.backends.ascendc.host.host import host_files
 from autofuse.codegen.backends.ascendc.metadata import metadata_text
 from autofuse.codegen.backends.ascendc.project import project_files
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.targets import TargetSpec

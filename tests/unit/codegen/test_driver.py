@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.host.driver import (
     RENAMED,
     _radixes,
     check_split_entry,
     part_unit,
 )
-from autofuse.diagnostics import AutofuseError
 
 LIMIT = (1 << 32) - 1
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.verification import check_schedule, verify_schedule
 from autofuse.codegen.verification.groups import (
     cores_meet_between_groups,
     outputs_have_one_writer,
 )
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import Group, ScheduleResult
 

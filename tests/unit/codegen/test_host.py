@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.host.abi import (
     c_string,
     overflow_guards,
@@ -17,7 +18,6 @@ from autofuse.codegen.backends.ascendc.host.abi import (
 )
 from autofuse.codegen.backends.ascendc.host.host import host_files
 from autofuse.codegen.backends.ascendc.project import project_files
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import CeilDiv, const, sym
 from autofuse.implgraph.ir.dtypes import dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Symbol, Tensor

@@ -11,6 +11,7 @@ import pytest
 from twin_graphs import graph
 
 from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_block
 from autofuse.codegen.ir.kernel_ir import (
@@ -29,7 +30,6 @@ from autofuse.codegen.ir.kernel_ir import (
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import check_schedule, verify_kernel, verify_schedule
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import FloorDiv, const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import ImplGraph

@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 from malformed_cases import X, Y, Z, akg, desc, op
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends import detect_format, parse_graph, read_graph
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.fusion import Constant, GraphOutput

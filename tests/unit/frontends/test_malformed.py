@@ -3,7 +3,7 @@ import json
 import pytest
 from malformed_cases import CASES, graph
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends import parse_graph
 
 

@@ -3,7 +3,7 @@ import json
 import pytest
 from malformed_cases import CASES
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends import parse_graph
 from autofuse.frontends.schema import graph_schema, starter
 from autofuse.implgraph.ops.registry import all_ops

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.dimensions import bind, check_shapes, shrink, symbolize
 from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import BY_NAME

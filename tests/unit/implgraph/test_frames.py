@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from lowering_checks import checked, dims, graph
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph
 from autofuse.implgraph.lowering.lowering import groups, lower_written

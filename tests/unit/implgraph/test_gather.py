@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lowering_checks import checked, graph
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import Constant, Tensor

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
 from autofuse.implgraph.ir.serialise import SCHEMAS, from_json, from_json_as, to_json

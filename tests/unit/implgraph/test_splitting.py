@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, PASSED, Cutter, Place
 from autofuse.implgraph.cutting.split import MAX_CHECKS, Uncut, cut_after, find_split
 from autofuse.implgraph.ir.fusion import FusionGraph

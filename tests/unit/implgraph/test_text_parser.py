@@ -1,6 +1,6 @@
 import pytest
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir import text_parser
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
 from autofuse.implgraph.ir.text_parser import parse_graph

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.check.verify import CHECKS, check, verify
 from autofuse.implgraph.expr.expression import Ratio, const, sym
 from autofuse.implgraph.ir.dtypes import dtype

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from client_calls import Calls, executed, fused
 
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.compile_adapter import host_compile, jit_compile, kernel_compile, pgo_get_top_result
-from autofuse.diagnostics import AutofuseError
 from autofuse.pyautofuse import Autofuser, AutofuserOptions, CodeGen, Schedule, ascir
 from autofuse.pyautofuse.bundle import pack, unpack
 from autofuse.pyautofuse.cann_ops import find_op, op_names

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ops.registry import all_ops
 
 X = {"x": ("float32", [64])}

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.targets import (
     CostTable,
     Figure,

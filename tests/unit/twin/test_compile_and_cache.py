@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from autofuse import cache, knobs
-from autofuse.diagnostics import AutofuseError
+from autofuse.base import cache, knobs
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.twin.compile import compile_kernel, toolchain, twin_files
 
 pytestmark = pytest.mark.twin
@@ -79,7 +79,7 @@ def test_a_disk_that_is_full(abs_files, cache_dir, tmp_path):
     (tmp_path / "files.json").write_text(json.dumps(abs_files()))
     code = """
 import json, resource, sys
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.twin.compile import compile_kernel
 files = json.load(open(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))

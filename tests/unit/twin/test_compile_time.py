@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.twin import compile as compiling
 from autofuse.twin.compile import Toolchain, compile_kernel
 from autofuse.twin.kernel import TwinKernel

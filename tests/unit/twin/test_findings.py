@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.twin.compile import compile_kernel
 from autofuse.twin.findings import KernelText, diagnostics_of
 from autofuse.twin.kernel import TwinKernel

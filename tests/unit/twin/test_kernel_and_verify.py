@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from autofuse import api
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import CeilDiv, const, sym
 from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.dtypes import dtype

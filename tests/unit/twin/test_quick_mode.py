@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from autofuse import api, cache, knobs
-from autofuse.diagnostics import AutofuseError
+from autofuse import api
+from autofuse.base import cache, knobs
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.twin import compile as compiling
 from autofuse.twin.compile import (
     DEFAULT,

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.twin.worker import WorkerPool
 
 JOB = "worker_jobs:job"
@@ -21,7 +21,7 @@ def _job_on_path(tmp_path, monkeypatch):
 
 SOURCE = """
 import os, signal, sys, time
-from autofuse.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError
 
 def job(item):
     kind, value = item

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from json.encoder import encode_basestring_ascii as quoted
 
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier, int_literal, to_cpp
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds, sym
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph

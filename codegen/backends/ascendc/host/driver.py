@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autofuse import __version__
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier
 from autofuse.codegen.backends.ascendc.host.abi import (
     Field,
@@ -27,7 +28,6 @@ from autofuse.codegen.backends.ascendc.metadata import size_json, tensor_json
 from autofuse.codegen.backends.ascendc.project import presets_text, shared_headers
 from autofuse.codegen.backends.ascendc.provenance import banner, graph_digest
 from autofuse.codegen.render import render
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, Part, Place, Split
 from autofuse.implgraph.expr.expression import Max, product
 from autofuse.implgraph.ir.fusion import FusionGraph

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier, int_literal, to_cpp
 from autofuse.codegen.backends.ascendc.host.abi import (
     Field,
@@ -19,7 +20,6 @@ from autofuse.codegen.backends.ascendc.host.abi import (
 from autofuse.codegen.backends.ascendc.host.tiling import render_tiling
 from autofuse.codegen.backends.ascendc.provenance import banner
 from autofuse.codegen.render import render
-from autofuse.diagnostics import AutofuseError, Where
 from autofuse.implgraph.expr.expression import Expr, Sym
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph

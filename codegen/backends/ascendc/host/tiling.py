@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from functools import lru_cache
 
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier, int_literal, to_cpp
 from autofuse.codegen.backends.ascendc.host.abi import (
     SymbolRow,
@@ -21,7 +22,6 @@ from autofuse.codegen.backends.ascendc.host.abi import (
 from autofuse.codegen.backends.ascendc.host.shared_terms import SharedTerms, shared_terms
 from autofuse.codegen.backends.ascendc.provenance import banner
 from autofuse.codegen.render import render
-from autofuse.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import Expr, Max, const
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph

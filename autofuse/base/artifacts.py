@@ -26,8 +26,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from autofuse import __version__, cache
-from autofuse.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse import __version__
+from autofuse.base import cache
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 
 __all__ = [
     "MANIFEST",

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from autofuse import knobs
-from autofuse.diagnostics import AutofuseError, Where
+from autofuse.base import knobs
+from autofuse.base.diagnostics import AutofuseError, Where
 
 __all__ = [
     "CacheInfo",

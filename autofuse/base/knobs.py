@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from autofuse.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 
 __all__ = [
     "CACHE_DIR",

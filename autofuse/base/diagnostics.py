@@ -68,7 +68,7 @@ class Diagnostic:
     def __post_init__(self) -> None:
         if self.code not in CODES:
             raise KeyError(
-                f"diagnostic code {self.code} is not registered in autofuse.diagnostics.CODES"
+                f"diagnostic code {self.code} is not registered in autofuse.base.diagnostics.CODES"
             )
 
     def to_json(self) -> dict[str, object]:

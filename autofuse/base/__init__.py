@@ -1,0 +1,1 @@
+"""What everything stands on: diagnostics, environment variables, the cache, files on disk."""
