@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from autofuse.implgraph.ir.fusion import FusionGraph
     from autofuse.results import BuildResult, SplitResult, TimedRun
     from autofuse.targets import TargetSpec, load_target, target_names
-    from autofuse.twin.compare import Comparison
-    from autofuse.twin.kernel import Run, TwinKernel
-    from autofuse.twin.verify import Case, VerifyReport
+    from autofuse.twin.oracle.compare import Comparison
+    from autofuse.twin.run.kernel import Run, TwinKernel
+    from autofuse.twin.verify.verify import Case, VerifyReport
 
 __version__ = "0.1.0"
 
@@ -61,17 +61,17 @@ _HOME_OF = {
     "DEFAULT_TARGET": "autofuse.api",
     "AutofuseError": "autofuse.base.diagnostics",
     "BuildResult": "autofuse.results",
-    "Case": "autofuse.twin.verify",
-    "Comparison": "autofuse.twin.compare",
+    "Case": "autofuse.twin.verify.verify",
+    "Comparison": "autofuse.twin.oracle.compare",
     "Diagnostic": "autofuse.base.diagnostics",
     "FusionGraph": "autofuse.implgraph.ir.fusion",
     "GraphLike": "autofuse.api",
-    "Run": "autofuse.twin.kernel",
+    "Run": "autofuse.twin.run.kernel",
     "SplitResult": "autofuse.results",
     "TargetSpec": "autofuse.targets",
     "TimedRun": "autofuse.results",
-    "TwinKernel": "autofuse.twin.kernel",
-    "VerifyReport": "autofuse.twin.verify",
+    "TwinKernel": "autofuse.twin.run.kernel",
+    "VerifyReport": "autofuse.twin.verify.verify",
     "Where": "autofuse.base.diagnostics",
     "Written": "autofuse.base.artifacts",
     "build": "autofuse.api",

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from autofuse.implgraph.cutting.split import Uncut
     from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
     from autofuse.schedule.axes.result import ScheduleResult
-    from autofuse.twin.kernel import TwinKernel
-    from autofuse.twin.verify import VerifyReport
+    from autofuse.twin.run.kernel import TwinKernel
+    from autofuse.twin.verify.verify import VerifyReport
 
 __all__ = [
     "DEFAULT_TARGET",
@@ -368,9 +368,9 @@ def load(
             AF1001 the folder does not hold a kernel.
         ValueError: ``check`` is none of the two.
     """
-    from autofuse.twin.compile import compile_kernel
-    from autofuse.twin.kernel import TwinKernel, usable_ub
-    from autofuse.twin.split import load_split, read_parts
+    from autofuse.twin.run.compile import compile_kernel
+    from autofuse.twin.run.kernel import TwinKernel, usable_ub
+    from autofuse.twin.verify.split import load_split, read_parts
 
     if isinstance(built, BuildResult | SplitResult):
         graph, files = built.graph, built.files
@@ -409,10 +409,10 @@ def timed(
     Raises:
         AutofuseError: as for :func:`load`, and for a call of what it returns; AF5007 several kernels.
     """
-    from autofuse.twin.compile import compile_kernel
-    from autofuse.twin.kernel import TwinKernel
-    from autofuse.twin.split import read_parts
-    from autofuse.twin.timed import timed_run
+    from autofuse.twin.run.compile import compile_kernel
+    from autofuse.twin.run.kernel import TwinKernel
+    from autofuse.twin.timed.timed import timed_run
+    from autofuse.twin.verify.split import read_parts
 
     if isinstance(built, BuildResult | SplitResult):
         graph, files, chip = built.graph, built.files, built.target
@@ -463,10 +463,10 @@ def verify(
         ValueError: no shape, a seed that is negative, or ``check`` is none of the two.
         TypeError: a seed or a size is no integer.
     """
-    from autofuse.twin import split
-    from autofuse.twin.kernel import MAX_SEED
-    from autofuse.twin.native import CHECKS
-    from autofuse.twin.verify import VERIFY_JOB, verify_in_subprocess
+    from autofuse.twin.run.kernel import MAX_SEED
+    from autofuse.twin.run.native import CHECKS
+    from autofuse.twin.verify import split
+    from autofuse.twin.verify.verify import VERIFY_JOB, verify_in_subprocess
 
     built = graph if isinstance(graph, BuildResult | SplitResult) else build(graph, target=target)
     if check not in CHECKS:

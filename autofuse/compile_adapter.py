@@ -19,7 +19,7 @@ from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.codegen.backends.ascendc.host.driver import part_folder, part_unit
 from autofuse.commands.machine import bisheng
 from autofuse.pyautofuse.bundle import unpack
-from autofuse.twin.compile import compile_kernel, compile_split
+from autofuse.twin.run.compile import compile_kernel, compile_split
 
 __all__ = ["host_compile", "jit_compile", "kernel_compile", "pgo_get_top_result"]
 

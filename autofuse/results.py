@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from autofuse.implgraph.cutting.cut import Split
     from autofuse.implgraph.ir.graph import HintGraph
     from autofuse.schedule.axes.result import ScheduleResult
-    from autofuse.twin.kernel import Run
+    from autofuse.twin.run.kernel import Run
 
 __all__ = ["BuildResult", "SplitResult", "TimedRun"]
 

@@ -28,8 +28,8 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Tensor
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import OpDef, OpError, all_ops, lookup
-from autofuse.twin.compile import compile_kernel
-from autofuse.twin.kernel import TwinKernel
+from autofuse.twin.run.compile import compile_kernel
+from autofuse.twin.run.kernel import TwinKernel
 
 FLOATS = ("float32", "float16", "bfloat16")
 #: Digits of the significand, exponent of the smallest normal number, largest number.

@@ -27,7 +27,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.graph_files import UNSUPPORTED
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.twin.worker import Outcome, WorkerPool
+from autofuse.twin.run.worker import Outcome, WorkerPool
 
 JOB = "autofuse.commands.jobs:verify_job"
 DEFAULT = Path(__file__).resolve().parent.parent.parent / "shared" / "corpus" / "akg"

@@ -163,7 +163,7 @@ def _row(
 
 
 def _compile_ms(graph: FusionGraph, args: argparse.Namespace) -> float:
-    from autofuse.twin.compile import compile_kernel
+    from autofuse.twin.run.compile import compile_kernel
 
     files = build(graph, target=args.target).files
     before = _children()

@@ -47,11 +47,11 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.result import tiling_keys
-from autofuse.twin.compare import compare
-from autofuse.twin.kernel import TwinKernel
-from autofuse.twin.native import Finding, KernelLibrary, Region, StatusError, Tiling
-from autofuse.twin.oracle import evaluate
-from autofuse.twin.worker import WorkerPool
+from autofuse.twin.oracle.compare import compare
+from autofuse.twin.oracle.oracle import evaluate
+from autofuse.twin.run.kernel import TwinKernel
+from autofuse.twin.run.native import Finding, KernelLibrary, Region, StatusError, Tiling
+from autofuse.twin.run.worker import WorkerPool
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))

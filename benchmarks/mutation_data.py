@@ -15,9 +15,9 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.cost.banks import PERIOD
-from autofuse.twin.balanced import balanced_inputs
-from autofuse.twin.data import divisors, positive_inputs, random_inputs
-from autofuse.twin.sizes import largest_tensor, shapes_for
+from autofuse.twin.oracle.balanced import balanced_inputs
+from autofuse.twin.oracle.data import divisors, positive_inputs, random_inputs
+from autofuse.twin.oracle.sizes import largest_tensor, shapes_for
 
 __all__ = ["inputs_for", "is_large", "sizes_for", "sizes_that_fill", "tiles_for"]
 

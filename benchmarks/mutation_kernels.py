@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mutation import CLASSES, mutants
 from mutation_memory import has_room
 
 from autofuse import api
@@ -45,8 +46,7 @@ from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.cost.banks import PERIOD
 from autofuse.targets import TargetSpec
-from autofuse.twin.compile import compile_kernel
-from autofuse.twin.mutation import CLASSES, mutants
+from autofuse.twin.run.compile import compile_kernel
 
 __all__ = [
     "ACCUMULATION",

@@ -17,7 +17,7 @@ import numpy as np
 
 from autofuse import __version__
 from autofuse.api import BuildResult, build, load, read
-from autofuse.twin.record import core_bytes
+from autofuse.twin.run.record import core_bytes
 
 
 def main() -> int:

@@ -38,9 +38,9 @@ import autofuse
 from autofuse.base.ending import end_cleanly
 from autofuse.base.knobs import CACHE_DIR
 from autofuse.report.build_summary import typical_sizes
-from autofuse.twin.compare import compare
-from autofuse.twin.data import random_inputs
-from autofuse.twin.oracle import evaluate
+from autofuse.twin.oracle.compare import compare
+from autofuse.twin.oracle.data import random_inputs
+from autofuse.twin.oracle.oracle import evaluate
 
 #: Growth of the process from the second row to the last that is no leak: what an allocator keeps for itself.
 _SLACK_MB = 24.0

@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 
 from storm_strategies import FAMILIES, Case, Verdict, random_case, run_case
 
-from autofuse.twin.worker import WorkerPool
+from autofuse.twin.run.worker import WorkerPool
 
-JOB = "autofuse.twin.verify:verify_job"
+JOB = "autofuse.twin.verify.verify:verify_job"
 
 
 def main() -> int:

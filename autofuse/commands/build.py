@@ -22,7 +22,7 @@ from autofuse.targets import load_target
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from autofuse.twin.worker import Outcome as JobOutcome
+    from autofuse.twin.run.worker import Outcome as JobOutcome
 
 __all__ = ["build", "build_job", "build_many"]
 
@@ -128,7 +128,7 @@ def build_many(
         AutofuseError: AF1001 no graph is there, AF5006 no such target.
     """
     from autofuse.report.console import progress
-    from autofuse.twin.worker import WorkerPool
+    from autofuse.twin.run.worker import WorkerPool
 
     load_target(target)
     paths = list(graph_files([graphs]))

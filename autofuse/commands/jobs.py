@@ -1,6 +1,6 @@
 """What a worker process does for ``run`` and ``verify``: JSON in, JSON out.
 
-A kernel that crashes or loops takes its worker with it, not the command (``autofuse.twin.worker``).
+A kernel that crashes or loops takes its worker with it, not the command (``autofuse.twin.run.worker``).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from autofuse.implgraph.cutting.dimensions import shrink, symbolize
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import tiling_keys
-from autofuse.twin.compare import compare
-from autofuse.twin.data import random_inputs
-from autofuse.twin.kernel import TwinKernel, solve_symbols
-from autofuse.twin.oracle import evaluate
-from autofuse.twin.same_code import claim, digest
-from autofuse.twin.sizes import largest_tensor, shapes_for
-from autofuse.twin.split import SplitKernel, read_parts, verify_split
-from autofuse.twin.verify import verify_kernel
+from autofuse.twin.oracle.compare import compare
+from autofuse.twin.oracle.data import random_inputs
+from autofuse.twin.oracle.oracle import evaluate
+from autofuse.twin.oracle.sizes import largest_tensor, shapes_for
+from autofuse.twin.run.kernel import TwinKernel, solve_symbols
+from autofuse.twin.verify.same_code import claim, digest
+from autofuse.twin.verify.split import SplitKernel, read_parts, verify_split
+from autofuse.twin.verify.verify import verify_kernel
 
 __all__ = ["run_job", "verify_job"]
 
@@ -50,14 +50,14 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
             larger tensor is shrunk by the rule of ``implgraph.cutting.dimensions.shrink``; ``symbolic``:
             fixed sizes become symbols first; ``split``: several kernels where one is not enough;
             ``check`` and ``check_seed`` (or nothing, for ``all`` and 0): see
-            ``autofuse.twin.kernel.TwinKernel``; ``opt`` (or nothing): see
-            ``autofuse.twin.verify.verify_kernel``; ``claims`` (or nothing): a folder for this
+            ``autofuse.twin.run.kernel.TwinKernel``; ``opt`` (or nothing): see
+            ``autofuse.twin.verify.verify.verify_kernel``; ``claims`` (or nothing): a folder for this
             verification, and a kernel that another job of it has claimed is built and not run;
             ``sizes`` (or nothing, for True): kernels of other sizes are others.
 
     Returns:
         ``report`` (a VerifyReport as JSON; None: not run), ``code`` (with ``claims``, the digest of
-        ``autofuse.twin.same_code``, else None), ``keys`` (number of tiling keys, over all kernels),
+        ``autofuse.twin.verify.same_code``, else None), ``keys`` (number of tiling keys, over all kernels),
         ``shrunk`` (elements of the largest tensor before and after, or None), ``seconds`` (of the
         build), ``parts`` (number of kernels).
     """

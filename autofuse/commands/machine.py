@@ -13,7 +13,7 @@ from autofuse.base import cache, knobs, native
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.outcome import Outcome
 from autofuse.targets import TargetSpec, chip_names, load_chip
-from autofuse.twin.compile import toolchain, twin_files
+from autofuse.twin.run.compile import toolchain, twin_files
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -20,7 +20,7 @@ from autofuse.frontends.names import identifier
 from autofuse.frontends.onnx import looks_like_onnx
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.report.console import progress
-from autofuse.twin.worker import WorkerPool
+from autofuse.twin.run.worker import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.commands import models, words
 from autofuse.commands.outcome import Outcome
-from autofuse.twin.worker import WorkerPool
+from autofuse.twin.run.worker import WorkerPool
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,9 +15,9 @@ from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.outcome import Outcome
 from autofuse.report.console import progress
 from autofuse.targets import load_target
-from autofuse.twin.compile import toolchain, twin_files
-from autofuse.twin.worker import Outcome as JobOutcome
-from autofuse.twin.worker import WorkerPool
+from autofuse.twin.run.compile import toolchain, twin_files
+from autofuse.twin.run.worker import Outcome as JobOutcome
+from autofuse.twin.run.worker import WorkerPool
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -172,7 +172,7 @@ def _worst(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _findings(rows: Sequence[Mapping[str, Any]]) -> tuple[Diagnostic, ...]:
     """Every diagnostic of every graph that did not pass, and warnings of those that did."""
-    from autofuse.twin.worker import diagnostic_from_json
+    from autofuse.twin.run.worker import diagnostic_from_json
 
     return tuple(
         diagnostic_from_json(d if d.get("where", {}).get("path") else _placed(d, r["graph"]))

@@ -33,8 +33,8 @@ from autofuse.models.reference import (
     identical,
 )
 from autofuse.targets import TargetSpec
-from autofuse.twin.kernel import MAX_SEED
-from autofuse.twin.oracle import evaluate
+from autofuse.twin.oracle.oracle import evaluate
+from autofuse.twin.run.kernel import MAX_SEED
 
 __all__ = ["ATOL", "RTOL", "Called", "KernelCall", "ModelRun", "run", "twin_calls"]
 
@@ -175,8 +175,8 @@ def twin_calls(built: ModelResult, *, check: str = "fast", check_seed: int = 0) 
 
 def called(kernel: Any, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
     """One call of a ``TwinKernel``."""
-    from autofuse.twin.record import core_bytes
-    from autofuse.twin.split import SplitKernel
+    from autofuse.twin.run.record import core_bytes
+    from autofuse.twin.verify.split import SplitKernel
 
     start = time.perf_counter()
     done = kernel.run(dict(arrays), symbols=sizes)

@@ -19,7 +19,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.onnx.reader import OnnxGraph, convert
 
 if TYPE_CHECKING:
-    from autofuse.twin.kernel import TwinKernel
+    from autofuse.twin.run.kernel import TwinKernel
 
 __all__ = ["MAX_KERNELS", "AutofuseBackend", "PreparedModel"]
 

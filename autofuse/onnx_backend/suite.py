@@ -20,7 +20,7 @@ import onnx
 from autofuse.base.diagnostics import CODES, AutofuseError
 from autofuse.frontends.onnx.refused import REFUSED
 from autofuse.onnx_backend.backend import AutofuseBackend, PreparedModel
-from autofuse.twin.worker import WorkerPool
+from autofuse.twin.run.worker import WorkerPool
 
 __all__ = ["Verdict", "by_op", "case_names", "case_ops", "run_cases", "run_job"]
 

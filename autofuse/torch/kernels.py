@@ -117,8 +117,8 @@ def _built(graph: FusionGraph, options: Options, device: str) -> Built:
 
 
 def _library(result: api.SplitResult, options: Options) -> Path:
-    from autofuse.twin.compile import compile_kernel
-    from autofuse.twin.split import load_split, read_parts
+    from autofuse.twin.run.compile import compile_kernel
+    from autofuse.twin.verify.split import load_split, read_parts
 
     opt = options.opt or None
     parts = read_parts(result.files, result.name)

@@ -11,10 +11,10 @@ from autofuse.schedule.cost.banks import bank_conflict
 from autofuse.schedule.cost.cost import Conflict
 from autofuse.schedule.cost.workload import conflicts
 from autofuse.targets import load_target
-from autofuse.twin.data import random_inputs
-from autofuse.twin.findings import KernelText
-from autofuse.twin.record import ISSUE
-from autofuse.twin.timed import EVENTS
+from autofuse.twin.oracle.data import random_inputs
+from autofuse.twin.run.findings import KernelText
+from autofuse.twin.run.record import ISSUE
+from autofuse.twin.timed.timed import EVENTS
 
 ROOT = Path(__file__).resolve().parents[2]
 CHIP = load_target("ascend910b1")

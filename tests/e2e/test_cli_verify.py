@@ -144,7 +144,7 @@ def test_a_bug_in_a_worker_is_an_internal_error(
     autofuse: Callable, graph: Path, tmp_path: Path
 ) -> None:
     """A module that is imported first breaks the reference of every op."""
-    broken = "import autofuse.twin.verify as v\nv.evaluate = None\n"
+    broken = "import autofuse.twin.verify.verify as v\nv.evaluate = None\n"
     write(tmp_path / "site" / "sitecustomize.py", broken)
     done = autofuse("verify", graph, "--json", PYTHONPATH=str(tmp_path / "site"))
     assert done.code == 2

@@ -18,8 +18,8 @@ from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.verify import verified_once
 from autofuse.implgraph.cutting.dimensions import shrink
-from autofuse.twin.sizes import largest_tensor
-from autofuse.twin.worker import WorkerPool
+from autofuse.twin.oracle.sizes import largest_tensor
+from autofuse.twin.run.worker import WorkerPool
 
 pytestmark = [pytest.mark.corpus, pytest.mark.twin, pytest.mark.slow]
 

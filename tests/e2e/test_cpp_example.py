@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from autofuse import api
-from autofuse.twin.kernel import TwinKernel
+from autofuse.twin.run.kernel import TwinKernel
 
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
 

@@ -14,9 +14,9 @@ from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.lowering import lowering
 from autofuse.targets import load_target
-from autofuse.twin.compile import compile_kernel
-from autofuse.twin.data import indexing_inputs, random_inputs
-from autofuse.twin.kernel import TwinKernel
+from autofuse.twin.oracle.data import indexing_inputs, random_inputs
+from autofuse.twin.run.compile import compile_kernel
+from autofuse.twin.run.kernel import TwinKernel
 
 pytestmark = pytest.mark.twin
 

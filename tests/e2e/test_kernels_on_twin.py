@@ -12,7 +12,7 @@ from twin_graphs import graph
 
 from autofuse import api
 from autofuse.targets import TargetSpec, load_target
-from autofuse.twin.verify import VerifyReport, verify_kernel
+from autofuse.twin.verify.verify import VerifyReport, verify_kernel
 
 pytestmark = pytest.mark.twin
 

@@ -11,8 +11,8 @@ import pytest
 from autofuse import api
 from autofuse.report.explanation import explain
 from autofuse.targets import load_target
-from autofuse.twin.record import BYPASS, WRITE
-from autofuse.twin.timed import EVENTS, sampled_cores
+from autofuse.twin.run.record import BYPASS, WRITE
+from autofuse.twin.timed.timed import EVENTS, sampled_cores
 
 pytestmark = pytest.mark.twin
 

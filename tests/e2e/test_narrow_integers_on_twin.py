@@ -11,8 +11,8 @@ import pytest
 from twin_graphs import check, graph
 
 from autofuse import api
-from autofuse.twin.compile import compile_kernel
-from autofuse.twin.kernel import TwinKernel
+from autofuse.twin.run.compile import compile_kernel
+from autofuse.twin.run.kernel import TwinKernel
 
 pytestmark = pytest.mark.twin
 

@@ -25,7 +25,7 @@ from row_statistics import (
 from twin_graphs import CHIP, check, every_template
 
 from autofuse import api
-from autofuse.twin.verify import verify_kernel
+from autofuse.twin.verify.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 

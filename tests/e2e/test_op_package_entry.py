@@ -13,7 +13,7 @@ from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_target
-from autofuse.twin.compile import twin_files
+from autofuse.twin.run.compile import twin_files
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "abs_test.json"
 

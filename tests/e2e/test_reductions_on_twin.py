@@ -10,7 +10,7 @@ from twin_graphs import every_template, graph
 
 from autofuse import api
 from autofuse.targets import load_target
-from autofuse.twin.verify import VerifyReport, verify_kernel
+from autofuse.twin.verify.verify import VerifyReport, verify_kernel
 
 pytestmark = pytest.mark.twin
 

@@ -12,8 +12,8 @@ from twin_graphs import check, every_template, graph
 
 from autofuse import api
 from autofuse.targets import load_target
-from autofuse.twin.compile import compile_kernel
-from autofuse.twin.kernel import TwinKernel
+from autofuse.twin.run.compile import compile_kernel
+from autofuse.twin.run.kernel import TwinKernel
 
 pytestmark = pytest.mark.twin
 

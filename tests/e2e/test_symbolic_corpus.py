@@ -16,9 +16,9 @@ from autofuse.implgraph.cutting.dimensions import symbolize
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.result import tiling_keys
-from autofuse.twin.sizes import largest_tensor
-from autofuse.twin.verify import verify_in_subprocess
-from autofuse.twin.worker import WorkerPool
+from autofuse.twin.oracle.sizes import largest_tensor
+from autofuse.twin.run.worker import WorkerPool
+from autofuse.twin.verify.verify import verify_in_subprocess
 
 pytestmark = [pytest.mark.corpus, pytest.mark.twin, pytest.mark.slow]
 
@@ -147,7 +147,7 @@ def test_symbolic_graphs_are_verified(
 ) -> None:
     monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path / "cache"))
     failures, mine = [], chosen[part::PARTS]
-    with WorkerPool("autofuse.twin.verify:verify_job", workers=1) as pool:
+    with WorkerPool("autofuse.twin.verify.verify:verify_job", workers=1) as pool:
         for path, graph in mine:
             name = f"{path.parent.name}/{path.name}"
             shapes = shapes_of(graph)

@@ -6,9 +6,9 @@ from timed_streams import recording_of
 
 from autofuse.schedule.cost.cost import evaluate
 from autofuse.targets import load_chip
-from autofuse.twin.findings import KernelText
-from autofuse.twin.source_map import SourceMap
-from autofuse.twin.timed import timed_report
+from autofuse.twin.run.findings import KernelText
+from autofuse.twin.timed.source_map import SourceMap
+from autofuse.twin.timed.timed import timed_report
 
 POINTS = [p for p in series() if sum(n.iterations for n in p.work.loops) < 5000]
 

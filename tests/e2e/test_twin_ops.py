@@ -8,7 +8,7 @@ from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import OpError, all_ops, lookup
-from autofuse.twin.verify import verify_kernel
+from autofuse.twin.verify.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 

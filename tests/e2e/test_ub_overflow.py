@@ -16,7 +16,7 @@ from autofuse.schedule.axes.result import tiling_keys
 from autofuse.schedule.cost.solver import choose
 from autofuse.schedule.cost.workload import ub_map
 from autofuse.targets import TargetSpec, load_target
-from autofuse.twin.data import random_inputs
+from autofuse.twin.oracle.data import random_inputs
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from autofuse import api
-from autofuse.twin.split import load_split, read_parts
-from autofuse.twin.verify import VerifyReport, verify_with
+from autofuse.twin.verify.split import load_split, read_parts
+from autofuse.twin.verify.verify import VerifyReport, verify_with
 
 pytestmark = pytest.mark.twin
 

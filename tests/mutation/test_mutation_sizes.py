@@ -15,7 +15,7 @@ from mutation_memory import has_room
 from autofuse import api
 from autofuse.codegen.ir.kernel_ir import InitBuffer
 from autofuse.implgraph.cutting.dimensions import shrink
-from autofuse.twin.sizes import largest_tensor, shapes_for
+from autofuse.twin.oracle.sizes import largest_tensor, shapes_for
 
 GRAPHS = Path(__file__).resolve().parents[1] / "snapshot" / "graphs"
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mutation import CLASSES, Mutant, mutants
 from mutation_rules import Mutation, equivalent
 
 from autofuse import api
@@ -16,7 +17,6 @@ from autofuse.codegen.verification import verify_kernel
 from autofuse.codegen.verification.model import legal_tiles
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.targets import load_target
-from autofuse.twin.mutation import CLASSES, Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAPHS = (

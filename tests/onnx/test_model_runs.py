@@ -15,7 +15,7 @@ from autofuse import api, models  # noqa: E402
 from autofuse.base.diagnostics import AutofuseError  # noqa: E402
 from autofuse.codegen.verification import verify_schedule  # noqa: E402
 from autofuse.models.run import Called, twin_calls  # noqa: E402
-from autofuse.twin.oracle import evaluate  # noqa: E402
+from autofuse.twin.oracle.oracle import evaluate  # noqa: E402
 
 twin = pytest.mark.twin
 

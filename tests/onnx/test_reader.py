@@ -18,7 +18,7 @@ from autofuse.frontends.onnx import looks_like_onnx  # noqa: E402
 from autofuse.frontends.onnx.loading import MAX_BYTES  # noqa: E402
 from autofuse.frontends.onnx.reader import convert  # noqa: E402
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph  # noqa: E402
-from autofuse.twin.oracle import evaluate  # noqa: E402
+from autofuse.twin.oracle.oracle import evaluate  # noqa: E402
 
 
 def ops_of(graph: FusionGraph) -> list[str]:

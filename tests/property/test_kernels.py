@@ -22,7 +22,7 @@ from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import TargetSpec, load_target
-from autofuse.twin.verify import verify_kernel
+from autofuse.twin.verify.verify import verify_kernel
 
 CHIP = load_target("ascend910b1")
 #: Little UB makes many tiles, tails and single buffers out of small tensors.

@@ -23,8 +23,8 @@ from autofuse.implgraph.rewrites.interpret import interpret
 from autofuse.implgraph.rewrites.split_reductions import split_reductions
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.targets import load_target
-from autofuse.twin.data import random_inputs
-from autofuse.twin.oracle import Reference, evaluate
+from autofuse.twin.oracle.data import random_inputs
+from autofuse.twin.oracle.oracle import Reference, evaluate
 
 OPTIONS = {"max_elements": 600, "max_ops": 9, "max_inputs": 4, "strides": False, "inout": False}
 

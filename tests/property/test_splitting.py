@@ -19,9 +19,9 @@ from autofuse.implgraph.cutting.dimensions import check_shapes, symbolize
 from autofuse.implgraph.cutting.split import MAX_CHECKS, Uncut, find_split
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.targets import load_target
-from autofuse.twin.data import random_inputs
-from autofuse.twin.oracle import evaluate
-from autofuse.twin.sizes import shapes_for
+from autofuse.twin.oracle.data import random_inputs
+from autofuse.twin.oracle.oracle import evaluate
+from autofuse.twin.oracle.sizes import shapes_for
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 seeds = st.integers(0, 1 << 62)

@@ -14,7 +14,7 @@ import storm_strategies as storms
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from autofuse.twin.worker import WorkerPool
+from autofuse.twin.run.worker import WorkerPool
 
 pytestmark = pytest.mark.twin
 
@@ -26,7 +26,7 @@ RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
     with pytest.MonkeyPatch.context() as m:
         m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
-        with WorkerPool("autofuse.twin.verify:verify_job", workers=1) as made:
+        with WorkerPool("autofuse.twin.verify.verify:verify_job", workers=1) as made:
             yield made
 
 

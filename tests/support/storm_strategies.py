@@ -19,9 +19,9 @@ from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.infer import nonempty_sizes
-from autofuse.twin.sizes import largest_tensor
-from autofuse.twin.verify import verify_in_subprocess
-from autofuse.twin.worker import WorkerPool
+from autofuse.twin.oracle.sizes import largest_tensor
+from autofuse.twin.run.worker import WorkerPool
+from autofuse.twin.verify.verify import verify_in_subprocess
 
 FLOATS = ("float32", "float16", "bfloat16")
 INTS = ("int32", "int16", "int64", "int8", "uint8", "uint16", "uint32", "uint64")

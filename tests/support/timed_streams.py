@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from autofuse.schedule.cost.cost import Body, Conflict, Copy, Reach, Work
-from autofuse.twin.clocks import Cause, Kind, Pipe
-from autofuse.twin.native import Region
-from autofuse.twin.pricing import kind_of
-from autofuse.twin.record import BYPASS, EVENT, WRITE, CoreRecord, Recording
+from autofuse.twin.run.native import Region
+from autofuse.twin.run.record import BYPASS, EVENT, WRITE, CoreRecord, Recording
+from autofuse.twin.timed.clocks import Cause, Kind, Pipe
+from autofuse.twin.timed.pricing import kind_of
 
 #: A function for every row of the vector table that the measured kernels use.
 APIS = {"unary": "Abs", "binary": "Add", "exp": "Exp", "div": "Div", "cast": "Cast"}

@@ -12,7 +12,7 @@ from autofuse import api
 from autofuse.codegen.verification import verify_schedule
 from autofuse.schedule import scheduler
 from autofuse.targets import load_target
-from autofuse.twin.verify import verify_kernel
+from autofuse.twin.verify.verify import verify_kernel
 
 CHIP = load_target("ascend910b1")
 

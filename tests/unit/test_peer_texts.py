@@ -13,7 +13,7 @@ import pytest
 from traffic import Case, step
 
 from autofuse.api import read
-from autofuse.twin.oracle import evaluate
+from autofuse.twin.oracle.oracle import evaluate
 
 CASES = [
     dataclasses.replace(

@@ -52,7 +52,7 @@ def test_headers_come_along(abs_case) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
 def test_twin_preset_builds_a_library(abs_case, write, repo) -> None:
-    from autofuse.twin.compile import twin_files
+    from autofuse.twin.run.compile import twin_files
 
     files = project_files(abs_case.graph, TARGET)
     files |= host_files(abs_case.graph, abs_case.results, TARGET)

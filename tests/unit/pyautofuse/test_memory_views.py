@@ -20,7 +20,7 @@ from autofuse.pyautofuse.memory_views import (
     memory_order,
     view_of,
 )
-from autofuse.twin.oracle import evaluate
+from autofuse.twin.oracle.oracle import evaluate
 
 
 def shape(*sizes: int) -> Shape:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from autofuse.schedule.cost.cost import Body, Call, Copy, Loop, Traffic, Work, evaluate
 from autofuse.targets import load_chip
-from autofuse.twin.clocks import Cause, Kind, Pipe, Step, StuckError, critical_path, play
+from autofuse.twin.timed.clocks import Cause, Kind, Pipe, Step, StuckError, critical_path, play
 
 
 def load(cycles, hold=0.0, latency=0.0, lead=0.0, before=0.0) -> Step:
@@ -225,9 +225,9 @@ def test_the_cost_model_is_the_same_one() -> None:
     """A loop that GM does not limit, priced by the same functions, against ``evaluate``."""
     from timed_streams import recording_of
 
-    from autofuse.twin.findings import KernelText
-    from autofuse.twin.source_map import SourceMap
-    from autofuse.twin.timed import timed_report
+    from autofuse.twin.run.findings import KernelText
+    from autofuse.twin.timed.source_map import SourceMap
+    from autofuse.twin.timed.timed import timed_report
 
     target = load_chip("ascend910b2")
     copy = Copy(1, 1, 8192)

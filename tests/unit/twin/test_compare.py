@@ -3,8 +3,8 @@
 import numpy as np
 
 from autofuse.implgraph.ir.dtypes import dtype
-from autofuse.twin.compare import Comparison, compare, unwritten
-from autofuse.twin.oracle import Reference
+from autofuse.twin.oracle.compare import Comparison, compare, unwritten
+from autofuse.twin.oracle.oracle import Reference
 
 F32 = dtype("float32")
 

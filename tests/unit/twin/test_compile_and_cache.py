@@ -12,7 +12,7 @@ import pytest
 
 from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.twin.compile import compile_kernel, toolchain, twin_files
+from autofuse.twin.run.compile import compile_kernel, toolchain, twin_files
 
 pytestmark = pytest.mark.twin
 
@@ -80,7 +80,7 @@ def test_a_disk_that_is_full(abs_files, cache_dir, tmp_path):
     code = """
 import json, resource, sys
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.twin.compile import compile_kernel
+from autofuse.twin.run.compile import compile_kernel
 files = json.load(open(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
 try:
@@ -185,7 +185,7 @@ def test_bad_paths_are_refused(abs_files, cache_dir, path):
 def test_two_processes_and_a_killed_one_share_the_cache(abs_files, cache_dir, tmp_path):
     """A process killed in the middle leaves neither an entry nor a lock."""
     program = (
-        "import json, sys; from autofuse.twin.compile import compile_kernel;"
+        "import json, sys; from autofuse.twin.run.compile import compile_kernel;"
         "print(compile_kernel(json.load(open(sys.argv[1])), 'absk'))"
     )
     import json

@@ -15,8 +15,8 @@ from autofuse.implgraph.ir.fusion import (
     Symbol,
     Tensor,
 )
-from autofuse.twin.data import divisors, positive_inputs, random_inputs
-from autofuse.twin.sizes import largest_tensor, shapes_for
+from autofuse.twin.oracle.data import divisors, positive_inputs, random_inputs
+from autofuse.twin.oracle.sizes import largest_tensor, shapes_for
 
 
 def graph(nodes, inputs, d="float32", n=5000):

@@ -7,7 +7,7 @@ import pytest
 from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import dtype, numpy_dtype
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
-from autofuse.twin.oracle import evaluate, round_to
+from autofuse.twin.oracle.oracle import evaluate, round_to
 
 
 def graph(inputs, *nodes, n=8):

@@ -6,8 +6,8 @@ import pytest
 from autofuse import api
 from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.twin import compile as compiling
-from autofuse.twin.compile import (
+from autofuse.twin.run import compile as compiling
+from autofuse.twin.run.compile import (
     DEFAULT,
     OBJECT,
     PRELUDE,
@@ -16,9 +16,9 @@ from autofuse.twin.compile import (
     level,
     toolchain,
 )
-from autofuse.twin.kernel import TwinKernel
-from autofuse.twin.native import KernelLibrary
-from autofuse.twin.verify import verify_kernel
+from autofuse.twin.run.kernel import TwinKernel
+from autofuse.twin.run.native import KernelLibrary
+from autofuse.twin.verify.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 

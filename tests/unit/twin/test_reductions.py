@@ -12,9 +12,9 @@ from autofuse.implgraph.ir.dtypes import dtype, numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Tensor
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.twin.oracle import evaluate
-from autofuse.twin.reductions import moved
-from autofuse.twin.rounding import Value
+from autofuse.twin.oracle.oracle import evaluate
+from autofuse.twin.oracle.reductions import moved
+from autofuse.twin.oracle.rounding import Value
 
 F32 = np.float32
 UNIT = 2.0**-24

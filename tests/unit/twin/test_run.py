@@ -11,7 +11,7 @@ import pytest
 from twin_graphs import graph
 
 from autofuse import api
-from autofuse.twin.compile import compile_kernel
+from autofuse.twin.run.compile import compile_kernel
 
 pytestmark = pytest.mark.twin
 

@@ -13,14 +13,14 @@ from autofuse.report.trace_events import TRACKS, trace_text
 from autofuse.report.trace_page import page_text
 from autofuse.schedule.cost.cost import NOTE, Call, Conflict, Copy, Reach, call_cycles, copy_cycles
 from autofuse.targets import chip_names, load_chip
-from autofuse.twin.clocks import Cause, Kind, Pipe
-from autofuse.twin.findings import KernelText
-from autofuse.twin.gm_reach import transfers
-from autofuse.twin.native import Region
-from autofuse.twin.pricing import OTHER_CALLS, kind_of, price
-from autofuse.twin.record import Recording
-from autofuse.twin.source_map import SourceMap
-from autofuse.twin.timed import SAMPLED, sampled_cores, timed_report
+from autofuse.twin.run.findings import KernelText
+from autofuse.twin.run.native import Region
+from autofuse.twin.run.record import Recording
+from autofuse.twin.timed.clocks import Cause, Kind, Pipe
+from autofuse.twin.timed.gm_reach import transfers
+from autofuse.twin.timed.pricing import OTHER_CALLS, kind_of, price
+from autofuse.twin.timed.source_map import SourceMap
+from autofuse.twin.timed.timed import SAMPLED, sampled_cores, timed_report
 
 CHIP = load_chip("ascend910b2")
 TILE = 8192

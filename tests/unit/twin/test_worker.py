@@ -8,7 +8,7 @@ import time
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.twin.worker import WorkerPool
+from autofuse.twin.run.worker import WorkerPool
 
 JOB = "worker_jobs:job"
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autofuse.implgraph.ir.dtypes import DType
-from autofuse.twin.oracle import Reference, largest, ulp_of
+from autofuse.twin.oracle.oracle import Reference, largest, ulp_of
 
 __all__ = ["Comparison", "compare", "unwritten"]
 

@@ -231,7 +231,7 @@ class KernelLibrary:
             seed: 0 for instructions in program order; else an order that a chip may choose, as unfavourable as the
                 seed makes it.
             ub_bytes: of UB that the kernel may use; 0 for those of Atlas A2.
-            record: cores; only these run then, in checked mode, and ``autofuse.twin.record`` reads what they did.
+            record: cores; only these run then, in checked mode, and ``autofuse.twin.run.record`` reads what they did.
             record_limit: events of a core that are recorded.
 
         Returns:

@@ -1,7 +1,7 @@
 """Jobs in worker processes: a kernel that crashes, loops or eats memory ends only its worker.
 
 A job is a function named ``package.module:function`` that takes a JSON value and returns one.  Run
-as ``python -m autofuse.twin.worker JOB`` this module is the worker: it reads one JSON value per
+as ``python -m autofuse.twin.run.worker JOB`` this module is the worker: it reads one JSON value per
 line from standard input and answers each with a line on what was standard output; what the job
 itself prints goes to standard error.
 """
@@ -241,7 +241,7 @@ class _Worker:
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "autofuse.twin.worker", job),
+                *(sys.executable, "-m", "autofuse.twin.run.worker", job),
                 *(str(memory_mb), str(math.ceil(timeout_s) + _GRACE_S), str(os.getpid())),
             ],
             stdin=subprocess.PIPE,

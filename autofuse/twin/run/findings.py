@@ -14,7 +14,7 @@ from pathlib import Path
 
 from autofuse.base.diagnostics import Diagnostic, Where
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.twin.native import Finding
+from autofuse.twin.run.native import Finding
 
 __all__ = ["KernelText", "Spot", "diagnostics_of", "graph_node"]
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.twin.native import Region
+from autofuse.twin.run.native import Region
 
 __all__ = ["EVENT", "ISSUE", "Buffer", "CoreRecord", "Recording", "core_bytes", "read_records"]
 

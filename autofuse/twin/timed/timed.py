@@ -1,8 +1,8 @@
 """Timed mode: a run of a kernel with the clocks that its instructions would have by the cost model of a chip.
 
-The kernel runs once in full.  Then some cores run again and are recorded (``autofuse.twin.record``), their instructions
-are priced (``autofuse.twin.pricing``) and played through (``autofuse.twin.clocks``).  What comes out is JSON; all times
-in it are those of a model, none is measured.
+The kernel runs once in full.  Then some cores run again and are recorded (``autofuse.twin.run.record``), their
+instructions are priced (``autofuse.twin.timed.pricing``) and played through (``autofuse.twin.timed.clocks``).  What
+comes out is JSON; all times in it are those of a model, none is measured.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 
 from autofuse.schedule.cost.cost import NOTE, Conflict
 from autofuse.targets import TargetSpec
-from autofuse.twin.clocks import CAUSES, PIPES, Kind, Pipe, Played, Step, critical_path, play
-from autofuse.twin.findings import KernelText
-from autofuse.twin.gm_reach import Transfers, transfers
-from autofuse.twin.kernel import Run, TwinKernel
-from autofuse.twin.pricing import Priced, price
-from autofuse.twin.record import WRITE, CoreRecord, Recording
-from autofuse.twin.source_map import SourceMap
+from autofuse.twin.run.findings import KernelText
+from autofuse.twin.run.kernel import Run, TwinKernel
+from autofuse.twin.run.record import WRITE, CoreRecord, Recording
+from autofuse.twin.timed.clocks import CAUSES, PIPES, Kind, Pipe, Played, Step, critical_path, play
+from autofuse.twin.timed.gm_reach import Transfers, transfers
+from autofuse.twin.timed.pricing import Priced, price
+from autofuse.twin.timed.source_map import SourceMap
 
 __all__ = ["EVENTS", "SAMPLED", "SCHEMA", "SLICES", "sampled_cores", "timed_report", "timed_run"]
 

@@ -14,7 +14,7 @@ reference is evaluated once more), and then its own rounding error:
 An op with ``ulp <= 1/2`` is correctly rounded on every machine, so where its result is exact it
 adds nothing, unless errors of its operands move the result so far that it is rounded; copies,
 comparisons and sums of small integers therefore must agree exactly.
-Reductions and what is composed of them have bounds of their own: :mod:`autofuse.twin.reductions`.  Random
+Reductions and what is composed of them have bounds of their own: :mod:`autofuse.twin.oracle.reductions`.  Random
 perturbation (Monte Carlo arithmetic) was not taken: two independent errors of opposite sign cancel
 in a sample of a few runs, and an element where that happens gets a bound of zero.
 
@@ -42,9 +42,9 @@ from autofuse.implgraph.ops.infer import operand_dtypes
 from autofuse.implgraph.ops.registry import ANY, OpDef, lookup
 from autofuse.implgraph.ops.rows.reductions import reduced_axes
 from autofuse.implgraph.ops.rules import with_source
-from autofuse.twin.in_rows import in_rows
-from autofuse.twin.reductions import composed, moved, reduced
-from autofuse.twin.rounding import (
+from autofuse.twin.oracle.in_rows import in_rows
+from autofuse.twin.oracle.reductions import composed, moved, reduced
+from autofuse.twin.oracle.rounding import (
     Array,
     Value,
     difference,

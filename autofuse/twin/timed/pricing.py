@@ -20,9 +20,9 @@ from autofuse.schedule.cost.cost import (
     traffic_us,
 )
 from autofuse.targets import TargetSpec
-from autofuse.twin.clocks import Cause, Kind, Pipe, Step
-from autofuse.twin.gm_reach import Reached, Transfers
-from autofuse.twin.record import WRITE, CoreRecord
+from autofuse.twin.run.record import WRITE, CoreRecord
+from autofuse.twin.timed.clocks import Cause, Kind, Pipe, Step
+from autofuse.twin.timed.gm_reach import Reached, Transfers
 
 __all__ = ["OTHER_CALLS", "Priced", "kind_of", "price"]
 

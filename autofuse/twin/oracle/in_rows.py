@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from autofuse.twin.rounding import Array, Value, widened
+from autofuse.twin.oracle.rounding import Array, Value, widened
 
 __all__ = ["in_rows"]
 
@@ -21,7 +21,7 @@ def in_rows(
 
     Args:
         compute: a row of its result, along axis 0, depends on that row of the operands alone; what it is given is
-            wide (:func:`~autofuse.twin.rounding.widen`).
+            wide (:func:`~autofuse.twin.oracle.rounding.widen`).
         operands: wide or not; those of lower rank, or of one row, belong to every row.
         rank: of the operands where they are broadcast to each other.
     """

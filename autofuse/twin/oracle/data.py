@@ -16,7 +16,7 @@ from autofuse.implgraph.expr.expression import Expr, Min
 from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Tensor
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.twin.oracle import shape_of
+from autofuse.twin.oracle.oracle import shape_of
 
 __all__ = [
     "POISON",

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput
-from autofuse.twin.data import divisors, indexing_inputs, positive_inputs, random_inputs
-from autofuse.twin.oracle import evaluate, shape_of, ulp_of
-from autofuse.twin.rounding import round_result
+from autofuse.twin.oracle.data import divisors, indexing_inputs, positive_inputs, random_inputs
+from autofuse.twin.oracle.oracle import evaluate, shape_of, ulp_of
+from autofuse.twin.oracle.rounding import round_result
 
 __all__ = ["balanced_inputs"]
 
@@ -51,7 +51,7 @@ def balanced_inputs(
             they are.
 
     Returns:
-        As :func:`~autofuse.twin.data.random_inputs`; None if no decision could be brought close.
+        As :func:`~autofuse.twin.oracle.data.random_inputs`; None if no decision could be brought close.
     """
     compared, limited = _comparisons(graph), _limited(graph)
     if not compared and not limited:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from autofuse.schedule.cost.cost import Reach
 from autofuse.targets import TargetSpec
-from autofuse.twin.record import BYPASS, WRITE, CoreRecord, Recording
+from autofuse.twin.run.record import BYPASS, WRITE, CoreRecord, Recording
 
 __all__ = ["Reached", "Transfers", "transfers"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.twin.findings import KernelText, Spot, graph_node
+from autofuse.twin.run.findings import KernelText, Spot, graph_node
 
 __all__ = ["SourceMap"]
 

@@ -15,15 +15,15 @@ import numpy.typing as npt
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.twin.balanced import balanced_inputs
-from autofuse.twin.compare import Comparison, compare, unwritten
-from autofuse.twin.compile import QUICK, compile_kernel, level
-from autofuse.twin.data import POISON, random_inputs
-from autofuse.twin.kernel import Run, TwinKernel, usable_ub
-from autofuse.twin.native import StatusError
-from autofuse.twin.oracle import Reference, evaluate
-from autofuse.twin.sizes import shapes_for
-from autofuse.twin.worker import Outcome, WorkerPool, diagnostic_from_json
+from autofuse.twin.oracle.balanced import balanced_inputs
+from autofuse.twin.oracle.compare import Comparison, compare, unwritten
+from autofuse.twin.oracle.data import POISON, random_inputs
+from autofuse.twin.oracle.oracle import Reference, evaluate
+from autofuse.twin.oracle.sizes import shapes_for
+from autofuse.twin.run.compile import QUICK, compile_kernel, level
+from autofuse.twin.run.kernel import Run, TwinKernel, usable_ub
+from autofuse.twin.run.native import StatusError
+from autofuse.twin.run.worker import Outcome, WorkerPool, diagnostic_from_json
 
 __all__ = [
     "VERIFY_JOB",
@@ -39,7 +39,7 @@ __all__ = [
 
 Array: TypeAlias = npt.NDArray[Any]
 
-VERIFY_JOB = "autofuse.twin.verify:verify_job"
+VERIFY_JOB = "autofuse.twin.verify.verify:verify_job"
 #: Elements that may be computed in search of operands that are nearly equal.
 _SEARCHED = 1 << 22
 PASSED, FAILED, NOT_APPLICABLE = "passed", "failed", "not applicable"
@@ -168,7 +168,7 @@ def verify_kernel(
         seed: of sizes and data.
         special: mix infinities, NaN and subnormal numbers into the data.
         cache: use a library that was compiled before.
-        check: ``all`` or ``fast``, see :class:`~autofuse.twin.kernel.TwinKernel`.
+        check: ``all`` or ``fast``, see :class:`~autofuse.twin.run.kernel.TwinKernel`.
         check_seed: as there.
         opt: optimisation of the kernel, ``-O0`` to ``-O3``; None: that of the knob, or else quick mode.
 

@@ -4,7 +4,8 @@ A core has four pipes.  The scalar unit comes by everything in program order and
 each of which does its own in order.  Flags order the pipes.  A core has its share of what all cores get of GM; a load
 and a store at the same time divide it, so that neither gets more than it asks for, nor less than a half unless it asks
 for less.  What L2 writes on to memory takes what these two leave, until more waits than two stores have caused; then it
-gets its part as well.  What a step costs was decided before (``autofuse.twin.pricing``): here is no figure of a chip.
+gets its part as well.  What a step costs was decided before (``autofuse.twin.timed.pricing``): here is no figure of a
+chip.
 
 Times are cycles of the model, never measurements.  Equal streams give equal times.
 """

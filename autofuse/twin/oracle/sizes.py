@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
 from autofuse.implgraph.ops.infer import nonempty_sizes
-from autofuse.twin.oracle import shape_of
+from autofuse.twin.oracle.oracle import shape_of
 
 __all__ = ["MAX_ELEMENTS", "largest_tensor", "shapes_for"]
 

@@ -17,11 +17,11 @@ from autofuse.codegen.backends.ascendc.host.driver import SCHEMA, part_folder, p
 from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, PASSED
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as
-from autofuse.twin.compare import Comparison
-from autofuse.twin.compile import QUICK, compile_kernel, compile_split, level
-from autofuse.twin.data import POISON
-from autofuse.twin.kernel import Array, Run, TwinKernel, usable_ub
-from autofuse.twin.verify import Case, VerifyReport, unpack, verify_kernel, verify_with
+from autofuse.twin.oracle.compare import Comparison
+from autofuse.twin.oracle.data import POISON
+from autofuse.twin.run.compile import QUICK, compile_kernel, compile_split, level
+from autofuse.twin.run.kernel import Array, Run, TwinKernel, usable_ub
+from autofuse.twin.verify.verify import Case, VerifyReport, unpack, verify_kernel, verify_with
 
 __all__ = [
     "VERIFY_JOB",
@@ -33,7 +33,7 @@ __all__ = [
     "verify_split",
 ]
 
-VERIFY_JOB = "autofuse.twin.split:verify_job"
+VERIFY_JOB = "autofuse.twin.verify.split:verify_job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class SplitKernel(TwinKernel):
         graph: the whole graph.
         parts: the kernels.
         checked: with ``check="all"`` the kernels as libraries of their own, in the same order.
-        check: as for :class:`~autofuse.twin.kernel.TwinKernel`.
+        check: as for :class:`~autofuse.twin.run.kernel.TwinKernel`.
         check_seed: as there.
         ub_bytes: as there.
     """
@@ -175,7 +175,7 @@ class SplitKernel(TwinKernel):
         cores: int = 0,
         poison: int = POISON[0],
     ) -> Run:
-        """Run all kernels; see :meth:`TwinKernel.run <autofuse.twin.kernel.TwinKernel.run>`."""
+        """Run all kernels; see :meth:`TwinKernel.run <autofuse.twin.run.kernel.TwinKernel.run>`."""
         if self.check == "fast":
             return super().run(inputs, symbols=symbols, key=key, cores=cores, poison=poison)
         arrays, sizes = self._arguments(inputs, symbols or {})
@@ -215,9 +215,9 @@ def load_split(
         files: path inside the output folder -> text.
         graph: the whole graph.
         parts: what :func:`read_parts` found in the files.
-        check: as for :class:`~autofuse.twin.kernel.TwinKernel`.
+        check: as for :class:`~autofuse.twin.run.kernel.TwinKernel`.
         check_seed: as there.
-        opt: as for :func:`~autofuse.twin.compile.compile_kernel`.
+        opt: as for :func:`~autofuse.twin.run.compile.compile_kernel`.
 
     Raises:
         AutofuseError: AF5001 or AF5002, it cannot be compiled.
@@ -265,7 +265,7 @@ def verify_split(
         bindings: sizes to try; None: chosen.
         count: number of sizes to try when none are given.
         seed: of sizes and data.
-        check: for the kernels, as for :func:`~autofuse.twin.verify.verify_kernel`.
+        check: for the kernels, as for :func:`~autofuse.twin.verify.verify.verify_kernel`.
         check_seed: as there.
         opt: as there.
 

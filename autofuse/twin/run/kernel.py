@@ -18,11 +18,11 @@ from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
 from autofuse.targets import load_target
-from autofuse.twin.data import POISON, buffer_extent, poisoned, strided_copy
-from autofuse.twin.findings import KernelText, diagnostics_of
-from autofuse.twin.native import CHECKS, KernelLibrary, Region, Tiling
-from autofuse.twin.oracle import shape_of
-from autofuse.twin.record import Recording, core_bytes, read_records
+from autofuse.twin.oracle.data import POISON, buffer_extent, poisoned, strided_copy
+from autofuse.twin.oracle.oracle import shape_of
+from autofuse.twin.run.findings import KernelText, diagnostics_of
+from autofuse.twin.run.native import CHECKS, KernelLibrary, Region, Tiling
+from autofuse.twin.run.record import Recording, core_bytes, read_records
 
 __all__ = ["MAX_SEED", "Run", "TwinKernel", "solve_symbols", "usable_ub"]
 

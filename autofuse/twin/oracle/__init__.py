@@ -1,0 +1,1 @@
+"""What a graph means in NumPy, with error bounds; random inputs; the comparison."""

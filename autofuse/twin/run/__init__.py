@@ -1,0 +1,1 @@
+"""Compiling and running kernels on the twin, in worker processes."""

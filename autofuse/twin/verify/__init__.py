@@ -1,0 +1,1 @@
+"""Verification: every tiling key on random data, compared with the oracle."""
