@@ -155,12 +155,12 @@ class TimedRun:
 
     def trace(self) -> str:
         """The report as a JSON file for Perfetto and other viewers of Chrome traces."""
-        from autofuse.report.trace_events import trace_text
+        from autofuse.report.pages.trace_events import trace_text
 
         return trace_text(self.report)
 
     def page(self) -> str:
         """The report as an HTML file that needs nothing else."""
-        from autofuse.report.trace_page import page_text
+        from autofuse.report.pages.trace_page import page_text
 
         return page_text(self.report)

@@ -18,9 +18,9 @@ from collections import Counter
 from pathlib import Path
 
 import onnx
+from pages.onnx_page import onnx_page
 
 from autofuse.onnx_backend import suite
-from autofuse.report.onnx_page import onnx_page
 
 REPO = Path(__file__).resolve().parent.parent
 OUTCOMES = REPO / "tests" / "onnx" / "outcomes.json"

@@ -73,7 +73,7 @@ def build(
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.build_text import print_build, print_split
+        from autofuse.report.text.build import print_build, print_split
 
         (print_split if "parts" in found else print_build)(screen, found)
 
@@ -127,7 +127,7 @@ def build_many(
     Raises:
         AutofuseError: AF1001 no graph is there, AF5006 no such target.
     """
-    from autofuse.report.console import progress
+    from autofuse.report.text.console import progress
     from autofuse.twin.run.worker import WorkerPool
 
     load_target(target)
@@ -170,7 +170,7 @@ def build_many(
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.build_text import print_builds
+        from autofuse.report.text.build import print_builds
 
         print_builds(screen, found)
 

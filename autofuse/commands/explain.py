@@ -32,7 +32,7 @@ def explain(graph: Path, *, shapes: Sequence[str], target: str) -> Outcome:
     found = explanation.explain(built.name, built.schedule, built.target, sizes, built.graph.inputs)
 
     def show(screen: Console) -> None:
-        from autofuse.report.explain_text import print_explanation
+        from autofuse.report.text.explain import print_explanation
 
         print_explanation(screen, found)
 

@@ -57,7 +57,7 @@ def dump(graph: Path, *, stage: str, template: int | None, target: str) -> Outco
     from autofuse.codegen.backends.ascendc.device import parameter_names
     from autofuse.codegen.lower.kernel import lower_kernel
     from autofuse.codegen.passes import run_passes
-    from autofuse.report.kernel_text import kernel_json, kernel_text
+    from autofuse.report.text.kernel import kernel_json, kernel_text
 
     names = parameter_names(result.graph)
     functions = [run_passes(lower_kernel(i, names, result.target)) for i in impls]
@@ -140,7 +140,7 @@ def show(graph: Path, output: Path | None) -> Outcome:
         found["picture"] = str(output)
 
     def show_text(screen: Console) -> None:
-        from autofuse.report.build_text import print_graph_summary
+        from autofuse.report.text.build import print_graph_summary
 
         print_graph_summary(screen, found)
         if output is not None:

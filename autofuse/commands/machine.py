@@ -25,7 +25,7 @@ _SHOWN = ("aiv_cores", "ub_bytes", "clock_mhz", "l2_bytes", "gm_bandwidth_gbs", 
 
 def targets(name: str | None) -> Outcome:
     """All chips, also those that only the cost model knows, or every figure of one."""
-    from autofuse.report import tables
+    from autofuse.report.text import tables
 
     if name is not None:
         spec = load_chip(name)
@@ -58,7 +58,7 @@ def _target_row(spec: TargetSpec) -> dict[str, object]:
 
 def doctor() -> Outcome:
     """Look for everything that a verb may need."""
-    from autofuse.report import tables
+    from autofuse.report.text import tables
 
     rows = [
         _row("autofuse", "ok", f"{__version__}, Python {platform.python_version()}{_native()}"),
@@ -87,7 +87,7 @@ def twin_folder() -> Outcome:
 
 def show_knobs() -> Outcome:
     """Every environment variable with its value now."""
-    from autofuse.report import tables
+    from autofuse.report.text import tables
 
     rows = [
         {

@@ -19,7 +19,7 @@ from autofuse.commands.outcome import Outcome
 from autofuse.frontends.names import identifier
 from autofuse.frontends.onnx import looks_like_onnx
 from autofuse.implgraph.ir.dtypes import numpy_dtype
-from autofuse.report.console import progress
+from autofuse.report.text.console import progress
 from autofuse.twin.run.worker import WorkerPool
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def build_model(
     found["next"] = f"autofuse run {model}{words.target_option(target)}"
 
     def show(screen: Console) -> None:
-        from autofuse.report.model_text import print_model_build
+        from autofuse.report.text.model import print_model_build
 
         print_model_build(screen, found)
 
@@ -186,7 +186,7 @@ def run_model(
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.model_text import print_model_run
+        from autofuse.report.text.model import print_model_run
 
         print_model_run(screen, found)
 

@@ -82,7 +82,7 @@ def _print_outcome(verb: str, outcome: Outcome, as_json: bool) -> int:
     if as_json:
         _print_json(verb, outcome.ok, outcome.diagnostics, outcome.result)
     else:
-        from autofuse.report.console import console
+        from autofuse.report.text.console import console
 
         outcome.show(console())
         _print_diagnostics(outcome.diagnostics)
@@ -106,8 +106,8 @@ def _failure_code(diagnostics: tuple[Diagnostic, ...]) -> int:
 
 def _print_diagnostics(diagnostics: tuple[Diagnostic, ...]) -> None:
     if diagnostics:
-        from autofuse.report.console import console
-        from autofuse.report.diagnostics import print_diagnostics
+        from autofuse.report.text.console import console
+        from autofuse.report.text.diagnostics import print_diagnostics
 
         print_diagnostics(console(sys.stderr), diagnostics)
 

@@ -95,7 +95,7 @@ def run(
     ok = all(row["ok"] for row in found["outputs"])
 
     def show(screen: Console) -> None:
-        from autofuse.report.verify_text import print_run
+        from autofuse.report.text.verify import print_run
 
         print_run(screen, found)
 

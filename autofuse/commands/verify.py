@@ -13,7 +13,7 @@ from autofuse.base import cache
 from autofuse.base.diagnostics import Diagnostic
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.outcome import Outcome
-from autofuse.report.console import progress
+from autofuse.report.text.console import progress
 from autofuse.targets import load_target
 from autofuse.twin.run.compile import toolchain, twin_files
 from autofuse.twin.run.worker import Outcome as JobOutcome
@@ -77,7 +77,7 @@ def verify(
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.verify_text import print_verify
+        from autofuse.report.text.verify import print_verify
 
         print_verify(screen, found)
 

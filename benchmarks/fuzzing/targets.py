@@ -24,7 +24,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
 from autofuse.implgraph.ir.printer import print_graph
 from autofuse.implgraph.ir.serialise import from_json, to_json
-from autofuse.report.diagnostics import to_text
+from autofuse.report.text.diagnostics import to_text
 
 __all__ = ["TARGETS", "FindingError", "seeds"]
 

@@ -13,8 +13,9 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
+from pages.onnx_page import KERNEL, PLAIN, onnx_page  # noqa: E402
+
 from autofuse.onnx_backend import suite  # noqa: E402
-from autofuse.report.onnx_page import KERNEL, PLAIN, onnx_page  # noqa: E402
 
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
 

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from autofuse.base.diagnostics import CODES, AutofuseError, Diagnostic, Where
-from autofuse.report.console import printable
-from autofuse.report.diagnostics import print_diagnostics, to_text
+from autofuse.report.text.console import printable
+from autofuse.report.text.diagnostics import print_diagnostics, to_text
 
 FULL = Diagnostic(
     "AF1107",

@@ -2,15 +2,16 @@
 
 from pathlib import Path
 
+from pages.knobs_page import knobs_page
+
 from autofuse.base.knobs import KNOBS
-from autofuse.report.knobs_page import knobs_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "knobs.md"
 
 
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == knobs_page(), (
-        "run: python -m autofuse.report.knobs_page > docs/knobs.md"
+        "run: python -m pages.knobs_page > docs/knobs.md"
     )
 
 

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from autofuse.report.support import support_page
+from pages.support import support_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "support.md"
 
 
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == support_page(), (
-        "run: python -m autofuse.report.support > docs/support.md"
+        "run: python -m pages.support > docs/support.md"
     )
 
 

@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
+from pages.templates_page import FAMILIES, templates_page
+
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ir.text_parser import parse_graph
-from autofuse.report.templates_page import FAMILIES, templates_page
 from autofuse.schedule.templates import reduce, transpose
 
 TESTS = Path(__file__).parents[1]
@@ -15,7 +16,7 @@ SNAPSHOTS = TESTS / "snapshot" / "__snapshots__" / "test_generated"
 
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == templates_page(), (
-        "run: python -m autofuse.report.templates_page > docs/templates.md"
+        "run: python -m pages.templates_page > docs/templates.md"
     )
 
 

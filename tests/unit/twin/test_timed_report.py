@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from timed_streams import Events
 
-from autofuse.report.trace_events import TRACKS, trace_text
-from autofuse.report.trace_page import page_text
+from autofuse.report.pages.trace_events import TRACKS, trace_text
+from autofuse.report.pages.trace_page import page_text
 from autofuse.schedule.cost.cost import NOTE, Call, Conflict, Copy, Reach, call_cycles, copy_cycles
 from autofuse.targets import chip_names, load_chip
 from autofuse.twin.run.findings import KernelText

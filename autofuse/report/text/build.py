@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from autofuse.report.console import printable
-from autofuse.report.tables import bytes_text, number, table
+from autofuse.report.text.console import printable
+from autofuse.report.text.tables import bytes_text, number, table
 
 __all__ = ["print_build", "print_builds", "print_graph_summary", "print_split"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from autofuse.report.console import printable
-from autofuse.report.tables import bytes_text, table
+from autofuse.report.text.console import printable
+from autofuse.report.text.tables import bytes_text, table
 
 __all__ = ["print_timed"]
 

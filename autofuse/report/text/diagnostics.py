@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from autofuse.base.diagnostics import Diagnostic, Where
-from autofuse.report.console import printable
+from autofuse.report.text.console import printable
 
 __all__ = ["print_diagnostics", "to_text"]
 

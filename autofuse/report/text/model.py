@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from autofuse.report.console import printable
-from autofuse.report.tables import bytes_text, number, table
+from autofuse.report.text.console import printable
+from autofuse.report.text.tables import bytes_text, number, table
 
 __all__ = ["print_model_build", "print_model_run"]
 

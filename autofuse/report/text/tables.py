@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autofuse.report.console import printable
+from autofuse.report.text.console import printable
 
 __all__ = [
     "bytes_text",
