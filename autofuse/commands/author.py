@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.commands.outcome import Outcome
-from autofuse.frontends.schema import SCHEMA_FILE, graph_schema, starter
+from autofuse.frontends.graph.schema import SCHEMA_FILE, graph_schema, starter
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -45,10 +45,10 @@ def parse_graph(text: str | bytes, *, path: str = "") -> FusionGraph:
     document = load(text, path)
     # Imported late: the readers load pydantic, which a message about bad JSON need not wait for.
     if _format_of(document) == "akg":
-        from autofuse.frontends.akg import read_akg
+        from autofuse.frontends.akg.reader import read_akg
 
         return read_akg(document)
-    from autofuse.frontends.native import read_native
+    from autofuse.frontends.graph.reader import read_native
 
     return read_native(document)
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import onnx
 
 from autofuse.base.diagnostics import CODES, AutofuseError
-from autofuse.frontends.onnx.refused import REFUSED
+from autofuse.frontends.onnx.converters.refused import REFUSED
 from autofuse.onnx_backend.backend import AutofuseBackend, PreparedModel
 from autofuse.twin.run.worker import WorkerPool
 

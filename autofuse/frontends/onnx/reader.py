@@ -17,20 +17,13 @@ from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.builder import MAX_ELEMENTS
 from autofuse.frontends.json_positions import quote
 from autofuse.frontends.names import symbol_identifier
-from autofuse.frontends.onnx import (
-    bodies,
-    elementwise,
-    indexing,
-    movement,
-    norms,
-    reductions,
-    tables,
-)
+from autofuse.frontends.onnx import bodies, tables
 from autofuse.frontends.onnx.context import CONVERTERS, Node
+from autofuse.frontends.onnx.converters import elementwise, indexing, movement, norms, reductions
+from autofuse.frontends.onnx.converters.refused import REFUSED
 from autofuse.frontends.onnx.emit import Emitter
 from autofuse.frontends.onnx.folding import fold
 from autofuse.frontends.onnx.loading import check_model
-from autofuse.frontends.onnx.refused import REFUSED
 from autofuse.frontends.onnx.values import (
     Array,
     Foreign,

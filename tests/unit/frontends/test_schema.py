@@ -5,7 +5,7 @@ from malformed_cases import CASES
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends import parse_graph
-from autofuse.frontends.schema import graph_schema, starter
+from autofuse.frontends.graph.schema import graph_schema, starter
 from autofuse.implgraph.ops.registry import all_ops
 
 

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel, ValidationError
 
 from autofuse.frontends.builder import GraphBuilder, is_moderate, shape_text
+from autofuse.frontends.graph.model import InputModel, SymbolModel
 from autofuse.frontends.json_positions import Findings, escape, quote
 from autofuse.frontends.layout import Layout, checked_layout
 from autofuse.frontends.names import MAX_NAME, identifier, legal_name, symbol_identifier
-from autofuse.frontends.native_model import InputModel, SymbolModel
 from autofuse.frontends.pydantic_errors import did_you_mean
 from autofuse.implgraph.expr.expression import Expr, ExprError, const, sym
 from autofuse.implgraph.expr.parser import Reader

@@ -1,6 +1,6 @@
 """Reader of the project's own format, schema ``autofuse.graph/1``.
 
-The fields are checked first (:mod:`autofuse.frontends.native_model`), then what they mean.  An
+The fields are checked first (:mod:`autofuse.frontends.graph.model`), then what they mean.  An
 element that is in error is left out, and what depends on it is not checked: each mistake is
 reported once, and independent ones all together.
 """
@@ -22,10 +22,8 @@ from autofuse.frontends.builder import (
     shape_text,
     topological_order,
 )
-from autofuse.frontends.json_positions import Document, Findings, escape, quote
-from autofuse.frontends.names import identifier
-from autofuse.frontends.native_definitions import Definitions, Shape, valid
-from autofuse.frontends.native_model import (
+from autofuse.frontends.graph.definitions import Definitions, Shape, valid
+from autofuse.frontends.graph.model import (
     SCHEMA,
     ConstModel,
     GraphModel,
@@ -33,6 +31,8 @@ from autofuse.frontends.native_model import (
     OutputModel,
     ResultModel,
 )
+from autofuse.frontends.json_positions import Document, Findings, escape, quote
+from autofuse.frontends.names import identifier
 from autofuse.frontends.pydantic_errors import did_you_mean, note_errors
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionGraph, GraphOutput, Tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from autofuse.frontends.akg_model import TYPE_IDS, Desc, Op
+from autofuse.frontends.akg.model import TYPE_IDS, Desc, Op
 from autofuse.frontends.builder import shape_text
 from autofuse.frontends.json_positions import Findings
 from autofuse.implgraph.expr.expression import Expr, const

@@ -28,15 +28,15 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.frontends.akg_attributes import (
+from autofuse.frontends.akg.attributes import (
     cast_agrees,
     dimensions,
     known_attrs,
     padding,
     tile_is_broadcast,
 )
-from autofuse.frontends.akg_model import Desc, Info, Op
-from autofuse.frontends.akg_symbols import Sizes
+from autofuse.frontends.akg.model import Desc, Info, Op
+from autofuse.frontends.akg.symbols import Sizes
 from autofuse.frontends.builder import GraphBuilder, check_counts, shape_text
 from autofuse.frontends.json_positions import Document, Findings, quote
 from autofuse.frontends.names import identifier

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from autofuse.frontends.onnx import tables
 from autofuse.frontends.onnx.context import Node, Result, converter
+from autofuse.frontends.onnx.converters.reductions import mean, reduce
 from autofuse.frontends.onnx.emit import Emitter
-from autofuse.frontends.onnx.reductions import mean, reduce
 from autofuse.frontends.onnx.values import Value
 from autofuse.implgraph.expr.expression import const, product
 from autofuse.implgraph.ir.dtypes import BY_NAME

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.frontends.graph.model import SCHEMA, GraphModel
 from autofuse.frontends.names import identifier, legal_name
-from autofuse.frontends.native_model import SCHEMA, GraphModel
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ops import registry as ops
 

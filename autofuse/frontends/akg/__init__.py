@@ -1,0 +1,1 @@
+"""MindSpore AKG info files."""

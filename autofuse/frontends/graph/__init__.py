@@ -1,0 +1,1 @@
+"""Graph files of autofuse.graph/1."""
