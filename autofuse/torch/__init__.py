@@ -24,9 +24,9 @@ except ModuleNotFoundError as e:
     ) from e
 
 from autofuse.torch.backend import autofuse
+from autofuse.torch.ops.table import claimed
 from autofuse.torch.options import Options
 from autofuse.torch.report import FusedKernel, GraphReport, Report, report, reset
-from autofuse.torch.table import claimed
 
 __all__ = [
     "FusedKernel",

@@ -18,6 +18,7 @@ from autofuse.frontends.builder import topological_order
 from autofuse.torch import report as reports
 from autofuse.torch.kernels import Built, built_for, traffic
 from autofuse.torch.lower import Lowered, lower, refusal
+from autofuse.torch.ops.table import Kind
 from autofuse.torch.options import Options
 from autofuse.torch.partition import (
     Candidate,
@@ -30,7 +31,6 @@ from autofuse.torch.partition import (
 from autofuse.torch.refusal import RefusedError
 from autofuse.torch.region import Place, Region, places_of
 from autofuse.torch.sizes import hint_of
-from autofuse.torch.table import Kind
 
 __all__ = ["compile_graph"]
 

@@ -17,9 +17,9 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from autofuse.torch.merging import merged
+from autofuse.torch.ops.table import Kind, find
 from autofuse.torch.options import Options
 from autofuse.torch.sizes import number_of_elements
-from autofuse.torch.table import Kind, find
 
 __all__ = [
     "Candidate",

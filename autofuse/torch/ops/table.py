@@ -181,7 +181,7 @@ def row(*names: str, kind: Kind = Kind.COMPUTE) -> Callable[[Any], Any]:
 
 
 def _load() -> None:
-    from autofuse.torch import movement, pointwise, reductions
+    from autofuse.torch.ops import movement, pointwise, reductions
 
     # Importing them adds their rows.
     assert all((movement, pointwise, reductions))

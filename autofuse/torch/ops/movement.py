@@ -9,8 +9,8 @@ import torch
 
 from autofuse.implgraph.expr.expression import Expr, const, total
 from autofuse.torch.emit import BOOL, Value
+from autofuse.torch.ops.table import Call, Kind, dtype_of, row
 from autofuse.torch.refusal import RefusedError
-from autofuse.torch.table import Call, Kind, dtype_of, row
 
 __all__: list[str] = []
 
