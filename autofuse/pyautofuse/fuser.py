@@ -14,8 +14,8 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.pyautofuse.bundle import Bundle, pack
 from autofuse.pyautofuse.graphs import FusedGraph, HintGraph
 from autofuse.pyautofuse.platform import chip
+from autofuse.pyautofuse.reading.translate import Pointer, Translated, translate
 from autofuse.pyautofuse.sharing import in_place, other_views, unsafe_pairs
-from autofuse.pyautofuse.translate import Pointer, Translated, translate
 from autofuse.targets import TargetSpec, load_target
 
 __all__ = ["Autofuser", "AutofuserOptions", "CodeGen", "FusedScheduledResult", "Schedule"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from autofuse import api
 from autofuse.implgraph.cutting.cut import INPUT, OUTPUT
 from autofuse.implgraph.ir.graph import ImplGraph, TensorView
-from autofuse.pyautofuse.translate import Translated
+from autofuse.pyautofuse.reading.translate import Translated
 from autofuse.schedule.axes.result import ScheduleResult
 
 __all__ = ["in_place", "other_views", "unsafe_pairs"]

@@ -11,8 +11,8 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
-from autofuse.pyautofuse.emission import Emission, Shape
-from autofuse.pyautofuse.memory_views import (
+from autofuse.pyautofuse.reading.emission import Emission, Shape
+from autofuse.pyautofuse.reading.views import (
     Place,
     Stored,
     apart,

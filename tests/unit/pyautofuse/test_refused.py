@@ -13,7 +13,7 @@ from autofuse.compile_adapter import host_compile, jit_compile, kernel_compile, 
 from autofuse.pyautofuse import Autofuser, AutofuserOptions, CodeGen, Schedule, ascir
 from autofuse.pyautofuse.bundle import pack, unpack
 from autofuse.pyautofuse.cann_ops import find_op, op_names
-from autofuse.pyautofuse.translate import translate
+from autofuse.pyautofuse.reading.translate import translate
 
 
 def base(edit: Callable[[Calls, str], object] | None = None, **replaced: str) -> str:

@@ -16,9 +16,10 @@ from autofuse.implgraph.ops.infer import broadcast_shapes
 from autofuse.implgraph.ops.registry import OpError
 from autofuse.pyautofuse.cann_ops import CannOp, find_op, suggest_op
 from autofuse.pyautofuse.dtype_rules import outside
-from autofuse.pyautofuse.emission import Emission, Shape, Value
 from autofuse.pyautofuse.graphs import HintGraph
-from autofuse.pyautofuse.memory_views import (
+from autofuse.pyautofuse.nodes import Operator, OpOutput, source_of
+from autofuse.pyautofuse.reading.emission import Emission, Shape, Value
+from autofuse.pyautofuse.reading.views import (
     Place,
     Stored,
     apart,
@@ -26,7 +27,6 @@ from autofuse.pyautofuse.memory_views import (
     memory_order,
     view_of,
 )
-from autofuse.pyautofuse.nodes import Operator, OpOutput, source_of
 from autofuse.pyautofuse.sizes import Axis, size_of
 
 __all__ = ["Buffer", "HiddenError", "Layout", "MemoryReader", "Result", "sources_of"]

@@ -18,13 +18,13 @@ from autofuse.frontends.builder import topological_order
 from autofuse.frontends.names import identifier, symbol_identifier
 from autofuse.implgraph.expr.expression import ZERO, Expr, sym
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
-from autofuse.pyautofuse.emission import Emission
 from autofuse.pyautofuse.graphs import FusedGraph, HintGraph, argument_order
-from autofuse.pyautofuse.memory_reader import Buffer
-from autofuse.pyautofuse.memory_views import Place, contiguous
-from autofuse.pyautofuse.node_reader import NodeReader
 from autofuse.pyautofuse.nodes import Operator, OpOutput, source_of
-from autofuse.pyautofuse.symbol_ranges import symbols_for
+from autofuse.pyautofuse.reading.emission import Emission
+from autofuse.pyautofuse.reading.memory import Buffer
+from autofuse.pyautofuse.reading.nodes import NodeReader
+from autofuse.pyautofuse.reading.symbol_ranges import symbols_for
+from autofuse.pyautofuse.reading.views import Place, contiguous
 
 __all__ = ["Pointer", "Translated", "translate"]
 

@@ -11,9 +11,9 @@ from autofuse.implgraph.ops.registry import Attr
 from autofuse.implgraph.ops.rules import truth_dtype
 from autofuse.pyautofuse.cann_ops import CannOp
 from autofuse.pyautofuse.dtype_rules import condition_inputs
-from autofuse.pyautofuse.emission import Value
-from autofuse.pyautofuse.memory_reader import HiddenError, MemoryReader, Result, sources_of
 from autofuse.pyautofuse.nodes import Operator
+from autofuse.pyautofuse.reading.emission import Value
+from autofuse.pyautofuse.reading.memory import HiddenError, MemoryReader, Result, sources_of
 
 __all__ = ["NodeReader"]
 

@@ -8,8 +8,8 @@ from zlib import crc32
 
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, ExprError, divide_exact, product
 from autofuse.implgraph.ir.fusion import Tensor
-from autofuse.pyautofuse.emission import Emission, Shape
-from autofuse.pyautofuse.symbol_ranges import least_value
+from autofuse.pyautofuse.reading.emission import Emission, Shape
+from autofuse.pyautofuse.reading.symbol_ranges import least_value
 
 __all__ = ["Place", "Stored", "apart", "contiguous", "memory_order", "view_of"]
 

@@ -1,0 +1,1 @@
+"""From a client's graphs to a FusionGraph."""
