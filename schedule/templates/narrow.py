@@ -1,4 +1,6 @@
-"""*narrow*: groups whose tensors have short rows in GM, which are long ones in UB (:mod:`autofuse.schedule.placement.lacing`).
+"""*narrow*: groups whose tensors have short rows in GM, which are long ones in UB.
+
+:mod:`autofuse.schedule.placement.lacing` turns the one into the other.
 
 The short axes lie inside the tile, outside the one that makes the long rows.  The host solves for the tile of that
 one, or in the ``outer`` variants for that of one around it, of which a long row is whole: the next one that is not

@@ -48,7 +48,7 @@ CLASSES = {n: c for n, c in MEMBERS.items() if isinstance(c, type)}
 
 def test_the_page_is_up_to_date(repo: Path) -> None:
     page = (repo / "docs" / "api_reference.md").read_text(encoding="utf-8")
-    hint = "run: python -m pages.api_page > docs/api_reference.md"
+    hint = "run: python tools/pages/api_page.py > docs/api_reference.md"
     assert page == api_page(), hint
 
 

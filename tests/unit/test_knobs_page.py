@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "knobs.md"
 
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == knobs_page(), (
-        "run: python -m pages.knobs_page > docs/knobs.md"
+        "run: python tools/pages/knobs_page.py > docs/knobs.md"
     )
 
 

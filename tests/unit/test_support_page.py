@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "support.md"
 
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == support_page(), (
-        "run: python -m pages.support > docs/support.md"
+        "run: python tools/pages/support.py > docs/support.md"
     )
 
 

@@ -16,7 +16,7 @@ SNAPSHOTS = TESTS / "snapshot" / "__snapshots__" / "test_generated"
 
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == templates_page(), (
-        "run: python -m pages.templates_page > docs/templates.md"
+        "run: python tools/pages/templates_page.py > docs/templates.md"
     )
 
 

@@ -1,6 +1,6 @@
 """``docs/api_reference.md``: every public name with its signature and its docstring.
 
-``python -m pages.api_page`` prints the page.  What it lists is ``__all__`` of the public modules, so a name
+``python tools/pages/api_page.py`` prints the page.  What it lists is ``__all__`` of the public modules, so a name
 that is exported is on the page, with what its docstring says, and nothing else is.
 """
 
@@ -24,7 +24,7 @@ _SECTIONS = ("Args", "Attributes", "Returns", "Raises")
 
 _HEAD = """# Reference of the Python interface
 
-Made by `python -m pages.api_page` from signatures and docstrings; do not edit.
+Made by `python tools/pages/api_page.py` from signatures and docstrings; do not edit.
 [api.md](api.md) has examples, and what is promised.
 """
 

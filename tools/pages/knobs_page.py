@@ -1,6 +1,6 @@
 """``docs/knobs.md``: every environment variable, from :data:`autofuse.base.knobs.KNOBS`.
 
-``python -m pages.knobs_page`` prints the page.
+``python tools/pages/knobs_page.py`` prints the page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def knobs_page() -> str:
     lines = [
         "# Environment variables",
         "",
-        "Made by `python -m pages.knobs_page` from `autofuse/base/knobs.py`; do not edit.",
+        "Made by `python tools/pages/knobs_page.py` from `autofuse/base/knobs.py`; do not edit.",
         "",
         "A variable is read when it is needed, not when autofuse is imported. A value that is not allowed is an error",
         "(AF5008); an `AUTOFUSE_*` variable that nothing reads is a warning of `autofuse knobs`, which also shows the",

@@ -1,6 +1,6 @@
 """``docs/onnx.md``: how ONNX models are read, and what became of each node test of the standard.
 
-``python -m pages.onnx_page OUTCOMES`` prints the page from the file that ``benchmarks/onnx_suite.py --write``
+``python tools/pages/onnx_page.py OUTCOMES`` prints the page from the file that ``benchmarks/onnx_suite.py --write``
 leaves.
 """
 

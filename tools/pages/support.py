@@ -1,6 +1,6 @@
 """``docs/support.md``: ops x dtypes x targets, found out by scheduling one-op graphs.
 
-``python -m pages.support`` prints the page.
+``python tools/pages/support.py`` prints the page.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def support_page() -> str:
     lines = [
         "# Supported ops",
         "",
-        "Made by `python -m pages.support` from the op registry; do not edit.",
+        "Made by `python tools/pages/support.py` from the op registry; do not edit.",
         "",
         "How a single op on tensors is realised: `call` one call of the chip's API, `calls` several, `wider` computed",
         "in a wider dtype and cast back (once per chain of such ops), `copy` moved only, `-` not available. `ulp` is",

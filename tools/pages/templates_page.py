@@ -1,6 +1,6 @@
 """``docs/templates.md``: the template families, each with a small graph, a picture, and the loops of its kernel.
 
-``python -m pages.templates_page > docs/templates.md`` writes the page.
+``python tools/pages/templates_page.py > docs/templates.md`` writes the page.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHAPE = (const(1000), const(99))
 _TEXT = """\
 # Templates
 
-Made by `python -m pages.templates_page` from the kernels of small graphs; do not edit.
+Made by `python tools/pages/templates_page.py` from the kernels of small graphs; do not edit.
 
 A template is one way to tile one group of operators; [architecture.md](architecture.md) says what a group is. A family
 proposes choices: the axis that is cut into tiles, and how rows lie in UB. Each choice becomes an ImplGraph and a device

@@ -1,4 +1,4 @@
-"""What the generated host code chooses, with limits and again and again, is what ``schedule.cost.solver.choose`` says."""
+"""What the generated host code chooses, with limits and again and again, is what ``solver.choose`` says."""
 
 import ctypes
 import math
