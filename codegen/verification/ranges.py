@@ -67,7 +67,7 @@ from autofuse.implgraph.expr.expression import (
 )
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.registry import Call as CallRow
+from autofuse.implgraph.ops.definition import Call as CallRow
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.placement.row_operands import broadcast_run
 
