@@ -194,8 +194,6 @@ KNOBS: tuple[Knob[str] | Knob[int] | Knob[bool] | Knob[tuple[str, ...]], ...] = 
 
 #: Read by the tests only.
 _OF_TESTS = frozenset({"AUTOFUSE_SHARED", "AUTOFUSE_REQUIRE_SHARED", "AUTOFUSE_REQUIRE_TORCH"})
-#: Read where autofuse is installed: pyproject.toml.
-_OF_INSTALLING = frozenset({"AUTOFUSE_NATIVE"})
 
 
 def unknown(environ: Mapping[str, str] | None = None) -> list[Diagnostic]:
@@ -204,7 +202,7 @@ def unknown(environ: Mapping[str, str] | None = None) -> list[Diagnostic]:
     known = {k.name for k in KNOBS}
     out = []
     for name in sorted(env):
-        if name.startswith("AUTOFUSE_") and name not in known | _OF_TESTS | _OF_INSTALLING:
+        if name.startswith("AUTOFUSE_") and name not in known | _OF_TESTS:
             near = difflib.get_close_matches(name, sorted(known), n=1)
             hint = (
                 f"did you mean {near[0]}?"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autofuse import __version__
-from autofuse.base import cache, knobs, native
+from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.outcome import Outcome
 from autofuse.targets import TargetSpec, chip_names, load_chip
@@ -61,7 +61,7 @@ def doctor() -> Outcome:
     from autofuse.report.text import tables
 
     rows = [
-        _row("autofuse", "ok", f"{__version__}, Python {platform.python_version()}{_native()}"),
+        _row("autofuse", "ok", f"{__version__}, Python {platform.python_version()}"),
         _compiler(),
         _twin(),
         _cann(),
@@ -118,14 +118,6 @@ def bisheng() -> Path | None:
 
 def _row(what: str, status: str, found: str, hint: str = "") -> dict[str, object]:
     return {"what": what, "status": status, "found": found, "hint": hint}
-
-
-def _native() -> str:
-    compiled, listed = len(native.compiled()), len(native.listed())
-    if not compiled:
-        return ""
-    of = "" if compiled == listed else f" of {listed}"
-    return f", {compiled}{of} modules compiled"
 
 
 def _compiler() -> dict[str, object]:

@@ -13,7 +13,7 @@ from dataclasses import MISSING, fields
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["frozen", "make_native", "refuse", "replace"]
+__all__ = ["frozen", "replace"]
 
 if TYPE_CHECKING:
     # The type checker knows these, and checks names and types of fields and changes.
@@ -110,7 +110,7 @@ def _prepare(cls: type) -> Callable[[Any, Mapping[str, Any]], Any]:
         "cls": cls,
         "filled": _open(cls),
         "new": object.__new__,
-        "refuse": refuse,
+        "refuse": _refuse,
     }
     lines = ["def copy(value, changes):", " made = new(filled)"]
     lines += [f" made.{name} = value.{name}" for name in names]
@@ -122,26 +122,7 @@ def _prepare(cls: type) -> Callable[[Any, Mapping[str, Any]], Any]:
     return copy
 
 
-def refuse(cls: type, changes: Mapping[str, Any]) -> Any:
+def _refuse(cls: type, changes: Mapping[str, Any]) -> Any:
     """Raises TypeError, for changes of what is no field."""
     names = {f.name for f in fields(cls)}
     raise TypeError(f"{cls.__name__} has no field {', '.join(sorted(set(changes) - names))}")
-
-
-def make_native(cls: type, annotations: dict[str, str]) -> None:
-    """Finish a compiled class, which has an ``__init__`` and a ``_changed`` of its own: see native/frozen_classes.py.
-
-    Args:
-        cls: the class.
-        annotations: of its fields, as they are written; mypyc keeps less of them.
-    """
-    compiled: Any = cls
-    compiled.__annotations__ = annotations
-    for f in fields(compiled):
-        f.type = annotations[f.name]
-    compiled.__reduce__ = _reduce
-    _COPIES[cls] = compiled._changed
-
-
-def _reduce(value: Any) -> tuple[type, tuple[object, ...]]:
-    return type(value), tuple([getattr(value, f.name) for f in fields(value)])

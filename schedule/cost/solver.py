@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
@@ -171,10 +171,7 @@ def comparable(cost: _Cost, impl: ImplGraph, target: TargetSpec) -> _Cost:
 def _counted(cost: _Cost, again: bool) -> _Cost:
     if not again:
         return cost
-    # mypyc tells int and float apart, and no type says that the share of an int is an int.
-    share: Any = cost // LEEWAY if isinstance(cost, int) else cost / LEEWAY
-    counted: _Cost = cost + share
-    return counted
+    return cost + (cost // LEEWAY if isinstance(cost, int) else cost / LEEWAY)
 
 
 def best_tiling(
