@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "autofuse_twin/launch.h"
-#include "checked.h"
-#include "kernels.h"
-#include "record.h"
-#include "schedule.h"
+#include "checks/checked.h"
+#include "kernels/kernels.h"
+#include "checks/record.h"
+#include "checks/schedule.h"
 
 namespace autofuse_twin {
 

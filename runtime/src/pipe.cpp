@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "core.h"
-#include "record.h"
+#include "checks/record.h"
 
 namespace autofuse_twin {
 namespace {

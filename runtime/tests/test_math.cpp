@@ -1,5 +1,5 @@
 // Accuracy of the float functions against double, their special values, and equality of the instruction sets.
-#include "../src/kernels.h"
+#include "../src/kernels/kernels.h"
 #include "kernel_support.h"
 
 using namespace autofuse_twin;

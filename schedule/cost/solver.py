@@ -1,6 +1,6 @@
 """The tiling solver: template, tile, tiles per core and cores for given sizes, by ``schedule.cost.tile_cost``.
 
-The same choices, in the same order, as ``host_templates/autofuse_form_solver.h`` and ``autofuse_tiling_solver.h``;
+The same choices, in the same order, as ``autofuse_form_solver.h`` and ``autofuse_tiling_solver.h``;
 tests compile these headers and compare.  Here it ranks templates, and folds the tiling of graphs whose sizes are all
 known.
 """

@@ -1,6 +1,6 @@
 """What a template costs with tiles of a given length: the cost model in integers.
 
-The same formulas, in the same order, as ``host_templates/autofuse_tile_cost.h``; a test compiles that header and
+The same formulas, in the same order, as ``autofuse_tile_cost.h``; a test compiles that header and
 compares.  Costs are ticks of 2**-10 cycles; they leave out what no choice changes (``kernel_head_us``).
 """
 

@@ -1,6 +1,6 @@
 """The search of one template's tiling, by the costs of ``schedule.cost.tile_cost``.
 
-The same search, in the same order, as ``host_templates/autofuse_tile_search.h``; a test compiles that header and
+The same search, in the same order, as ``autofuse_tile_search.h``; a test compiles that header and
 compares.
 """
 

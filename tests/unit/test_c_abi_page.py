@@ -43,7 +43,7 @@ def test_functions_and_arguments(page: str, repo: Path) -> None:
 
 
 def test_kinds_of_return_codes(page: str, repo: Path) -> None:
-    header = (repo / "host_templates" / "autofuse_status.h").read_text(encoding="utf-8")
+    header = (repo / "host_templates" / "headers" / "autofuse_status.h").read_text(encoding="utf-8")
     kinds = {name: int(value) for name, value in re.findall(r"^    (k\w+) = (\d+),?", header, re.M)}
     listed = re.findall(r"^\| (\d+) \| `(k\w+)` \|", page, re.M)
     assert {name: int(value) for value, name in listed} == kinds
@@ -57,12 +57,12 @@ def test_kinds_of_return_codes(page: str, repo: Path) -> None:
 
 
 def test_fields_of_the_structs(page: str, repo: Path) -> None:
-    header = (repo / "host_templates" / "autofuse_tiling_solver.h").read_text(encoding="utf-8")
+    header = (repo / "host_templates" / "headers" / "autofuse_tiling_solver.h").read_text(encoding="utf-8")
     limit = re.search(r"struct ResLimit \{(.*?)\};", header, re.S)
     assert limit
     for field in re.findall(r"uint32_t (\w+)", limit[1]):
         assert f"`{field}`" in page, field
-    shape = (repo / "host_templates" / "autofuse_shape.h").read_text(encoding="utf-8")
+    shape = (repo / "host_templates" / "headers" / "autofuse_shape.h").read_text(encoding="utf-8")
     for member in ("uint32_t rank", "int64_t dims[16]"):
         assert f"    {member};" in shape
         assert f"`{member}`" in page

@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Pipe(IntEnum):
-    """The units of a core, with the numbers of ``runtime/src/checked.h``."""
+    """The units of a core, with the numbers of ``runtime/src/checks/checked.h``."""
 
     SCALAR = 0
     V = 1

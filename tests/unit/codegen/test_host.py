@@ -222,7 +222,7 @@ def test_solver_header(flag: list[str], tmp_path: Path, repo: Path) -> None:
     binary = tmp_path / "solver_test"
     source = repo / "tests" / "cpp_host" / "solver_test.cpp"
     sanitize = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
-    include = f"-I{repo / 'host_templates'}"
+    include = f"-I{repo / 'host_templates' / 'headers'}"
     subprocess.run(
         ["g++", *FLAGS, *flag, *sanitize, include, str(source), "-o", str(binary)],
         check=True,
@@ -240,7 +240,7 @@ def test_memo_header(sanitize: str, tmp_path: Path, repo: Path) -> None:
     binary = tmp_path / "memo_test"
     source = repo / "tests" / "cpp_host" / "memo_test.cpp"
     flags = [*FLAGS, "-O2", "-Wconversion", "-Wno-sign-conversion", "-Wshadow", "-pthread"]
-    flags += [f"-fsanitize={sanitize}", "-fno-sanitize-recover=all", f"-I{repo / 'host_templates'}"]
+    flags += [f"-fsanitize={sanitize}", "-fno-sanitize-recover=all", f"-I{repo / 'host_templates' / 'headers'}"]
     subprocess.run(["g++", *flags, str(source), "-o", str(binary)], check=True, timeout=120)
     done = subprocess.run([str(binary)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -89,7 +89,7 @@ def in_cpp(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[int]]
     command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]
     command += ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
     source = REPO / "tests" / "cpp_host" / "solver_c.cpp"
-    include = f"-I{REPO / 'host_templates'}"
+    include = f"-I{REPO / 'host_templates' / 'headers'}"
     subprocess.run([*command, include, str(source), "-o", str(library)], check=True, timeout=120)
     function = ctypes.CDLL(str(library)).Solve
     function.restype = None

@@ -1,5 +1,5 @@
 // Element-wise vector calls, Compare and Select: count forms and high-dimensional forms (mask, repeat, strides).
-#include "vector_call.h"
+#include "api/vector_call.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Compute loops for the baseline instruction set of the target, and the choice between the compiled sets.
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #if defined(AUTOFUSE_TWIN_X86)
 #include <cpuid.h>
@@ -11,7 +11,7 @@
 
 namespace autofuse_twin {
 namespace {
-#include "kernels_impl.h"
+#include "kernels/impl.h"
 }  // namespace
 
 const KernelTable& BaseKernels() {

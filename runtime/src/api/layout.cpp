@@ -1,7 +1,7 @@
 // Elements moved inside UB: Gather, GatherMask, transposition of blocks; arithmetic progressions.
 #include <algorithm>
 
-#include "vector_call.h"
+#include "api/vector_call.h"
 
 namespace autofuse_twin {
 namespace {

@@ -1,5 +1,5 @@
 // Exp and Ln in float, for loops that the compiler vectorises, and what other functions need of e^x in double.
-// Included by kernels_impl.h inside its anonymous namespace.
+// Included by impl.h inside its anonymous namespace.
 //
 // No multiplication is fused with an addition (-ffp-contract=off), so every instruction set gives the same bits. The
 // polynomials are minimax fits; what an addition of two large terms would lose is kept and added with the small terms.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "vector_call.h"
+#include "api/vector_call.h"
 
 namespace autofuse_twin {
 namespace {

@@ -1,5 +1,5 @@
 // Compute loops for x86-64 with AVX-512 (F, BW, DQ, VL) and F16C; compiled with the matching flags (see CMakeLists.txt).
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #if defined(AUTOFUSE_TWIN_X86)
 #include <immintrin.h>
@@ -9,7 +9,7 @@
 
 namespace autofuse_twin {
 namespace {
-#include "kernels_impl.h"
+#include "kernels/impl.h"
 }  // namespace
 
 const KernelTable& Avx512Kernels() {

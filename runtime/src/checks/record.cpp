@@ -1,4 +1,4 @@
-#include "record.h"
+#include "checks/record.h"
 
 #include <algorithm>
 #include <cstring>

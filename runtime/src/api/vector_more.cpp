@@ -1,7 +1,7 @@
 // Vector calls that are not element-wise, advanced functions, and transfers of the compare mask.
 #include <algorithm>
 
-#include "vector_call.h"
+#include "api/vector_call.h"
 
 namespace autofuse_twin {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "autofuse_twin/launch.h"
-#include "checked.h"
+#include "checks/checked.h"
 
 namespace autofuse_twin {
 

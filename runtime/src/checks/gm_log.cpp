@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "checked.h"
+#include "checks/checked.h"
 #include "core.h"
 
 namespace autofuse_twin {

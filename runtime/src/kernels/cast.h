@@ -1,4 +1,4 @@
-// Conversions with the documented rounding modes. Included by kernels_impl.h inside its anonymous namespace.
+// Conversions with the documented rounding modes. Included by impl.h inside its anonymous namespace.
 // imm is the RoundMode. Two stages: source -> float chunk -> destination; int32/int64 sources have direct routes.
 
 enum Mode { kNone, kRint, kFloor, kCeil, kRound, kTrunc, kOdd };

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "checked.h"
+#include "checks/checked.h"
 #include "core.h"
 
 namespace autofuse_twin {

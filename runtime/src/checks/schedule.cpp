@@ -1,4 +1,4 @@
-#include "schedule.h"
+#include "checks/schedule.h"
 
 #include <utility>
 

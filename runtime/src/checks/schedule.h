@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "checked.h"
+#include "checks/checked.h"
 
 namespace autofuse_twin {
 

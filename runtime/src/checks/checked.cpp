@@ -1,11 +1,11 @@
 // Order of accesses to UB: vector clocks over the pipes of a core, and the last accesses to every block.
-#include "checked.h"
+#include "checks/checked.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "core.h"
-#include "record.h"
+#include "checks/record.h"
 
 namespace autofuse_twin {
 namespace {

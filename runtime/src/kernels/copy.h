@@ -1,4 +1,4 @@
-// Moves of bytes. Included by kernels_impl.h inside its anonymous namespace.
+// Moves of bytes. Included by impl.h inside its anonymous namespace.
 
 // d and s do not overlap. A loop of whole registers, for rows of tiles: a string instruction, which a C library may take
 // for that many bytes, is slow where the two are aligned differently, as UB and a tensor are.
