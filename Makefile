@@ -22,7 +22,7 @@ RUNTIME := $(shell find runtime -type f -not -path '*/tests/*' 2>/dev/null)
 # $(call step,NAME,COMMAND,WHAT TO DO WHEN IT FAILS)
 step = @echo '== $(1)'; $(2) || { echo; echo 'FAILED: $(1). $(3)' >&2; exit 1; }
 
-.PHONY: help demo test env lint format pytest ctest snapshots sanitize asan ubsan clean
+.PHONY: help demo test env lint format pytest ctest snapshots replay sanitize asan ubsan clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z ]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -76,6 +76,9 @@ pytest: $(STAMP) ## the Python tests
 snapshots: $(STAMP) ## accept the present output as the expected output; read the diff before you commit it
 	$(BIN)/pytest --snapshot-update -q -m "not corpus"
 	@git status --short tests
+
+replay: $(STAMP) ## generate all graphs as BASE does and as here, and report what differs (FULL=1: the whole corpus)
+	@$(BIN)/python tools/replay.py --jobs $(JOBS) $(if $(BASE),--base $(BASE)) $(if $(HEAD),--head $(HEAD)) $(if $(FULL),--full)
 
 ctest sanitize asan ubsan: $(STAMP) ## the C++ tests of the twin, plain or under a sanitizer
 	$(call step,$@: build,cmake --preset $(PRESET) >/dev/null && cmake --build --preset $(PRESET) --parallel $(JOBS),Warnings are errors here.)
