@@ -105,11 +105,12 @@ class Backend(Protocol):
         parts: Sequence[Files],
         target: TargetSpec,
     ) -> dict[str, str]:
-        """The files of a graph that runs as several kernels, with those of its ``parts``.
+        """The files of a graph that runs as several kernels, with those of its ``parts``; for those who can do it.
 
         Raises:
-            AutofuseError: AF5007, it cannot do that; AF3006, what passes between the parts is too large.
+            AutofuseError: AF5007, it has no ``split_entries``; AF3006, what passes between the parts is too large.
         """
+        raise AutofuseError.of("AF5007", f"the backend {self.name} writes one kernel at a time")
 
 
 def prepared(backend: Backend, entry: str, target: TargetSpec) -> TargetSpec:
