@@ -290,10 +290,15 @@ def _schedule_group(
     rejected: list[Rejected] = []
     made: list[tuple[int, ImplGraph]] = []
     taken: set[str] = set()
+    families = g.target.families
     tries = _tries(g)
     # Most groups are tried with several tilings.
     placers = {id(h): placing(h) for h in {id(h): h for h, _ in tries}.values()}
     for number, (group, choice) in enumerate(tries):
+        if families is not None and choice.template not in families:
+            reason = "the backend does not write templates of this family"
+            rejected.append(Rejected(g.group, _title(group, choice), reason))
+            continue
         try:
             impl = ranking.dropped(number, g, choice.suffix)
             impl = impl or realise(group, choice, placers[id(group)], next_tensor)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function, wrap_call
 from autofuse.codegen.backends.ascendc.provenance import banner
+from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.lower.kernel import lower_kernel
-from autofuse.codegen.passes import run_passes
 from autofuse.codegen.render import render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -22,7 +22,7 @@ from autofuse.schedule.placement.scan import SCAN
 from autofuse.schedule.placement.stacking import STACK
 from autofuse.targets import TargetSpec
 
-__all__ = ["ENTRIES", "kernel_file", "parameter_names"]
+__all__ = ["ENTRIES", "kernel_file", "lower_templates", "parameter_names"]
 
 
 #: Ways to enter the kernel, and the last parameter of each.
@@ -50,30 +50,37 @@ def parameter_names(graph: FusionGraph) -> tuple[str, ...]:
     return (*data, *(f"{graph.name}_Output_{i}" for i in range(len(graph.outputs))))
 
 
+def lower_templates(
+    graph: FusionGraph, results: Iterable[ScheduleResult], target: TargetSpec
+) -> dict[str, KernelFn]:
+    """KernelIR of every template by its name, before any pass."""
+    tensors = parameter_names(graph)
+    impls = {i.name: i for r in results for g in r.groups for i in g.impls}
+    return {name: lower_kernel(i, tensors, target) for name, i in impls.items()}
+
+
 def kernel_file(
     graph: FusionGraph,
     results: tuple[ScheduleResult, ...],
+    functions: Mapping[str, KernelFn],
     target: TargetSpec,
     entry: str = "launch",
 ) -> str:
     """Text of ``device/<g>_kernel.cpp``.
 
+    ``functions``: those of all templates after the passes, by name.
     ``entry``: ``launch``, the tiling data come by value (``<<<>>>``); ``op-package``, they come in GM and every tiling
     key becomes a binary of its own.
     """
     tensors = parameter_names(graph)
-    impls: dict[str, ImplGraph] = {i.name: i for r in results for g in r.groups for i in g.impls}
-    functions = tuple(
-        emit_function(run_passes(lower_kernel(i, tensors, target))) for i in impls.values()
-    )
     parameters = [f"GM_ADDR {t}" for t in tensors]
     parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
     head = wrap_call(f'extern "C" __global__ __aicore__ void {graph.name}', parameters, " {")
-    ops = {n.op for i in impls.values() for n in i.nodes}
+    ops = {n.op for r in results for g in r.groups for i in g.impls for n in i.nodes}
     synced = frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
     view = _KernelView(
         banner(graph, target.name),
-        functions,
+        tuple(emit_function(fn) for fn in functions.values()),
         tuple(head),
         _dispatch(tiling_keys(results), tensors, synced, entry),
         not ops.isdisjoint({*REDUCES, "UbTranspose"}),

@@ -221,7 +221,7 @@ def _bypass(s: BypassL2) -> list[str]:
 def _queue(s: QueueDecl) -> str:
     if s.copy:
         return f"TQueBind<TPosition::VECIN, TPosition::VECOUT, {s.depth}> {s.name};"
-    return f"TQue<{s.position.value}, {s.depth}> {s.name};"
+    return f"TQue<TPosition::{s.position.value}, {s.depth}> {s.name};"
 
 
 def _sync(s: Sync) -> list[str]:
@@ -262,7 +262,7 @@ _LINE: dict[type, Callable[[Any], str]] = {
     BlockIndex: lambda s: f"const int64_t {s.name} = {_core(s)};",
     PipeDecl: lambda s: f"TPipe {s.name};",
     QueueDecl: _queue,
-    BufDecl: lambda s: f"TBuf<{s.position.value}> {s.name};",
+    BufDecl: lambda s: f"TBuf<TPosition::{s.position.value}> {s.name};",
     InitBuffer: _init,
     GetBuf: lambda s: f"LocalTensor<{s.dtype.cpp}> {s.local} = {s.buf}.Get<{s.dtype.cpp}>();",
     Alloc: lambda s: (
