@@ -55,7 +55,7 @@ _REPEAT, _PARTS, _WHOLE, _ROWS, _OFFSETS, _REPEATS, _BLOCK_ROWS = 256, 8, 240, 1
 _FLOAT, _EIGHTHS = 4, 4
 
 #: Functions of ``autofuse_words.h``, which are a node each.
-_WORDS = frozenset({"autofuse::LowWords", "autofuse::HighWords", "autofuse::JoinWords"})
+_WORDS = frozenset({"LowWords", "HighWords", "JoinWords"})
 
 
 @frozen

@@ -82,7 +82,7 @@ def _int64(dtypes: Sequence[DType], attrs: Attrs) -> DType:
 
 
 def _word(name: str) -> OpDef:
-    call = Call(f"autofuse::{name}Words", "unary", _LONG, inplace=False)
+    call = Call(f"{name}Words", "unary", _LONG, inplace=False)
     return OpDef(
         name,
         (1, 1),
@@ -99,9 +99,7 @@ def _join_tmp(n: Expr, d: DType) -> Expr:
     return n * 24 + 192
 
 
-_JOIN = Call(
-    "autofuse::JoinWords", "advanced_binary", frozenset({"int32"}), tmp=_join_tmp, inplace=False
-)
+_JOIN = Call("JoinWords", "advanced_binary", frozenset({"int32"}), tmp=_join_tmp, inplace=False)
 
 _SHIFTED = frozenset({"int16", "uint16", "int32", "uint32"})
 _INTEGERS = frozenset({"int16", "int32"})

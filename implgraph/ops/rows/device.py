@@ -105,9 +105,7 @@ def _table_bytes(elements: Expr, dtype: DType) -> Expr:
 
 def _pick(name: str, dtypes: frozenset[str], operands: int, *, tmp: bool = False) -> OpDef:
     """A call that picks elements; before scheduling ends, it has no table among its operands."""
-    call = Call(
-        f"autofuse::{name}", "pick", dtypes, tmp=_table_bytes if tmp else None, inplace=False
-    )
+    call = Call(name, "device", dtypes, tmp=_table_bytes if tmp else None, inplace=False)
     return OpDef(
         name,
         (1, operands - 1),
@@ -127,8 +125,8 @@ def _pick(name: str, dtypes: frozenset[str], operands: int, *, tmp: bool = False
 def _offsets(name: str, *, tmp: bool = False) -> OpDef:
     """A table of offsets in bytes, once per core."""
     call = Call(
-        f"autofuse::{name}",
-        "offsets",
+        name,
+        "device",
         frozenset({"int32"}),
         tmp=_table_bytes if tmp else None,
         inplace=False,
@@ -155,7 +153,7 @@ def _with_rows(op: str, name: str) -> OpDef:
         _first,
         _shape,
         "rows",
-        calls=_both(Call(f"autofuse::WithRows<autofuse::{name}>", "rows", dtypes)),
+        calls=_both(Call("WithRows", "device", dtypes)),
         cost="div" if op == "Div" else "binary",
         user=False,
     )
@@ -170,7 +168,7 @@ def _lace(name: str, operands: int, *more: Attr) -> OpDef:
         _shape,
         "pick",
         attrs=(Attr("k", "int", doc="elements of a short row"), *more),
-        calls=_both(Call(f"autofuse::{name}", "pick", MOVED, inplace=False)),
+        calls=_both(Call(name, "device", MOVED, inplace=False)),
         cost="transpose",
         user=False,
     )
@@ -354,8 +352,8 @@ ROWS: tuple[OpDef, ...] = (
         "transpose",
         calls=_both(
             Call(
-                "autofuse::TransposeRows",
-                "transpose",
+                "TransposeRows",
+                "device",
                 MOVED,
                 as_type=BITS,
                 tmp=lambda elements, dtype: const(TRANSPOSE_BYTES),
@@ -385,8 +383,8 @@ ROWS: tuple[OpDef, ...] = (
         "stack",
         calls=_both(
             Call(
-                "autofuse::StackRows",
-                "stack",
+                "StackRows",
+                "device",
                 frozenset(d for d in BY_NAME if d != "mask"),
                 inplace=False,
             )
@@ -409,8 +407,8 @@ ROWS: tuple[OpDef, ...] = (
         ),
         calls=_both(
             Call(
-                "autofuse::LaceOffsets",
-                "lace_offsets",
+                "LaceOffsets",
+                "device",
                 frozenset({"int32"}),
                 tmp=_table_bytes,
                 inplace=False,
@@ -434,8 +432,8 @@ ROWS: tuple[OpDef, ...] = (
         ),
         calls=_both(
             Call(
-                "autofuse::Scan",
-                "scan",
+                "Scan",
+                "device",
                 frozenset({"int16", "int32", "float32"}),
                 as_type=WRAPPING,
                 inplace=False,
