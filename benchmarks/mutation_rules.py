@@ -65,7 +65,7 @@ from autofuse.codegen.ir.kernel_ir import (
 )
 from autofuse.implgraph.expr.expression import ONE, Expr, const, sym
 from autofuse.implgraph.ir.graph import AxisType, ImplGraph
-from autofuse.implgraph.ops.scratch import PICK_BYTES
+from autofuse.implgraph.ops.rows.device import PICK_BYTES
 
 __all__ = ["RULES", "Mutation", "equivalent"]
 

@@ -22,7 +22,7 @@ from autofuse.codegen.ir.kernel_ir import Call, Count, SizeValue
 from autofuse.implgraph.expr.expression import ZERO, Expr, const, divide_exact
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.scratch import PICK_BYTES
+from autofuse.implgraph.ops.rows.device import PICK_BYTES
 from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.placement.picking import beyond
 

@@ -18,8 +18,8 @@ from autofuse.codegen.ir.finding import Finding
 from autofuse.codegen.ir.kernel_ir import Call, Count, Form
 from autofuse.implgraph.expr.expression import ONE, Expr, align_up, product
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.scratch import reduce_inner_bytes, reduce_outer_bytes
 from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.functions.scratch import reduce_inner_bytes, reduce_outer_bytes
 
 if TYPE_CHECKING:
     from autofuse.codegen.verification.model import Kernel

@@ -19,8 +19,8 @@ from autofuse.codegen.ir.finding import Finding
 from autofuse.codegen.ir.kernel_ir import Call, Count, Form
 from autofuse.implgraph.expr.expression import Expr, align_up, product
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.scratch import row_bytes
 from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.functions.scratch import row_bytes
 from autofuse.schedule.placement.row_operands import row_extents
 
 if TYPE_CHECKING:

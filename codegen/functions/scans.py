@@ -18,9 +18,15 @@ from autofuse.codegen.ir.finding import Finding
 from autofuse.codegen.ir.kernel_ir import Call, Count, Form
 from autofuse.implgraph.expr.expression import ONE, Expr, align_up, product
 from autofuse.implgraph.ir.graph import AxisType, Node
-from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
 from autofuse.schedule.axes.layout import BLOCK
-from autofuse.schedule.placement.scan import SCAN, goes_backwards, scan_run, scanned_axes
+from autofuse.schedule.functions.scratch import scan_inner_bytes, scan_outer_bytes
+from autofuse.schedule.placement.scan import (
+    SCAN,
+    SCANNED_TOGETHER,
+    goes_backwards,
+    scan_run,
+    scanned_axes,
+)
 
 if TYPE_CHECKING:
     from autofuse.codegen.verification.model import Kernel

@@ -22,7 +22,7 @@ from autofuse.codegen.ir.finding import Finding
 from autofuse.codegen.ir.kernel_ir import Call, Count
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, divide_exact
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.scratch import TRANSPOSE_BYTES
+from autofuse.implgraph.ops.rows.device import TRANSPOSE_BYTES
 from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.placement.transposition import transpose_counts
 

@@ -13,7 +13,7 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.infer import broadcast_shapes
 from autofuse.implgraph.ops.registry import Attr, Attrs, Call, OpDef, Shape
 
-__all__ = ["ROWS", "WORDS"]
+__all__ = ["ROWS"]
 
 PIECES = frozenset(d.name for d in BY_NAME.values() if d.bits >= 16)
 SIGNED = {"float32": "int32", "uint32": "int32", "float16": "int16", "uint16": "int16"}
@@ -68,8 +68,6 @@ def _integer(
     )
 
 
-#: Ops that take 64-bit integers apart and put them together (autofuse_words.h).
-WORDS = frozenset({"Low", "High", "Join"})
 _LONG = frozenset({"int64", "uint64"})
 
 

@@ -9,9 +9,13 @@ from autofuse.implgraph.expr.expression import Expr, const
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.infer import broadcast_shapes
 from autofuse.implgraph.ops.registry import ANY, Attr, Attrs, Call, OpDef, Shape
-from autofuse.implgraph.ops.scratch import PICK_BYTES, TRANSPOSE_BYTES
 
-__all__ = ["ROWS"]
+__all__ = ["PICK_BYTES", "ROWS", "ROW_OPERANDS", "TRANSPOSE_BYTES"]
+
+#: Of ``TransposeRows``: what lies outside of the result of a call on 16 rows goes there.
+TRANSPOSE_BYTES = 512
+#: A table of 1024 offsets, and what is made of it for one call of ``PickBack``.
+PICK_BYTES = 4096
 
 ARITH = frozenset({"int16", "int32", "float16", "float32"})
 FLOATS = frozenset({"float16", "float32"})

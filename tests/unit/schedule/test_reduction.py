@@ -11,8 +11,8 @@ from autofuse.implgraph.check.verify import check
 from autofuse.implgraph.expr.expression import CeilDiv, const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Condition, ImplGraph
-from autofuse.implgraph.ops.scratch import reduce_inner_bytes, reduce_outer_bytes
 from autofuse.schedule import scheduler
+from autofuse.schedule.functions.scratch import reduce_inner_bytes, reduce_outer_bytes
 from autofuse.schedule.placement.reduce_steps import reduce_runs
 from autofuse.targets import load_target
 
