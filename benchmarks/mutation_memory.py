@@ -18,6 +18,7 @@ from mutation_change import (
     tile_lengths,
 )
 
+from autofuse.codegen.backends.ascendc.emit_cpp import callee
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
@@ -137,9 +138,9 @@ def scratch_above_the_least(m: Mutation) -> bool:
     dtypes = dtypes_of(m)
     if any(dtypes[c.writes[0]].name != "float32" for c in calls):
         return False
-    least = max(_LEAST_SCRATCH[c.api] for c in calls)
+    least = max(_LEAST_SCRATCH[callee(c)] for c in calls)
     # Power of two tensors; the forms with a scalar need more.
-    if any(c.api == "Power" and len(c.reads) != 2 for c in calls):
+    if any(callee(c) == "Power" and len(c.reads) != 2 for c in calls):
         return False
     return all(room >= least for _, room in change)
 
@@ -153,7 +154,7 @@ def _less_scratch(m: Mutation, functions: tuple[str, ...]) -> list[tuple[int, in
     if not isinstance(old, InitBuffer) or not isinstance(new, InitBuffer) or new.buf_num:
         return None
     calls = _scratched(m, old.name)
-    if not calls or any(not c.api.startswith(functions) for c in calls):
+    if not calls or any(not callee(c).startswith(functions) for c in calls):
         return None
     here = {s.local for s in statements(m.fn.body) if isinstance(s, GetBuf) and s.buf == old.name}
     used = {x for c in calls_of(m.fn.body) for x in (*c.writes, *c.reads)} & here
@@ -220,13 +221,13 @@ def behind_the_end(m: Mutation) -> bool:
         return False
     new = change_of(m)[1]
     touched: tuple[str, ...] = (*old.reads, *old.writes)
-    if old.api == "autofuse::BroadcastInner":
+    if callee(old) == "autofuse::BroadcastInner":
         rows, _ = (a.value for a in old.args if isinstance(a, Count))
         if rows not in (before, ONE):
             return False
         # Of a row that is longer, the result alone; a row more has to fit as a whole.
         touched = () if rows == before else old.writes[:1]
-    elif old.api == "autofuse::TransposeRows":
+    elif callee(old) == "autofuse::TransposeRows":
         counts = [a.value for a in old.args if isinstance(a, Count)]
         changed = (
             [a.value for a in new.args if isinstance(a, Count)] if isinstance(new, Call) else []
@@ -234,22 +235,22 @@ def behind_the_end(m: Mutation) -> bool:
         if counts[0] != ONE or changed != [*counts[:2], after, *counts[3:]]:
             return False
         touched = ()
-    elif old.api.startswith(_ROW_BY_ROW):
+    elif callee(old).startswith(_ROW_BY_ROW):
         counts = [a.value for a in old.args if isinstance(a, Count)]
         changed = (
             [a.value for a in new.args if isinstance(a, Count)] if isinstance(new, Call) else []
         )
-        if changed == [ONE, counts[1] + 1] and old.api.startswith("autofuse::WithRows<"):
+        if changed == [ONE, counts[1] + 1] and callee(old).startswith("autofuse::WithRows<"):
             touched = (*old.reads[:1], *old.writes[:1])
         elif changed == [counts[0] + 1, *counts[1:]]:
             touched = ()
         else:
             return False
-    elif old.api not in (*ELEMENTWISE, "Arange"):
+    elif callee(old) not in (*ELEMENTWISE, "Arange"):
         return False
     if touched and _end_in_their_last_block(m, touched, before):
         return True
-    if old.api.startswith(WHOLE) and isinstance(new, Call) and _reduction_fits(m, new):
+    if callee(old).startswith(WHOLE) and isinstance(new, Call) and _reduction_fits(m, new):
         return True
     return has_room(m.mutant, m.impl, m.target)
 
@@ -298,7 +299,7 @@ def _end_in_their_last_block(m: Mutation, tensors: tuple[str, ...], count: Expr)
 def bits_to_spare(m: Mutation) -> bool:
     """A word less of a mask, where the words that are left have a bit for every element, whatever the tile."""
     old, before, after = count_change(m)
-    if old is None or old.api not in ("And", "Or", "Not") or after != before - 1:
+    if old is None or callee(old) not in ("And", "Or", "Not") or after != before - 1:
         return False
     made = next((n for n in m.impl.nodes if f"{n.name}_local" == old.writes[0]), None)
     if made is None or made.y.dtype.kind != "m":
@@ -380,13 +381,13 @@ def _left_out(m: Mutation, old: Call) -> int | None:
     new = change_of(m)[1]
     assert isinstance(new, Call)
     changed = [a.value for a in new.args if isinstance(a, Count)]
-    if old.api in ELEMENTWISE or (
-        old.api.startswith("autofuse::ReduceInner<") and changed == [counts[0] - 1, *counts[1:]]
+    if callee(old) in ELEMENTWISE or (
+        callee(old).startswith("autofuse::ReduceInner<") and changed == [counts[0] - 1, *counts[1:]]
     ):
         return 1
-    if old.api == "autofuse::BroadcastInner" and changed == [counts[0] - 1, counts[1]]:
+    if callee(old) == "autofuse::BroadcastInner" and changed == [counts[0] - 1, counts[1]]:
         return counts[1].as_int()
-    if old.api == "autofuse::BroadcastOuter" and changed == [ONE, counts[1] - 1, counts[2]]:
+    if callee(old) == "autofuse::BroadcastOuter" and changed == [ONE, counts[1] - 1, counts[2]]:
         return counts[2].as_int()
     return None
 

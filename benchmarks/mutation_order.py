@@ -18,6 +18,7 @@ from mutation_change import (
     writes_of,
 )
 
+from autofuse.codegen.backends.ascendc.emit_cpp import callee
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Barrier,
@@ -148,20 +149,20 @@ def _opened(m: Mutation, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     for s in body:
         if isinstance(s, For):
             out.append(replace(s, body=_opened(m, s.body)))
-        elif isinstance(s, Call) and s.api == _TRANSPOSE and _has_own_scratch(m, s):
+        elif isinstance(s, Call) and callee(s) == _TRANSPOSE and _has_own_scratch(m, s):
             out += [Barrier("PIPE_V")] if _leaves_out(m, s) else []
             out.append(replace(s, writes=s.writes[:1]))
-        elif isinstance(s, Call) and s.api.startswith(_FOLDS) and _folds(m, s):
+        elif isinstance(s, Call) and callee(s).startswith(_FOLDS) and _folds(m, s):
             out += [replace(s, writes=s.writes[1:]), Barrier("PIPE_V")]
             out.append(replace(s, writes=s.writes[:1], reads=s.writes[1:]))
-        elif isinstance(s, Call) and s.api.startswith(_FOLDS) and _is_direct(m, s):
+        elif isinstance(s, Call) and callee(s).startswith(_FOLDS) and _is_direct(m, s):
             once = replace(s, writes=s.writes[:1])
             # From the third row on, each is joined to what was made before.
             again = replace(once, reads=(*s.reads, *once.writes))
             out += [once, Barrier("PIPE_V"), again] if _joins_rows(s) else [once]
-        elif isinstance(s, Call) and s.api == _TRANSPOSE and _leaves_out(m, s):
+        elif isinstance(s, Call) and callee(s) == _TRANSPOSE and _leaves_out(m, s):
             out += [Barrier("PIPE_V"), s]
-        elif isinstance(s, Call) and s.api == _TRANSPOSE and _fits_whole(m, s):
+        elif isinstance(s, Call) and callee(s) == _TRANSPOSE and _fits_whole(m, s):
             out.append(replace(s, writes=s.writes[:1]))
         else:
             out.append(s)
@@ -173,7 +174,7 @@ def _has_own_scratch(m: Mutation, s: Call) -> bool:
     place = {g.local: g.buf for g in statements(m.fn.body) if isinstance(g, GetBuf)}
     here = place.get(s.writes[1])
     return here is not None and all(
-        c.api == _TRANSPOSE and place.get(x) == here and x == c.writes[1]
+        callee(c) == _TRANSPOSE and place.get(x) == here and x == c.writes[1]
         for c in calls_of(m.fn.body)
         for x in (*c.writes, *c.reads)
         if place.get(x) == here
@@ -182,7 +183,7 @@ def _has_own_scratch(m: Mutation, s: Call) -> bool:
 
 def _folds(m: Mutation, s: Call) -> bool:
     n = [a.value for a in s.args if isinstance(a, Count)][1].as_int()
-    limit = 8 if "Outer" in s.api else 256 // dtypes_of(m)[s.writes[0]].itemsize
+    limit = 8 if "Outer" in callee(s) else 256 // dtypes_of(m)[s.writes[0]].itemsize
     return n is not None and n > limit
 
 
@@ -190,15 +191,15 @@ def _is_direct(m: Mutation, s: Call) -> bool:
     """The call reduces to its result without scratch space."""
     dtype = dtypes_of(m)[s.writes[0]]
     n = [a.value for a in s.args if isinstance(a, Count)][1].as_int()
-    whole = dtype.kind == "f" and "ProdOf" not in s.api
-    limit = 8 if "Outer" in s.api else 256 // dtype.itemsize if whole else 0
+    whole = dtype.kind == "f" and "ProdOf" not in callee(s)
+    limit = 8 if "Outer" in callee(s) else 256 // dtype.itemsize if whole else 0
     return n is not None and n <= limit
 
 
 def _joins_rows(s: Call) -> bool:
     """``ReduceOuter`` of more than two rows, where it needs no scratch space."""
     n = [a.value for a in s.args if isinstance(a, Count)][1].as_int()
-    return "Outer" in s.api and n is not None and n > 2
+    return "Outer" in callee(s) and n is not None and n > 2
 
 
 def _leaves_out(m: Mutation, s: Call) -> bool:

@@ -48,6 +48,7 @@ from mutation_order import (
     ordered_by_another_pair,
 )
 
+from autofuse.codegen.backends.ascendc.emit_cpp import callee
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Call,
@@ -64,7 +65,7 @@ from autofuse.codegen.ir.kernel_ir import (
 )
 from autofuse.implgraph.expr.expression import ONE, Expr, const, sym
 from autofuse.implgraph.ir.graph import AxisType, ImplGraph
-from autofuse.implgraph.ops.scratch import PICK_BYTES
+from autofuse.implgraph.ops.rows.device import PICK_BYTES
 
 __all__ = ["RULES", "Mutation", "equivalent"]
 
@@ -86,13 +87,15 @@ def _commutes(m: Mutation) -> bool:
     old, new = change_of(m)
     if not isinstance(old, Call) or not isinstance(new, Call):
         return False
-    return old.api in _COMMUTATIVE or (old.api == "Compare" and not _EQUALITY.isdisjoint(old.args))
+    return callee(old) in _COMMUTATIVE or (
+        callee(old) == "Compare" and not _EQUALITY.isdisjoint(old.args)
+    )
 
 
 def _sign_is_lost(m: Mutation) -> bool:
     """The operands of a difference of which only the square or the magnitude is used: ``b - a`` is ``-(a - b)``."""
     old, new = change_of(m)
-    if not isinstance(old, Call) or not isinstance(new, Call) or old.api != "Sub":
+    if not isinstance(old, Call) or not isinstance(new, Call) or callee(old) != "Sub":
         return False
     made = next((n for n in m.impl.nodes if f"{n.name}_local" == old.writes[0]), None)
     if made is None or made.y.dtype.kind != "f":
@@ -108,7 +111,11 @@ def _step_of_one_table(m: Mutation) -> bool:
     The offsets say where elements are; the step says where those of the next table begin.
     """
     old, new = change_of(m)
-    if not isinstance(old, Call) or not isinstance(new, Call) or old.api != "autofuse::PickAhead":
+    if (
+        not isinstance(old, Call)
+        or not isinstance(new, Call)
+        or callee(old) != "autofuse::PickAhead"
+    ):
         return False
     count, *before = (a.value for a in old.args if isinstance(a, Count))
     same, *after = (a.value for a in new.args if isinstance(a, Count))
@@ -134,7 +141,7 @@ def _pitch_of_one_row(m: Mutation) -> bool:
     An instruction for one row makes no step, so a distance of 0 does as well as any other.
     """
     old, _, after = count_change(m)
-    if old is None or not old.api.startswith("autofuse::ReduceInner<"):
+    if old is None or not callee(old).startswith("autofuse::ReduceInner<"):
         return False
     new = change_of(m)[1]
     assert isinstance(new, Call)
@@ -232,11 +239,11 @@ def _no_step(m: Mutation) -> bool:
     dtypes = {s.local: s.dtype for s in statements(m.fn.body) if isinstance(s, Alloc | GetBuf)}
     parts, rest = set(), []
     for s in old.body:
-        if isinstance(s, Call) and s.api.startswith(WHOLE[1:]) and s.args[3] == Count(ONE):
+        if isinstance(s, Call) and callee(s).startswith(WHOLE[1:]) and s.args[3] == Count(ONE):
             if s.args[4] != Count(sym(actual_size(m.impl))) or dtypes[s.writes[0]].kind != "f":
                 return False
             parts.add(s.writes[0])
-        elif not (isinstance(s, Call) and s.api in ("Max", "Min") and parts & set(s.reads)):
+        elif not (isinstance(s, Call) and callee(s) in ("Max", "Min") and parts & set(s.reads)):
             rest.append(s)
         elif s.writes[0] not in s.reads:
             return False
@@ -263,7 +270,7 @@ def _is_idle(body: tuple[Stmt, ...], impl: ImplGraph) -> bool:
         if isinstance(s, CopyIn | CopyOut):
             sizes = (s.block.length, s.block.count)
         elif isinstance(s, Call):
-            if s.api not in ELEMENTWISE:
+            if callee(s) not in ELEMENTWISE:
                 return False
             sizes = tuple(a.value for a in s.args if isinstance(a, Count))
         else:

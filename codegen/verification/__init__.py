@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.codegen.backends.ascendc.device import lower_templates
+from autofuse.codegen.functions.scans import sums_go_on_in_order
 from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification.accumulators import (
@@ -27,7 +28,6 @@ from autofuse.codegen.verification.cover import (
     stores_cover_their_output,
     tensors_are_their_parameters,
 )
-from autofuse.codegen.verification.functions.scans import sums_go_on_in_order
 from autofuse.codegen.verification.groups import (
     cores_meet_between_groups,
     outputs_have_one_writer,

@@ -40,8 +40,8 @@ from autofuse.implgraph.ir.graph import (
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.cost.banks import Halves, halves_of, in_halves
+from autofuse.schedule.functions import function_of
 from autofuse.schedule.memory.buffer_sizes import granule_tensors, larger, scratch_bytes, weight
-from autofuse.schedule.placement.picking import table_bytes
 from autofuse.schedule.placement.placement import Placed
 from autofuse.targets import TargetSpec
 
@@ -378,8 +378,10 @@ class _Planner:
         """Bytes of UB that a tensor takes."""
         found = self.lengths.get(n.name)
         if found is None:
-            table = table_bytes(n)
-            found = self.placed.nbytes(n, n.name in self.granule) if table is None else table
+            f = function_of(n.op)
+            found = f.result if f is not None else None
+            if found is None:
+                found = self.placed.nbytes(n, n.name in self.granule)
             self.lengths[n.name] = found
         return found
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Axis, ImplGraph, Node, TensorView
-from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
 from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, Split, split_axes
@@ -29,15 +28,17 @@ from autofuse.schedule.placement.transposition import transposed_load, transpose
 
 __all__ = [
     "SCAN",
+    "SCANNED_TOGETHER",
     "goes_backwards",
     "place_scan",
     "scan_extents",
     "scan_run",
-    "scan_tmp",
     "scanned_axes",
 ]
 
 SCAN = "Scan"
+#: Rows from which on ``ScanInner`` transposes all of them, instead of one after the other.
+SCANNED_TOGETHER = 16
 #: Levels: before the loops, in the loop over tiles, in the loop over the axes of the sum.
 ONCE, TILE, LOOP = range(3)
 
@@ -258,7 +259,6 @@ class _Placer:
         )
 
 
-# scratch space --------------------------------------------------------------------------------
 def scan_extents(n: Node, sizes: Sequence[Expr], run: Sequence[int]) -> tuple[Expr, Expr, Expr]:
     """``(outer, n, inner)`` of a Scan in UB; ``inner`` is 1 where it adds up along the innermost axis.
 
@@ -271,19 +271,3 @@ def scan_extents(n: Node, sizes: Sequence[Expr], run: Sequence[int]) -> tuple[Ex
         return ONE, ONE, product(sizes)
     first, after = run[0], run[-1] + 1
     return product(sizes[:first]), product(sizes[first:after]), product(sizes[after:])
-
-
-def scan_tmp(n: Node, layout: Layout) -> Expr:
-    """Bytes of scratch space that a Scan takes."""
-    axes = {a.id: a for a in layout.split.axes}
-    run = scan_run(n, axes)
-    sizes = [layout.extent(a) for a in n.y.vectorized_axis]
-    outer, count, inner = scan_extents(n, sizes, run)
-    if run and run[-1] + 1 == len(sizes):
-        most = None
-        if layout.longest is not None:
-            most = outer.substitute({str(layout.split.t): const(layout.longest)}).as_int()
-        few = most is not None and most < SCANNED_TOGETHER
-        together = bool(n.attrs.get("together", False))
-        return scan_inner_bytes(n.y.dtype, outer, count, few=few, together=together)
-    return scan_outer_bytes(n.y.dtype, outer, count, inner)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from autofuse.implgraph.expr.expression import product
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER
 from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, with_unit_axis
+from autofuse.schedule.placement.scan import SCANNED_TOGETHER
 
 __all__ = ["ALL", "FEW", "LOOP", "choices"]
 

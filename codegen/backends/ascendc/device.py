@@ -6,20 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function, wrap_call
 from autofuse.codegen.backends.ascendc.provenance import banner
+from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.render import render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.implgraph.ops.rows.bits import WORDS
-from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
-from autofuse.schedule.placement.lacing import LACES
-from autofuse.schedule.placement.picking import PICKS
-from autofuse.schedule.placement.row_operands import ROWS
-from autofuse.schedule.placement.scan import SCAN
-from autofuse.schedule.placement.stacking import STACK
 from autofuse.targets import TargetSpec
 
 __all__ = ["ENTRIES", "kernel_file", "lower_templates", "parameter_names"]
@@ -36,12 +31,7 @@ class _KernelView:
     functions: tuple[str, ...]
     head: tuple[str, ...]
     dispatch: tuple[str, ...]
-    reduces: bool
-    scans: bool
-    picks: bool
-    laces: bool
-    rows: bool
-    words: bool
+    headers: tuple[str, ...]
 
 
 def parameter_names(graph: FusionGraph) -> tuple[str, ...]:
@@ -76,21 +66,23 @@ def kernel_file(
     parameters = [f"GM_ADDR {t}" for t in tensors]
     parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
     head = wrap_call(f'extern "C" __global__ __aicore__ void {graph.name}', parameters, " {")
-    ops = {n.op for r in results for g in r.groups for i in g.impls for n in i.nodes}
     synced = frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
+    impls = (i for r in results for g in r.groups for i in g.impls)
     view = _KernelView(
         banner(graph, target.name),
         tuple(emit_function(fn) for fn in functions.values()),
         tuple(head),
         _dispatch(tiling_keys(results), tensors, synced, entry),
-        not ops.isdisjoint({*REDUCES, "UbTranspose"}),
-        SCAN in ops,
-        not ops.isdisjoint(PICKS),
-        not ops.isdisjoint({*LACES, STACK}),
-        not ops.isdisjoint(ROWS),
-        not ops.isdisjoint(WORDS),
+        _headers(impls, target.arch),
     )
     return render("kernel.cpp.jinja", view)
+
+
+def _headers(impls: Iterable[ImplGraph], arch: str) -> tuple[str, ...]:
+    """Of the functions that templates call, in order."""
+    calls = [lookup(op).calls.get(arch) for op in {n.op for i in impls for n in i.nodes}]
+    found = {FUNCTIONS[c.api].header for c in calls if c is not None and c.api in FUNCTIONS}
+    return tuple(sorted(found - {""}))
 
 
 def _dispatch(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autofuse.codegen.backends.ascendc.expr_cpp import to_cpp
+from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
@@ -48,7 +49,7 @@ from autofuse.codegen.ir.kernel_ir import (
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
 
-__all__ = ["emit_function", "scalar_text", "wrap_call"]
+__all__ = ["callee", "emit_function", "scalar_text", "wrap_call"]
 
 INDENT = "  "
 #: Columns of a line of generated code, where a line can be broken.
@@ -154,8 +155,16 @@ def _arg(a: Arg) -> str:
     return a.text
 
 
+def callee(s: Call) -> str:
+    """The name of a function in C++, with its template arguments."""
+    if s.api not in FUNCTIONS:
+        return s.api
+    of = ", ".join(str(x).lower() if isinstance(x, bool) else f"autofuse::{x}" for x in s.of)
+    return f"autofuse::{s.api}{s.form}<{of}>" if of else f"autofuse::{s.api}{s.form}"
+
+
 def _call(s: Call) -> list[str]:
-    return wrap_call(s.api, [_arg(a) for a in s.args], ";")
+    return wrap_call(callee(s), [_arg(a) for a in s.args], ";")
 
 
 def _block(b: DmaBlock, order: tuple[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Extents of ``autofuse::PickByMask``, ``PickAhead`` and ``PickBack``, and of the tables of offsets for them.
+"""``PickByMask``, ``PickAhead`` and ``PickBack``, and of the tables of offsets for them.
 
 The operand has the layout of the result with every stride times the step, so that element ``i`` of the result is
 element ``first + i * step`` of the run; ``PickBack`` takes those of a row from its end.
@@ -6,42 +6,55 @@ element ``first + i * step`` of the run; ``PickBack`` takes those of a row from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from autofuse.codegen.ir.kernel_ir import Call, LocalArg, SizeValue
-from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.proofs.facts import BLOCK
-from autofuse.implgraph.expr.expression import ZERO, Expr, const
+from autofuse.codegen.functions.definition import (
+    DeviceFunction,
+    Extent,
+    Findings,
+    FunctionSite,
+    locals_of,
+    room_of,
+)
+from autofuse.codegen.ir.finding import Finding
+from autofuse.codegen.ir.kernel_ir import Call, Count, SizeValue
+from autofuse.implgraph.expr.expression import ZERO, Expr, const, divide_exact
+from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.scratch import PICK_BYTES
-from autofuse.schedule.placement.picking import OFFSETS, PICKS, beyond
+from autofuse.implgraph.ops.rows.device import PICK_BYTES
+from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.placement.picking import beyond
 
-__all__ = [
-    "PATTERNS",
-    "has_table_room",
-    "is_pick",
-    "is_table",
-    "loaded",
-    "pick_covers",
-    "pick_fits",
-    "table_fits",
-    "table_is_that_of_its_node",
-]
+if TYPE_CHECKING:
+    from autofuse.codegen.verification.model import Kernel
+
+__all__ = ["OFFSETS", "PATTERNS", "PICK", "has_table_room", "loaded", "table_fits"]
 
 PATTERNS = (2, 4)
 
 
-def is_pick(s: Call) -> bool:
-    """Whether the call is one of the three functions."""
-    return s.api.removeprefix("autofuse::") in PICKS
+def _call(s: FunctionSite) -> Call:
+    """``count, step``, and ``first`` if it is not 0; of rows from their end ``rows, n, pitch, step``; in elements."""
+    n, axes = s.node, s.node.y.vectorized_axis
+    elements, step = s.extents.elements(n.y, s.whole), const(int(str(n.attrs["step"])))
+    if n.op != "PickBack" or len(axes) < 2:
+        first = int(str(n.attrs.get("first", 0)))
+        return s.made(map(Count, (elements, step, *([const(first)] if first else []))))
+    pitch = n.y.vectorized_strides[-2]
+    rows = divide_exact(elements, pitch)
+    assert rows is not None, f"rows of {pitch} elements do not make {elements}"
+    return s.made(map(Count, (rows, s.extent(axes[-1]), pitch, step)))
 
 
-def is_table(s: Call) -> bool:
-    """Whether the call makes a table of offsets."""
-    return s.api.removeprefix("autofuse::") in OFFSETS
+def _table(s: FunctionSite) -> Call:
+    """A table of the offsets of every so many bytes, of a length that the call knows."""
+    return s.made((SizeValue(const(int(str(s.node.attrs["step"]))), BY_NAME["int64"]),))
 
 
-def table_is_that_of_its_node(s: Call, n: Node) -> Iterator[Finding]:
+def _offsets_cover(
+    kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent
+) -> Findings:
     """The offsets of a table are those that its node states."""
     have = [a.value for a in s.args if isinstance(a, SizeValue)]
     if have != [const(int(str(n.attrs["step"])))]:
@@ -49,26 +62,23 @@ def table_is_that_of_its_node(s: Call, n: Node) -> Iterator[Finding]:
         yield Finding(f"{s.api} has offsets every ({steps}) bytes", n.name)
 
 
-def table_fits(kernel: Kernel, s: Call, n: Node) -> Iterator[Finding]:
+def table_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
     """The table, and what it is made in, have the room of all its entries."""
-    for a in s.args:
-        if isinstance(a, LocalArg):
-            yield from has_table_room(kernel, a.local, s, n)
+    for local in locals_of(s):
+        yield from has_table_room(kernel, local, s, n)
 
 
-def has_table_room(kernel: Kernel, local: str, s: Call, n: Node) -> Iterator[Finding]:
+def has_table_room(kernel: Kernel, local: str, s: Call, n: Node) -> Findings:
     """A table has the room of all its entries."""
-    room = kernel.nbytes.get(kernel.buffer_of(local), ZERO)
+    room = room_of(kernel, local)
     yield from kernel.at_least(room, const(PICK_BYTES), f"bytes of {local} in {s.api}", n.name)
 
 
-def pick_covers(
-    kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Callable[[int], Expr]
-) -> Iterator[Finding]:
+def _covers(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent) -> Findings:
     """Every element of the tile goes from its place in the run to its place in the result."""
     y, source = n.y, kernel.nodes[n.inputs[0]]
     step = int(str(n.attrs["step"]))
-    back = s.api == "autofuse::PickBack"
+    back = s.api == "PickBack"
     if len(counts) != _counts(s, n) or not y.vectorized_axis:
         yield Finding(f"{s.api} has {len(counts)} counts", n.name)
         return
@@ -78,7 +88,7 @@ def pick_covers(
     forwards = len(counts) < 4
     stated = counts[1] if forwards else counts[-1]
     yield from kernel.same(stated, const(step), f"step of {s.api}", n.name)
-    if s.api == "autofuse::PickByMask" and step not in PATTERNS:
+    if s.api == "PickByMask" and step not in PATTERNS:
         yield Finding(f"{s.api} has no pattern for a step of {step}", n.name)
     yield from _has_its_table(kernel, s, n, -step if back else step)
     yield from _goes_as_loaded(kernel, n, back=back)
@@ -98,7 +108,7 @@ def pick_covers(
 
 def _counts(s: Call, n: Node) -> int:
     """How many the call states: of rows that are gone through from their end, also those of the rows."""
-    if s.api == "autofuse::PickBack" and len(n.y.vectorized_axis) > 1:
+    if s.api == "PickBack" and len(n.y.vectorized_axis) > 1:
         return 4
     return 3 if n.attrs.get("first") else 2
 
@@ -108,9 +118,9 @@ def _first(counts: Sequence[Expr]) -> Expr:
     return counts[2] if len(counts) == 3 else ZERO
 
 
-def _has_its_table(kernel: Kernel, s: Call, n: Node, step: int) -> Iterator[Finding]:
+def _has_its_table(kernel: Kernel, s: Call, n: Node, step: int) -> Findings:
     """The table that a call reads is that of its step, for elements of its width."""
-    if s.api == "autofuse::PickByMask":
+    if s.api == "PickByMask":
         return
     tables = [kernel.nodes[i] for i in n.inputs[1:]]
     size = n.y.dtype.itemsize
@@ -127,7 +137,7 @@ def loaded(kernel: Kernel, n: Node) -> Node:
     return load
 
 
-def _goes_as_loaded(kernel: Kernel, n: Node, *, back: bool) -> Iterator[Finding]:
+def _goes_as_loaded(kernel: Kernel, n: Node, *, back: bool) -> Findings:
     """A run is gone through from its end where it was loaded from there."""
     load = loaded(kernel, n)
     if load.op != "Load" or not load.attrs.get("run"):
@@ -142,12 +152,12 @@ def _goes_as_loaded(kernel: Kernel, n: Node, *, back: bool) -> Iterator[Finding]
         yield Finding(f"{n.op} begins {first} elements behind what {load.name} loads", n.name)
 
 
-def pick_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Iterator[Finding]:
+def _fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
     """Run, result and tables lie in their buffers, rows at 32-byte addresses."""
     if len(counts) != _counts(s, n):
         return  # a finding of its own
-    locals_ = [a.local for a in s.args if isinstance(a, LocalArg)]
-    rooms = [kernel.nbytes.get(kernel.buffer_of(x), ZERO) for x in locals_[:2]]
+    locals_ = locals_of(s)
+    rooms = [room_of(kernel, x) for x in locals_[:2]]
     size, step = n.y.dtype.itemsize, counts[-1] if len(counts) == 4 else counts[1]
     last = counts[0] - 1  # the place of the last element in the result
     if len(counts) == 4:
@@ -160,3 +170,8 @@ def pick_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Itera
         yield from kernel.at_least(room, elements * size, f"bytes of {local} in {s.api}", n.name)
     for local in locals_[2:]:
         yield from has_table_room(kernel, local, s, n)
+
+
+PICK = DeviceFunction("pick", _call, _covers, _fits)
+#: The headers of what reads the tables have them.
+OFFSETS = DeviceFunction("", _table, _offsets_cover, table_fits)

@@ -1,4 +1,4 @@
-"""Extents of ``autofuse::Lace``, ``Unlace`` and ``UnlaceByMask``, and of the table of places for ``Lace``.
+"""``Lace``, ``Unlace`` and ``UnlaceByMask``, and of the table of places for ``Lace``.
 
 Element (o, r, c) of a run, ``(o*rows + r)*step + first + c``, is element ``(o*k + c)*pitch + r`` of the long rows.  Of
 dense rows ``step`` is ``k``, and ``first`` is 0.  Where there are several runs, ``rows`` may count padding of theirs.
@@ -6,35 +6,54 @@ dense rows ``step`` is ``k``, and ``first`` is 0.  Where there are several runs,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from autofuse.codegen.functions.definition import (
+    DeviceFunction,
+    Extent,
+    Findings,
+    FunctionSite,
+    locals_of,
+    room_of,
+)
+from autofuse.codegen.functions.picks import PATTERNS, has_table_room, loaded, table_fits
 from autofuse.codegen.ir.extents import size_of
-from autofuse.codegen.ir.kernel_ir import Call, LocalArg, SizeValue
-from autofuse.codegen.verification.functions.picks import PATTERNS, has_table_room, loaded
-from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.proofs.facts import BLOCK
+from autofuse.codegen.ir.finding import Finding
+from autofuse.codegen.ir.kernel_ir import Call, Count, SizeValue
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
+from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Node, TensorView
-from autofuse.schedule.placement.lacing import LACES
+from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.placement.lacing import lace_counts
 from autofuse.schedule.placement.picking import beyond, is_run
 
-__all__ = ["is_lace", "is_places", "lace_covers", "lace_fits", "places_are_those_of_their_node"]
+if TYPE_CHECKING:
+    from autofuse.codegen.verification.model import Kernel
+
+__all__ = ["LACE", "PLACES"]
 
 
-def is_lace(s: Call) -> bool:
-    """Whether the call is one of the three functions."""
-    return s.api.removeprefix("autofuse::") in LACES
+def _call(s: FunctionSite) -> Call:
+    """Short rows that are one run as long rows, or back."""
+    return s.made(map(Count, lace_counts(s.node, s.source, s.extent)))
 
 
-def is_places(s: Call) -> bool:
-    """Whether the call makes the table for ``Lace``."""
-    return s.api == "autofuse::LaceOffsets"
+def _table(s: FunctionSite) -> Call:
+    """A table of the places of short rows' elements in long rows."""
+    return s.made(SizeValue(e, BY_NAME["int64"]) for e in _sizes(s.node))
 
 
-def places_are_those_of_their_node(kernel: Kernel, s: Call, n: Node) -> Iterator[Finding]:
+def _sizes(n: Node) -> list[Expr]:
+    return [size_of(n.attrs[name]) for name in ("k", "pitch", "size")]
+
+
+def _places_cover(
+    kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent
+) -> Findings:
     """The table is made for the rows that its node states."""
     have = [a.value for a in s.args if isinstance(a, SizeValue)]
-    want = [size_of(n.attrs[name]) for name in ("k", "pitch", "size")]
+    want = _sizes(n)
     if len(have) != len(want):
         yield Finding(f"{s.api} has {len(have)} sizes", n.name)
         return
@@ -42,12 +61,10 @@ def places_are_those_of_their_node(kernel: Kernel, s: Call, n: Node) -> Iterator
         yield from kernel.same(a, b, f"sizes of {s.api}", n.name)
 
 
-def lace_covers(
-    kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Callable[[int], Expr]
-) -> Iterator[Finding]:
+def _covers(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent) -> Findings:
     """Every element of the tile goes from its place in the operand to its place in the result."""
     source = kernel.nodes[n.inputs[0]]
-    run, long = (n.y, source.y) if s.api == "autofuse::Lace" else (source.y, n.y)
+    run, long = (n.y, source.y) if s.api == "Lace" else (source.y, n.y)
     stated = _stated(s, counts)
     short = _short(run, long)
     if stated is None or not short:
@@ -81,7 +98,7 @@ def _stated(s: Call, counts: Sequence[Expr]) -> tuple[Expr, Expr, Expr, Expr, Ex
     if len(counts) == 4:
         outer, rows, k, pitch = counts
         return outer, rows, k, pitch, k, ZERO
-    if len(counts) != 6 or s.api == "autofuse::Lace":
+    if len(counts) != 6 or s.api == "Lace":
         return None
     outer, rows, k, pitch, step, first = counts
     return outer, rows, k, pitch, step, first
@@ -89,7 +106,7 @@ def _stated(s: Call, counts: Sequence[Expr]) -> tuple[Expr, Expr, Expr, Expr, Ex
 
 def _are_loaded(
     kernel: Kernel, s: Call, n: Node, stated: tuple[Expr, Expr, Expr, Expr, Expr, Expr]
-) -> Iterator[Finding]:
+) -> Findings:
     """What lies apart was loaded with what lies between, as far as the last element of a row."""
     _, _, k, _, step, first = stated
     load = loaded(kernel, n)
@@ -127,7 +144,7 @@ def _lies(
     axes: Sequence[int],
     inner: Sequence[tuple[int, Expr]],
     step: Expr,
-) -> Iterator[Finding]:
+) -> Findings:
     """The strides of a view along ``axes`` are those of the call; ``inner`` are extents, ``step`` the innermost one."""
     strides = dict(zip(y.vectorized_axis, y.vectorized_strides, strict=True))
     extents = dict(inner)
@@ -139,17 +156,17 @@ def _lies(
 
 def _has_its_table(
     kernel: Kernel, s: Call, n: Node, stated: tuple[Expr, Expr, Expr, Expr, Expr, Expr]
-) -> Iterator[Finding]:
+) -> Findings:
     """The table that a call reads is made for its rows; GatherMask has a pattern for them."""
     _, _, k, pitch, step, first = stated
     tables = [kernel.nodes[i] for i in n.inputs[1:]]
     size = const(n.y.dtype.itemsize)
-    if s.api == "autofuse::UnlaceByMask":
+    if s.api == "UnlaceByMask":
         if step not in [const(p) for p in PATTERNS] or tables:
             yield Finding(f"{s.api} has no pattern for a step of {step}", n.name)
         yield from kernel.at_least(step, first + k, f"elements of a row of {s.api}", n.name)
         return
-    laces = s.api == "autofuse::Lace"
+    laces = s.api == "Lace"
     want = "LaceOffsets" if laces else "PickOffsets"
     if [t.op for t in tables] != [want]:
         yield Finding(f"{s.api} reads another table than {want}", n.name)
@@ -160,13 +177,13 @@ def _has_its_table(
         yield from kernel.same(size_of(attrs[name]), value, f"{name} of {tables[0].name}", n.name)
 
 
-def lace_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Iterator[Finding]:
+def _fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
     """Run, rows and table lie in their buffers, rows and runs at 32-byte addresses."""
     stated = _stated(s, counts)
     if stated is None:
         return  # a finding of its own
-    locals_ = [a.local for a in s.args if isinstance(a, LocalArg)]
-    rooms = [kernel.nbytes.get(kernel.buffer_of(x), ZERO) for x in locals_[:2]]
+    locals_ = locals_of(s)
+    rooms = [room_of(kernel, x) for x in locals_[:2]]
     outer, rows, k, pitch, step, first = stated
     size = n.y.dtype.itemsize
     yield from kernel.multiple(pitch * size, BLOCK, f"rows of {s.api}", n.name)
@@ -174,8 +191,12 @@ def lace_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Itera
     if outer != ONE:
         yield from kernel.multiple(rows * step * size, BLOCK, f"runs of {s.api}", n.name)
     run, long = (outer * rows - 1) * step + first + k, (outer * k - 1) * pitch + rows
-    needed = (run, long) if s.api == "autofuse::Lace" else (long, run)
+    needed = (run, long) if s.api == "Lace" else (long, run)
     for local, room, elements in zip(locals_, rooms, needed, strict=False):
         yield from kernel.at_least(room, elements * size, f"bytes of {local} in {s.api}", n.name)
     for local in locals_[2:]:
         yield from has_table_room(kernel, local, s, n)
+
+
+LACE = DeviceFunction("lace", _call, _covers, _fits)
+PLACES = DeviceFunction("lace", _table, _places_cover, table_fits)

@@ -1,44 +1,55 @@
-"""Extents of ``autofuse::ReduceInner`` and ``ReduceOuter``: [o, r] -> [o] and [o, r, i] -> [o, i] in UB."""
+"""``ReduceInner`` and ``ReduceOuter``: [o, r] -> [o] and [o, r, i] -> [o, i] in UB."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from autofuse.codegen.ir.kernel_ir import Call, LocalArg
-from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.proofs.facts import BLOCK
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
+from autofuse.codegen.functions.definition import (
+    DeviceFunction,
+    Extent,
+    Findings,
+    FunctionSite,
+    locals_of,
+    room_of,
+    span,
+)
+from autofuse.codegen.ir.finding import Finding
+from autofuse.codegen.ir.kernel_ir import Call, Count, Form
+from autofuse.implgraph.expr.expression import ONE, Expr, align_up, product
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.scratch import reduce_inner_bytes, reduce_outer_bytes
+from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.functions.scratch import reduce_inner_bytes, reduce_outer_bytes
 
-__all__ = ["is_reduction", "reduces_as_its_node", "reduction_covers", "reduction_fits"]
+if TYPE_CHECKING:
+    from autofuse.codegen.verification.model import Kernel
 
-_INNER, _OUTER = "autofuse::ReduceInner<", "autofuse::ReduceOuter<"
-
-
-def is_reduction(s: Call) -> bool:
-    """Whether the call is one of the two functions."""
-    return s.api.startswith((_INNER, _OUTER))
+__all__ = ["REDUCE"]
 
 
-def reduces_as_its_node(s: Call, n: Node) -> bool:
-    """Whether the function and its operation are those of the node ``ReduceSum``, ``ReduceMax``, and so on."""
-    return is_reduction(s) and s.api.endswith(f"<autofuse::{n.op.removeprefix('Reduce')}Of>")
+def _call(s: FunctionSite) -> Call:
+    """One run of axes goes."""
+    y, left = s.source.y, set(s.node.y.vectorized_axis)
+    run = [i for i, a in enumerate(y.vectorized_axis) if a not in left]
+    outer = product(s.padded(y)[: run[0]])
+    length = product(s.extent(y.vectorized_axis[i]) for i in run)
+    of = _operation(s.node, "")
+    if run[-1] + 1 < len(y.vectorized_axis):
+        return s.made(map(Count, (outer, length, y.vectorized_strides[run[-1]])), "Outer", of)
+    # Padding, if there is any, is behind all elements of the run.
+    pitch = y.vectorized_strides[run[0] - 1] if run[0] else None
+    if pitch is None:
+        whole_run = product(s.extents.in_ub(y, i, True) for i in run)
+        pitch = align_up(whole_run, BLOCK // y.dtype.itemsize)
+    return s.made(map(Count, (outer, length, pitch)), "Inner", of)
 
 
-def reduction_covers(
-    kernel: Kernel,
-    s: Call,
-    n: Node,
-    counts: Sequence[Expr],
-    sizes: Sequence[Expr],
-    elements: tuple[Expr, Expr],
-) -> Iterator[Finding]:
-    """The axes that go are those that the call reduces, all of the tile and nothing of its padding.
+def _operation(n: Node, form: Form) -> tuple[str, ...]:
+    return (f"{n.op.removeprefix('Reduce')}Of",)
 
-    ``sizes`` are the iterations of the vectorised axes of the source in this tile; ``elements`` those of UB from the
-    first to the last of the result, and of the source.
-    """
+
+def _covers(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent) -> Findings:
+    """The axes that go are those that the call reduces, all of the tile and nothing of its padding."""
     y, left = kernel.nodes[n.inputs[0]].y, set(n.y.vectorized_axis)
     run = [i for i, a in enumerate(y.vectorized_axis) if a not in left]
     if len(counts) != 3 or not run or run != list(range(run[0], run[-1] + 1)):
@@ -46,14 +57,15 @@ def reduction_covers(
         return
     outer, length, third = counts
     strides = y.vectorized_strides
-    result, source = elements
+    sizes = [extent(a) for a in y.vectorized_axis]
+    result, source = span(n.y, extent), span(y, extent)
     for i in run[:-1]:
         below = sizes[i + 1] * strides[i + 1]
         yield from kernel.same(strides[i], below, f"rows of {s.api} without padding", n.name)
-    if (run[-1] + 1 < len(strides)) != s.api.startswith(_OUTER):
+    if (run[-1] + 1 < len(strides)) != (s.form == "Outer"):
         yield Finding(f"{s.api} reduces other axes than {n.name}", n.name)
         return
-    if s.api.startswith(_OUTER):
+    if s.form == "Outer":
         yield from kernel.same(third, strides[run[-1]], f"elements of a row of {s.api}", n.name)
         yield from kernel.same(
             length, product(sizes[i] for i in run), f"rows that {s.api} reduces", n.name
@@ -76,18 +88,18 @@ def reduction_covers(
     yield from kernel.at_least(outer, result, f"results of {s.api}", n.name)
 
 
-def reduction_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Iterator[Finding]:
+def _fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
     """Source, result and scratch space lie in their buffers, rows at 32-byte addresses, and no row is empty."""
     if len(counts) != 3:
         return  # a finding of its own
-    locals_ = [a.local for a in s.args if isinstance(a, LocalArg)]
-    rooms = [kernel.nbytes.get(kernel.buffer_of(x), ZERO) for x in locals_]
+    locals_ = locals_of(s)
+    rooms = [room_of(kernel, x) for x in locals_]
     outer, length, third = counts
     dtype = n.y.dtype
     size = dtype.itemsize
     yield from kernel.at_least(length, ONE, f"elements that {s.api} reduces", n.name)
     yield from kernel.multiple(third * size, BLOCK, f"rows of {s.api}", n.name)
-    if s.api.startswith(_OUTER):
+    if s.form == "Outer":
         used = (outer * third * size, outer * length * third * size)
         scratch = reduce_outer_bytes(dtype, outer, length, third)
     else:
@@ -97,3 +109,6 @@ def reduction_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> 
     for local, room, nbytes in zip(locals_, rooms, used, strict=False):
         yield from kernel.at_least(room, nbytes, f"bytes of {local} in {s.api}", n.name)
     yield from kernel.at_least(rooms[2], scratch, f"scratch space of {s.api}", n.name)
+
+
+REDUCE = DeviceFunction("reduce", _call, _covers, _fits, _operation)

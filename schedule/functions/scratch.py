@@ -1,14 +1,13 @@
-"""Scratch space of the functions of ``autofuse_reduce.h``, ``_rows.h``, ``_scan.h`` and ``_pick.h``, in bytes."""
+"""Scratch space of the functions of ``autofuse_reduce.h``, ``_rows.h`` and ``_scan.h``, in bytes."""
 
 from __future__ import annotations
 
 from autofuse.implgraph.expr.expression import ONE, CeilDiv, Expr, Min, align_up, const
 from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ops.rows.device import TRANSPOSE_BYTES
+from autofuse.schedule.placement.scan import SCANNED_TOGETHER
 
 __all__ = [
-    "PICK_BYTES",
-    "SCANNED_TOGETHER",
-    "TRANSPOSE_BYTES",
     "reduce_inner_bytes",
     "reduce_outer_bytes",
     "row_bytes",
@@ -17,10 +16,6 @@ __all__ = [
 ]
 
 BLOCK, VECTOR = 32, 256
-#: Of ``TransposeRows``: what lies outside of the result of a call on 16 rows goes there.
-TRANSPOSE_BYTES = 512
-#: A table of 1024 offsets, and what is made of it for one call of ``PickBack``.
-PICK_BYTES = 4096
 
 
 def reduce_inner_bytes(op: str, dtype: DType, outer: Expr, n: Expr, pitch: Expr) -> Expr:
@@ -62,10 +57,6 @@ def row_bytes(dtype: DType, rows: Expr, cols: Expr) -> Expr:
 def scan_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr) -> Expr:
     """Of ``ScanOuter``: the sums once more, for the steps go back and forth."""
     return const(BLOCK) if n == 1 else outer * n * inner * dtype.itemsize
-
-
-#: Rows from which on ``ScanInner`` transposes all of them, instead of one after the other.
-SCANNED_TOGETHER = 16
 
 
 def scan_inner_bytes(

@@ -1,4 +1,4 @@
-"""Extents of ``autofuse::TransposeRows``: ``[a, x, y] -> [a, y, x]`` in UB.
+"""``TransposeRows``: ``[a, x, y] -> [a, y, x]`` in UB.
 
 Element (o, r, c) goes from ``(o*rows + r)*src_pitch + c`` to ``(o*cols + c)*dst_pitch + r``.  So an axis of the tensor
 counts rows if its source stride is ``src_pitch`` times that of the result, columns if its result stride is
@@ -7,26 +7,37 @@ counts rows if its source stride is ``src_pitch`` times that of the result, colu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from autofuse.codegen.ir.kernel_ir import Call, LocalArg
-from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.proofs.facts import BLOCK
+from autofuse.codegen.functions.definition import (
+    DeviceFunction,
+    Extent,
+    Findings,
+    FunctionSite,
+    locals_of,
+    room_of,
+)
+from autofuse.codegen.ir.finding import Finding
+from autofuse.codegen.ir.kernel_ir import Call, Count
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, divide_exact
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.scratch import TRANSPOSE_BYTES
+from autofuse.implgraph.ops.rows.device import TRANSPOSE_BYTES
+from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.placement.transposition import transpose_counts
 
-__all__ = ["is_transposition", "transposition_covers", "transposition_fits"]
+if TYPE_CHECKING:
+    from autofuse.codegen.verification.model import Kernel
+
+__all__ = ["TRANSPOSE_ROWS"]
 
 
-def is_transposition(s: Call) -> bool:
-    """Whether the call is that function."""
-    return s.api == "autofuse::TransposeRows"
+def _call(s: FunctionSite) -> Call:
+    """[outer, rows, cols] -> [outer, cols, rows], rows of both at their pitches."""
+    return s.made(map(Count, transpose_counts(s.source.y, s.node.y, s.extent)))
 
 
-def transposition_covers(
-    kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Callable[[int], Expr]
-) -> Iterator[Finding]:
+def _covers(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent) -> Findings:
     """Every element of the tile goes from its place in the operand to its place in the result."""
     source = kernel.nodes[n.inputs[0]]
     src = dict(zip(source.y.vectorized_axis, source.y.vectorized_strides, strict=True))
@@ -70,14 +81,12 @@ def _kind(kernel: Kernel, strides: tuple[Expr, Expr], counts: Sequence[Expr]) ->
     return "", ZERO
 
 
-def transposition_fits(
-    kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]
-) -> Iterator[Finding]:
+def _fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
     """Operand, result and scratch space lie in their buffers, rows at 32-byte addresses."""
     if len(counts) != 5:
         return  # a finding of its own
-    locals_ = [a.local for a in s.args if isinstance(a, LocalArg)]
-    rooms = [kernel.nbytes.get(kernel.buffer_of(x), ZERO) for x in locals_]
+    locals_ = locals_of(s)
+    rooms = [room_of(kernel, x) for x in locals_]
     outer, rows, cols, src_pitch, dst_pitch = counts
     size = n.y.dtype.itemsize
     for pitch in (src_pitch, dst_pitch):
@@ -89,3 +98,6 @@ def transposition_fits(
     yield from kernel.at_least(
         rooms[2], Expr.of(TRANSPOSE_BYTES), f"scratch space of {s.api}", n.name
     )
+
+
+TRANSPOSE_ROWS = DeviceFunction("reduce", _call, _covers, _fits)

@@ -1,26 +1,39 @@
-"""Extents of ``autofuse::StackRows``: row ``(o, r)`` of operand ``c`` is ``(o*k + c)*unit + r`` of the result."""
+"""``StackRows``: row ``(o, r)`` of operand ``c`` is ``(o*k + c)*unit + r`` of the result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from autofuse.codegen.ir.kernel_ir import Call, LocalArg
-from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.proofs.facts import BLOCK
-from autofuse.implgraph.expr.expression import ZERO, Expr, align_up, const, product
+from autofuse.codegen.functions.definition import (
+    DeviceFunction,
+    Extent,
+    Findings,
+    FunctionSite,
+    locals_of,
+    room_of,
+)
+from autofuse.codegen.ir.finding import Finding
+from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg
+from autofuse.implgraph.expr.expression import Expr, align_up, const, product
 from autofuse.implgraph.ir.graph import Node
+from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.placement.stacking import stack_counts
 
-__all__ = ["is_stack", "stack_covers", "stack_fits"]
+if TYPE_CHECKING:
+    from autofuse.codegen.verification.model import Kernel
+
+__all__ = ["STACK_ROWS"]
 
 
-def is_stack(s: Call) -> bool:
-    """Whether the call places tensors side by side."""
-    return s.api == "autofuse::StackRows"
+def _call(s: FunctionSite) -> Call:
+    """Tensors side by side."""
+    counts = map(Count, stack_counts(s.node, s.extent, s.source))
+    args: tuple[Arg, ...] = (LocalArg(s.dst), *counts, *map(LocalArg, s.operands))
+    return Call(s.row.api, args, (s.dst,), s.operands)
 
 
-def stack_covers(
-    kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Callable[[int], Expr]
-) -> Iterator[Finding]:
+def _covers(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent) -> Findings:
     """Every operand is all of one column, in a layout that differs from that of the result by the columns only."""
     axes, sources = n.y.vectorized_axis, [kernel.nodes[i] for i in n.inputs]
     own = [i for i, a in enumerate(axes) if a not in sources[0].y.vectorized_axis]
@@ -51,7 +64,7 @@ def stack_covers(
             yield from kernel.same(have, wanted[a], f"distance of rows of {x.name}", n.name)
 
 
-def stack_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Iterator[Finding]:
+def _fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
     """Columns and operands lie in their buffers, with what follows a row up to the next 32 bytes."""
     if len(counts) != 3:
         return  # a finding of its own
@@ -60,8 +73,11 @@ def stack_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Iter
     last = align_up(row, BLOCK // size)
     yield from kernel.multiple(unit * size, BLOCK, f"columns of {s.api}", n.name)
     yield from kernel.at_least(unit, last, f"elements of a column of {s.api}", n.name)
-    locals_ = [a.local for a in s.args if isinstance(a, LocalArg)]
+    locals_ = locals_of(s)
     for local, k in zip(locals_, (len(n.inputs), *(1 for _ in n.inputs)), strict=True):
-        room = kernel.nbytes.get(kernel.buffer_of(local), ZERO)
+        room = room_of(kernel, local)
         used = ((outer * k - 1) * unit + last) * size
         yield from kernel.at_least(room, used, f"bytes of {local} in {s.api}", n.name)
+
+
+STACK_ROWS = DeviceFunction("lace", _call, _covers, _fits)

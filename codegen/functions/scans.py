@@ -1,36 +1,71 @@
-"""Calls of ``autofuse::ScanInner`` and ``ScanOuter``: running sums in UB, and how tiles go on from each other."""
+"""``ScanInner`` and ``ScanOuter``: running sums in UB, and how tiles go on from each other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from autofuse.codegen.ir.kernel_ir import Call, LocalArg
-from autofuse.codegen.lower.scanning import scan_name
-from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.proofs.facts import BLOCK
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
+from autofuse.codegen.functions.definition import (
+    DeviceFunction,
+    Extent,
+    Findings,
+    FunctionSite,
+    Phases,
+    locals_of,
+    room_of,
+)
+from autofuse.codegen.ir.finding import Finding
+from autofuse.codegen.ir.kernel_ir import Call, Count, Form
+from autofuse.implgraph.expr.expression import ONE, Expr, align_up, product
 from autofuse.implgraph.ir.graph import AxisType, Node
-from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
-from autofuse.schedule.placement.scan import SCAN, goes_backwards, scan_run, scanned_axes
+from autofuse.schedule.axes.layout import BLOCK
+from autofuse.schedule.functions.scratch import scan_inner_bytes, scan_outer_bytes
+from autofuse.schedule.placement.scan import (
+    SCAN,
+    SCANNED_TOGETHER,
+    goes_backwards,
+    scan_run,
+    scanned_axes,
+)
 
-__all__ = ["is_scan", "scan_covers", "scan_fits", "scans_as_its_node", "sums_go_on_in_order"]
+if TYPE_CHECKING:
+    from autofuse.codegen.verification.model import Kernel
 
-_INNER, _OUTER = "autofuse::ScanInner<", "autofuse::ScanOuter<"
-
-
-def is_scan(s: Call) -> bool:
-    """Whether the call is one of the two functions."""
-    return s.api.startswith((_INNER, _OUTER))
+__all__ = ["SCAN_ROWS", "sums_go_on_in_order"]
 
 
-def scans_as_its_node(s: Call, n: Node) -> bool:
-    """Whether the function leaves out what its node does, and begins at the same end."""
-    return n.op == SCAN and s.api in (scan_name(n, True), scan_name(n, False))
+def _call(s: FunctionSite) -> Call:
+    """Running sums along a run of axes of the tile; along none of them, of the tiles."""
+    n, y, run = s.node, s.node.y, scan_run(s.node, s.extents.axes)
+    carry = s.operands[1:]
+    own, padded = [s.extent(a) for a in y.vectorized_axis], s.padded(y)
+    strides = y.vectorized_strides
+    form: Form = "Inner" if run and run[-1] + 1 == len(own) else "Outer"
+    counts: list[Expr]
+    if not run:
+        counts = [ONE, ONE, product(padded)]
+    elif form == "Inner":
+        pitch = strides[run[0] - 1] if run[0] else None
+        if pitch is None:
+            whole = product(s.extents.in_ub(y, i, True) for i in run)
+            pitch = align_up(whole, BLOCK // y.dtype.itemsize)
+        counts = [product(padded[: run[0]]), product(own[i] for i in run), pitch]
+    else:
+        counts = [product(padded[: run[0]]), product(own[i] for i in run), strides[run[-1]]]
+    if carry:
+        counts = counts[1:2] if form == "Inner" else counts[1:]
+    return s.made(map(Count, counts), form, _flags(n, form), carry)
+
+
+def _flags(n: Node, form: Form) -> tuple[bool, ...]:
+    """What a Scan leaves out and where it begins, and that rows are summed side by side."""
+    together = (True,) if form == "Inner" and n.attrs.get("together") else ()
+    return (bool(n.attrs["exclusive"]), bool(n.attrs["reverse"]), *together)
 
 
 def _counts(s: Call, n: Node, counts: Sequence[Expr]) -> tuple[Expr, Expr, Expr | None] | None:
     """``(outer, n, inner or pitch)``: with a carry there is one row or matrix, and no pitch."""
-    carry, inner = len(n.inputs) > 1, s.api.startswith(_INNER)
+    carry, inner = len(n.inputs) > 1, s.form == "Inner"
     if len(counts) != (3 - carry - (carry and inner)):
         return None
     if not carry:
@@ -38,9 +73,7 @@ def _counts(s: Call, n: Node, counts: Sequence[Expr]) -> tuple[Expr, Expr, Expr 
     return ONE, counts[0], None if inner else counts[1]
 
 
-def scan_covers(
-    kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Callable[[int], Expr]
-) -> Iterator[Finding]:
+def _covers(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent) -> Findings:
     """The call adds up along the axes of its node: all of the tile, and nothing of its padding."""
     found, run = _counts(s, n, counts), scan_run(n, kernel.axes)
     source, y = kernel.nodes[n.inputs[0]].y, n.y
@@ -53,7 +86,7 @@ def scan_covers(
     outer, length, third = found
     sizes = [extent(a) for a in axes]
     total = sizes[0] * strides[0] if axes else ONE
-    if (bool(run) and run[-1] + 1 == len(axes)) != s.api.startswith(_INNER):
+    if (bool(run) and run[-1] + 1 == len(axes)) != (s.form == "Inner"):
         yield Finding(f"{s.api} adds up along other axes than {n.name}", n.name)
         return
     if not run:
@@ -67,7 +100,7 @@ def scan_covers(
         below = sizes[i + 1] * strides[i + 1]
         yield from kernel.same(strides[i], below, f"rows of {s.api} without padding", n.name)
     yield from kernel.same(length, product(sizes[i] for i in run), f"what {s.api} adds up", n.name)
-    if s.api.startswith(_OUTER):
+    if s.form == "Outer":
         assert third is not None
         yield from kernel.same(third, strides[run[-1]], f"elements of a row of {s.api}", n.name)
         if run[0] > 0:
@@ -84,16 +117,16 @@ def scan_covers(
         yield from kernel.same(sizes[i], ONE, f"rows of {s.api} with a carry", n.name)
 
 
-def scan_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Iterator[Finding]:
+def _fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
     """Operand, result, carry and scratch space lie in their buffers, rows at 32-byte addresses."""
     found = _counts(s, n, counts)
     if found is None:
         return  # a finding of its own
-    locals_ = [a.local for a in s.args if isinstance(a, LocalArg)]
-    rooms = [kernel.nbytes.get(kernel.buffer_of(x), ZERO) for x in locals_]
+    locals_ = locals_of(s)
+    rooms = [room_of(kernel, x) for x in locals_]
     outer, length, third = found
     size = n.y.dtype.itemsize
-    if s.api.startswith(_OUTER):
+    if s.form == "Outer":
         assert third is not None
         if length != 1:
             yield from kernel.multiple(third * size, BLOCK, f"rows of {s.api}", n.name)
@@ -115,7 +148,22 @@ def scan_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Itera
         yield from kernel.at_least(room, nbytes, f"bytes of {local} in {s.api}", n.name)
 
 
-def sums_go_on_in_order(kernel: Kernel) -> Iterator[Finding]:
+def _phases(s: Call) -> Phases:
+    dst, tmp, *carry = s.writes
+    if s.form == "Inner":
+        # It begins with a barrier, and ends with a copy from its scratch space.
+        return (((), ()), (s.reads, s.writes), ((tmp,), (dst, tmp)))
+    if not carry:
+        return ((s.reads, s.writes),)
+    # What is carried on is brought up to date at the end, from the results or from the sums beside them.
+    exclusive = s.of[0]
+    return ((s.reads, (dst, tmp)), ((*s.reads, tmp) if exclusive else (dst,), (*carry,)))
+
+
+SCAN_ROWS = DeviceFunction("scan", _call, _covers, _fits, _flags, _phases, carries=True)
+
+
+def sums_go_on_in_order(kernel: Kernel) -> Findings:
     """A loop over the axes of a sum goes through them in the order of its elements, from the end if the sum does.
 
     Of the axes that a tile does not hold whole, those of the loop are the outer ones, outermost first; a carry is set
