@@ -1,5 +1,6 @@
 """The driver: stages in order, one KernelIR that is proved and emitted, backends by name."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def test_the_output_of_a_stage_is_the_input_of_the_next_one() -> None:
     stages = [c for c in seen(verify_ir=True) if not c[1]]
     names = ["read", "lower", "simplify", "schedule", "kernel", "passes", "check", "emit"]
     assert [c[0] for c in stages] == names
-    for one, other in zip(stages[1:], stages[2:], strict=False):
+    for one, other in itertools.pairwise(stages[1:]):
         assert one[3] is other[2]
 
 
