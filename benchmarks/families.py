@@ -22,7 +22,7 @@ from autofuse.implgraph.lowering.lowering import lower_all
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.cost.solver import modelled_ticks
 from autofuse.schedule.scheduler import schedule_all
-from autofuse.schedule.templates import narrow
+from autofuse.schedule.templates.narrow import NARROW
 from autofuse.targets import TargetSpec
 
 
@@ -33,7 +33,7 @@ def compare(graph: FusionGraph, target: TargetSpec) -> Found | None:
     try:
         hints = [canonicalise(h) for h in lower_all(graph, target)]
         taken = modelled_ticks(*schedule_all(hints, target), target)
-        with mock.patch.object(narrow, "choices", return_value=[]):
+        with mock.patch.object(type(NARROW), "candidates", return_value=[]):
             without = modelled_ticks(*schedule_all(hints, target), target)
     except AutofuseError:
         return None

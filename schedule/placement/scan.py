@@ -14,7 +14,7 @@ from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Axis, ImplGraph, Node, TensorView
 from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
-from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, Split, split_axes
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Split, split_axes
 from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.schedule.placement.broadcast import broadcast_runs, broadcast_steps
 from autofuse.schedule.placement.placement import (
@@ -67,24 +67,24 @@ def goes_backwards(impl: ImplGraph) -> bool:
     )
 
 
-def place_scan(g: GroupInput, choice: Choice) -> Placed:
+def place_scan(g: GroupInput, candidate: Candidate) -> Placed:
     """Split, lay out and order one group with running sums.
 
     Raises:
         TemplateRejectedError: a DMA block is not contiguous in GM, or the axes of a sum do not lie side by side in UB.
     """
-    split = split_axes(g, choice.position, all_load=choice.all_load)
-    return _Placer(g, split, choice).run()
+    split = split_axes(g, candidate.position, all_load=candidate.all_load)
+    return _Placer(g, split, candidate).run()
 
 
 class _Placer:
-    def __init__(self, g: GroupInput, split: Split, choice: Choice) -> None:
-        self.g, self.split, self.choice = g, split, choice
+    def __init__(self, g: GroupInput, split: Split, candidate: Candidate) -> None:
+        self.g, self.split, self.candidate = g, split, candidate
         self.axes = {a.id: a for a in split.axes}
         self.nodes = [n for n in g.nodes if not is_source(n) and not is_sink(n)]
         self.by_name = {n.name: n for n in g.nodes}
         self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
-        self.layout = Layout(split, self._pitches(), choice.longest)
+        self.layout = Layout(split, self._pitches(), candidate.longest)
         self.made: dict[str, Node] = {}
         self.hoist = any(split.sizes[a] != 1 for a in split.blocked)
 
@@ -230,7 +230,7 @@ class _Placer:
         axes = n.y.vectorized_axis
         outer, _, _ = scan_extents(n, [self.layout.extent(a) for a in axes], run)
         tile = str(self.split.t)
-        least = outer.substitute({tile: const(self.choice.shortest)}).as_int()
+        least = outer.substitute({tile: const(self.candidate.shortest)}).as_int()
         inner = bool(run) and run[-1] + 1 == len(axes)
         if not inner or tile not in outer.symbols() or (least or 0) < SCANNED_TOGETHER:
             return n
