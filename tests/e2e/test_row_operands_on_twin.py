@@ -18,8 +18,8 @@ SHAPES = [(37, 512), (50, 77), (300, 24), (1, 1000), (5, 8192), (61, 64), (3, 10
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with every_template(tmp_path_factory):
+def _setup() -> Iterator[None]:
+    with every_template():
         yield
 
 

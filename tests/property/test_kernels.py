@@ -85,7 +85,7 @@ def test_kernels_keep_the_rules_of_the_chip(graph: FusionGraph, target: TargetSp
 )
 @given(graph=graphs(), target=st.sampled_from(TARGETS), special=st.booleans())
 def test_kernels_compute_what_the_graph_says(
-    cache: None, graph: FusionGraph, target: TargetSpec, special: bool
+    graph: FusionGraph, target: TargetSpec, special: bool
 ) -> None:
     # With so little UB, sizes that are known at run time only may have no legal tile.
     target = CHIP if graph.symbols else target
@@ -98,13 +98,6 @@ def test_kernels_compute_what_the_graph_says(
     sizes = [{s.name: s.hint or 0 for s in graph.symbols}] if strided else None
     report = verify_kernel(files, graph, bindings=sizes, count=3, special=special, seed=1)
     assert report.ok, "\n".join(map(str, report.diagnostics))
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory):
-    with pytest.MonkeyPatch.context() as m:
-        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
-        yield
 
 
 # the checks themselves ------------------------------------------------------------------------
