@@ -26,8 +26,9 @@ from autofuse import api
 from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.ops.definition import OpDef, OpError
 from autofuse.implgraph.ops.infer import infer_node
-from autofuse.implgraph.ops.registry import OpDef, OpError, all_ops, lookup
+from autofuse.implgraph.ops.registry import all_ops, lookup
 from autofuse.twin.run.compile import compile_kernel
 from autofuse.twin.run.kernel import TwinKernel
 

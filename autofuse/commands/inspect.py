@@ -134,7 +134,7 @@ def show(graph: Path, output: Path | None) -> Outcome:
     fusion = api.read(graph)
     found = {**_summary(fusion), "picture": None}
     if output is not None:
-        from autofuse.implgraph.ir.picture import to_svg
+        from autofuse.report.pages.picture import to_svg
 
         writing.write_all({output: writing.text(to_svg(api.hint_of(fusion)))})
         found["picture"] = str(output)

@@ -19,8 +19,8 @@ from autofuse.implgraph.ir.fusion import (
     Symbol,
     Tensor,
 )
+from autofuse.implgraph.ops.definition import OpDef, OpError
 from autofuse.implgraph.ops.infer import infer_node, operand_dtypes
-from autofuse.implgraph.ops.registry import OpDef, OpError
 
 __all__ = [
     "MAX_ELEMENTS",

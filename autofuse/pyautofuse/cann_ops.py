@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from autofuse.implgraph.ops import registry as ops
-from autofuse.implgraph.ops.registry import OpDef
+from autofuse.implgraph.ops import registry
+from autofuse.implgraph.ops.definition import OpDef
 
 __all__ = ["CannOp", "find_op", "op_names", "suggest_op"]
 
@@ -38,7 +38,7 @@ class CannOp:
     @property
     def row(self) -> OpDef:
         """Its row of the registry."""
-        return ops.lookup(self.op)
+        return registry.lookup(self.op)
 
 
 _SLOTS = {1: ("x",), 2: ("x1", "x2"), 3: ("x1", "x2", "x3")}
@@ -79,7 +79,7 @@ def find_op(name: str) -> CannOp | None:
     found = _BY_NAME.get(name)
     if found is not None:
         return found
-    row = ops.find(name)
+    row = registry.find(name)
     if row is None or not row.user or row.compute_type != "elewise" or row.arity[1] not in _SLOTS:
         return None
     attrs = {a.name: a.name for a in row.attrs if a.name != "dtype"}
@@ -89,7 +89,7 @@ def find_op(name: str) -> CannOp | None:
 @lru_cache(maxsize=1)
 def op_names() -> tuple[str, ...]:
     """All names, sorted."""
-    names = {n for r in ops.all_ops() for n in (r.name, *r.aliases)} | set(_BY_NAME)
+    names = {n for r in registry.all_ops() for n in (r.name, *r.aliases)} | set(_BY_NAME)
     return tuple(sorted(n for n in names if find_op(n) is not None))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ops.registry import OpError
+from autofuse.implgraph.ops.definition import OpError
 from autofuse.pyautofuse.cann_ops import CannOp, find_op
 from autofuse.pyautofuse.nodes import Operator, source_of
 

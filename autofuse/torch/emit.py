@@ -17,9 +17,9 @@ from autofuse.frontends.names import identifier
 from autofuse.implgraph.expr.expression import Expr, const
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.fusion import Constant, Tensor
-from autofuse.implgraph.ops import registry as ops
-from autofuse.implgraph.ops.infer import broadcast_shapes
-from autofuse.implgraph.ops.registry import OpError
+from autofuse.implgraph.ops import registry
+from autofuse.implgraph.ops.definition import OpError
+from autofuse.implgraph.ops.rules import broadcast_shapes
 from autofuse.torch.refusal import RefusedError
 from autofuse.torch.sizes import Shape, Sizes
 
@@ -116,7 +116,7 @@ class Emitter:
         return self.broadcast(found, shape)
 
     def _node(self, name: str, operands: Sequence[Value | Constant], **attrs: Any) -> Value:
-        row = ops.find(name)
+        row = registry.find(name)
         if row is None or not row.user:
             raise RefusedError(f"needs the op {name!r}, which is not known")
         given: list[Tensor | Constant] = []

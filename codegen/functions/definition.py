@@ -13,7 +13,7 @@ from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, produc
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Node, TensorView
-from autofuse.implgraph.ops.registry import Call as CallRow
+from autofuse.implgraph.ops.definition import Call as CallRow
 from autofuse.schedule.axes.layout import BLOCK
 
 if TYPE_CHECKING:

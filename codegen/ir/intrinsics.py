@@ -19,7 +19,7 @@ from autofuse.implgraph.expr.expression import CeilDiv, Expr, align_up
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.registry import Call as CallRow
+from autofuse.implgraph.ops.definition import Call as CallRow
 
 __all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar"]
 

@@ -33,7 +33,7 @@ from autofuse.implgraph.expr.expression import (
 )
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.registry import Call as CallRow
+from autofuse.implgraph.ops.definition import Call as CallRow
 from autofuse.implgraph.ops.registry import lookup
 
 __all__ = [

@@ -24,7 +24,8 @@ from autofuse.implgraph.ir.graph import (
     ImplGraph,
     Node,
 )
-from autofuse.implgraph.ops.registry import OpDef, OpError, find
+from autofuse.implgraph.ops.definition import OpDef, OpError
+from autofuse.implgraph.ops.registry import find
 
 __all__ = ["CHECKS", "Finding", "check", "verify"]
 

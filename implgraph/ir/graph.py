@@ -231,44 +231,6 @@ class HintGraph:
         """Nodes whose op is one of ``names``."""
         return (n for n in self.nodes if n.op in names)
 
-    def __str__(self) -> str:
-        from autofuse.implgraph.ir.printer import print_graph
-
-        return print_graph(self)
-
-    @classmethod
-    def parse(cls, text: str) -> HintGraph:
-        """The graph that the text form describes, as printed by ``str``.
-
-        Raises:
-            AutofuseError: AF2001 with line and column, if the text is not such a graph.
-        """
-        from autofuse.implgraph.ir.text_parser import parse_as
-
-        return parse_as(cls, text)
-
-    def to_json(self) -> dict[str, object]:
-        """A JSON-ready dict; expressions are strings."""
-        from autofuse.implgraph.ir.serialise import to_json
-
-        return to_json(self)
-
-    @classmethod
-    def from_json(cls, data: object) -> HintGraph:
-        """The graph that :meth:`to_json` wrote.
-
-        Raises:
-            AutofuseError: with a JSON pointer, if the data does not have that form.
-        """
-        from autofuse.implgraph.ir.serialise import from_json_as
-
-        return from_json_as(cls, data)
-
-    def _repr_html_(self) -> str:
-        from autofuse.implgraph.ir.picture import to_html
-
-        return to_html(self)
-
 
 @frozen
 class BufferPlan:
@@ -446,41 +408,3 @@ class ImplGraph:
             for a in self.axes
             if a.type is AxisType.TILE_OUT and a.origin != (self.tiling.tile_axis,)
         )
-
-    def __str__(self) -> str:
-        from autofuse.implgraph.ir.printer import print_graph
-
-        return print_graph(self)
-
-    @classmethod
-    def parse(cls, text: str) -> ImplGraph:
-        """The graph that the text form describes, as printed by ``str``.
-
-        Raises:
-            AutofuseError: AF2001 with line and column, if the text is not such a graph.
-        """
-        from autofuse.implgraph.ir.text_parser import parse_as
-
-        return parse_as(cls, text)
-
-    def to_json(self) -> dict[str, object]:
-        """A JSON-ready dict; expressions are strings."""
-        from autofuse.implgraph.ir.serialise import to_json
-
-        return to_json(self)
-
-    @classmethod
-    def from_json(cls, data: object) -> ImplGraph:
-        """The graph that :meth:`to_json` wrote.
-
-        Raises:
-            AutofuseError: with a JSON pointer, if the data does not have that form.
-        """
-        from autofuse.implgraph.ir.serialise import from_json_as
-
-        return from_json_as(cls, data)
-
-    def _repr_html_(self) -> str:
-        from autofuse.implgraph.ir.picture import to_html
-
-        return to_html(self)

@@ -12,8 +12,9 @@ from autofuse.implgraph.expr.remainders import tight_bounds
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Tensor
 from autofuse.implgraph.ir.iteration_space import Runs, broadcast_runs
+from autofuse.implgraph.ops.definition import OpDef
 from autofuse.implgraph.ops.infer import operand_dtypes
-from autofuse.implgraph.ops.registry import OpDef, lookup
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import reduced_axes
 
 __all__ = [

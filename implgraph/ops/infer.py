@@ -8,10 +8,10 @@ from typing import Any
 from autofuse.implgraph.expr.expression import Expr, bounds
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Tensor
-from autofuse.implgraph.ops.registry import OpDef, OpError, lookup
+from autofuse.implgraph.ops.definition import OpDef, OpError
+from autofuse.implgraph.ops.registry import lookup
 
 __all__ = [
-    "broadcast_shapes",
     "check_attrs",
     "empty_text",
     "infer_node",
@@ -119,34 +119,6 @@ def infer_node(
     dtypes = operand_dtypes(operands)
     shapes = [o.shape if isinstance(o, Tensor) else () for o in operands]
     return row.dtype_rule(dtypes, attrs), row.shape_rule(shapes, attrs)
-
-
-def broadcast_shapes(shapes: Sequence[tuple[Expr, ...]]) -> tuple[Expr, ...]:
-    """NumPy's broadcasting on symbolic sizes; only a literal 1 broadcasts.
-
-    Raises:
-        OpError: AF1204 when two sizes differ and neither is 1.
-    """
-    rank = max((len(s) for s in shapes), default=0)
-    out: list[Expr] = []
-    for i in range(rank):
-        size: Expr | None = None
-        for s in shapes:
-            j = i - (rank - len(s))
-            if j < 0:
-                continue
-            if size is None or size == 1:
-                size = s[j]
-            elif s[j] != 1 and s[j] != size:
-                text = " and ".join("[" + ", ".join(map(str, x)) + "]" for x in shapes)
-                raise OpError(
-                    "AF1204",
-                    f"shapes {text} do not broadcast: {size} against {s[j]} in dimension {i}",
-                    "sizes must be equal or 1; insert a Reshape to line the dimensions up",
-                )
-        assert size is not None
-        out.append(size)
-    return tuple(out)
 
 
 def nonempty_sizes(graph: FusionGraph) -> list[tuple[FusionNode, Expr]]:

@@ -1,179 +1,31 @@
-"""The op registry: one row per op, from which everything else derives.
+"""The op registry: all rows of ``rows/``, by name and by alias.
 
-A row gives name, arity, dtype rule, shape rule, NumPy reference, the Ascend C call per architecture (or the expansion
-into other ops), the tmp-buffer rule and the cost row.  The rows that users write are in ``op_rows.py``,
-``math_rows.py``, ``integer_rows.py``, ``activation_rows.py``, ``special_rows.py``, ``bessel_rows.py``,
-``gamma_rows.py``, ``reduce_rows.py`` and ``movement_rows.py``; those that lowering and legalisation introduce in
-``device_rows.py`` and ``bit_rows.py``.  Frontends, inference, legalisation, code generation, the oracle and
-``docs/support.md`` read rows; nothing else knows an op by name.
+The rows of ``device`` and ``bits`` are those that lowering and legalisation introduce; users write the others.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
-from autofuse.implgraph.expr.expression import Expr
-from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ops.definition import OpDef
+from autofuse.implgraph.ops.rows import (
+    activations,
+    bessel,
+    bits,
+    device,
+    elementwise,
+    gamma,
+    integers,
+    math,
+    movement,
+    reductions,
+    special,
+)
 
-if TYPE_CHECKING:
-    import numpy as np
-
-__all__ = [
-    "ANY",
-    "Attr",
-    "Call",
-    "Expansion",
-    "OpDef",
-    "OpError",
-    "OpSink",
-    "Registry",
-    "all_ops",
-    "find",
-    "is_many_calls",
-    "lookup",
-    "suggest",
-]
-
-Shape: TypeAlias = tuple[Expr, ...]
-Attrs: TypeAlias = Mapping[str, Any]
-DTypeRule: TypeAlias = Callable[[Sequence[DType], Attrs], DType]
-ShapeRule: TypeAlias = Callable[[Sequence[Shape], Attrs], Shape]
-ExtentRule: TypeAlias = Callable[[Sequence[Shape], Attrs], tuple[Expr, ...]]
-Reference: TypeAlias = "Callable[[Sequence[np.ndarray], Attrs], np.ndarray]"
-TmpRule: TypeAlias = Callable[[Expr, DType], Expr]
-
-#: Upper end of an arity without limit.
-ANY = 1 << 16
-
-
-class OpError(ValueError):
-    """A dtype, shape or attribute that a row does not accept.  ``code`` is a diagnostic code."""
-
-    def __init__(self, code: str, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-        self.hint = hint
-
-
-@dataclass(frozen=True, slots=True)
-class Attr:
-    """An attribute of an op: ``kind`` is ``int float bool str dtype shape ints``; required if ``default`` is None."""
-
-    name: str
-    kind: str
-    default: Any = None
-    doc: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """How an op is spelled in Ascend C on one architecture.
-
-    Attributes:
-        api: name of the function: of Ascend C, or of ``device_templates/``, without what tells its two forms apart.
-        style: how arguments are put together: a key of ``codegen.ir.intrinsics.STYLES``, or ``device`` where the entry
-            of ``api`` in ``codegen.functions`` says it.
-        dtypes: element types (of the first tensor operand) that the function takes.
-        as_type: type to which tensors are reinterpreted first (bit moves on 32- and 16-bit data), by dtype name.
-        tmp: bytes of ``sharedTmpBuffer`` for n elements, or None.
-        inplace: the destination may be one of the sources (documented, or element-wise level-2 calls).
-        granule: the element count of a call is rounded up so that it covers a multiple of this many bytes.
-    """
-
-    api: str
-    style: str
-    dtypes: frozenset[str]
-    as_type: Mapping[str, str] = field(default_factory=dict)
-    tmp: TmpRule | None = None
-    inplace: bool = True
-    granule: int = 0
-
-
-class OpSink(Protocol):
-    """What an expansion builds with: operands are opaque handles of the rewriter."""
-
-    def emit(
-        self, op: str, inputs: Sequence[Any], attrs: Attrs | None = None, dtype: DType | None = None
-    ) -> Any:
-        """Add a node; ``dtype`` overrides the row's dtype rule (a Cast's target, say)."""
-
-    def constant(self, value: float | int, dtype: DType) -> Any:
-        """A compile-time scalar operand."""
-
-    def dtype_of(self, operand: Any) -> DType:
-        """Element type of an operand."""
-
-    def constant_of(self, operand: Any) -> float | int | None:
-        """Value of a compile-time scalar operand, or None."""
-
-    def is_uniform(self, operand: Any) -> bool:
-        """True if the operand is one value for the whole iteration space: a constant or a tensor of one element."""
-
-    def takes(self, op: str, dtype: DType) -> bool:
-        """True if the chip has a call for this op on this dtype as it is."""
-
-
-#: Rewrites one op into others; returns the operand that replaces the op's result, or None to decline.
-#: Tried before ``calls``: a row may have both (Add has a call, and folds a uniform operand into Adds).
-Expansion: TypeAlias = Callable[[OpSink, Sequence[Any], Attrs], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class OpDef:
-    """One row.
-
-    Attributes:
-        name: registry name, CamelCase.
-        arity: smallest and largest number of inputs.
-        dtype_rule: result dtype from input dtypes; raises OpError.
-        shape_rule: result shape from input shapes; raises OpError.
-        compute_type: ``elewise broadcast view reduce scan iota load store data output scalar workspace`` as printed
-            in the ImplGraph, ``transpose pick offsets`` around copies there; ``transpose slice concat pad composite
-            gather`` for ops that lowering leaves none of.
-        reference: NumPy function on float64 (floats) or exact integer arrays; shapes broadcast as NumPy's do.
-        attrs: attributes it takes.
-        calls: Ascend C call by architecture name; empty for ops that never reach the device.
-        expand: rewriting into other ops; tried first, and may decline.
-        promote: dtype name -> dtype name in which to compute when neither call nor expansion takes the dtype.
-        short: rewriting of float32 operands in the place of ``expand`` where operands and result are rounded to 16
-            bits: fewer calls, and at most 0.15 units of the last place of these more than the rounding.
-        cost: row of the target's vector cost table.
-        ulp: error of one application in units of the last place of the result dtype, assumed by the comparison.
-        absolute: error of one application beside ``ulp``, for functions with zeros at no float.
-        nonempty: sizes that must not be 0, from input shapes: there is no result then, and the host refuses the call.
-        user: may appear in a FusionGraph.
-        aliases: names used by other dialects (AKG, ONNX-like spellings).
-        doc: one line for docs/support.md.
-        source: where a composition comes from: the identity or the approximation.
-    """
-
-    name: str
-    arity: tuple[int, int]
-    dtype_rule: DTypeRule
-    shape_rule: ShapeRule
-    compute_type: str
-    reference: Reference | None = None
-    attrs: tuple[Attr, ...] = ()
-    calls: Mapping[str, Call] = field(default_factory=dict)
-    expand: Expansion | None = None
-    promote: Mapping[str, str] = field(default_factory=dict)
-    short: Expansion | None = None
-    cost: str = "binary"
-    ulp: float = 0.5
-    absolute: float = 0.0
-    nonempty: ExtentRule | None = None
-    user: bool = True
-    aliases: tuple[str, ...] = ()
-    doc: str = ""
-    source: str = ""
-
-    def attr_names(self) -> frozenset[str]:
-        """Names of all attributes."""
-        return frozenset(a.name for a in self.attrs)
+__all__ = ["Registry", "all_ops", "find", "is_many_calls", "lookup", "suggest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,48 +49,33 @@ class Registry:
         return cls(named, aliases)
 
 
-@cache
-def _registry() -> Registry:
-    """All rows of autofuse.  Threads that ask for it first at the same time each make one, of the same rows."""
-    from autofuse.implgraph.ops.rows import activations as activation_rows
-    from autofuse.implgraph.ops.rows import bessel as bessel_rows
-    from autofuse.implgraph.ops.rows import bits as bit_rows
-    from autofuse.implgraph.ops.rows import device as device_rows
-    from autofuse.implgraph.ops.rows import elementwise as op_rows
-    from autofuse.implgraph.ops.rows import gamma as gamma_rows
-    from autofuse.implgraph.ops.rows import integers as integer_rows
-    from autofuse.implgraph.ops.rows import math as math_rows
-    from autofuse.implgraph.ops.rows import movement as movement_rows
-    from autofuse.implgraph.ops.rows import reductions as reduce_rows
-    from autofuse.implgraph.ops.rows import special as special_rows
-
-    return Registry.of(
-        (
-            *op_rows.ROWS,
-            *math_rows.ROWS,
-            *integer_rows.ROWS,
-            *activation_rows.ROWS,
-            *special_rows.ROWS,
-            *bessel_rows.ROWS,
-            *gamma_rows.ROWS,
-            *reduce_rows.ROWS,
-            *movement_rows.ROWS,
-            *device_rows.ROWS,
-            *bit_rows.ROWS,
-        )
-    )
+#: In the order of the documents: what users write first.
+_MODULES = (
+    elementwise,
+    math,
+    integers,
+    activations,
+    special,
+    bessel,
+    gamma,
+    reductions,
+    movement,
+    device,
+    bits,
+)
+_REGISTRY = Registry.of(row for m in _MODULES for row in m.ROWS)
 
 
 def find(name: str) -> OpDef | None:
     """The row called ``name`` (registry name or alias), or None."""
-    known = _registry()
+    known = _REGISTRY
     return known.rows.get(name) or known.rows.get(known.aliases.get(name, ""))
 
 
 @lru_cache(maxsize=1024)
 def lookup(name: str) -> OpDef:
     """The row called ``name``; KeyError if there is none."""
-    row = _registry().rows.get(name) or find(name)
+    row = _REGISTRY.rows.get(name) or find(name)
     if row is None:
         raise KeyError(f"unknown op {name!r}")
     return row
@@ -252,12 +89,12 @@ def is_many_calls(op: str) -> bool:
 
 def all_ops(*, user: bool | None = None) -> list[OpDef]:
     """All rows in the order of registration; ``user`` filters on :attr:`OpDef.user`."""
-    return [r for r in _registry().rows.values() if user is None or r.user is user]
+    return [r for r in _REGISTRY.rows.values() if user is None or r.user is user]
 
 
 def suggest(name: str) -> str | None:
     """The user op whose name is closest to ``name``, for "did you mean"."""
-    known = _registry()
+    known = _REGISTRY
     names: Iterable[str] = [r.name for r in known.rows.values() if r.user] + list(known.aliases)
     lower = {n.lower(): n for n in names}
     hits = difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.6)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from autofuse.implgraph.ops.definition import Attr, OpDef
 from autofuse.implgraph.ops.formulas.vector_math import Formula, formula
-from autofuse.implgraph.ops.registry import Attr, OpDef
 from autofuse.implgraph.ops.rules import broadcast_shape, float_dtype, reference_of
 
 __all__ = ["BF16", "HALF", "composite", "with_attrs"]

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from autofuse.implgraph.expr.expression import product
+from autofuse.implgraph.expr.expression import Expr, product
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType, numpy_dtype
-from autofuse.implgraph.ops.infer import broadcast_shapes
-from autofuse.implgraph.ops.registry import Attrs, OpError, Shape
+from autofuse.implgraph.ops.definition import Attrs, OpError, Shape
 
 __all__ = [
     "ROUNDING",
@@ -20,6 +19,7 @@ __all__ = [
     "bits_as_reference",
     "bits_dtype",
     "broadcast_shape",
+    "broadcast_shapes",
     "cast_dtype",
     "cast_reference",
     "compare_dtype",
@@ -120,6 +120,34 @@ def cast_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
 def any_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
     """The dtype of the first input."""
     return dtypes[0]
+
+
+def broadcast_shapes(shapes: Sequence[tuple[Expr, ...]]) -> tuple[Expr, ...]:
+    """NumPy's broadcasting on symbolic sizes; only a literal 1 broadcasts.
+
+    Raises:
+        OpError: AF1204 when two sizes differ and neither is 1.
+    """
+    rank = max((len(s) for s in shapes), default=0)
+    out: list[Expr] = []
+    for i in range(rank):
+        size: Expr | None = None
+        for s in shapes:
+            j = i - (rank - len(s))
+            if j < 0:
+                continue
+            if size is None or size == 1:
+                size = s[j]
+            elif s[j] != 1 and s[j] != size:
+                text = " and ".join("[" + ", ".join(map(str, x)) + "]" for x in shapes)
+                raise OpError(
+                    "AF1204",
+                    f"shapes {text} do not broadcast: {size} against {s[j]} in dimension {i}",
+                    "sizes must be equal or 1; insert a Reshape to line the dimensions up",
+                )
+        assert size is not None
+        out.append(size)
+    return tuple(out)
 
 
 def broadcast_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:

@@ -15,7 +15,8 @@ from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
 from autofuse.implgraph.ir.graph import HintGraph, Node, TensorView
-from autofuse.implgraph.ops.registry import ANY, lookup
+from autofuse.implgraph.ops.definition import ANY
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.movement import inside
 from autofuse.implgraph.ops.rows.reductions import REDUCES, reduce_array, running_sum
 from autofuse.implgraph.ops.rules import with_source

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.cast_routes import cast_route
-from autofuse.implgraph.ops.registry import Attrs
+from autofuse.implgraph.ops.definition import Attrs
 
 __all__ = ["CastSink", "convert", "rounding"]
 

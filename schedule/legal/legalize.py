@@ -23,7 +23,8 @@ from autofuse.implgraph.ir.iteration_space import contiguous_strides
 from autofuse.implgraph.ir.ordering import execution_order
 from autofuse.implgraph.lowering.lowering import in_place_pairs
 from autofuse.implgraph.ops.cast_routes import cast_route
-from autofuse.implgraph.ops.registry import Expansion, OpDef, lookup
+from autofuse.implgraph.ops.definition import Expansion, OpDef
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.ops.rules import ROUNDING
 from autofuse.implgraph.rewrites.short_results import short_results, steps_of

@@ -6,8 +6,9 @@ from autofuse import api
 from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.ops.definition import OpError
 from autofuse.implgraph.ops.infer import infer_node
-from autofuse.implgraph.ops.registry import OpError, all_ops, lookup
+from autofuse.implgraph.ops.registry import all_ops, lookup
 from autofuse.twin.verify.verify import verify_kernel
 
 pytestmark = pytest.mark.twin

@@ -15,8 +15,9 @@ from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
 from autofuse.implgraph.lowering.lowering import group_order_hazards, groups, in_place_pairs, lower
+from autofuse.implgraph.ops.definition import OpError
 from autofuse.implgraph.ops.infer import infer_node
-from autofuse.implgraph.ops.registry import OpError, lookup
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.rewrites.interpret import apply, interpret
 from autofuse.implgraph.simplify.canonicalise import PIPELINE, canonicalise
 

@@ -15,8 +15,9 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import Expr, const
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
+from autofuse.implgraph.ops.definition import OpError
 from autofuse.implgraph.ops.infer import infer_node, operand_dtypes
-from autofuse.implgraph.ops.registry import OpError, lookup
+from autofuse.implgraph.ops.registry import lookup
 
 SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 200)
 LARGE = (255, 256, 257, 1000, 2047, 2048, 4095, 4096, 4097, 8200, 20_000)

@@ -14,8 +14,9 @@ from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
 from autofuse.implgraph.lowering.lowering import lower
+from autofuse.implgraph.ops.definition import OpDef, OpError
 from autofuse.implgraph.ops.infer import infer_node
-from autofuse.implgraph.ops.registry import OpDef, OpError, all_ops
+from autofuse.implgraph.ops.registry import all_ops
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.legal.legalize import legalize
 from autofuse.schedule.scheduler import schedule

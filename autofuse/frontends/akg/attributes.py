@@ -10,7 +10,7 @@ from autofuse.frontends.json_positions import Findings
 from autofuse.implgraph.expr.expression import Expr, const
 from autofuse.implgraph.ir.dtypes import DType, dtype
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, Tensor
-from autofuse.implgraph.ops import registry as ops
+from autofuse.implgraph.ops import definition
 
 __all__ = ["cast_agrees", "dimensions", "known_attrs", "padding", "tile_is_broadcast"]
 
@@ -19,7 +19,7 @@ Shape: TypeAlias = tuple[Expr, ...]
 
 
 def dimensions(
-    op: Op, row: ops.OpDef, descs: list[tuple[Desc, str]], pointer: str, findings: Findings
+    op: Op, row: definition.OpDef, descs: list[tuple[Desc, str]], pointer: str, findings: Findings
 ) -> dict[str, AttrValue] | None:
     """The attributes of a reduction or a Transpose, which may also be inline operands."""
     inline = [d.value for d, _ in descs[1:] if d.inline]
@@ -62,7 +62,7 @@ def padding(
     return {"starts": low, "shape": sizes, "steps": (1,) * len(shape)}
 
 
-def known_attrs(row: ops.OpDef, op: Op) -> dict[str, AttrValue]:
+def known_attrs(row: definition.OpDef, op: Op) -> dict[str, AttrValue]:
     """The attributes that the row has; files carry many more."""
     given = op.attrs()
     out: dict[str, AttrValue] = {}

@@ -44,7 +44,7 @@ from autofuse.frontends.pydantic_errors import note_errors
 from autofuse.implgraph.expr.expression import Expr, const, divide_exact
 from autofuse.implgraph.ir.dtypes import DType, dtype
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionGraph, GraphOutput, Tensor
-from autofuse.implgraph.ops import registry as ops
+from autofuse.implgraph.ops import definition, registry
 
 __all__ = ["read_akg"]
 
@@ -340,7 +340,7 @@ class _Reader:
         first: dict[str, int] = {}
         count: dict[str, int] = {}
         for i, op in enumerate(self.info.op_desc):
-            row = ops.find(op.name)
+            row = registry.find(op.name)
             if op.name not in _OWN and (row is None or not row.user):
                 first.setdefault(op.name, i)
                 count[op.name] = count.get(op.name, 0) + 1
@@ -450,18 +450,18 @@ class _Reader:
         wanted: Sequence[Expr | None] | None,
         d: DType | None,
         pointer: str,
-    ) -> tuple[ops.OpDef | None, dict[str, AttrValue], int | None]:
+    ) -> tuple[definition.OpDef | None, dict[str, AttrValue], int | None]:
         """Registry row, attributes, and how many operands are data (None: all)."""
         if op.name in _RESHAPES:
-            return ops.lookup("Reshape"), {}, 1
+            return registry.lookup("Reshape"), {}, 1
         if op.name == "ZerosLike":
-            return ops.lookup("Broadcast"), {}, 0
+            return registry.lookup("Broadcast"), {}, 0
         if op.name == "Tile":
             ok = wanted is not None and tile_is_broadcast(op, descs, pointer, self.findings)
-            return (ops.lookup("Broadcast") if ok else None), {}, 1
+            return (registry.lookup("Broadcast") if ok else None), {}, 1
         if op.name in ("PadAkg", "UnPadAkg"):
-            return ops.lookup("Pad" if op.name == "PadAkg" else "Slice"), {}, 1
-        row = ops.lookup(op.name)
+            return registry.lookup("Pad" if op.name == "PadAkg" else "Slice"), {}, 1
+        row = registry.lookup(op.name)
         if row.name == "Broadcast":
             return row, {}, 1
         if row.compute_type == "reduce" or row.name == "Transpose":

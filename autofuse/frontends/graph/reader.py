@@ -36,7 +36,7 @@ from autofuse.frontends.names import identifier
 from autofuse.frontends.pydantic_errors import did_you_mean, note_errors
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionGraph, GraphOutput, Tensor
-from autofuse.implgraph.ops import registry as ops
+from autofuse.implgraph.ops import definition, registry
 
 __all__ = ["read_native"]
 
@@ -179,9 +179,9 @@ class _Reader(Definitions):
     def read_node(self, node: _Node) -> None:
         """Check one node; its result stays unknown if that fails."""
         model, pointer = node.model, node.pointer
-        row = ops.find(model.op)
+        row = registry.find(model.op)
         if row is None or not row.user:
-            close = None if self.findings.is_long else ops.suggest(model.op)
+            close = None if self.findings.is_long else registry.suggest(model.op)
             hint = f"did you mean {quote(close)}?" if close else "'autofuse schema' lists the ops"
             self.findings.add(
                 "AF1201",
@@ -241,7 +241,9 @@ class _Reader(Definitions):
             value = float(value) if d.kind == "f" else bool(value) if d.kind == "b" else int(value)
         return Constant(value, d)
 
-    def attrs(self, row: ops.OpDef, model: NodeModel, pointer: str) -> dict[str, AttrValue] | None:
+    def attrs(
+        self, row: definition.OpDef, model: NodeModel, pointer: str
+    ) -> dict[str, AttrValue] | None:
         """The attributes in the types of the registry; None, with findings, if one is wrong."""
         kinds = {a.name: a.kind for a in row.attrs}
         out: dict[str, AttrValue] = {}
@@ -268,7 +270,7 @@ class _Reader(Definitions):
         return out if ok else None
 
     def attr_value(
-        self, kind: str, name: str, raw: Any, pointer: str, row: ops.OpDef, model: NodeModel
+        self, kind: str, name: str, raw: Any, pointer: str, row: definition.OpDef, model: NodeModel
     ) -> AttrValue | None:
         def is_int(v: Any) -> bool:
             return isinstance(v, int) and not isinstance(v, bool)
@@ -312,7 +314,7 @@ class _Reader(Definitions):
         return None
 
     def declared(
-        self, model: NodeModel, row: ops.OpDef, d: DType, shape: Shape, pointer: str
+        self, model: NodeModel, row: definition.OpDef, d: DType, shape: Shape, pointer: str
     ) -> bool:
         """What the file expects of the result is what the op gives."""
         result = model.outputs[0]

@@ -9,7 +9,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.graph.model import SCHEMA, GraphModel
 from autofuse.frontends.names import identifier, legal_name
 from autofuse.implgraph.ir.dtypes import BY_NAME
-from autofuse.implgraph.ops import registry as ops
+from autofuse.implgraph.ops import registry
 
 __all__ = ["SCHEMA_FILE", "graph_schema", "starter"]
 
@@ -69,7 +69,7 @@ def _drop_titles(value: Any) -> None:
 def _op_names() -> dict[str, Any]:
     names: list[str] = []
     docs: list[str] = []
-    for row in ops.all_ops(user=True):
+    for row in registry.all_ops(user=True):
         names += [row.name, *row.aliases]
         docs += [row.doc, *(f"the same as {row.name}" for _ in row.aliases)]
     return {"description": "The op.", "enum": names, "enumDescriptions": docs}
@@ -93,7 +93,7 @@ def _attr_rules() -> list[dict[str, Any]]:
         "ints": {"type": "array", "items": {"type": "integer"}},
     }
     out: list[dict[str, Any]] = []
-    for row in ops.all_ops(user=True):
+    for row in registry.all_ops(user=True):
         if not row.attrs:
             continue
         rule: dict[str, Any] = {

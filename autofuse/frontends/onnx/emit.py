@@ -30,10 +30,9 @@ from autofuse.frontends.onnx.values import (
 from autofuse.implgraph.expr.expression import Expr, const
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType, numpy_dtype
 from autofuse.implgraph.ir.fusion import Constant, Tensor
-from autofuse.implgraph.ops import registry as ops
-from autofuse.implgraph.ops.infer import broadcast_shapes
-from autofuse.implgraph.ops.registry import OpError
-from autofuse.implgraph.ops.rules import with_source
+from autofuse.implgraph.ops import registry
+from autofuse.implgraph.ops.definition import OpError
+from autofuse.implgraph.ops.rules import broadcast_shapes, with_source
 
 __all__ = ["Emitter"]
 
@@ -239,7 +238,7 @@ class Emitter:
         attrs: Mapping[str, Any],
         sources: frozenset[str],
     ) -> Traced:
-        row = ops.find(name)
+        row = registry.find(name)
         if row is None or not row.user:
             raise self.error("AF1201", f"needs the op {name!r}, which is not known")
         given = [o.tensor if isinstance(o, Traced) else o for o in operands]
@@ -265,7 +264,7 @@ class Emitter:
         self, name: str, xs: Sequence[Constant], shapes: Sequence[Shape], attrs: Mapping[str, Any]
     ) -> Known:
         """An op of constants only, by the row's reference."""
-        row = ops.find(name)
+        row = registry.find(name)
         if row is None or row.reference is None:
             raise self.error("AF1201", f"needs the op {name!r}, which is not known")
         dtypes = [x.dtype for x in xs if x.dtype is not None]

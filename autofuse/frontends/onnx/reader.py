@@ -37,7 +37,7 @@ from autofuse.frontends.onnx.values import (
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Symbol
-from autofuse.implgraph.ops import registry as ops
+from autofuse.implgraph.ops import registry
 
 if TYPE_CHECKING:
     import onnx
@@ -359,7 +359,7 @@ class Reader:
 
     def by_row(self, n: Node, names: set[str]) -> Value | None:
         """The element-wise op of the registry with the same name and attributes, if there is one."""
-        row = ops.find(tables.ROW_NAMES.get(n.op_type, n.op_type))
+        row = registry.find(tables.ROW_NAMES.get(n.op_type, n.op_type))
         if row is None or not row.user or row.compute_type != "elewise":
             return None
         ours = tables.ATTR_NAMES.get(n.op_type, {})

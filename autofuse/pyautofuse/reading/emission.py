@@ -12,9 +12,9 @@ from autofuse.frontends.names import identifier
 from autofuse.implgraph.expr.expression import Expr, ExprError
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType, numpy_dtype
 from autofuse.implgraph.ir.fusion import Constant, FusionNode, Tensor
-from autofuse.implgraph.ops import registry as ops
+from autofuse.implgraph.ops import definition, registry
+from autofuse.implgraph.ops.definition import OpError
 from autofuse.implgraph.ops.infer import infer_node
-from autofuse.implgraph.ops.registry import OpError
 from autofuse.implgraph.ops.rules import with_source
 
 __all__ = ["Emission", "Shape", "Value"]
@@ -70,7 +70,7 @@ class Emission:
         Raises:
             AutofuseError: the op does not take these operands.
         """
-        row, given = ops.lookup(name), dict(attrs or {})
+        row, given = registry.lookup(name), dict(attrs or {})
         constants = [o for o in operands if isinstance(o, Constant)]
         foldable = row.reference is not None and row.compute_type == "elewise"
         if operands and foldable and len(constants) == len(operands):
@@ -91,7 +91,7 @@ class Emission:
         return tensor
 
     def _folded(
-        self, row: ops.OpDef, constants: Sequence[Constant], attrs: Mapping[str, Any]
+        self, row: definition.OpDef, constants: Sequence[Constant], attrs: Mapping[str, Any]
     ) -> Constant:
         dtypes = [self.dtype(c) for c in constants]
         try:

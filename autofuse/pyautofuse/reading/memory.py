@@ -12,8 +12,8 @@ from autofuse.frontends.builder import MAX_RANK, topological_order
 from autofuse.implgraph.expr.expression import ZERO, Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import Tensor
-from autofuse.implgraph.ops.infer import broadcast_shapes
-from autofuse.implgraph.ops.registry import OpError
+from autofuse.implgraph.ops.definition import OpError
+from autofuse.implgraph.ops.rules import broadcast_shapes
 from autofuse.pyautofuse.cann_ops import CannOp, find_op, suggest_op
 from autofuse.pyautofuse.dtype_rules import outside
 from autofuse.pyautofuse.graphs import HintGraph

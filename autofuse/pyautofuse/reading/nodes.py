@@ -7,7 +7,7 @@ from typing import Any
 
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import Constant, Tensor
-from autofuse.implgraph.ops.registry import Attr
+from autofuse.implgraph.ops.definition import Attr
 from autofuse.implgraph.ops.rules import truth_dtype
 from autofuse.pyautofuse.cann_ops import CannOp
 from autofuse.pyautofuse.dtype_rules import condition_inputs

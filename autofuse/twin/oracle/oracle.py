@@ -38,8 +38,9 @@ import numpy as np
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Operand
+from autofuse.implgraph.ops.definition import ANY, OpDef
 from autofuse.implgraph.ops.infer import operand_dtypes
-from autofuse.implgraph.ops.registry import ANY, OpDef, lookup
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import reduced_axes
 from autofuse.implgraph.ops.rules import with_source
 from autofuse.twin.oracle.in_rows import in_rows

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ops.registry import OpDef, lookup
+from autofuse.implgraph.ops.definition import OpDef
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import neutral, reduce_array, reduced_axes
 from autofuse.twin.oracle.rounding import Array, Value, largest, own_error, round_result, ulp_of
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ops.definition import Attrs, OpSink
 from autofuse.implgraph.ops.formulas.long_division import power
 from autofuse.implgraph.ops.formulas.vector_math import Vec
-from autofuse.implgraph.ops.registry import Attrs, OpSink
 
 __all__ = [
     "ARITH",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ops.definition import OpSink
 from autofuse.implgraph.ops.formulas.long_integers import (
     Long,
     add,
@@ -25,7 +26,6 @@ from autofuse.implgraph.ops.formulas.long_integers import (
     sub,
 )
 from autofuse.implgraph.ops.formulas.vector_math import Mask, Vec
-from autofuse.implgraph.ops.registry import OpSink
 
 __all__ = ["divided", "power", "shifted"]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops.definition import Attrs, Expansion, OpSink
 from autofuse.implgraph.ops.formulas.vector_math import Mask, Vec
-from autofuse.implgraph.ops.registry import Attrs, Expansion, OpSink
 
 __all__ = [
     "COMPARED",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ops.registry import Attrs, OpSink
+from autofuse.implgraph.ops.definition import Attrs, OpSink
 
 __all__ = ["Mask", "Vec", "formula", "horner", "monic", "two_product", "two_sum"]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops.definition import Attr, Attrs, OpDef, OpSink
 from autofuse.implgraph.ops.formulas import coefficients as c
 from autofuse.implgraph.ops.formulas.special_reference import erfc
 from autofuse.implgraph.ops.formulas.vector_math import (
@@ -20,7 +21,6 @@ from autofuse.implgraph.ops.formulas.vector_math import (
     two_product,
     two_sum,
 )
-from autofuse.implgraph.ops.registry import Attr, Attrs, OpDef, OpSink
 from autofuse.implgraph.ops.row_kinds import BF16, HALF, composite, with_attrs
 from autofuse.implgraph.ops.rows.math import expm1, expm1_below, log1p_of_exp
 from autofuse.implgraph.ops.rules import broadcast_shape, float_dtype, number_dtype, reference_of

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from autofuse.implgraph.ops.definition import OpDef
 from autofuse.implgraph.ops.formulas import coefficients as c
 from autofuse.implgraph.ops.formulas import special_reference as ref
 from autofuse.implgraph.ops.formulas.vector_math import Vec, horner, two_product
-from autofuse.implgraph.ops.registry import OpDef
 from autofuse.implgraph.ops.row_kinds import composite
 
 __all__ = ["ROWS"]

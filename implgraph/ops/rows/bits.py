@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ops.infer import broadcast_shapes
-from autofuse.implgraph.ops.registry import Attr, Attrs, Call, OpDef, Shape
+from autofuse.implgraph.ops.definition import Attr, Attrs, Call, OpDef, Shape
+from autofuse.implgraph.ops.rules import broadcast_shapes
 
 __all__ = ["ROWS"]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from autofuse.implgraph.expr.expression import Expr, const
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ops.infer import broadcast_shapes
-from autofuse.implgraph.ops.registry import ANY, Attr, Attrs, Call, OpDef, Shape
+from autofuse.implgraph.ops.definition import ANY, Attr, Attrs, Call, OpDef, Shape
+from autofuse.implgraph.ops.rules import broadcast_shapes
 
 __all__ = ["PICK_BYTES", "ROWS", "ROW_OPERANDS", "TRANSPOSE_BYTES"]
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from autofuse.implgraph.expr.expression import Expr, Max, const
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops.definition import ANY, Attr, Call, OpDef
 from autofuse.implgraph.ops.formulas.expansions import (
     ARITH,
     BY_MODE,
@@ -43,7 +44,6 @@ from autofuse.implgraph.ops.formulas.expansions import (
     scalar_form,
 )
 from autofuse.implgraph.ops.formulas.long_integers import or_long
-from autofuse.implgraph.ops.registry import ANY, Attr, Call, OpDef
 from autofuse.implgraph.ops.rules import (
     any_dtype,
     bits_as_dtype,

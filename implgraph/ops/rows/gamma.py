@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 
+from autofuse.implgraph.ops.definition import OpDef
 from autofuse.implgraph.ops.formulas import coefficients as c
 from autofuse.implgraph.ops.formulas import special_reference as ref
 from autofuse.implgraph.ops.formulas.vector_math import Vec, horner
-from autofuse.implgraph.ops.registry import OpDef
 from autofuse.implgraph.ops.row_kinds import composite
 from autofuse.implgraph.ops.rows.activations import normal_below
 from autofuse.implgraph.ops.rows.math import log1p

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops.definition import Attr, Attrs, OpDef, OpSink
 from autofuse.implgraph.ops.formulas.long_division import divided, shifted
 from autofuse.implgraph.ops.formulas.vector_math import Vec, formula, two_product
-from autofuse.implgraph.ops.registry import Attr, Attrs, OpDef, OpSink
 from autofuse.implgraph.ops.row_kinds import HALF, composite, with_attrs
 from autofuse.implgraph.ops.rules import (
     bits_dtype,

@@ -12,9 +12,9 @@ import math
 import numpy as np
 
 from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ops.definition import OpDef
 from autofuse.implgraph.ops.formulas import coefficients as c
 from autofuse.implgraph.ops.formulas.vector_math import Vec, horner, two_sum
-from autofuse.implgraph.ops.registry import OpDef
 from autofuse.implgraph.ops.row_kinds import composite
 
 __all__ = [

@@ -9,7 +9,7 @@ import numpy as np
 
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ops.registry import Attr, Attrs, Call, OpDef, OpError, Shape
+from autofuse.implgraph.ops.definition import Attr, Attrs, Call, OpDef, OpError, Shape
 from autofuse.implgraph.ops.rows.reductions import reduced_axes
 from autofuse.implgraph.ops.rules import any_dtype, same_dtype
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from autofuse.implgraph.expr.expression import ONE, Expr
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ops.registry import Attr, Attrs, Call, OpDef, OpError, Shape
+from autofuse.implgraph.ops.definition import Attr, Attrs, Call, OpDef, OpError, Shape
 from autofuse.implgraph.ops.rules import float_dtype, number_dtype, truth_dtype
 
 __all__ = ["JOIN", "REDUCES", "ROWS", "neutral", "reduce_array", "reduced_axes", "running_sum"]

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops.definition import Attr, Attrs, OpDef, OpError, OpSink
 from autofuse.implgraph.ops.formulas import coefficients as c
 from autofuse.implgraph.ops.formulas import special_reference as ref
 from autofuse.implgraph.ops.formulas.vector_math import Vec, horner, two_product
-from autofuse.implgraph.ops.registry import Attr, Attrs, OpDef, OpError, OpSink
 from autofuse.implgraph.ops.row_kinds import HALF, composite, with_attrs
 from autofuse.implgraph.ops.rows.math import log1p, power_of_two, scaled, sine_of_pi
 from autofuse.implgraph.ops.rules import broadcast_shape, float_dtype, reference_of

@@ -11,8 +11,9 @@ from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import Constant, Tensor
 from autofuse.implgraph.lowering.lowering import groups, lower, lower_written
+from autofuse.implgraph.ops.definition import OpError
 from autofuse.implgraph.ops.infer import infer_node
-from autofuse.implgraph.ops.registry import OpError, lookup
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.movement import inside
 from autofuse.implgraph.rewrites.decompose import decompose
 

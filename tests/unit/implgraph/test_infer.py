@@ -9,8 +9,8 @@ import pytest
 from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import Constant, Tensor
+from autofuse.implgraph.ops.definition import OpError
 from autofuse.implgraph.ops.infer import operand_dtypes
-from autofuse.implgraph.ops.registry import OpError
 
 INTS = Tensor("x", BY_NAME["int32"], (const(3),))
 

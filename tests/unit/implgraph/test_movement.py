@@ -10,8 +10,9 @@ from autofuse.implgraph.expr.expression import ONE, ZERO, const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import Tensor
 from autofuse.implgraph.lowering.lowering import groups, lower
+from autofuse.implgraph.ops.definition import OpError
 from autofuse.implgraph.ops.infer import infer_node
-from autofuse.implgraph.ops.registry import OpError, lookup
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.rewrites.interpret import interpret
 
 

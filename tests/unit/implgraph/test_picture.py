@@ -1,11 +1,10 @@
-import re
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
-from autofuse.implgraph.ir.picture import to_html, to_svg
+from autofuse.report.pages.picture import to_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -68,7 +67,6 @@ def test_text_is_escaped(abs_hint: HintGraph):
     svg = to_svg(g)
     ET.fromstring(svg)
     assert "<script>" not in svg
-    assert "<script>" not in to_html(g)
 
 
 def test_long_shapes_keep_their_inner_sizes(abs_impl: ImplGraph):
@@ -82,14 +80,6 @@ def test_themes(abs_hint: HintGraph):
     assert light != dark
     with pytest.raises(ValueError, match="theme"):
         to_svg(abs_hint, "blue")
-
-
-def test_notebooks_show_picture_and_text(abs_impl: ImplGraph):
-    html = abs_impl._repr_html_()
-    assert html.count("<svg") == 1
-    assert "<details>" in html
-    assert ".y.dtype = float32" in html
-    assert re.search(r"<summary>ImplGraph as text</summary>", html)
 
 
 def test_unsound_graphs_are_drawn(abs_hint: HintGraph):

@@ -13,8 +13,9 @@ from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import Symbol, Tensor
 from autofuse.implgraph.lowering.lowering import group_order_hazards, groups, lower
+from autofuse.implgraph.ops.definition import OpError
 from autofuse.implgraph.ops.infer import infer_node
-from autofuse.implgraph.ops.registry import OpError, lookup
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.interpret import interpret

@@ -11,6 +11,9 @@ from autofuse.implgraph.check.verify import check
 from autofuse.implgraph.expr.expression import CeilDiv, const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Condition, ImplGraph
+from autofuse.implgraph.ir.printer import print_graph
+from autofuse.implgraph.ir.serialise import from_json_as, to_json
+from autofuse.implgraph.ir.text_parser import parse_as
 from autofuse.schedule import scheduler
 from autofuse.schedule.functions.scratch import reduce_inner_bytes, reduce_outer_bytes
 from autofuse.schedule.placement.reduce_steps import reduce_runs
@@ -56,8 +59,8 @@ def templates(document: dict[str, Any], ub: int | None = None) -> dict[str, Impl
     found = {i.name.removeprefix("k_0_"): i for g in result.groups for i in g.impls}
     for impl in found.values():
         check(impl)
-        assert ImplGraph.parse(str(impl)) == impl
-        assert ImplGraph.from_json(impl.to_json()) == impl
+        assert parse_as(ImplGraph, print_graph(impl)) == impl
+        assert from_json_as(ImplGraph, to_json(impl)) == impl
     return found
 
 

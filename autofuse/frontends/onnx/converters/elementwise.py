@@ -11,7 +11,7 @@ from autofuse.frontends.onnx.context import Node, Result, converter
 from autofuse.frontends.onnx.values import Value
 from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ops import registry as ops
+from autofuse.implgraph.ops import registry
 
 __all__: list[str] = []
 
@@ -135,7 +135,7 @@ def _is_nan(n: Node) -> Result:
 @converter("Sign")
 def _sign(n: Node) -> Result:
     e, x = n.e, n.x()
-    if ops.find("Sign") is not None:
+    if registry.find("Sign") is not None:
         return e.op("Sign", x)
     zero = e.like(0, x)
     if e.dtype(x).kind == "u":

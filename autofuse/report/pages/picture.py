@@ -15,10 +15,9 @@ import networkx as nx
 
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph, Node
-from autofuse.implgraph.ir.printer import print_graph
 from autofuse.implgraph.ops.registry import find
 
-__all__ = ["to_html", "to_svg"]
+__all__ = ["to_svg"]
 
 _CHAR = 7  # width of a character of the 12 px monospace font, rounded down on purpose
 _LINE = 17
@@ -268,15 +267,6 @@ def to_svg(g: HintGraph | ImplGraph, theme: str = "auto") -> str:
         "</svg>",
     ]
     return "\n".join(out) + "\n"
-
-
-def to_html(g: HintGraph | ImplGraph) -> str:
-    """The picture and, folded away, the text form: what a notebook shows."""
-    return (
-        f'<div style="overflow-x: auto">{to_svg(g)}</div>\n'
-        f"<details><summary>{_text(type(g).__name__)} as text</summary>"
-        f"<pre>{_text(print_graph(g))}</pre></details>\n"
-    )
 
 
 def _text(text: str) -> str:

@@ -1,0 +1,167 @@
+"""What a row of the op registry is.
+
+A row gives name, arity, dtype rule, shape rule, NumPy reference, the Ascend C call per architecture (or the expansion
+into other ops), the tmp-buffer rule and the cost row.  Frontends, inference, legalisation, code generation, the oracle
+and ``docs/support.md`` read rows; nothing else knows an op by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import DType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "ANY",
+    "Attr",
+    "Attrs",
+    "Call",
+    "Expansion",
+    "OpDef",
+    "OpError",
+    "OpSink",
+    "Shape",
+]
+
+Shape: TypeAlias = tuple[Expr, ...]
+Attrs: TypeAlias = Mapping[str, Any]
+DTypeRule: TypeAlias = Callable[[Sequence[DType], Attrs], DType]
+ShapeRule: TypeAlias = Callable[[Sequence[Shape], Attrs], Shape]
+ExtentRule: TypeAlias = Callable[[Sequence[Shape], Attrs], tuple[Expr, ...]]
+Reference: TypeAlias = "Callable[[Sequence[np.ndarray], Attrs], np.ndarray]"
+TmpRule: TypeAlias = Callable[[Expr, DType], Expr]
+
+#: Upper end of an arity without limit.
+ANY = 1 << 16
+
+
+class OpError(ValueError):
+    """A dtype, shape or attribute that a row does not accept.  ``code`` is a diagnostic code."""
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """An attribute of an op: ``kind`` is ``int float bool str dtype shape ints``; required if ``default`` is None."""
+
+    name: str
+    kind: str
+    default: Any = None
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """How an op is spelled in Ascend C on one architecture.
+
+    Attributes:
+        api: name of the function: of Ascend C, or of ``device_templates/``, without what tells its two forms apart.
+        style: how arguments are put together: a key of ``codegen.ir.intrinsics.STYLES``, or ``device`` where the entry
+            of ``api`` in ``codegen.functions`` says it.
+        dtypes: element types (of the first tensor operand) that the function takes.
+        as_type: type to which tensors are reinterpreted first (bit moves on 32- and 16-bit data), by dtype name.
+        tmp: bytes of ``sharedTmpBuffer`` for n elements, or None.
+        inplace: the destination may be one of the sources (documented, or element-wise level-2 calls).
+        granule: the element count of a call is rounded up so that it covers a multiple of this many bytes.
+    """
+
+    api: str
+    style: str
+    dtypes: frozenset[str]
+    as_type: Mapping[str, str] = field(default_factory=dict)
+    tmp: TmpRule | None = None
+    inplace: bool = True
+    granule: int = 0
+
+
+class OpSink(Protocol):
+    """What an expansion builds with: operands are opaque handles of the rewriter."""
+
+    def emit(
+        self, op: str, inputs: Sequence[Any], attrs: Attrs | None = None, dtype: DType | None = None
+    ) -> Any:
+        """Add a node; ``dtype`` overrides the row's dtype rule (a Cast's target, say)."""
+
+    def constant(self, value: float | int, dtype: DType) -> Any:
+        """A compile-time scalar operand."""
+
+    def dtype_of(self, operand: Any) -> DType:
+        """Element type of an operand."""
+
+    def constant_of(self, operand: Any) -> float | int | None:
+        """Value of a compile-time scalar operand, or None."""
+
+    def is_uniform(self, operand: Any) -> bool:
+        """True if the operand is one value for the whole iteration space: a constant or a tensor of one element."""
+
+    def takes(self, op: str, dtype: DType) -> bool:
+        """True if the chip has a call for this op on this dtype as it is."""
+
+
+#: Rewrites one op into others; returns the operand that replaces the op's result, or None to decline.
+#: Tried before ``calls``: a row may have both (Add has a call, and folds a uniform operand into Adds).
+Expansion: TypeAlias = Callable[[OpSink, Sequence[Any], Attrs], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OpDef:
+    """One row.
+
+    Attributes:
+        name: registry name, CamelCase.
+        arity: smallest and largest number of inputs.
+        dtype_rule: result dtype from input dtypes; raises OpError.
+        shape_rule: result shape from input shapes; raises OpError.
+        compute_type: ``elewise broadcast view reduce scan iota load store data output scalar workspace`` as printed
+            in the ImplGraph, ``transpose pick offsets`` around copies there; ``transpose slice concat pad composite
+            gather`` for ops that lowering leaves none of.
+        reference: NumPy function on float64 (floats) or exact integer arrays; shapes broadcast as NumPy's do.
+        attrs: attributes it takes.
+        calls: Ascend C call by architecture name; empty for ops that never reach the device.
+        expand: rewriting into other ops; tried first, and may decline.
+        promote: dtype name -> dtype name in which to compute when neither call nor expansion takes the dtype.
+        short: rewriting of float32 operands in the place of ``expand`` where operands and result are rounded to 16
+            bits: fewer calls, and at most 0.15 units of the last place of these more than the rounding.
+        cost: row of the target's vector cost table.
+        ulp: error of one application in units of the last place of the result dtype, assumed by the comparison.
+        absolute: error of one application beside ``ulp``, for functions with zeros at no float.
+        nonempty: sizes that must not be 0, from input shapes: there is no result then, and the host refuses the call.
+        user: may appear in a FusionGraph.
+        aliases: names used by other dialects (AKG, ONNX-like spellings).
+        doc: one line for docs/support.md.
+        source: where a composition comes from: the identity or the approximation.
+    """
+
+    name: str
+    arity: tuple[int, int]
+    dtype_rule: DTypeRule
+    shape_rule: ShapeRule
+    compute_type: str
+    reference: Reference | None = None
+    attrs: tuple[Attr, ...] = ()
+    calls: Mapping[str, Call] = field(default_factory=dict)
+    expand: Expansion | None = None
+    promote: Mapping[str, str] = field(default_factory=dict)
+    short: Expansion | None = None
+    cost: str = "binary"
+    ulp: float = 0.5
+    absolute: float = 0.0
+    nonempty: ExtentRule | None = None
+    user: bool = True
+    aliases: tuple[str, ...] = ()
+    doc: str = ""
+    source: str = ""
+
+    def attr_names(self) -> frozenset[str]:
+        """Names of all attributes."""
+        return frozenset(a.name for a in self.attrs)
