@@ -6,7 +6,6 @@ from autofuse.codegen.functions.definition import DeviceFunction, Findings, Func
 from autofuse.codegen.ir.kernel_ir import Call, Count, Phases
 from autofuse.implgraph.expr.expression import ONE, align_up, product
 from autofuse.implgraph.ir.graph import Node
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.placement.row_operands import broadcast_run
 
 __all__ = ["BROADCAST", "spreads"]
@@ -50,11 +49,11 @@ def _fits(p: Proof) -> Findings:
     if p.call.form == "Inner":
         # The elements are spread in eights, to 32 bytes each.
         eights = align_up(outer, 8)
-        yield from p.fit((made * size, eights * size, eights * BLOCK))
+        yield from p.fit((made * size, eights * size, eights * p.block))
     else:
         yield from p.fit((made * size, outer * last * size))
     if product(p.counts[:-1]) != 1:
-        yield from p.multiple(last * size, BLOCK, f"rows of {p.api}")
+        yield from p.aligned(last * size, f"rows of {p.api}")
 
 
 def _phases(s: Call) -> Phases:

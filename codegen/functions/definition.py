@@ -123,6 +123,11 @@ class Proof:
         return self.call.api
 
     @property
+    def block(self) -> int:
+        """Bytes of a block of UB."""
+        return BLOCK
+
+    @property
     def source(self) -> Node:
         """The first operand."""
         return self.kernel.nodes[self.n.inputs[0]]
@@ -144,9 +149,9 @@ class Proof:
         """``a >= b``."""
         return self.kernel.at_least(a, b, what, self.n.name)
 
-    def multiple(self, e: Expr, k: int, what: str) -> Findings:
-        """``k`` divides ``e``."""
-        return self.kernel.multiple(e, k, what, self.n.name)
+    def aligned(self, nbytes: Expr, what: str) -> Findings:
+        """Bytes are whole blocks of UB, so that what follows them has an address where a tensor may start."""
+        return self.kernel.multiple(nbytes, self.block, what, self.n.name)
 
     def fit(self, nbytes: Sequence[Expr]) -> Findings:
         """Every tensor that the statement gets, in order, has a buffer of so many bytes."""

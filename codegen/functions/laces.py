@@ -16,7 +16,6 @@ from autofuse.codegen.ir.kernel_ir import Call, Count, SizeValue
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Node, TensorView
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.placement.lacing import lace_counts
 from autofuse.schedule.placement.picking import beyond, is_run
 
@@ -161,10 +160,10 @@ def _fits(p: Proof) -> Findings:
         return  # a finding of its own
     outer, rows, k, pitch, step, first = stated
     size = p.n.y.dtype.itemsize
-    yield from p.multiple(pitch * size, BLOCK, f"rows of {p.api}")
+    yield from p.aligned(pitch * size, f"rows of {p.api}")
     yield from p.at_least(pitch, rows, f"elements of a row of {p.api}")
     if outer != ONE:
-        yield from p.multiple(rows * step * size, BLOCK, f"runs of {p.api}")
+        yield from p.aligned(rows * step * size, f"runs of {p.api}")
     run, long = (outer * rows - 1) * step + first + k, (outer * k - 1) * pitch + rows
     needed = (run, long) if p.api == "Lace" else (long, run)
     yield from p.fit((*(elements * size for elements in needed), TABLE))

@@ -12,7 +12,6 @@ from autofuse.implgraph.expr.expression import ZERO, Expr, const, divide_exact
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.rows.device import PICK_BYTES
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.placement.picking import beyond
 
 __all__ = ["OFFSETS", "PATTERNS", "PICK", "TABLE", "loaded", "table_fits"]
@@ -138,7 +137,7 @@ def _fits(p: Proof) -> Findings:
     if len(p.counts) == 4:
         rows, length, pitch, _ = p.counts
         last = (rows - 1) * pitch + length - 1
-        yield from p.multiple(pitch * size, BLOCK, f"rows of {p.api}")
+        yield from p.aligned(pitch * size, f"rows of {p.api}")
         yield from p.at_least(pitch, length, f"elements of a row of {p.api}")
     run = last * step + 1 + _first(p)
     yield from p.fit(((last + 1) * size, run * size, TABLE, TABLE))

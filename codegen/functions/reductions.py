@@ -6,7 +6,6 @@ from autofuse.codegen.functions.definition import DeviceFunction, Findings, Func
 from autofuse.codegen.ir.kernel_ir import Call, Count, Form
 from autofuse.implgraph.expr.expression import ONE, align_up, product
 from autofuse.implgraph.ir.graph import Node
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.functions.scratch import reduce_inner_bytes, reduce_outer_bytes
 
 __all__ = ["REDUCE"]
@@ -67,13 +66,13 @@ def _fits(p: Proof) -> Findings:
     dtype = p.n.y.dtype
     size = dtype.itemsize
     yield from p.at_least(length, ONE, f"elements that {p.api} reduces")
-    yield from p.multiple(third * size, BLOCK, f"rows of {p.api}")
+    yield from p.aligned(third * size, f"rows of {p.api}")
     if p.call.form == "Outer":
         used = (outer * third * size, outer * length * third * size)
         scratch = reduce_outer_bytes(dtype, outer, length, third)
     else:
         yield from p.at_least(third, length, f"pitch of {p.api}")
-        used = (align_up(outer * size, BLOCK), outer * third * size)
+        used = (align_up(outer * size, p.block), outer * third * size)
         scratch = reduce_inner_bytes(p.n.op, dtype, outer, length, third)
     yield from p.fit((*used, scratch))
 

@@ -7,7 +7,6 @@ from autofuse.codegen.functions.definition import DeviceFunction, Findings, Func
 from autofuse.codegen.ir.kernel_ir import Call, Count, Form, Phases
 from autofuse.implgraph.expr.expression import align_up, product
 from autofuse.implgraph.ir.graph import Node
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.functions.scratch import row_bytes
 from autofuse.schedule.placement.row_operands import row_extents
 
@@ -53,7 +52,7 @@ def _fits(p: Proof) -> Findings:
     row, scratch = rows * cols * size, row_bytes(p.n.y.dtype, rows, cols)
     yield from p.fit((row, row, align_up(rows, 8) * size, scratch))
     if rows != 1:
-        yield from p.multiple(cols * size, BLOCK, f"rows of {p.api}")
+        yield from p.aligned(cols * size, f"rows of {p.api}")
 
 
 def _phases(s: Call) -> Phases:

@@ -6,7 +6,6 @@ from autofuse.codegen.functions.definition import DeviceFunction, Findings, Func
 from autofuse.codegen.ir.kernel_ir import Call, Count, Form, Phases
 from autofuse.implgraph.expr.expression import ONE, Expr, align_up, product
 from autofuse.implgraph.ir.graph import Node
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.functions.scratch import scan_inner_bytes, scan_outer_bytes
 from autofuse.schedule.placement.scan import (
     SCANNED_TOGETHER,
@@ -95,21 +94,21 @@ def _fits(p: Proof) -> Findings:
     if p.call.form == "Outer":
         assert third is not None
         if length != 1:
-            yield from p.multiple(third * size, BLOCK, f"rows of {p.api}")
+            yield from p.aligned(third * size, f"rows of {p.api}")
         used = [outer * length * third * size] * 2
         kept = third * size
         scratch = scan_outer_bytes(p.n.y.dtype, outer, length, third)
     else:
         row = length if third is None else third
         if third is not None:
-            yield from p.multiple(third * size, BLOCK, f"rows of {p.api}")
+            yield from p.aligned(third * size, f"rows of {p.api}")
             yield from p.at_least(third, length, f"pitch of {p.api}")
         used = [outer * row * size] * 2
         kept = Expr.of(size)
         few = p.kernel.prover.nonneg(SCANNED_TOGETHER - 1 - outer)
         together = bool(p.n.attrs.get("together", False))
         scratch = scan_inner_bytes(p.n.y.dtype, outer, length, few=few, together=together)
-    used += [align_up(kept, BLOCK)] if len(p.n.inputs) > 1 else []
+    used += [align_up(kept, p.block)] if len(p.n.inputs) > 1 else []
     yield from p.fit([*used, scratch])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
 from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg
 from autofuse.implgraph.expr.expression import align_up, const, product
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.placement.stacking import stack_counts
 
 __all__ = ["STACK_ROWS"]
@@ -55,8 +54,8 @@ def _fits(p: Proof) -> Findings:
         return  # a finding of its own
     outer, row, unit = p.counts
     size = p.n.y.dtype.itemsize
-    last = align_up(row, BLOCK // size)
-    yield from p.multiple(unit * size, BLOCK, f"columns of {p.api}")
+    last = align_up(row, p.block // size)
+    yield from p.aligned(unit * size, f"columns of {p.api}")
     yield from p.at_least(unit, last, f"elements of a column of {p.api}")
     columns = (len(p.n.inputs), *(1 for _ in p.n.inputs))
     yield from p.fit([((outer * k - 1) * unit + last) * size for k in columns])

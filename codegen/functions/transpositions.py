@@ -11,7 +11,6 @@ from autofuse.codegen.functions.definition import DeviceFunction, Findings, Func
 from autofuse.codegen.ir.kernel_ir import Call, Count
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, divide_exact
 from autofuse.implgraph.ops.rows.device import TRANSPOSE_BYTES
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.placement.transposition import transpose_counts
 
 __all__ = ["TRANSPOSE_ROWS"]
@@ -70,9 +69,9 @@ def _fits(p: Proof) -> Findings:
     outer, rows, cols, src_pitch, dst_pitch = p.counts
     size = p.n.y.dtype.itemsize
     for pitch in (src_pitch, dst_pitch):
-        yield from p.multiple(pitch * size, BLOCK, f"rows of {p.api}")
+        yield from p.aligned(pitch * size, f"rows of {p.api}")
     # Rows are read in blocks of 32 bytes, results are whole rows.
-    read = align_up(outer * rows * src_pitch * size, BLOCK)
+    read = align_up(outer * rows * src_pitch * size, p.block)
     yield from p.fit((outer * cols * dst_pitch * size, read, const(TRANSPOSE_BYTES)))
 
 
