@@ -12,7 +12,7 @@ schedule HintGraph, ...          ScheduleResult, ...   autofuse.schedule.schedul
 From the schedule on the stages are those of the backend that the target names; Ascend C has
 
 ======== ======================= ===================== ==============================================
-kernel   ScheduleResult, ...     KernelIR per template autofuse.codegen.lower.kernel
+kernel   ScheduleResult, ...     KernelIR per template autofuse.codegen.lower
 passes   KernelIR                KernelIR              autofuse.codegen.passes
 check    KernelIR                the same, proved      autofuse.codegen.verification
 emit     KernelIR                files: path -> text   autofuse.codegen.backends.ascendc

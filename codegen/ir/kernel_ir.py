@@ -42,6 +42,7 @@ __all__ = [
     "Let",
     "LocalArg",
     "Number",
+    "Phases",
     "PipeDecl",
     "QueueDecl",
     "ReturnIfEmpty",
@@ -298,6 +299,8 @@ class CopyOut:
 
 #: Of a function with two forms: along the innermost axes of a tensor, or along others.
 Form: TypeAlias = Literal["", "Inner", "Outer"]
+#: What a call reads and what it writes, in parts between which it has a barrier of the vector pipe itself.
+Phases: TypeAlias = tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
 
 
 @frozen

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from autofuse.codegen.functions import FUNCTIONS
-from autofuse.codegen.functions.definition import span
+from autofuse.codegen.functions.definition import Proof
 from autofuse.codegen.ir.extents import size_of
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
@@ -183,13 +183,13 @@ def _touched(n: Node, s: Call, have: list[str]) -> tuple[set[str], set[str]]:
 def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
     """The count of a call is that of its result in this tile, or that rounded up as the call asks for."""
     for _item, s, n, counts in _calls(kernel):
-        extent = partial(_extent, kernel, n)
-        want = span(n.y, extent)
+        proof = Proof(kernel, s, n, counts, partial(_extent, kernel, n))
+        want = proof.span(n.y)
         if n.op == "Iota":
             yield from _line_starts(kernel, s, n)
         f = FUNCTIONS.get(s.api)
         if f is not None and f.covers is not None:
-            yield from f.covers(kernel, s, n, counts, extent)
+            yield from f.covers(proof)
             continue
         if len(counts) != 1:
             yield Finding(f"{s.api} has {len(counts)} counts", n.name)
@@ -235,7 +235,7 @@ def calls_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
     for _item, s, n, counts in _calls(kernel):
         f = FUNCTIONS.get(s.api)
         if f is not None and f.fits is not None:
-            yield from f.fits(kernel, s, n, counts)
+            yield from f.fits(Proof(kernel, s, n, counts, partial(_extent, kernel, n)))
             continue
         if len(counts) != 1:
             continue
