@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from autofuse.codegen.ir.extents import size_of
 from autofuse.codegen.ir.kernel_ir import (
     Arg,
     Call,
@@ -184,14 +183,14 @@ def _advanced_binary(s: CallSite) -> Call:
 def _offsets(s: CallSite) -> Call:
     """A table of the offsets of every so many bytes, of a length that the call knows."""
     tmp = () if s.tmp is None else (s.tmp,)
-    step = SizeValue(const(int(str(s.node.attrs["step"]))), BY_NAME["int64"])
+    step = SizeValue(const(s.node.number("step")), BY_NAME["int64"])
     return s.made(s.result(), *(LocalArg(t) for t in tmp), step, extra=tmp)
 
 
 def _lace_offsets(s: CallSite) -> Call:
     """A table of the places of short rows' elements in long rows."""
     assert s.tmp is not None
-    sizes = (size_of(s.node.attrs[name]) for name in ("k", "pitch", "size"))
+    sizes = (s.node.size(name) for name in ("k", "pitch", "size"))
     values = [SizeValue(e, BY_NAME["int64"]) for e in sizes]
     return s.made(s.result(), LocalArg(s.tmp), *values, extra=(s.tmp,))
 

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from autofuse.codegen.ir.extents import Extents, actual_size, size_of
+from autofuse.codegen.ir.extents import Extents, actual_size
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
@@ -183,12 +183,12 @@ class _Lowering:
                 param, gm = "workspace", f"{end.name}_gm"
             else:
                 first = 0 if n.op == "Load" else self.inputs
-                param = self.tensors[int(str(end.attrs["index"])) + first]
+                param = self.tensors[end.number("index") + first]
                 gm = f"{param.removeprefix(f'{self.impl.graph}_')}_gm"
             self.gm[n.name] = gm
             if gm not in declared:
                 declared.add(gm)
-                out.append(GlobalDecl(gm, n.y.dtype, param, size_of(end.attrs.get("offset", 0))))
+                out.append(GlobalDecl(gm, n.y.dtype, param, end.size("offset", 0)))
                 held = bypass_bytes(n)
                 if held is not None:
                     out.append(BypassL2(gm, held, self.target.l2_bytes))
@@ -436,7 +436,7 @@ class _Lowering:
         read: list[Stmt] = []
         if is_indexed:
             at = self._index_read(n, {a: sym(f"row{k}") for k, a in enumerate(indices)})
-            gm = gm + sym(at.name) * size_of(n.attrs["stride"])
+            gm = gm + sym(at.name) * n.size("stride")
             read = [at]
         stmts: list[Stmt] = [self._dma(n, local, gm, ub, block)]
         if not (loops or read):
@@ -492,7 +492,7 @@ class _Lowering:
         offset = ZERO
         for a, pitch in zip(index.y.vectorized_axis, index.y.vectorized_strides, strict=True):
             offset = offset + pitch * rows[a]
-        extent = size_of(n.attrs["extent"])
+        extent = n.size("extent")
         return IndexRead(f"{n.name}_at", self.calls.local(index), offset, index.y.dtype, extent)
 
     def _gap_fits(self, rows: Dim, row: Dim, size: int, *, apart: bool) -> bool:

@@ -38,10 +38,10 @@ def pick_counts(n: Node, elements: Expr, extent: Callable[[int], Expr]) -> list[
         elements: of the result, rows with their padding.
         extent: iterations of a vectorised axis in this tile.
     """
-    step = const(int(str(n.attrs["step"])))
+    step = const(n.number("step"))
     axes = n.y.vectorized_axis
     if n.op != "PickBack" or len(axes) < 2:
-        first = int(str(n.attrs.get("first", 0)))
+        first = n.number("first", 0)
         return [elements, step, *([const(first)] if first else [])]
     pitch = n.y.vectorized_strides[-2]
     rows = divide_exact(elements, pitch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autofuse.codegen.ir.extents import Extents, size_of
+from autofuse.codegen.ir.extents import Extents
 from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
 from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg, Number, ScalarVar, SizeValue
 from autofuse.codegen.lower.counting import elements_done
@@ -98,7 +98,7 @@ class VectorCalls:
 
     def _line(self, n: Node) -> tuple[SizeValue, SizeValue]:
         """First value and step of an Iota: what its index is at the start of the tile."""
-        start, step = (size_of(n.attrs.get(k, d)) for k, d in (("start", 0), ("step", 1)))
+        start, step = (n.size(k, d) for k, d in (("start", 0), ("step", 1)))
         first = ZERO
         for a, s, r in zip(n.y.axis, n.y.strides, n.y.repeats, strict=True):
             if r == 1:
@@ -229,9 +229,8 @@ class VectorCalls:
 
 def _scalar(x: Node) -> Number | SizeValue:
     """The value of a Scalar node."""
-    text = x.attrs.get("expr")
-    if text:
-        return SizeValue(size_of(text), x.y.dtype)
+    if "expr" in x.attrs:
+        return SizeValue(x.size("expr"), x.y.dtype)
     value = x.attrs["value"]
     assert isinstance(value, (int, float))
     return Number(value, x.y.dtype)

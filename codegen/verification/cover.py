@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from autofuse.codegen.ir.extents import size_of
 from autofuse.codegen.ir.kernel_ir import CopyIn, CopyOut, GlobalDecl, IndexRead
 from autofuse.codegen.verification.model import (
     Finding,
@@ -157,9 +156,7 @@ def indices_are_their_operands(kernel: Kernel) -> Iterator[Finding]:
         if len(at.rows) != len(axes) or item.rows[: len(at.rows)] != at.rows:
             yield Finding("the index is not read in the loops of its axes", n.name)
             continue
-        yield from kernel.same(
-            at.values[1], size_of(n.attrs["extent"]), "extent of what is indexed", n.name
-        )
+        yield from kernel.same(at.values[1], n.size("extent"), "extent of what is indexed", n.name)
         yield from kernel.at_least(at.values[1], ONE, "extent of what is indexed", n.name)
         mine = dict(zip(n.y.vectorized_axis, n.y.vectorized_strides, strict=True))
         theirs = dict(zip(index.y.vectorized_axis, index.y.vectorized_strides, strict=True))
@@ -254,21 +251,21 @@ def _tensor(kernel: Kernel, n: Node) -> str:
     """The parameter that a Load reads or a Store writes."""
     end = _end(kernel, n)
     if end.op == "Workspace":
-        return f"workspace + {size_of(end.attrs['offset'])}"
+        return f"workspace + {end.size('offset')}"
     first = 0 if n.op == "Load" else _inputs(kernel)
-    return kernel.fn.tensors[first + int(str(end.attrs["index"]))]
+    return kernel.fn.tensors[first + end.number("index")]
 
 
 def _declared(kernel: Kernel, n: Node) -> Tensor | None:
     """The tensor of the graph behind that parameter."""
     graph, end = kernel.graph, _end(kernel, n)
     if end.op == "Workspace":
-        return Tensor(end.name, end.y.dtype, (size_of(end.attrs["size"]),))
+        return Tensor(end.name, end.y.dtype, (end.size("size"),))
     if graph is None:
         return None
     if n.op == "Load":
-        return graph.tensors[graph.inputs[int(str(kernel.nodes[n.inputs[0]].attrs["index"]))]]
-    out = graph.outputs[int(str(_output(kernel, n).attrs["index"]))]
+        return graph.tensors[graph.inputs[kernel.nodes[n.inputs[0]].number("index")]]
+    out = graph.outputs[_output(kernel, n).number("index")]
     made = graph.tensors[out.tensor]
     if out.inout is None:
         return replace(made, strides=None, offset=None)
@@ -451,13 +448,13 @@ def loads_are_inside_their_tensor(kernel: Kernel) -> Iterator[Finding]:
 def in_place_regions_agree(kernel: Kernel) -> Iterator[Finding]:
     """What a Store overwrites in place is read by the same tile, if it is read in this function at all."""
     for out in kernel.impl.nodes:
-        index = int(str(out.attrs.get("inout", -1)))
+        index = out.number("inout", -1)
         if out.op != "Output" or index < 0:
             continue
         store = kernel.nodes[out.inputs[0]]
         for n in kernel.impl.nodes:
             source = kernel.nodes[n.inputs[0]] if n.op == "Load" else None
-            if source is None or source.op != "Data" or int(str(source.attrs["index"])) != index:
+            if source is None or source.op != "Data" or source.number("index") != index:
                 continue
             if n.loop_axis is None:
                 yield Finding(

@@ -28,7 +28,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from autofuse.codegen.ir.extents import size_of
 from autofuse.codegen.ir.kernel_ir import (
     BlockIndex,
     CopyIn,
@@ -506,7 +505,7 @@ class Kernel:
             elif a != self.block_out.id and a not in n.y.vectorized_axis:
                 start = start + s * self.index.get(a, ZERO)
         if n.op == "Load" and len(n.inputs) > 1:
-            start = start + sym(f"%{n.name}_at") * size_of(n.attrs["stride"])
+            start = start + sym(f"%{n.name}_at") * n.size("stride")
         return start
 
     def indexed_axes(self, n: Node) -> list[int]:

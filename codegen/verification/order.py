@@ -501,9 +501,9 @@ def _in_place(kernel: Kernel) -> dict[str, list[str]]:
     tensors = kernel.fn.tensors
     inputs = len(tensors) - sum(1 for t in tensors if t.startswith(f"{kernel.impl.graph}_Output_"))
     for n in kernel.impl.nodes:
-        index = int(str(n.attrs.get("inout", -1)))
+        index = n.number("inout", -1)
         if n.op == "Output" and index >= 0:
-            out.setdefault(tensors[inputs + int(str(n.attrs["index"]))], []).append(tensors[index])
+            out.setdefault(tensors[inputs + n.number("index")], []).append(tensors[index])
     return out
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from autofuse.codegen.ir.extents import size_of
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Call,
@@ -297,7 +296,7 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
 def _line_starts(kernel: Kernel, s: Call, n: Node) -> Iterator[Finding]:
     """The first number of an Iota is that of the tile's first index."""
     have = [kernel.value(a.value) for a in s.args if isinstance(a, SizeValue)]
-    start, step = (size_of(n.attrs.get(k, d)) for k, d in (("start", 0), ("step", 1)))
+    start, step = (n.size(k, d) for k, d in (("start", 0), ("step", 1)))
     for value, wanted in zip(have, (start + step * kernel.start_of(n), step), strict=True):
         yield from kernel.same(value, wanted, f"number of {s.api}", n.name)
 

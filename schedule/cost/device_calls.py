@@ -577,7 +577,7 @@ class _Chip:
         """``PickByMask``, ``PickAhead`` or ``PickBack``."""
         axes, elements = n.y.vectorized_axis, self._elements(n, size)
         if n.op == "PickByMask":
-            return (Issued("transpose", _SINGLE, Amount.of(elements * int(str(n.attrs["step"])))),)
+            return (Issued("transpose", _SINGLE, Amount.of(elements * n.number("step"))),)
         words = 2 if self.size == 8 else 1
         if n.op == "PickAhead":
             calls = self._pieces(elements, _OFFSETS // words)
@@ -593,7 +593,7 @@ class _Chip:
     def lace(self, n: Node, outer: Expr, rows: Expr, k: Expr) -> tuple[Issued, ...]:
         """``Lace``, ``Unlace`` or ``UnlaceByMask``."""
         if n.op == "UnlaceByMask":
-            gone_through = rows * k * int(str(n.attrs["step"]))
+            gone_through = rows * k * n.number("step")
             return (Issued("transpose", Amount.of(k), Amount.of(gone_through), times=outer),)
         if n.op == "Unlace":
             calls = self._pieces(rows, _OFFSETS).times(k)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from autofuse.codegen.ir.extents import size_of
 from autofuse.codegen.ir.kernel_ir import Call, LocalArg, SizeValue
 from autofuse.codegen.verification.functions.picks import PATTERNS, has_table_room, loaded
 from autofuse.codegen.verification.model import Finding, Kernel
@@ -34,7 +33,7 @@ def is_places(s: Call) -> bool:
 def places_are_those_of_their_node(kernel: Kernel, s: Call, n: Node) -> Iterator[Finding]:
     """The table is made for the rows that its node states."""
     have = [a.value for a in s.args if isinstance(a, SizeValue)]
-    want = [size_of(n.attrs[name]) for name in ("k", "pitch", "size")]
+    want = [n.size(name) for name in ("k", "pitch", "size")]
     if len(have) != len(want):
         yield Finding(f"{s.api} has {len(have)} sizes", n.name)
         return
@@ -99,9 +98,7 @@ def _are_loaded(
     strides = dict(zip(load.y.axis, load.y.strides, strict=True))
     row = load.y.vectorized_axis[-1]
     yield from kernel.same(strides[row], step, f"step of {s.api}", n.name)
-    yield from kernel.same(
-        first, const(int(str(n.attrs.get("first", 0)))), f"start of {s.api}", n.name
-    )
+    yield from kernel.same(first, const(n.number("first", 0)), f"start of {s.api}", n.name)
     yield from kernel.at_least(
         const(beyond(load) + 1), first + k, f"elements of {load.name}", n.name
     )
@@ -154,10 +151,9 @@ def _has_its_table(
     if [t.op for t in tables] != [want]:
         yield Finding(f"{s.api} reads another table than {want}", n.name)
         return
-    attrs = tables[0].attrs
     wanted = {"k": k, "pitch": pitch, "size": size} if laces else {"step": step * size}
     for name, value in wanted.items():
-        yield from kernel.same(size_of(attrs[name]), value, f"{name} of {tables[0].name}", n.name)
+        yield from kernel.same(tables[0].size(name), value, f"{name} of {tables[0].name}", n.name)
 
 
 def lace_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Iterator[Finding]:

@@ -44,7 +44,7 @@ def is_table(s: Call) -> bool:
 def table_is_that_of_its_node(s: Call, n: Node) -> Iterator[Finding]:
     """The offsets of a table are those that its node states."""
     have = [a.value for a in s.args if isinstance(a, SizeValue)]
-    if have != [const(int(str(n.attrs["step"])))]:
+    if have != [const(n.number("step"))]:
         steps = ", ".join(map(str, have))
         yield Finding(f"{s.api} has offsets every ({steps}) bytes", n.name)
 
@@ -67,7 +67,7 @@ def pick_covers(
 ) -> Iterator[Finding]:
     """Every element of the tile goes from its place in the run to its place in the result."""
     y, source = n.y, kernel.nodes[n.inputs[0]]
-    step = int(str(n.attrs["step"]))
+    step = n.number("step")
     back = s.api == "autofuse::PickBack"
     if len(counts) != _counts(s, n) or not y.vectorized_axis:
         yield Finding(f"{s.api} has {len(counts)} counts", n.name)
@@ -84,7 +84,7 @@ def pick_covers(
     yield from _goes_as_loaded(kernel, n, back=back)
     elements = extent(y.vectorized_axis[0]) * y.vectorized_strides[0]
     if forwards:
-        first = int(str(n.attrs.get("first", 0)))
+        first = n.number("first", 0)
         yield from kernel.same(_first(counts), const(first), f"start of {s.api}", n.name)
         yield from kernel.same(counts[0], elements, f"elements of {s.api}", n.name)
         return
@@ -137,7 +137,7 @@ def _goes_as_loaded(kernel: Kernel, n: Node, *, back: bool) -> Iterator[Finding]
     step = strides[load.y.vectorized_axis[-1]].as_int() or 0
     if (step < 0) != back or abs(step) != n.attrs["step"]:
         yield Finding(f"{n.op} goes through a run with a step of {step}", n.name)
-    first = int(str(n.attrs.get("first", 0)))
+    first = n.number("first", 0)
     if not 0 <= first <= (0 if back else beyond(load)):
         yield Finding(f"{n.op} begins {first} elements behind what {load.name} loads", n.name)
 
