@@ -12,6 +12,7 @@ from autofuse.codegen.ir.kernel_ir import (
     EnumArg,
     LocalArg,
     Number,
+    Role,
     ScalarVar,
     SizeValue,
 )
@@ -21,7 +22,7 @@ from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.registry import Call as CallRow
 
-__all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar", "phases"]
+__all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar", "phases", "scratch"]
 
 #: What a call takes as a scalar operand.
 Scalar: TypeAlias = "Number | ScalarVar | SizeValue"
@@ -170,13 +171,20 @@ def _reinterpret(s: CallSite) -> Call:
 
 def _advanced_unary(s: CallSite) -> Call:
     assert s.tmp is not None
-    return s.made(s.result(), s.local(0), LocalArg(s.tmp), Count(s.count), extra=(s.tmp,))
+    return s.made(
+        s.result(), s.local(0), LocalArg(s.tmp, None, Role.SCRATCH), Count(s.count), extra=(s.tmp,)
+    )
 
 
 def _advanced_binary(s: CallSite) -> Call:
     assert s.tmp is not None
     return s.made(
-        s.result(), s.local(0), s.local(1), LocalArg(s.tmp), Count(s.count), extra=(s.tmp,)
+        s.result(),
+        s.local(0),
+        s.local(1),
+        LocalArg(s.tmp, None, Role.SCRATCH),
+        Count(s.count),
+        extra=(s.tmp,),
     )
 
 
@@ -184,7 +192,7 @@ def _offsets(s: CallSite) -> Call:
     """A table of the offsets of every so many bytes, of a length that the call knows."""
     tmp = () if s.tmp is None else (s.tmp,)
     step = SizeValue(const(s.node.number("step")), BY_NAME["int64"])
-    return s.made(s.result(), *(LocalArg(t) for t in tmp), step, extra=tmp)
+    return s.made(s.result(), *(LocalArg(t, None, Role.SCRATCH) for t in tmp), step, extra=tmp)
 
 
 def _lace_offsets(s: CallSite) -> Call:
@@ -192,7 +200,7 @@ def _lace_offsets(s: CallSite) -> Call:
     assert s.tmp is not None
     sizes = (s.node.size(name) for name in ("k", "pitch", "size"))
     values = [SizeValue(e, BY_NAME["int64"]) for e in sizes]
-    return s.made(s.result(), LocalArg(s.tmp), *values, extra=(s.tmp,))
+    return s.made(s.result(), LocalArg(s.tmp, None, Role.SCRATCH), *values, extra=(s.tmp,))
 
 
 STYLES: Mapping[str, Style] = {
@@ -222,6 +230,11 @@ SCALAR_INPUTS: Mapping[str, tuple[int, ...]] = {
     "select": (2,),
     "duplicate": (0,),
 }
+
+
+def scratch(n: Node) -> str:
+    """The scratch space of the call of a node."""
+    return f"{n.name}_tmp"
 
 
 def phases(s: Call) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:

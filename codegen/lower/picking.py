@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg
+from autofuse.codegen.ir.intrinsics import scratch
+from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg, Role
 from autofuse.implgraph.expr.expression import Expr, const, divide_exact
 from autofuse.implgraph.ir.graph import Node
 
@@ -21,9 +22,12 @@ def pick_call(n: Node, api: str, dst: str, operands: tuple[str, ...], counts: li
         operands: the run, and the table of offsets if the function takes one.
         counts: as :func:`pick_counts` gives them.
     """
-    tmp = tuple(f"{n.name}_tmp" for _ in n.tmp_buffers)
-    tensors = (dst, *operands, *tmp)
-    args: tuple[Arg, ...] = (*(LocalArg(t) for t in tensors), *(Count(c) for c in counts))
+    tmp = tuple(scratch(n) for _ in n.tmp_buffers)
+    args: tuple[Arg, ...] = (
+        *(LocalArg(t) for t in (dst, *operands)),
+        *(LocalArg(t, None, Role.SCRATCH) for t in tmp),
+        *(Count(c) for c in counts),
+    )
     return Call(api, args, (dst, *tmp), operands)
 
 

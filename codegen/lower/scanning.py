@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg
+from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg, Role
 from autofuse.implgraph.expr.expression import ONE, Expr, align_up, product
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Node
@@ -56,7 +56,7 @@ def scan_call(
         LocalArg(dst, view),
         LocalArg(src, view),
         *([LocalArg(carry, view)] if carry else []),
-        LocalArg(tmp),
+        LocalArg(tmp, None, Role.SCRATCH),
         *(Count(c) for c in counts),
     )
     kept = (carry,) if carry else ()

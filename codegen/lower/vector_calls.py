@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autofuse.codegen.ir.extents import Extents
-from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
-from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg, Number, ScalarVar, SizeValue
+from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar, scratch
+from autofuse.codegen.ir.kernel_ir import (
+    Arg,
+    Call,
+    Count,
+    LocalArg,
+    Number,
+    Role,
+    ScalarVar,
+    SizeValue,
+)
 from autofuse.codegen.lower.counting import elements_done
 from autofuse.codegen.lower.picking import pick_call, pick_counts
 from autofuse.codegen.lower.scanning import scan_call
@@ -83,7 +92,7 @@ class VectorCalls:
                 scalars[i] = known.get(name) or ScalarVar(f"{name}_scalar")
             else:
                 tensors[i] = (self.local(x), x.y.dtype)
-        tmp = f"{n.name}_tmp" if n.tmp_buffers else None
+        tmp = scratch(n) if n.tmp_buffers else None
         site = CallSite(
             n, row, self.local(n), tensors, scalars, self.extents.elements(n.y, whole), tmp
         )
@@ -120,8 +129,8 @@ class VectorCalls:
         inner = product(extents[run[-1] + 1 :])
         dst, src = LocalArg(self.local(n)), LocalArg(self.local(source))
         if run[-1] + 1 == len(axes):
-            tmp = f"{n.name}_tmp"
-            args = (dst, src, LocalArg(tmp), Count(outer), Count(mid))
+            tmp = scratch(n)
+            args = (dst, src, LocalArg(tmp, None, Role.SCRATCH), Count(outer), Count(mid))
             return Call(
                 "autofuse::BroadcastInner", args, (self.local(n), tmp), (self.local(source),)
             )
@@ -133,10 +142,11 @@ class VectorCalls:
         x, each = (self.nodes[i] for i in n.inputs)
         places = range(len(n.y.vectorized_axis))
         rows, cols = row_extents(n, each, [self.extents.in_ub(n.y, i, whole) for i in places])
-        dst, tmp = self.local(n), f"{n.name}_tmp"
+        dst, tmp = self.local(n), scratch(n)
         operands = (self.local(x), self.local(each))
         args: tuple[Arg, ...] = (
-            *(LocalArg(a) for a in (dst, *operands, tmp)),
+            *(LocalArg(a) for a in (dst, *operands)),
+            LocalArg(tmp, None, Role.SCRATCH),
             Count(product(rows)),
             Count(product(cols)),
         )
@@ -149,8 +159,12 @@ class VectorCalls:
         run = [i for i, a in enumerate(y.vectorized_axis) if a not in left]
         extents = [self.extents.in_ub(y, i, whole) for i in range(len(y.vectorized_axis))]
         outer = product(extents[: run[0]])
-        tmp = f"{n.name}_tmp"
-        tensors = (LocalArg(self.local(n)), LocalArg(self.local(source)), LocalArg(tmp))
+        tmp = scratch(n)
+        tensors = (
+            LocalArg(self.local(n)),
+            LocalArg(self.local(source)),
+            LocalArg(tmp, None, Role.SCRATCH),
+        )
         tag = f"<autofuse::{n.op.removeprefix('Reduce')}Of>"
         if run[-1] + 1 < len(extents):
             length = product(self.extents.of(y.vectorized_axis[i], whole) for i in run)
@@ -180,7 +194,7 @@ class VectorCalls:
         dst, src, carry = (*locals_, "")[:3]
         return scan_call(
             n,
-            (dst, src, carry, f"{n.name}_tmp"),
+            (dst, src, carry, scratch(n)),
             BY_NAME[moved] if moved else None,
             scan_run(n, self.extents.axes),
             (own, padded, reserved),
@@ -222,8 +236,8 @@ class VectorCalls:
         counts = transpose_counts(source.y, n.y, lambda axis: self.extents.of(axis, whole))
         moved = row.as_type.get(n.y.dtype.name)
         view = BY_NAME[moved] if moved else None
-        dst, src, tmp = self.local(n), self.local(source), f"{n.name}_tmp"
-        args = (LocalArg(dst, view), LocalArg(src, view), LocalArg(tmp))
+        dst, src, tmp = self.local(n), self.local(source), scratch(n)
+        args = (LocalArg(dst, view), LocalArg(src, view), LocalArg(tmp, None, Role.SCRATCH))
         return Call(row.api, (*args, *(Count(c) for c in counts)), (dst, tmp), (src,))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function, wrap_call
 from autofuse.codegen.backends.ascendc.provenance import banner
+from autofuse.codegen.ir.kernel_ir import Parameters
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.render import render
@@ -44,10 +45,12 @@ class _KernelView:
     words: bool
 
 
-def parameter_names(graph: FusionGraph) -> tuple[str, ...]:
+def parameter_names(graph: FusionGraph) -> Parameters:
     """GM parameters of the kernel: ``<g>_Data_<i>`` then ``<g>_Output_<i>``."""
-    data = [f"{graph.name}_Data_{i}" for i in range(len(graph.inputs))]
-    return (*data, *(f"{graph.name}_Output_{i}" for i in range(len(graph.outputs))))
+    return Parameters(
+        tuple(f"{graph.name}_Data_{i}" for i in range(len(graph.inputs))),
+        tuple(f"{graph.name}_Output_{i}" for i in range(len(graph.outputs))),
+    )
 
 
 def kernel_file(
@@ -66,7 +69,7 @@ def kernel_file(
     functions = tuple(
         emit_function(run_passes(lower_kernel(i, tensors, target))) for i in impls.values()
     )
-    parameters = [f"GM_ADDR {t}" for t in tensors]
+    parameters = [f"GM_ADDR {t}" for t in tensors.names]
     parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
     head = wrap_call(f'extern "C" __global__ __aicore__ void {graph.name}', parameters, " {")
     ops = {n.op for i in impls.values() for n in i.nodes}
@@ -75,7 +78,7 @@ def kernel_file(
         banner(graph, target.name),
         functions,
         tuple(head),
-        _dispatch(tiling_keys(results), tensors, synced, entry),
+        _dispatch(tiling_keys(results), tensors.names, synced, entry),
         not ops.isdisjoint({*REDUCES, "UbTranspose"}),
         SCAN in ops,
         not ops.isdisjoint(PICKS),
