@@ -167,9 +167,9 @@ def _moves(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, ...]]
                 moved = (*body[:at], s, *body[at:i], *body[i + 1 :])
                 yield "early-free", f"{s.local} is freed before its last use", moved
         elif isinstance(s, Sync):
-            source, _, target = s.event.partition("_")
-            changed = (*body[:i], Sync(f"{target}_{source}"), *body[i + 1 :])
-            yield "weaken-sync", f"{target}_{source} for {s.event}", changed
+            other = Sync(s.target, s.source)
+            changed = (*body[:i], other, *body[i + 1 :])
+            yield "weaken-sync", f"{other.event} for {s.event}", changed
         elif isinstance(s, Barrier):
             changed = (*body[:i], Barrier("PIPE_MTE2"), *body[i + 1 :])
             yield "weaken-barrier", f"PIPE_MTE2 for the barrier {_place(body, i)}", changed

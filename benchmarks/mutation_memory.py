@@ -438,7 +438,7 @@ def _barriers_part_tensors(fn: KernelFn, queue: str) -> bool:
     if decl.copy or decl.position is not Position.VECOUT:
         return False
     taken = [s for s in statements(fn.body) if isinstance(s, Alloc) and s.queue == queue]
-    one = tuple(GetBuf(s.local, queue, s.dtype) for s in taken)
+    one = tuple(GetBuf(s.local, queue, s.dtype, s.node) for s in taken)
     same = replace(fn, body=(*one, *_without(fn.body, set(taken))))
     return InsertBarriers()(same) == same
 

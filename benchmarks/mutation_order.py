@@ -270,7 +270,7 @@ def _flagged(block: tuple[Stmt, ...], loads: list[int], read: ScalarRead | Index
     """The read, or a loop with it, stands in the block, behind a flag that stands behind the load."""
     inside = (k for k, s in enumerate(block) if read in statements((s,)))
     at = next(inside, -1)
-    return bool(loads) and max(loads) < at and Sync("MTE2_S") in block[max(loads) : at]
+    return bool(loads) and max(loads) < at and Sync("MTE2", "S") in block[max(loads) : at]
 
 
 def behind_the_only_buffer(m: Mutation) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const, product
-from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Condition, ImplGraph, TilingSpec
 from autofuse.schedule.axes.layout import BLOCK
@@ -293,7 +292,7 @@ def _conditions(g: GroupInput, placed: Placed, own: Sequence[Condition]) -> list
     split, out = placed.split, list[Condition]()
     # An index is brought inside its dimension, which takes one that is not empty.
     extents = dict.fromkeys(
-        parse(str(n.attrs["extent"])) for n in g.nodes if len(n.inputs) > 1 and n.op == "Load"
+        n.size("extent") for n in g.nodes if len(n.inputs) > 1 and n.op == "Load"
     )
     out += [
         Condition(e, at_least=1)

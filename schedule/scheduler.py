@@ -194,7 +194,7 @@ def _group_inputs(
 ) -> Iterator[GroupInput]:
     """What the templates of each group are made of; ``parts``: the nodes of the groups, ``spaces``: the workspaces."""
     inputs = sum(1 for _ in hint.ops("Data"))
-    outputs = 1 + max((int(str(n.attrs["index"])) for n in hint.ops("Output")), default=-1)
+    outputs = 1 + max((n.number("index") for n in hint.ops("Output")), default=-1)
     for index, nodes in enumerate(parts):
         legal = _in_gm(legalize(_with_ends(nodes, hint, spaces), hint, target), inputs, outputs)
         order = next(n.y.axis for n in legal if n.op == "Store")
@@ -370,7 +370,7 @@ def _in_gm(nodes: Sequence[Node], inputs: int, outputs: int) -> tuple[Node, ...]
     """
     first = {"Data": 0, "Output": inputs, "Workspace": inputs + outputs}
     found = {
-        n.name: Mem(first[n.op] + int(str(n.attrs["index"])), _GLOBAL, _GM, _AT_GM)
+        n.name: Mem(first[n.op] + n.number("index"), _GLOBAL, _GM, _AT_GM)
         for n in nodes
         if n.op in first
     }

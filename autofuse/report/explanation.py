@@ -257,7 +257,7 @@ def _l2(
     return {
         "touched_bytes": held_bytes(result.hint).evaluate(sizes),
         "size_bytes": target.l2_bytes,
-        "bypassed_inputs": sorted(int(str(named[n.inputs[0]].attrs["index"])) for n in found),
+        "bypassed_inputs": sorted(named[n.inputs[0]].number("index") for n in found),
     }
 
 
@@ -265,7 +265,7 @@ def _loads(impl: ImplGraph) -> dict[str, int]:
     """The input that each load of one reads."""
     named = impl.by_name()
     found = ((n.name, named[n.inputs[0]]) for n in impl.nodes if n.op == "Load")
-    return {name: int(str(end.attrs["index"])) for name, end in found if end.op == "Data"}
+    return {name: end.number("index") for name, end in found if end.op == "Data"}
 
 
 def _staggered(impl: ImplGraph) -> list[int]:
@@ -273,7 +273,7 @@ def _staggered(impl: ImplGraph) -> list[int]:
     named = impl.by_name()
     loops = [nodes for p, nodes in enumerate(passes(impl)) if p in impl.tiling.staggered]
     ends = [named[n.inputs[0]] for nodes in loops for n in nodes if same_on_all_cores(impl, n)]
-    return sorted({int(str(end.attrs["index"])) for end in ends if end.op == "Data"})
+    return sorted({end.number("index") for end in ends if end.op == "Data"})
 
 
 def _holds(condition: Any, sizes: Mapping[str, int]) -> bool:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from autofuse.codegen.ir.extents import Extents
 from autofuse.codegen.ir.finding import Finding
-from autofuse.codegen.ir.kernel_ir import Arg, Call, Form, LocalArg, Phases
+from autofuse.codegen.ir.intrinsics import scratch
+from autofuse.codegen.ir.kernel_ir import Arg, Call, Form, LocalArg, Phases, Role
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.frozen import frozen
@@ -90,10 +91,10 @@ class FunctionSite:
         """The statement: result, operands and scratch space, then ``args``; ``kept`` are operands that it writes."""
         moved = self.row.as_type.get(self.node.y.dtype.name)
         view = BY_NAME[moved] if moved else None
-        tmp = (f"{self.node.name}_tmp",) if self.node.tmp_buffers else ()
+        tmp = (scratch(self.node),) if self.node.tmp_buffers else ()
         tensors = (
             *(LocalArg(x, view) for x in (self.dst, *self.operands)),
-            *(LocalArg(x) for x in tmp),
+            *(LocalArg(x, None, Role.SCRATCH) for x in tmp),
         )
         writes = (self.dst, *tmp, *kept)
         return Call(self.row.api, (*tensors, *args), writes, self.operands, form, of)

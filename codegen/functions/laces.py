@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
 from autofuse.codegen.functions.picks import PATTERNS, TABLE, loaded, table_fits
-from autofuse.codegen.ir.extents import size_of
 from autofuse.codegen.ir.kernel_ir import Call, Count, SizeValue
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.ir.dtypes import BY_NAME
@@ -36,7 +35,7 @@ def _table(s: FunctionSite) -> Call:
 
 
 def _sizes(n: Node) -> list[Expr]:
-    return [size_of(n.attrs[name]) for name in ("k", "pitch", "size")]
+    return [n.size(name) for name in ("k", "pitch", "size")]
 
 
 def _places_cover(p: Proof) -> Findings:
@@ -103,7 +102,7 @@ def _are_loaded(p: Proof, stated: _Stated) -> Findings:
     strides = dict(zip(load.y.axis, load.y.strides, strict=True))
     row = load.y.vectorized_axis[-1]
     yield from p.same(strides[row], step, f"step of {p.api}")
-    yield from p.same(first, const(int(str(p.n.attrs.get("first", 0)))), f"start of {p.api}")
+    yield from p.same(first, const(p.n.number("first", 0)), f"start of {p.api}")
     yield from p.at_least(const(beyond(load) + 1), first + k, f"elements of {load.name}")
 
 
@@ -147,10 +146,9 @@ def _has_its_table(p: Proof, stated: _Stated) -> Findings:
     if [t.op for t in tables] != [want]:
         yield p.wrong(f"{p.api} reads another table than {want}")
         return
-    attrs = tables[0].attrs
     wanted = {"k": k, "pitch": pitch, "size": size} if laces else {"step": step * size}
     for name, value in wanted.items():
-        yield from p.same(size_of(attrs[name]), value, f"{name} of {tables[0].name}")
+        yield from p.same(tables[0].size(name), value, f"{name} of {tables[0].name}")
 
 
 def _fits(p: Proof) -> Findings:

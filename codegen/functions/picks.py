@@ -24,9 +24,9 @@ TABLE = const(PICK_BYTES)
 def _call(s: FunctionSite) -> Call:
     """``count, step``, and ``first`` if it is not 0; of rows from their end ``rows, n, pitch, step``; in elements."""
     n, axes = s.node, s.node.y.vectorized_axis
-    elements, step = s.extents.elements(n.y, s.whole), const(int(str(n.attrs["step"])))
+    elements, step = s.extents.elements(n.y, s.whole), const(n.number("step"))
     if n.op != "PickBack" or len(axes) < 2:
-        first = int(str(n.attrs.get("first", 0)))
+        first = n.number("first", 0)
         return s.made(map(Count, (elements, step, *([const(first)] if first else []))))
     pitch = n.y.vectorized_strides[-2]
     rows = divide_exact(elements, pitch)
@@ -36,13 +36,13 @@ def _call(s: FunctionSite) -> Call:
 
 def _table(s: FunctionSite) -> Call:
     """A table of the offsets of every so many bytes, of a length that the call knows."""
-    return s.made((SizeValue(const(int(str(s.node.attrs["step"]))), BY_NAME["int64"]),))
+    return s.made((SizeValue(const(s.node.number("step")), BY_NAME["int64"]),))
 
 
 def _offsets_cover(p: Proof) -> Findings:
     """The offsets of a table are those that its node states."""
     have = [a.value for a in p.call.args if isinstance(a, SizeValue)]
-    if have != [const(int(str(p.n.attrs["step"])))]:
+    if have != [const(p.n.number("step"))]:
         steps = ", ".join(map(str, have))
         yield p.wrong(f"{p.api} has offsets every ({steps}) bytes")
 
@@ -55,7 +55,7 @@ def table_fits(p: Proof) -> Findings:
 def _covers(p: Proof) -> Findings:
     """Every element of the tile goes from its place in the run to its place in the result."""
     y, source = p.n.y, p.source
-    step = int(str(p.n.attrs["step"]))
+    step = p.n.number("step")
     back = p.api == "PickBack"
     if len(p.counts) != _counts(p) or not y.vectorized_axis:
         yield p.wrong(f"{p.api} has {len(p.counts)} counts")
@@ -72,7 +72,7 @@ def _covers(p: Proof) -> Findings:
     yield from _goes_as_loaded(p, back=back)
     elements = p.extent(y.vectorized_axis[0]) * y.vectorized_strides[0]
     if forwards:
-        first = int(str(p.n.attrs.get("first", 0)))
+        first = p.n.number("first", 0)
         yield from p.same(_first(p), const(first), f"start of {p.api}")
         yield from p.same(p.counts[0], elements, f"elements of {p.api}")
         return
@@ -123,7 +123,7 @@ def _goes_as_loaded(p: Proof, *, back: bool) -> Findings:
     step = strides[load.y.vectorized_axis[-1]].as_int() or 0
     if (step < 0) != back or abs(step) != p.n.attrs["step"]:
         yield p.wrong(f"{p.n.op} goes through a run with a step of {step}")
-    first = int(str(p.n.attrs.get("first", 0)))
+    first = p.n.number("first", 0)
     if not 0 <= first <= (0 if back else beyond(load)):
         yield p.wrong(f"{p.n.op} begins {first} elements behind what {load.name} loads")
 

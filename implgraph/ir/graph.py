@@ -17,6 +17,7 @@ from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import Symbol
 
 __all__ = [
+    "SIZE_ATTRS",
     "AllocType",
     "Api",
     "Axis",
@@ -35,7 +36,12 @@ __all__ = [
     "TmpBuffer",
 ]
 
-Attr: TypeAlias = "int | float | str | bool | tuple[int, ...]"
+Attr: TypeAlias = "int | float | str | bool | Expr | tuple[int, ...]"
+
+#: Attributes of nodes that are sizes: integers, or expressions, whose text stands in quotes where a graph is written.
+SIZE_ATTRS = frozenset(
+    {"bypass", "expr", "extent", "offset", "pitch", "size", "start", "step", "stride"}
+)
 
 
 class AxisType(str, Enum):
@@ -193,6 +199,18 @@ class Node:
     tmp_buffers: tuple[TmpBuffer, ...] = ()
     origin: str = ""
     loop_pass: int = 0
+
+    def size(self, attr: str, default: int | None = None) -> Expr:
+        """An attribute that is a size; without a default the node must have it."""
+        value = self.attrs[attr] if default is None else self.attrs.get(attr, default)
+        assert isinstance(value, int | Expr), f"{attr} of {self.name} is no size"
+        return Expr.of(value)
+
+    def number(self, attr: str, default: int | None = None) -> int:
+        """An attribute that is an integer; without a default the node must have it."""
+        value = self.attrs[attr] if default is None else self.attrs.get(attr, default)
+        assert isinstance(value, int), f"{attr} of {self.name} is no integer"
+        return value
 
 
 @frozen

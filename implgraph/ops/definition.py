@@ -52,7 +52,10 @@ class OpError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """An attribute of an op: ``kind`` is ``int float bool str dtype shape ints``; required if ``default`` is None."""
+    """An attribute of an op; required if ``default`` is None.
+
+    ``kind``: ``int float bool str dtype shape ints``, or ``size``, an expression, of ops that no user writes.
+    """
 
     name: str
     kind: str

@@ -204,7 +204,7 @@ class _Placer:
         over = {
             o.inputs[0]: f"Data_{o.attrs['inout']}"
             for o in self.g.nodes
-            if o.op == "Output" and int(str(o.attrs.get("inout", -1))) >= 0
+            if o.op == "Output" and o.number("inout", -1) >= 0
         }
         changed = True
         while changed:

@@ -10,6 +10,7 @@ import pytest
 from autofuse.codegen.backends.ascendc.backend import BACKEND
 from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.backends.interface import Job, generate
+from autofuse.codegen.ir.kernel_ir import Parameters
 from autofuse.frontends import parse_graph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
@@ -50,10 +51,12 @@ ADD = ([("y", "Add", ["x", "b"])], ["y"])
 
 def test_parameters_are_inputs_then_outputs():
     graph, results = made(*ADD)
-    assert parameter_names(graph) == ("k_Data_0", "k_Data_1", "k_Output_0")
+    assert parameter_names(graph) == Parameters(("k_Data_0", "k_Data_1"), ("k_Output_0",))
     text = kernel_file(graph, results)
     head = text[text.index('extern "C"') :]
-    places = [head.index(p) for p in (*parameter_names(graph), "workspace", "AutofuseTilingData")]
+    places = [
+        head.index(p) for p in (*parameter_names(graph).names, "workspace", "AutofuseTilingData")
+    ]
     assert places == sorted(places)
 
 
