@@ -14,7 +14,8 @@ from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
 from autofuse.torch.emit import Emitter, Value
-from autofuse.torch.ops.table import Call, Kind, dtype_of, find
+from autofuse.torch.ops.row import Call, Kind, dtype_of
+from autofuse.torch.ops.table import find
 from autofuse.torch.refusal import RefusedError, reason_for_kind
 from autofuse.torch.sizes import Shape, Sizes, hint_of
 

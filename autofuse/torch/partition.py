@@ -18,7 +18,8 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from autofuse.frontends.regions import GraphView, Partition, components, merged
-from autofuse.torch.ops.table import Kind, find
+from autofuse.torch.ops.row import Kind
+from autofuse.torch.ops.table import find
 from autofuse.torch.options import Options
 from autofuse.torch.sizes import number_of_elements
 
