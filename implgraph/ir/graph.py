@@ -218,7 +218,8 @@ class HintGraph:
     """A loop-level graph before scheduling.
 
     ``Data`` nodes (attr ``index``) are the kernel's inputs, ``Output`` nodes its outputs; ``Load`` and ``Store`` move
-    between GM and UB; ``Scalar`` nodes hold compile-time values.  Axes that are merged stay in the list.
+    between GM and UB; ``Scalar`` nodes hold compile-time values.  Axes that are merged stay in
+    the list: they are the origin of the MERGED one.
     """
 
     name: str

@@ -104,7 +104,7 @@ class _Run:
             here = (
                 self.workspaces[source.name]
                 if source.op == "Workspace"
-                else self.inputs[_input_index(n)]
+                else self.inputs[source.number("index")]
             )
             if len(operands) == 1:
                 return self._indexed(here, n, operands[0])
@@ -153,11 +153,6 @@ class _Run:
             line = s.evaluate(self.env) * np.arange(sizes[i])
             at = at + line.reshape([-1 if k == i else 1 for k in range(len(sizes))])
         return np.array(memory[np.broadcast_to(at, sizes)])
-
-
-def _input_index(load: Node) -> int:
-    """Index of the input that a Load reads; Data nodes are named by it."""
-    return int(load.inputs[0].removeprefix("Data_"))
 
 
 def apply(

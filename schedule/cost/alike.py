@@ -29,6 +29,7 @@ def likeness(g: GroupInput) -> Hashable:
     parts = tuple([a.id for a in merged_parts(g)])
     place = {a: i for i, a in enumerate(_own_axes(g, parts))}
     number = {n.name: i for i, n in enumerate(g.nodes)}
+    data = {n.number("index"): i for i, n in enumerate(g.nodes) if n.op == "Data"}
     sizes = tuple([(axes[a].type, axes[a].size) for a in (*g.order, *parts)])
 
     def places(ids: tuple[int, ...]) -> tuple[int, ...]:
@@ -40,7 +41,7 @@ def likeness(g: GroupInput) -> Hashable:
         y = n.y
         axis = views[y.axis] if y.axis in views else places(y.axis)
         inputs = tuple([number[i] for i in n.inputs])
-        attrs = _attrs(n, place, number) if n.attrs else ()
+        attrs = _attrs(n, place, data) if n.attrs else ()
         return (n.op, inputs, y.dtype.name, axis, y.repeats, y.strides, y.offset, attrs)
 
     return places(g.order), places(parts), sizes, places(g.reduced), tuple(map(of, g.nodes))
@@ -79,7 +80,7 @@ def _own_axes(g: GroupInput, parts: Iterable[int]) -> list[int]:
 
 
 def _attrs(
-    n: Node, place: Mapping[int, int], number: Mapping[str, int]
+    n: Node, place: Mapping[int, int], data: Mapping[int, int]
 ) -> tuple[tuple[str, Attr], ...]:
     """The attributes of a node, with axes and tensors by their places."""
     attrs = dict(n.attrs)
@@ -87,7 +88,7 @@ def _attrs(
         attrs.pop("index")
         attrs.pop("offset", None)
         if "inout" in attrs:
-            attrs["inout"] = number.get(f"Data_{attrs['inout']}", -1)
+            attrs["inout"] = data.get(n.number("inout"), -1)
     elif n.op == SCAN:
         attrs["axes"] = tuple([place[a] for a in scanned_axes(n)])
     return tuple(attrs.items())

@@ -201,10 +201,11 @@ class _Placer:
 
     def _delay_overwrites(self) -> None:
         """A Store that overwrites an input waits for the last pass that reads it."""
+        inputs = {n.number("index"): n.name for n in self.g.nodes if n.op == "Data"}
         over = {
-            o.inputs[0]: f"Data_{o.attrs['inout']}"
+            o.inputs[0]: inputs.get(o.number("inout"))
             for o in self.g.nodes
-            if o.op == "Output" and o.number("inout", -1) >= 0
+            if o.op == "Output" and "inout" in o.attrs
         }
         changed = True
         while changed:
