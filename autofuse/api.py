@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from autofuse.implgraph.cutting.split import Uncut
     from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
     from autofuse.schedule.axes.result import ScheduleResult
+    from autofuse.schedule.cost.costs import Costs
     from autofuse.twin.run.kernel import TwinKernel
     from autofuse.twin.verify.verify import VerifyReport
 
@@ -203,22 +204,28 @@ def _built(
 ) -> BuildResult:
     """The stages after reading; their times are added to ``timings``."""
     from autofuse.codegen.backends.ascendc.generate import generate
+    from autofuse.schedule.cost.costs import Costs
 
-    results = _scheduled(fusion, spec, check_ir, timings)
+    costs = Costs(spec)
+    results = _scheduled(fusion, spec, check_ir, timings, costs)
     _check(check_ir, *(i for r in results for g in r.groups for i in g.impls))
     if check_ir:
         from autofuse.codegen.verification import check_schedule
 
         check_schedule(fusion, results, spec)
     with _timed(timings, "generate"):
-        files = generate(fusion, results, spec, entry=entry)
+        files = generate(fusion, results, spec, entry=entry, costs=costs)
         # So that a folder of generated files is enough to load and verify the kernel.
         files[_graph_file(fusion.name)] = _graph_text(fusion)
     return BuildResult(fusion, spec, results[0].hint, results, files, timings)
 
 
 def _scheduled(
-    fusion: FusionGraph, spec: TargetSpec, check_ir: bool, timings: dict[str, float]
+    fusion: FusionGraph,
+    spec: TargetSpec,
+    check_ir: bool,
+    timings: dict[str, float],
+    costs: Costs | None = None,
 ) -> tuple[ScheduleResult, ...]:
     """The stages up to the schedule."""
     from autofuse.implgraph.lowering.lowering import lower_all
@@ -237,7 +244,7 @@ def _scheduled(
     hints = lowered(True)
     try:
         with _timed(timings, "schedule"):
-            return schedule_all(hints, spec)
+            return schedule_all(hints, spec, costs)
     except AutofuseError:
         # Pieces of short rows that are too much together may be possible one by one.  Of known sizes both ways are
         # among the forms.
@@ -245,7 +252,7 @@ def _scheduled(
         if apart == hints:
             raise
     with _timed(timings, "schedule"):
-        return schedule_all(apart, spec)
+        return schedule_all(apart, spec, costs)
 
 
 # what is too much for one kernel --------------------------------------------------------------

@@ -9,6 +9,7 @@ from autofuse.codegen.backends.ascendc.metadata import metadata_text
 from autofuse.codegen.backends.ascendc.project import project_files
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.schedule.cost.costs import Costs
 from autofuse.targets import TargetSpec
 
 __all__ = ["check_entry", "generate"]
@@ -28,6 +29,7 @@ def generate(
     target: TargetSpec,
     *,
     entry: str = "launch",
+    costs: Costs | None = None,
 ) -> dict[str, str]:
     """Relative path -> text.  A pure function of its arguments and the version of autofuse.
 
@@ -38,10 +40,11 @@ def generate(
         entry: one of ``codegen.backends.ascendc.device.ENTRIES``.  An op package is launched and built by its own
             project, so the
             launcher and the CMake project are left out.
+        costs: what the scheduler has found of the costs of templates; by default they are found again.
     """
     kernel = kernel_file(graph, results, target, entry)
     files = {f"device/{graph.name}_kernel.cpp": kernel}
-    files |= host_files(graph, results, target)
+    files |= host_files(graph, results, costs or Costs(target))
     files |= project_files(graph, target)
     files[f"{graph.name}.json"] = metadata_text(graph, results, target, kernel)
     if entry == "op-package":
