@@ -28,6 +28,7 @@ from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.report.explanation import sizes_of
 from autofuse.schedule.cost.banks import data_operands, halves_of
 from autofuse.schedule.cost.cost import Conflict
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import best_tiling
 from autofuse.schedule.cost.workload import conflicts
 from autofuse.targets import TargetSpec, load_target, target_names
@@ -157,7 +158,7 @@ def templates(path: Path, target: TargetSpec) -> Iterator[Template]:
     built = build(path, target=target)
     sizes = sizes_of(built.graph.symbols, {})
     for impl in (i for r in built.schedule for g in r.groups for i in g.impls):
-        tiling = best_tiling(impl, target, sizes)
+        tiling = best_tiling(impl, Costs(target), sizes)
         if tiling is None:
             continue
         calls: Counter[str] = Counter()

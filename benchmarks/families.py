@@ -20,6 +20,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.lowering.lowering import lower_all
 from autofuse.implgraph.simplify.canonicalise import canonicalise
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import modelled_ticks
 from autofuse.schedule.scheduler import schedule_all
 from autofuse.schedule.templates.narrow import NARROW
@@ -32,9 +33,9 @@ def compare(graph: FusionGraph, target: TargetSpec) -> Found | None:
         return None
     try:
         hints = [canonicalise(h) for h in lower_all(graph, target)]
-        taken = modelled_ticks(*schedule_all(hints, target), target)
+        taken = modelled_ticks(*schedule_all(hints, target), Costs(target))
         with mock.patch.object(type(NARROW), "candidates", return_value=[]):
-            without = modelled_ticks(*schedule_all(hints, target), target)
+            without = modelled_ticks(*schedule_all(hints, target), Costs(target))
     except AutofuseError:
         return None
     if taken is None or without is None:

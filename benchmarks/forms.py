@@ -34,6 +34,7 @@ from autofuse.implgraph.rewrites.recognise import recognise
 from autofuse.implgraph.rewrites.split_reductions import split_reductions
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.cost.cost_form import TICK_BITS
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import modelled_ticks
 from autofuse.schedule.scheduler import schedule, schedule_all
 from autofuse.targets import TargetSpec, load_target
@@ -64,10 +65,10 @@ def compare(graph: FusionGraph, target: TargetSpec) -> Found | None:
         return None
     try:
         hints = [canonicalise(h) for h in lower_all(graph, target)]
-        taken = modelled_ticks(*schedule_all(hints, target), target)
+        taken = modelled_ticks(*schedule_all(hints, target), Costs(target))
         written = decompose(recognise(narrowed(graph, target)))
         estimate = canonicalise(lower_written(split_reductions(written, target)))
-        by_estimate = modelled_ticks(*schedule(estimate, target), target)
+        by_estimate = modelled_ticks(*schedule(estimate, target), Costs(target))
     except AutofuseError:
         return None
     if taken is None or by_estimate is None:

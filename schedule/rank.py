@@ -12,9 +12,9 @@ from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.tile_limits import sample_env
 from autofuse.schedule.axes.tiling_axes import GroupInput
 from autofuse.schedule.cost.alike import named_for
-from autofuse.schedule.cost.cost_form import TICK_BITS, costs_as
+from autofuse.schedule.cost.cost_form import TICK_BITS
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import comparable, solve_template
-from autofuse.targets import TargetSpec
 
 __all__ = ["Made", "Ranked", "Ranking", "in_order", "modelled_cycles", "select"]
 
@@ -42,10 +42,14 @@ class Ranked(NamedTuple):
 
 
 class Ranking:
-    """Modelled cycles of the templates of a group, and of others that do the same to other tensors."""
+    """Modelled cycles of the templates of a group, and of others that do the same to other tensors.
 
-    def __init__(self, g: GroupInput) -> None:
-        self.target, self._group = g.target, g
+    Attributes:
+        costs: of the templates of the graph.
+    """
+
+    def __init__(self, g: GroupInput, costs: Costs) -> None:
+        self.costs, self._group = costs, g
         self._known: dict[int, tuple[ImplGraph, float]] = {}
         self._dropped: dict[int, ImplGraph] = {}
 
@@ -68,27 +72,25 @@ class Ranking:
         settled = len(made) <= keep and _in_one_order(made)
         found = [Ranked(self._cycles(m.number, m.impl, settled=settled), m) for m in made]
         if not settled:
-            found.sort(
-                key=lambda r: (comparable(r.cycles, r.made.impl, self.target), r.made.number)
-            )
+            found.sort(key=lambda r: (comparable(r.cycles, r.made.impl, self.costs), r.made.number))
         return found
 
     def _cycles(self, number: int, impl: ImplGraph, *, settled: bool) -> float:
         if number in self._known:
             like, cycles = self._known[number]
-            costs_as(impl, like, self.target)
+            self.costs.same(impl, like)
             return cycles
-        cycles = 0.0 if settled else modelled_cycles(impl, self.target)
+        cycles = 0.0 if settled else modelled_cycles(impl, self.costs)
         self._known[number] = (impl, cycles)
         return cycles
 
 
-def modelled_cycles(impl: ImplGraph, target: TargetSpec) -> float:
+def modelled_cycles(impl: ImplGraph, costs: Costs) -> float:
     """Modelled cycles of a template at typical sizes, with the tiling that the host function would choose.
 
     Without what all templates have in common, the start of a kernel; infinite where the template is not legal.
     """
-    found = solve_template(impl, target, sample_env(impl))
+    found = solve_template(impl, costs, sample_env(impl))
     return float("inf") if found is None else found.cost / (1 << TICK_BITS)
 
 

@@ -29,8 +29,9 @@ from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
 from autofuse.schedule.cost.alike import likeness
 from autofuse.schedule.cost.cache_hints import CacheHints, touched_bytes
 from autofuse.schedule.cost.cost_form import TICK_BITS, ticks
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import modelled_ticks
-from autofuse.schedule.cost.tile_cost import TICK_SHIFT, UNLIMITED, chip_table
+from autofuse.schedule.cost.tile_cost import TICK_SHIFT, UNLIMITED, ChipTable
 from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.legal.legalize import legalize
 from autofuse.schedule.memory.workspace import place_workspaces
@@ -56,49 +57,53 @@ MAX_KEYS = 16
 LITTLE = 20
 
 
-def schedule_all(hints: Sequence[HintGraph], target: TargetSpec) -> tuple[ScheduleResult, ...]:
+def schedule_all(
+    hints: Sequence[HintGraph], target: TargetSpec, costs: Costs | None = None
+) -> tuple[ScheduleResult, ...]:
     """One result per form of a graph: the host chooses for the sizes of a call.  Of known sizes only the best one.
 
     Args:
         hints: canonical graphs.  All but the first one may be dropped, with the reasons among what was rejected.
         target: the chip.
+        costs: what is known of the costs of templates on it, for who asks for them again; by default nothing is.
 
     Raises:
         AutofuseError: as :func:`schedule`, for the first form.
     """
+    costs = costs or Costs(target)
     if len(hints) > 1 and not hints[0].symbols:
-        return (_cheapest(hints, target),)
-    (first,) = schedule(hints[0], target)
+        return (_cheapest(hints, costs),)
+    first = _scheduled(hints[0], costs, 0, {})
     others: list[ScheduleResult] = []
     rejected = list(first.rejected)
     for form in hints[1:]:
-        found, why = _other(form, target, 1 + len(others))
+        found, why = _other(form, costs, 1 + len(others))
         others += found
         rejected += why
     return (replace(first, rejected=tuple(rejected)), *others)
 
 
-def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
+def _cheapest(hints: Sequence[HintGraph], costs: Costs) -> ScheduleResult:
     """The form of the least modelled time, the first of equals; the others are among what was rejected."""
     found: list[tuple[int, int, ScheduleResult]] = []
     rejected: list[Rejected] = []
     refused: list[AutofuseError] = []
     alike: _Alike = {}
-    moved = _moved_ticks(hints[0], target)
+    moved = _moved_ticks(hints[0], costs.chip)
     for number, form in enumerate(hints):
         least = min((f[0] for f in found), default=UNLIMITED)
-        always = moved + len(_barriers(group_order_hazards(form))) * ticks(target.sync_all)
+        always = moved + len(_barriers(group_order_hazards(form))) * ticks(costs.target.sync_all)
         if always >= least - least // LITTLE:
             reason = f"its barriers and GM alone take {always >> TICK_BITS} cycles"
             rejected.append(_dominated(number, reason))
             continue
         try:
-            result = _scheduled(form, target, 0, alike)
+            result = _scheduled(form, costs, 0, alike)
         except AutofuseError as e:
             refused.append(e)
             rejected.append(_refused(number, e))
             continue
-        cost = modelled_ticks(result, target)
+        cost = modelled_ticks(result, costs)
         found.append((UNLIMITED if cost is None else cost, number, result))
     if not found:
         raise refused[0]
@@ -110,9 +115,8 @@ def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
     return replace(taken, rejected=(*taken.rejected, *rejected))
 
 
-def _moved_ticks(hint: HintGraph, target: TargetSpec) -> int:
+def _moved_ticks(hint: HintGraph, chip: ChipTable) -> int:
     """What GM takes at least for the inputs and outputs of a graph of known sizes, whatever its form."""
-    chip = chip_table(target)
     given = {n.name for n in hint.ops("Data")}
     made = {n.inputs[0] for n in hint.ops("Output")}
     loaded: dict[str, int] = {}
@@ -131,11 +135,11 @@ def _moved_ticks(hint: HintGraph, target: TargetSpec) -> int:
 
 
 def _other(
-    form: HintGraph, target: TargetSpec, number: int
+    form: HintGraph, costs: Costs, number: int
 ) -> tuple[tuple[ScheduleResult, ...], list[Rejected]]:
     """The result of a form that is not needed; or why there is none."""
     try:
-        return schedule(form, target, result=number), []
+        return (_scheduled(form, costs, number, {}),), []
     except AutofuseError as e:
         return (), [_refused(number, e)]
 
@@ -161,12 +165,12 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
         AutofuseError: AF3001 an op is not available, AF3002/AF3003/AF3004 no template fits (the notes name each
             buffer and the tile that would fit).
     """
-    return (_scheduled(hint, target, result, {}),)
+    return (_scheduled(hint, Costs(target), result, {}),)
 
 
-def _scheduled(hint: HintGraph, target: TargetSpec, result: int, alike: _Alike) -> ScheduleResult:
+def _scheduled(hint: HintGraph, costs: Costs, result: int, alike: _Alike) -> ScheduleResult:
     """One way to realise ``hint``; ``alike``: the groups of other forms, some of which may be the same in this one."""
-    parts = groups(hint)
+    parts, target = groups(hint), costs.target
     keep = _templates_per_group(hint, len(parts))
     late = _barriers(group_order_hazards(hint))
     hints = CacheHints(hint, target)
@@ -174,7 +178,7 @@ def _scheduled(hint: HintGraph, target: TargetSpec, result: int, alike: _Alike) 
     out: list[Group] = []
     spaces = place_workspaces(hint)
     for g in _group_inputs(hint, parts, spaces, target, result):
-        ranking = Ranking(g)
+        ranking = Ranking(g, costs)
         if len(parts) > 1:
             ranking = alike.setdefault((keep, likeness(g)), ranking)
         next_tensor = g.inputs + g.outputs + len(spaces)
@@ -301,7 +305,9 @@ def _schedule_group(
         try:
             impl = ranking.dropped(number, g, candidate.suffix)
             if impl is None:
-                impl = family.planned(Template(group, candidate, placer(candidate), next_tensor))
+                placed = placer(candidate)
+                template = Template(group, candidate, placed, next_tensor, ranking.costs)
+                impl = family.planned(template)
         except TemplateRejectedError as why:
             rejected.append(Rejected(g.group, _title(group, candidate), str(why), why.code))
             continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, align_up, sym
 from autofuse.implgraph.ir.dtypes import DType
@@ -375,9 +375,6 @@ class ImplGraph:
         suffix: variant, such as ``unaligned``; empty for none.
         y_axis: id of the axis in the Y place of the function's name.
         r_axis: the axis of the reduce loop (in the R place); None where there is none.
-        costs: what ``schedule.cost.cost_form`` has read off it, which copies share as long as they cost the same; no
-            part of
-            the value.
     """
 
     graph: str
@@ -393,7 +390,6 @@ class ImplGraph:
     tiling: TilingSpec
     x_axis: int | None = None
     r_axis: int | None = None
-    costs: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def name(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from typing import Any
@@ -136,7 +136,7 @@ class Split:
     t: Expr
     b: Expr
     vector: tuple[int, ...]
-    sizes: dict[int, Expr] = field(default_factory=dict)
+    sizes: Mapping[int, Expr] = field(default_factory=dict)
     above: tuple[int, ...] = ()
     summed: tuple[int, ...] = ()
     tile_reduced: bool = False

@@ -70,7 +70,6 @@ def named_for(impl: ImplGraph, other: GroupInput, g: GroupInput, suffix: str) ->
         y_axis=axis(impl.y_axis),
         r_axis=None if impl.r_axis is None else axis(impl.r_axis),
         nodes=(),
-        costs=[],
     )
 
 

@@ -15,6 +15,7 @@ from autofuse.frontends import parse_graph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.axes.result import tiling_keys
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_target
 
@@ -43,7 +44,7 @@ def made(nodes, outputs, shape=("m", "n"), **more: Any):
 
 
 def kernel_file(graph, results):
-    return generate(BACKEND, Job(graph, TARGET), results)["device/k_kernel.cpp"]
+    return generate(BACKEND, Job(graph, TARGET, Costs(TARGET)), results)["device/k_kernel.cpp"]
 
 
 ADD = ([("y", "Add", ["x", "b"])], ["y"])

@@ -5,6 +5,7 @@ import pytest
 from autofuse.implgraph.expr.expression import ONE, align_up, const, sym
 from autofuse.implgraph.ir.graph import TilingSpec
 from autofuse.schedule.axes.tile_limits import largest_tile, sample_env, smallest_tile
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.rank import modelled_cycles
 
 
@@ -61,7 +62,7 @@ def test_symbols_are_sampled_at_their_hint_within_the_range(impls):
 def test_more_data_cost_more(impls, target):
     def cycles(n):
         return modelled_cycles(
-            impls({"x": ("float32", [n])}, [("y", "Exp", ["x"])], ["y"])[0], target
+            impls({"x": ("float32", [n])}, [("y", "Exp", ["x"])], ["y"])[0], Costs(target)
         )
 
     assert cycles(1 << 16) < cycles(1 << 20) < cycles(1 << 24)
