@@ -57,7 +57,9 @@ def test_kinds_of_return_codes(page: str, repo: Path) -> None:
 
 
 def test_fields_of_the_structs(page: str, repo: Path) -> None:
-    header = (repo / "host_templates" / "headers" / "autofuse_tiling_solver.h").read_text(encoding="utf-8")
+    header = (repo / "host_templates" / "headers" / "autofuse_tiling_solver.h").read_text(
+        encoding="utf-8"
+    )
     limit = re.search(r"struct ResLimit \{(.*?)\};", header, re.S)
     assert limit
     for field in re.findall(r"uint32_t (\w+)", limit[1]):

@@ -146,7 +146,12 @@ def test_cpp_and_python_agree(tmp_path: Path, repo: Path) -> None:
     source.write_text(program)
     binary = tmp_path / "exprs"
     flags = ["-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined"]
-    command = ["g++", *flags, "-fno-sanitize-recover=all", f"-I{repo / 'host_templates' / 'headers'}"]
+    command = [
+        "g++",
+        *flags,
+        "-fno-sanitize-recover=all",
+        f"-I{repo / 'host_templates' / 'headers'}",
+    ]
     subprocess.run([*command, str(source), "-o", str(binary)], check=True, timeout=300)
     done = subprocess.run([str(binary)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout[:2000] + done.stderr[:2000]

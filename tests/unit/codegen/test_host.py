@@ -240,7 +240,11 @@ def test_memo_header(sanitize: str, tmp_path: Path, repo: Path) -> None:
     binary = tmp_path / "memo_test"
     source = repo / "tests" / "cpp_host" / "memo_test.cpp"
     flags = [*FLAGS, "-O2", "-Wconversion", "-Wno-sign-conversion", "-Wshadow", "-pthread"]
-    flags += [f"-fsanitize={sanitize}", "-fno-sanitize-recover=all", f"-I{repo / 'host_templates' / 'headers'}"]
+    flags += [
+        f"-fsanitize={sanitize}",
+        "-fno-sanitize-recover=all",
+        f"-I{repo / 'host_templates' / 'headers'}",
+    ]
     subprocess.run(["g++", *flags, str(source), "-o", str(binary)], check=True, timeout=120)
     done = subprocess.run([str(binary)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
