@@ -1,30 +1,14 @@
-"""The driver: a graph in, files out, and what can be done with them.
+"""What users call: build a graph, load the kernel, run it with modelled times, compare it with NumPy.
 
-========== ============================ ====================== ==============================
-stage      input                        output                 module
-========== ============================ ====================== ==============================
-read       text of a graph file         FusionGraph            autofuse.frontends
-lower      FusionGraph, TargetSpec      HintGraph, ...         autofuse.implgraph.lowering.lowering
-simplify   HintGraph                    HintGraph              autofuse.implgraph.simplify.canonicalise
-schedule   HintGraph, ..., TargetSpec   ScheduleResult, ...    autofuse.schedule.scheduler
-generate   ScheduleResult, ...          files: path -> text    autofuse.codegen.backends.ascendc.generate
-========== ============================ ====================== ==============================
-
-The output of a stage is the input of the next one.  :func:`build` is these five calls, timed.
-:func:`build_split` does this for every part of a graph that is too much for one kernel.  What is
-built can be written (:meth:`BuildResult.write`), called on NumPy arrays (:func:`load`) and compared
-with NumPy (:func:`verify`), or run with modelled times (:func:`timed`); the last three use the CPU
-twin.  There is no global state: threads may build at once.
+What is built (:mod:`autofuse.compiler`) can be written (:meth:`BuildResult.write`), called on NumPy arrays
+(:func:`load`), compared with NumPy (:func:`verify`), or run with modelled times (:func:`timed`); the last three use the
+CPU twin.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -37,10 +21,9 @@ from autofuse.results import BuildResult, SplitResult, TimedRun
 from autofuse.targets import TargetSpec, load_target
 
 if TYPE_CHECKING:
-    from autofuse.implgraph.cutting.cut import Split
-    from autofuse.implgraph.cutting.split import Uncut
-    from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
-    from autofuse.schedule.axes.result import ScheduleResult
+    from autofuse.codegen.backends.interface import Observer
+    from autofuse.compiler import Stages
+    from autofuse.implgraph.ir.graph import HintGraph
     from autofuse.twin.run.kernel import TwinKernel
     from autofuse.twin.verify.verify import VerifyReport
 
@@ -55,6 +38,7 @@ __all__ = [
     "hint_of",
     "internal_error",
     "load",
+    "observed",
     "read",
     "reporting_bugs",
     "timed",
@@ -62,13 +46,6 @@ __all__ = [
 ]
 
 DEFAULT_TARGET = "ascend910b1"
-
-#: Why a graph is refused before code is made, where smaller graphs may not be.
-_PERHAPS_TOO_MUCH = frozenset(
-    {"AF2101", "AF2102", "AF2103", "AF3001", "AF3002", "AF3003", "AF3004"}
-)
-#: Nodes that a hint names at most.
-_NAMED_CUTS = 8
 
 #: A graph, the path of a graph file, its text, or its text as a dict.
 GraphLike: TypeAlias = "FusionGraph | Path | str | Mapping[str, Any]"
@@ -99,18 +76,43 @@ def build(
             AF5006 the target is not known; AF5007 an option is out of range; AF9001 if autofuse itself failed.  Where
             cutting the graph would help, ``cut_after`` of the diagnostic says where.
     """
-    spec, check_ir = _machine(target, ub_bytes, verify_ir)
-    timings: dict[str, float] = {}
-    with reporting_bugs(graph, {"target": spec.name, "entry": entry, "ub_bytes": ub_bytes}):
-        from autofuse.codegen.backends.ascendc.generate import check_entry
+    return observed(graph, None, target=target, entry=entry, ub_bytes=ub_bytes, verify_ir=verify_ir)
 
-        check_entry(entry)
-        with _timed(timings, "read"):
-            fusion = read(graph)
+
+def observed(
+    graph: GraphLike,
+    observe: Observer | None,
+    *,
+    target: str | TargetSpec = DEFAULT_TARGET,
+    entry: str = "launch",
+    ub_bytes: int | None = None,
+    verify_ir: bool | None = None,
+) -> BuildResult:
+    """As :func:`build`, with someone who is shown the input and output of every stage and of passes.
+
+    Args:
+        graph: as for :func:`build`, like what follows.
+        observe: called as ``observe(stage, pass or "", before, after)``, see :class:`autofuse.compiler.Stages`.
+        target: the chip.
+        entry: how the kernel gets its tiling data.
+        ub_bytes: bytes of UB that the kernel may use.
+        verify_ir: check the IR after every stage.
+
+    Raises:
+        AutofuseError: as :func:`build`.
+    """
+    from autofuse import compiler
+
+    spec, run = _machine(target, ub_bytes, verify_ir, observe)
+    with reporting_bugs(graph, {"target": spec.name, "entry": entry, "ub_bytes": ub_bytes}):
+        backend, spec = compiler.prepare(spec, entry, None)
+        fusion = run("read", read, graph)
         try:
-            return _built(fusion, spec, entry, check_ir, timings)
+            return compiler.compile(fusion, spec, entry=entry, backend=backend, run=run)
         except AutofuseError as e:
-            raise _with_cuts(e, fusion, spec) from None
+            from autofuse.splitting import with_cuts
+
+            raise with_cuts(e, fusion, spec) from None
 
 
 def build_split(
@@ -142,172 +144,28 @@ def build_split(
     """
     if isinstance(cut_after, str):
         raise TypeError("cut_after is a sequence of names, not one text")
-    spec, check_ir = _machine(target, ub_bytes, verify_ir)
-    timings: dict[str, float] = {}
-    with reporting_bugs(graph, {"target": spec.name, "ub_bytes": ub_bytes, "split": True}):
-        from autofuse.codegen.backends.ascendc.generate import check_entry
-        from autofuse.codegen.backends.ascendc.host.driver import (
-            check_split_entry,
-            driver_files,
-            part_folder,
-        )
-        from autofuse.implgraph.cutting.split import Uncut
-        from autofuse.implgraph.cutting.split import cut_after as cut_at
+    from autofuse import compiler, splitting
 
-        check_entry(entry)
-        with _timed(timings, "read"):
-            fusion = read(graph)
-        found: Split | Uncut
-        if cut_after:
-            found = cut_at(fusion, cut_after)
-        else:
-            try:
-                whole = _built(fusion, spec, entry, check_ir, timings)
-                return SplitResult(fusion, spec, None, (whole,), whole.files, timings)
-            except AutofuseError as e:
-                if not _perhaps_too_much(e, fusion):
-                    raise
-            with _timed(timings, "split"):
-                found = _find_split(fusion, spec, every=True)
-        if isinstance(found, Uncut):
-            raise _left_out(found)
-        check_split_entry(entry if len(found.parts) > 1 else "launch")
-        parts = tuple(_built(p.graph, spec, entry, check_ir, {}) for p in found.parts)
-        for p in parts:
-            for stage, seconds in p.timings.items():
-                timings[stage] = timings.get(stage, 0.0) + seconds
-        if len(parts) == 1:
-            # Without nodes that no output needs, it is one kernel.
-            return SplitResult(fusion, spec, None, parts, parts[0].files, timings)
-        with _timed(timings, "generate"):
-            files = driver_files(found, [p.schedule for p in parts], spec)
-            files[_graph_file(fusion.name)] = _graph_text(fusion)
-            for p in parts:
-                own = {**p.files, artifacts.MANIFEST: artifacts.manifest_text(p.files)}
-                files |= {f"{part_folder(p.name)}/{name}": text for name, text in own.items()}
-    return SplitResult(fusion, spec, found, parts, dict(sorted(files.items())), timings)
+    spec, run = _machine(target, ub_bytes, verify_ir)
+    with reporting_bugs(graph, {"target": spec.name, "ub_bytes": ub_bytes, "split": True}):
+        compiler.prepare(spec, entry, None)
+        fusion = run("read", read, graph)
+        return splitting.compile_split(fusion, spec, entry=entry, cut_after=cut_after, run=run)
 
 
 def _machine(
-    target: str | TargetSpec, ub_bytes: int | None, verify_ir: bool | None
-) -> tuple[TargetSpec, bool]:
-    """The chip, and whether to check the IR."""
+    target: str | TargetSpec,
+    ub_bytes: int | None,
+    verify_ir: bool | None,
+    observe: Observer | None = None,
+) -> tuple[TargetSpec, Stages]:
+    """The chip, and what runs the stages."""
+    from autofuse.compiler import Stages
+
     spec = target if isinstance(target, TargetSpec) else load_target(target)
     if ub_bytes is not None:
         spec = spec.with_ub(ub_bytes)
-    return spec, knobs.DEBUG.get() if verify_ir is None else verify_ir
-
-
-def _built(
-    fusion: FusionGraph, spec: TargetSpec, entry: str, check_ir: bool, timings: dict[str, float]
-) -> BuildResult:
-    """The stages after reading; their times are added to ``timings``."""
-    from autofuse.codegen.backends.ascendc.generate import generate
-
-    results = _scheduled(fusion, spec, check_ir, timings)
-    _check(check_ir, *(i for r in results for g in r.groups for i in g.impls))
-    if check_ir:
-        from autofuse.codegen.verification import check_schedule
-
-        check_schedule(fusion, results, spec)
-    with _timed(timings, "generate"):
-        files = generate(fusion, results, spec, entry=entry)
-        # So that a folder of generated files is enough to load and verify the kernel.
-        files[_graph_file(fusion.name)] = _graph_text(fusion)
-    return BuildResult(fusion, spec, results[0].hint, results, files, timings)
-
-
-def _scheduled(
-    fusion: FusionGraph, spec: TargetSpec, check_ir: bool, timings: dict[str, float]
-) -> tuple[ScheduleResult, ...]:
-    """The stages up to the schedule."""
-    from autofuse.implgraph.lowering.lowering import lower_all
-    from autofuse.implgraph.simplify.canonicalise import canonicalise
-    from autofuse.schedule.scheduler import schedule_all
-
-    def lowered(columns: bool) -> tuple[HintGraph, ...]:
-        with _timed(timings, "lower"):
-            hints = lower_all(fusion, spec, columns=columns)
-        _check(check_ir, *hints)
-        with _timed(timings, "simplify"):
-            hints = tuple(canonicalise(h) for h in hints)
-        _check(check_ir, *hints)
-        return hints
-
-    hints = lowered(True)
-    try:
-        with _timed(timings, "schedule"):
-            return schedule_all(hints, spec)
-    except AutofuseError:
-        # Pieces of short rows that are too much together may be possible one by one.  Of known sizes both ways are
-        # among the forms.
-        apart = lowered(False) if fusion.symbols else hints
-        if apart == hints:
-            raise
-    with _timed(timings, "schedule"):
-        return schedule_all(apart, spec)
-
-
-# what is too much for one kernel --------------------------------------------------------------
-
-
-def _find_split(
-    graph: FusionGraph, spec: TargetSpec, *, every: bool, suspects: Sequence[str] = ()
-) -> Split | Uncut:
-    from autofuse.implgraph.cutting.split import find_split
-
-    def refusal(part: FusionGraph) -> AutofuseError | None:
-        try:
-            _scheduled(part, spec, False, {})
-        except AutofuseError as e:
-            return e
-        return None
-
-    return find_split(graph, refusal, every=every, suspects=suspects)
-
-
-def _perhaps_too_much(error: AutofuseError, graph: FusionGraph) -> bool:
-    from autofuse.implgraph.cutting.cut import needed_nodes
-
-    several = len(needed_nodes(graph)) > 1
-    return several and all(d.code in _PERHAPS_TOO_MUCH for d in error.diagnostics)
-
-
-def _with_cuts(error: AutofuseError, graph: FusionGraph, spec: TargetSpec) -> AutofuseError:
-    """The same error, with the smallest split that would work where there is one."""
-    from autofuse.implgraph.cutting.split import Uncut
-
-    if not _perhaps_too_much(error, graph):
-        return error
-    named = [d.where.node for d in error.diagnostics]
-    found = _find_split(graph, spec, every=False, suspects=named)
-    if isinstance(found, Uncut):
-        name = found.obstacles[0].node.name
-        note = f"no cut helps: node {name} cannot be built alone either"
-        return AutofuseError(
-            d if d.where.node == name else replace(d, notes=(*d.notes, note))
-            for d in error.diagnostics
-        )
-    cuts = found.cut_after
-    if not cuts:
-        hint = "leave out the nodes that no output needs"
-    else:
-        names = ", ".join(cuts[:_NAMED_CUTS]) + (", ..." if len(cuts) > _NAMED_CUTS else "")
-        place = f"node {names}" if len(cuts) == 1 else f"nodes {names}"
-        hint = f"cut after {place} ({len(cuts) + 1} kernels); autofuse build --split does that"
-    return AutofuseError(replace(d, hint=hint, cut_after=cuts) for d in error.diagnostics)
-
-
-def _left_out(found: Uncut) -> AutofuseError:
-    """The errors of all nodes that no kernel can have."""
-    kernels = f"{found.kernels} kernel{'s' if found.kernels != 1 else ''}"
-    note = f"no cut helps; the other nodes of the graph make {kernels}"
-    out = []
-    for o in found.obstacles:
-        for d in o.error.diagnostics:
-            where = replace(d.where, node=o.node.name, pointer=d.where.pointer or o.node.origin)
-            out.append(replace(d, where=where, notes=(*d.notes, note)))
-    return AutofuseError(out)
+    return spec, Stages(observe, check_ir=knobs.DEBUG.get() if verify_ir is None else verify_ir)
 
 
 def read(graph: GraphLike) -> FusionGraph:
@@ -320,29 +178,9 @@ def read(graph: GraphLike) -> FusionGraph:
     Raises:
         AutofuseError: AF1xxx, every error of the text at once, with line, column and JSON pointer.
     """
-    from autofuse.frontends import parse_graph, read_graph
+    from autofuse.frontends import read as read_any
 
-    if isinstance(graph, FusionGraph):
-        return graph
-    if isinstance(graph, Mapping):
-        try:
-            text = json.dumps(dict(graph))
-        except (TypeError, ValueError, RecursionError) as e:
-            raise AutofuseError.of(
-                "AF1103",
-                f"the graph cannot be written as JSON: {e}",
-                hint="lists, dicts, texts, numbers and booleans of Python; no arrays",
-            ) from None
-        return parse_graph(text)
-    if isinstance(graph, str) and graph.lstrip()[:1] in ("{", "["):
-        return parse_graph(graph)
-    if isinstance(graph, str | os.PathLike):
-        return read_graph(graph)
-    raise AutofuseError.of(
-        "AF1103",
-        f"a graph cannot be read from an object of type {type(graph).__name__}",
-        hint="give a path, the text of a graph file, the same as a dict, or what autofuse.read returned",
-    )
+    return read_any(graph)
 
 
 def load(
@@ -511,16 +349,6 @@ def _sizes(graph: FusionGraph, given: Mapping[str, int]) -> dict[str, int]:
     return sizes
 
 
-def _graph_file(name: str) -> str:
-    return f"{name}.graph.json"
-
-
-def _graph_text(graph: FusionGraph) -> str:
-    from autofuse.implgraph.ir.serialise import json_text, to_json
-
-    return json_text(to_json(graph), indent=1) + "\n"
-
-
 def _read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
     """The graph and the files of a folder that :meth:`BuildResult.write` made."""
     from autofuse.implgraph.ir.serialise import from_json_as
@@ -547,22 +375,6 @@ def hint_of(graph: GraphLike, *, target: str | TargetSpec = DEFAULT_TARGET) -> H
     """
     spec = target if isinstance(target, TargetSpec) else load_target(target)
     with reporting_bugs(graph, {"stage": "hint", "target": spec.name}):
-        from autofuse.implgraph.lowering.lowering import lower_all
-        from autofuse.implgraph.simplify.canonicalise import canonicalise
+        from autofuse import compiler
 
-        return canonicalise(lower_all(read(graph), spec)[0])
-
-
-def _check(wanted: bool, *graphs: HintGraph | ImplGraph) -> None:
-    if wanted:
-        from autofuse.implgraph.check.verify import check
-
-        for g in graphs:
-            check(g)
-
-
-@contextmanager
-def _timed(timings: dict[str, float], stage: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    timings[stage] = timings.get(stage, 0.0) + time.perf_counter() - start
+        return compiler.lower(read(graph), spec, compiler.Stages())[0]

@@ -31,7 +31,8 @@ class BuildResult:
         hint: the loop-level graph before scheduling, the first one where there are several forms.
         schedule: the ways to realise it, with the templates of each.
         files: path inside the output folder -> text.
-        timings: stage (``read``, ``lower``, ``simplify``, ``schedule``, ``generate``) -> seconds of the clock.
+        timings: stage (``read``, ``lower``, ``simplify``, ``schedule``, then those of the backend: ``kernel``,
+            ``passes``, ``emit``) -> seconds of the clock.
     """
 
     graph: FusionGraph
@@ -93,7 +94,7 @@ class SplitResult:
         split: where it was cut; None if it is one kernel.
         parts: the kernels, in the order in which they run.
         files: path inside the output folder -> text.  Those of one kernel are what :func:`autofuse.build` gives.
-        timings: stage -> seconds, over all kernels; ``split`` is the search for the cuts.
+        timings: stage -> seconds, over all kernels; ``split`` is the search for the cuts, ``join`` the driver.
     """
 
     graph: FusionGraph

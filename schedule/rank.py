@@ -8,24 +8,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.tile_limits import sample_env
 from autofuse.schedule.axes.tiling_axes import GroupInput
 from autofuse.schedule.cost.alike import named_for
 from autofuse.schedule.cost.cost_form import TICK_BITS, costs_as
 from autofuse.schedule.cost.solver import comparable, solve_template
-from autofuse.schedule.templates import general, reduce, scan
 from autofuse.targets import TargetSpec
 
-__all__ = ["Ranked", "Ranking", "in_order", "modelled_cycles", "select"]
+__all__ = ["Made", "Ranked", "Ranking", "in_order", "modelled_cycles", "select"]
+
+
+class Made(NamedTuple):
+    """A template that has been made.
+
+    Attributes:
+        number: among those that were tried.
+        always: it is legal for every size.
+        special: it is for some sizes alone, and has no place that another one needs.
+    """
+
+    number: int
+    impl: ImplGraph
+    always: bool
+    special: bool
 
 
 class Ranked(NamedTuple):
-    """A template, its number among those that were tried, and its modelled cycles."""
+    """A template and its modelled cycles."""
 
     cycles: float
-    number: int
-    impl: ImplGraph
+    made: Made
 
 
 class Ranking:
@@ -45,20 +58,19 @@ class Ranking:
         impl = self._dropped.get(number)
         return None if impl is None else named_for(impl, self._group, g, suffix)
 
-    def of(self, made: Sequence[tuple[int, ImplGraph]], keep: int) -> list[Ranked]:
+    def of(self, made: Sequence[Made], keep: int) -> list[Ranked]:
         """The templates, the best first; with 0 cycles where nothing depends on what they take.
 
         Args:
-            made: numbers and templates.
+            made: the templates.
             keep: how many of them are kept.
         """
-        settled = len(made) <= keep and _in_one_order([impl for _, impl in made])
-        found = [
-            Ranked(self._cycles(number, impl, settled=settled), number, impl)
-            for number, impl in made
-        ]
+        settled = len(made) <= keep and _in_one_order(made)
+        found = [Ranked(self._cycles(m.number, m.impl, settled=settled), m) for m in made]
         if not settled:
-            found.sort(key=lambda r: (comparable(r.cycles, r.impl, self.target), r.number))
+            found.sort(
+                key=lambda r: (comparable(r.cycles, r.made.impl, self.target), r.made.number)
+            )
         return found
 
     def _cycles(self, number: int, impl: ImplGraph, *, settled: bool) -> float:
@@ -80,10 +92,10 @@ def modelled_cycles(impl: ImplGraph, target: TargetSpec) -> float:
     return float("inf") if found is None else found.cost / (1 << TICK_BITS)
 
 
-def select(ranked: Sequence[Ranked], keep: int, *, symbolic: bool, alone: bool) -> list[ImplGraph]:
+def select(ranked: Sequence[Ranked], keep: int, *, symbolic: bool, alone: bool) -> list[Made]:
     """The best ``keep`` templates; with symbols the one that is always legal stays among them.
 
-    What is for long rows alone gets no place there that another one needs for other sizes, but one of its own in a
+    What is for some sizes alone gets no place there that another one needs for other sizes, but one of its own in a
     kernel of one group.
 
     Args:
@@ -92,51 +104,35 @@ def select(ranked: Sequence[Ranked], keep: int, *, symbolic: bool, alone: bool) 
         symbolic: the graph has symbols.
         alone: the kernel has one group.
     """
-    impls = [r.impl for r in ranked]
-    chosen = [impl for impl in impls if not (symbolic and general.is_of_rows(impl))][:keep]
-    if symbolic:
-        more = [impl for impl in impls if general.is_of_rows(impl)]
-        chosen += more[: max(keep - len(chosen), int(alone))]
-    always = _always_legal(impls)
-    if symbolic and always is not None and not any(i is always for i in chosen):
+    made = [r.made for r in ranked]
+    if not symbolic:
+        return made[:keep]
+    chosen = [m for m in made if not m.special][:keep]
+    chosen += [m for m in made if m.special][: max(keep - len(chosen), int(alone))]
+    always = _always_legal(made)
+    if always is not None and not any(m is always for m in chosen):
         chosen[-1] = always
     return chosen
 
 
-def in_order(chosen: Sequence[ImplGraph], ranked: Sequence[Ranked]) -> tuple[ImplGraph, ...]:
+def in_order(chosen: Sequence[Made], ranked: Sequence[Ranked]) -> tuple[ImplGraph, ...]:
     """Those that are kept, the one that is legal for every size first."""
-    always = _always_legal([r.impl for r in ranked])
-    return tuple(sorted(chosen, key=lambda i: _place(i, always)))
+    always = _always_legal([r.made for r in ranked])
+    return tuple(m.impl for m in sorted(chosen, key=lambda m: _place(m, always)))
 
 
-def _place(impl: ImplGraph, always: ImplGraph | None) -> tuple[bool, bool]:
+def _place(made: Made, always: Made | None) -> tuple[bool, bool]:
     """What decides about the order of templates before their costs do."""
-    return impl is not always, bool(impl.suffix)
+    return made is not always, bool(made.impl.suffix)
 
 
-def _in_one_order(impls: Sequence[ImplGraph]) -> bool:
+def _in_one_order(made: Sequence[Made]) -> bool:
     """Whether the order of templates that are all kept does not depend on what they cost."""
-    always = [i for i in impls if _is_always_legal(i)]
-    places = {_place(i, always[0] if always else None) for i in impls}
-    return len(always) < 2 and len(places) == len(impls)
+    always = [m for m in made if m.always]
+    places = {_place(m, always[0] if always else None) for m in made}
+    return len(always) < 2 and len(places) == len(made)
 
 
-def _always_legal(impls: Sequence[ImplGraph]) -> ImplGraph | None:
+def _always_legal(made: Sequence[Made]) -> Made | None:
     """The template that is legal for every size."""
-    return next(filter(_is_always_legal, impls), None)
-
-
-def _is_always_legal(impl: ImplGraph) -> bool:
-    if impl.template in (reduce.LOOP, scan.LOOP):
-        return _takes_every_size(impl.tiling)
-    return impl.template == general.NAME and not impl.suffix
-
-
-def _takes_every_size(spec: TilingSpec) -> bool:
-    """Whether the smallest tile fits UB and a DMA command whatever the sizes are."""
-    if spec.conditions or spec.row_elements == 1:
-        return not spec.conditions
-    if not (spec.extent * spec.outer * spec.reduce_outer).symbols():
-        return False  # nothing else is asked for
-    limited = spec.tile_max is not None and not spec.tile_max.is_const
-    return not limited and spec.ub.symbols() <= {spec.tile_size}
+    return next((m for m in made if m.always), None)

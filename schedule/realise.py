@@ -8,30 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const, product
 from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.implgraph.ir.graph import (
-    AxisType,
-    Condition,
-    ImplGraph,
-    TilingSpec,
-)
+from autofuse.implgraph.ir.graph import Condition, ImplGraph, TilingSpec
 from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.axes.rejection import TemplateRejectedError
-from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, Split
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
 from autofuse.schedule.cost.stagger import with_staggered_loops
 from autofuse.schedule.memory.budget import check_budget, exceeds_budget
 from autofuse.schedule.memory.memory_plan import MemoryPlan, plan_memory
-from autofuse.schedule.placement.data_flow import DataFlow
 from autofuse.schedule.placement.late_casts import with_late_casts
 from autofuse.schedule.placement.picking import share_runs, tables
-from autofuse.schedule.placement.placement import Placed, alignment, place
-from autofuse.schedule.placement.reduction import place_reduction
+from autofuse.schedule.placement.placement import Placed, alignment
 from autofuse.schedule.placement.row_operands import with_row_operands
-from autofuse.schedule.placement.scan import place_scan
 from autofuse.schedule.placement.transposition import (
     copy_limits,
     is_relaid,
@@ -39,9 +30,8 @@ from autofuse.schedule.placement.transposition import (
     smaller,
 )
 from autofuse.schedule.rank import modelled_cycles
-from autofuse.schedule.templates import general, row
 
-__all__ = ["Template", "placing", "realise"]
+__all__ = ["Template"]
 
 #: Buffers of a queue, and whether results take over those of loads: what is tried, in this order.  Where tiles can be
 #: made smaller instead, sharing would save no pass over GM.
@@ -51,72 +41,6 @@ _BUFFERING_OF_ROWS = ((2, False), (2, True), (1, False), (1, True))
 _FEW = 12
 #: A further plan is taken where it gains more than this part of the time.
 _GAIN = 20
-
-
-def placing(g: GroupInput) -> Callable[[Choice], Placed]:
-    """What places the templates of a group."""
-    if g.scans:
-        return partial(place_scan, g)
-    return partial(place_reduction, DataFlow(g)) if g.reduced else partial(place, g)
-
-
-def realise(
-    g: GroupInput, choice: Choice, placer: Callable[[Choice], Placed], next_tensor: int
-) -> ImplGraph:
-    """One template with its memory plan: where two buffers of each queue do not fit, fewer.
-
-    In a tile that holds whole rows, results take over the buffers of loads before single buffers are tried.  What
-    the banks of UB ask for is given up before any of that.
-
-    Raises:
-        TemplateRejectedError: with the reason.
-    """
-    template = Template(g, choice, placer(choice), next_tensor)
-    if not g.target.has_datacopypad:
-        _check_block_copies(g, template.placed)
-    if choice.tight:
-        return _for_long_rows(template, template.planned([(1, True)]))
-    if choice.all_load or choice.template == row.NAME:
-        return _of_rows(template)
-    return template.planned(_BUFFERING)
-
-
-def _of_rows(template: Template) -> ImplGraph:
-    """A template whose tiles hold whole rows; where two buffers do not fit, one that keeps what rows share as loaded.
-
-    Raises:
-        TemplateRejectedError: with the reason.
-    """
-    try:
-        impl = template.planned(_BUFFERING_OF_ROWS)
-    except TemplateRejectedError:
-        late = template.with_late_casts()
-        if late is not None:
-            with suppress(TemplateRejectedError):
-                return late.planned(_BUFFERING_OF_ROWS)
-        raise
-    spec = impl.tiling
-    single = all(b.buf_num == 1 for b in impl.buffers)
-    late = template.with_late_casts() if single and spec.ub.symbols() == {spec.tile_size} else None
-    if late is None:
-        return impl
-    return template.less(impl, lambda: late.planned(_BUFFERING_OF_ROWS))
-
-
-def _for_long_rows(template: Template, impl: ImplGraph) -> ImplGraph:
-    """The template, for sizes for which it would not fit with two buffers for each queue.
-
-    Raises:
-        TemplateRejectedError: there are no such sizes.
-    """
-    spec = template.planned([(2, False)]).tiling
-    used = spec.ub.substitute({spec.tile_size: const(spec.granule)})
-    ranges = {s.name: (s.min, s.max) for s in impl.symbols}
-    if bounds(used, ranges)[1] <= spec.ub_limit:
-        raise TemplateRejectedError("two buffers for each queue fit, whatever the sizes are")
-    long = Condition(used, at_least=spec.ub_limit + 1)
-    conditions = (*impl.tiling.conditions, long)
-    return replace(impl, tiling=replace(impl.tiling, conditions=conditions))
 
 
 def _check_block_copies(g: GroupInput, placed: Placed) -> None:
@@ -150,26 +74,77 @@ class Template:
     def __init__(
         self,
         g: GroupInput,
-        choice: Choice,
+        candidate: Candidate,
         placed: Placed,
         next_tensor: int,
         *,
         ready: bool = False,
     ) -> None:
-        self.g, self.choice, self.next_tensor = g, choice, next_tensor
+        self.g, self.candidate, self.next_tensor = g, candidate, next_tensor
         if not ready:
             hoisted, looped = tables(share_runs(placed.hoisted), share_runs(placed.looped))
             taking = with_row_operands(hoisted, looped, g.target.arch)
             placed = replace(placed, hoisted=tuple(hoisted), looped=taking)
         self.placed = placed
+        if not (ready or g.target.has_datacopypad):
+            _check_block_copies(g, placed)
         self._known_tiling: TilingSpec | None = None
+
+    def in_tiles(self) -> ImplGraph:
+        """The template with two buffers for each queue; where these do not fit, with one.
+
+        What the banks of UB ask for is given up before that.
+
+        Raises:
+            TemplateRejectedError: with the reason.
+        """
+        return self.planned(_BUFFERING)
+
+    def of_rows(self) -> ImplGraph:
+        """A template whose tiles hold whole rows: results take over the buffers of loads before single ones are tried.
+
+        Where two buffers do not fit, one that keeps what rows share as loaded is looked at as well.
+
+        Raises:
+            TemplateRejectedError: with the reason.
+        """
+        try:
+            impl = self.planned(_BUFFERING_OF_ROWS)
+        except TemplateRejectedError:
+            late = self.with_late_casts()
+            if late is not None:
+                with suppress(TemplateRejectedError):
+                    return late.planned(_BUFFERING_OF_ROWS)
+            raise
+        spec = impl.tiling
+        single = all(b.buf_num == 1 for b in impl.buffers)
+        late = self.with_late_casts() if single and spec.ub.symbols() == {spec.tile_size} else None
+        if late is None:
+            return impl
+        return self.less(impl, lambda: late.planned(_BUFFERING_OF_ROWS))
+
+    def for_long_rows(self) -> ImplGraph:
+        """The template with as few buffers as can be, for sizes for which it would not fit with two for each queue.
+
+        Raises:
+            TemplateRejectedError: it does not fit, or there are no such sizes.
+        """
+        impl = self.planned([(1, True)])
+        spec = self.planned([(2, False)]).tiling
+        used = spec.ub.substitute({spec.tile_size: const(spec.granule)})
+        ranges = {s.name: (s.min, s.max) for s in impl.symbols}
+        if bounds(used, ranges)[1] <= spec.ub_limit:
+            raise TemplateRejectedError("two buffers for each queue fit, whatever the sizes are")
+        long = Condition(used, at_least=spec.ub_limit + 1)
+        conditions = (*impl.tiling.conditions, long)
+        return replace(impl, tiling=replace(impl.tiling, conditions=conditions))
 
     def with_late_casts(self) -> Template | None:
         """The template with what all tiles share as it was loaded; None where that is no less."""
         placed = with_late_casts(self.placed)
         if placed is None:
             return None
-        return Template(self.g, self.choice, placed, self.next_tensor, ready=True)
+        return Template(self.g, self.candidate, placed, self.next_tensor, ready=True)
 
     def planned(self, ways: Sequence[tuple[int, bool]]) -> ImplGraph:
         """The template with the first plan that fits, each with and without what the banks of UB ask for.
@@ -238,17 +213,17 @@ class Template:
             return True
 
     def _assemble(self, plan: MemoryPlan) -> ImplGraph:
-        g, choice, placed = self.g, self.choice, self.placed
+        g, candidate, placed = self.g, self.candidate, self.placed
         split = placed.split
         tiling = replace(self._tiling, ub=plan.ub)
         check_budget(tiling, plan.buffers, g.symbols)
-        y_axis = choice.y_axis if choice.y_axis is not None else split.tiled
+        y_axis = candidate.y_axis if candidate.y_axis is not None else split.tiled
         impl = ImplGraph(
             graph=g.graph,
             result=g.result,
             group=g.group,
-            template=choice.template,
-            suffix=choice.suffix,
+            template=candidate.template,
+            suffix=candidate.suffix,
             y_axis=split.outer[-1] if split.tile_reduced else y_axis,
             r_axis=split.reduce_loop,
             symbols=g.symbols,
@@ -271,17 +246,17 @@ class Template:
         return self._known_tiling
 
     def _tiled(self) -> TilingSpec:
-        g, choice, placed = self.g, self.choice, self.placed
+        g, candidate, placed = self.g, self.candidate, self.placed
         split = placed.split
         last = g.size(g.order[-1])
-        packed = choice.y_axis is not None
-        conditions = _conditions(g, placed)
+        packed = candidate.y_axis is not None
+        conditions = _conditions(g, placed, candidate.conditions)
         more, longest = copy_limits(g, (*placed.hoisted, *placed.looped), split)
-        if choice.shortest > 1:
-            more = [*more, Condition(split.sizes[split.tiled], at_least=choice.shortest)]
+        if candidate.shortest > 1:
+            more = [*more, Condition(split.sizes[split.tiled], at_least=candidate.shortest)]
         conditions += [c for c in more if c not in conditions]
         _check_known(more)
-        if split.inner and not choice.padded and not packed and not last.is_const:
+        if split.inner and not candidate.padded and not packed and not last.is_const:
             conditions.append(Condition(last, alignment(g.nodes, g.order[-1])))
         middle = product(placed.layout.split.sizes[a] for a in split.inner[:-1])
         rows_limited = bool(split.inner) and not packed
@@ -293,8 +268,8 @@ class Template:
             block_size=str(split.b),
             extent=split.sizes[split.tiled],
             outer=product(split.sizes[a] for a in split.outer),
-            granule=math.lcm(_granule(g, placed), choice.shortest),
-            tile_max=smaller(smaller(tile_max, longest), _own_limit(choice)),
+            granule=math.lcm(_granule(g, placed), candidate.shortest),
+            tile_max=smaller(smaller(tile_max, longest), _own_limit(candidate)),
             row_elements=row_elements,
             ub=ZERO,
             ub_limit=g.target.ub_usable,
@@ -305,11 +280,11 @@ class Template:
         )
 
 
-def _own_limit(choice: Choice) -> Expr | None:
-    return None if choice.longest is None else const(choice.longest)
+def _own_limit(candidate: Candidate) -> Expr | None:
+    return None if candidate.longest is None else const(candidate.longest)
 
 
-def _conditions(g: GroupInput, placed: Placed) -> list[Condition]:
+def _conditions(g: GroupInput, placed: Placed, own: Sequence[Condition]) -> list[Condition]:
     """What must hold at run time for a tile with reduced axes inside: none is empty, rows fit one DMA command.
 
     Raises:
@@ -327,7 +302,7 @@ def _conditions(g: GroupInput, placed: Placed) -> list[Condition]:
     ]
     if not g.reduced:
         return out
-    out += _enough_rows(g, split)
+    out += [c for c in own if not c.value.is_const]
     ranges = {s.name: (s.min, s.max) for s in g.symbols}
     out += [
         Condition(split.sizes[a], at_least=1)
@@ -344,14 +319,6 @@ def _conditions(g: GroupInput, placed: Placed) -> list[Condition]:
             out.append(Condition(count, at_most=most))
     _check_known(out)
     return list(dict.fromkeys(out))
-
-
-def _enough_rows(g: GroupInput, split: Split) -> list[Condition]:
-    """Where rows of one piece of the columns are a loop: that they fill it, and that they are long."""
-    cut = [a for a in split.axes if a.id in split.summed and a.type is AxisType.TILE_IN]
-    out = [Condition(split.sizes[a.origin[0]], at_least=a.size.value) for a in cut]
-    out += [Condition(split.sizes[split.tiled], at_least=general.LONG)] if cut else []
-    return [c for c in out if not c.value.is_const]
 
 
 def _check_known(conditions: Sequence[Condition]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.frozen import replace
@@ -25,7 +25,7 @@ from autofuse.implgraph.lowering.lowering import group_order_hazards, groups
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult
-from autofuse.schedule.axes.tiling_axes import Choice, GroupInput
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
 from autofuse.schedule.cost.alike import likeness
 from autofuse.schedule.cost.cache_hints import CacheHints, touched_bytes
 from autofuse.schedule.cost.cost_form import TICK_BITS, ticks
@@ -35,9 +35,10 @@ from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.legal.legalize import legalize
 from autofuse.schedule.memory.workspace import place_workspaces
 from autofuse.schedule.placement.scan import SCAN, scanned_axes
-from autofuse.schedule.rank import Ranking, in_order, select
-from autofuse.schedule.realise import placing, realise
-from autofuse.schedule.templates import general, narrow, reduce, row, scan, transpose
+from autofuse.schedule.rank import Made, Ranking, in_order, select
+from autofuse.schedule.realise import Template
+from autofuse.schedule.templates.family import Family, Placing
+from autofuse.schedule.templates.table import FAMILIES
 from autofuse.targets import TargetSpec
 
 __all__ = ["schedule", "schedule_all"]
@@ -288,17 +289,21 @@ def _schedule_group(
     g: GroupInput, keep: int, next_tensor: int, ranking: Ranking
 ) -> tuple[tuple[ImplGraph, ...], list[Rejected]]:
     rejected: list[Rejected] = []
-    made: list[tuple[int, ImplGraph]] = []
+    made: list[Made] = []
     taken: set[str] = set()
+    families = g.target.families
     tries = _tries(g)
-    # Most groups are tried with several tilings.
-    placers = {id(h): placing(h) for h in {id(h): h for h, _ in tries}.values()}
-    for number, (group, choice) in enumerate(tries):
+    for number, (family, placer, group, candidate) in enumerate(tries):
+        if families is not None and candidate.template not in families:
+            reason = "the backend does not write templates of this family"
+            rejected.append(Rejected(g.group, _title(group, candidate), reason))
+            continue
         try:
-            impl = ranking.dropped(number, g, choice.suffix)
-            impl = impl or realise(group, choice, placers[id(group)], next_tensor)
+            impl = ranking.dropped(number, g, candidate.suffix)
+            if impl is None:
+                impl = family.planned(Template(group, candidate, placer(candidate), next_tensor))
         except TemplateRejectedError as why:
-            rejected.append(Rejected(g.group, _title(group, choice), str(why), why.code))
+            rejected.append(Rejected(g.group, _title(group, candidate), str(why), why.code))
             continue
         if impl.name in taken:
             # Ids of axes are those of one template: another one may have the same for other axes.
@@ -306,42 +311,51 @@ def _schedule_group(
             parts = (impl.suffix, f"by_{tiled}")
             impl = replace(impl, suffix="_".join(p for p in parts if p))
         taken.add(impl.name)
-        made.append((number, impl))
+        made.append(Made(number, impl, family.always_legal(impl), bool(candidate.conditions)))
     if not made:
         raise _nothing_fits(g, rejected)
     ranked = ranking.of(made, keep)
     chosen = select(ranked, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
     best = ranked[0]
-    for cycles, number, impl in ranked:
-        if impl not in chosen:
-            if impl.suffix == tries[number][1].suffix:  # else an axis of this group is in its name
-                ranking.drop(number, impl)
+    for cycles, m in ranked:
+        if m not in chosen:
+            if m.impl.suffix == tries[m.number].candidate.suffix:
+                ranking.drop(m.number, m.impl)  # else an axis of this group is in its name
             rejected.append(
                 Rejected(
                     g.group,
-                    impl.name,
+                    m.impl.name,
                     f"dominated: modelled {cycles:.0f} cycles at the sample size, "
-                    f"{best.impl.name} takes {best.cycles:.0f}",
+                    f"{best.made.impl.name} takes {best.cycles:.0f}",
                 )
             )
     return in_order(chosen, ranked), rejected
 
 
-def _tries(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
+class _Try(NamedTuple):
+    """A candidate of a family: the group on its axes, and what places it."""
+
+    family: Family
+    placer: Placing
+    group: GroupInput
+    candidate: Candidate
+
+
+def _tries(g: GroupInput) -> list[_Try]:
     """What the template families propose."""
-    if g.scans:
-        return scan.choices(g)
-    if g.reduced:
-        loops = reduce.choices(g) + reduce.shared_choices(g) + reduce.block_choices(g)
-        return loops + transpose.reduce_choices(g) + narrow.choices(g)
-    tries = [(g, c) for c in general.choices(g) + row.choices(g)]
-    packed = row.packed_choice(g)
-    tries += [] if packed is None else [packed]
-    tries += general.shared_choices(g)
-    return tries + transpose.choices(g) + narrow.choices(g)
+    out: list[_Try] = []
+    kind = g.kind
+    for family in FAMILIES:
+        if kind in family.kinds:
+            placers: dict[int, Placing] = {}  # most groups are tried with several tilings
+            for group, candidate in family.candidates(g):
+                placer = placers.get(id(group)) or family.placing(group)
+                placers[id(group)] = placer
+                out.append(_Try(family, placer, group, candidate))
+    return out
 
 
-def _title(g: GroupInput, c: Choice) -> str:
+def _title(g: GroupInput, c: Candidate) -> str:
     tiled = next(a.name for a in g.axes if a.id == g.order[c.position])
     return f"{c.template}{'_' + c.suffix if c.suffix else ''} (tile {tiled})"
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,21 @@ def pytest_configure() -> None:
 def repo() -> Path:
     """The root of the checkout."""
     return REPO
+
+
+@pytest.fixture(scope="session")
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache of kernels for all tests of a run, also of workers side by side: headers are compiled once."""
+    folder = tmp_path_factory.getbasetemp()
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "kernel_cache"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernel_cache(kernel_cache: Path) -> Iterator[None]:
+    """The user's own cache is left alone; a test about the cache names another one."""
+    with pytest.MonkeyPatch.context() as m:
+        m.setenv("AUTOFUSE_CACHE_DIR", str(kernel_cache))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -47,20 +47,21 @@ def dump(graph: Path, *, stage: str, template: int | None, target: str) -> Outco
     if stage == "hint":
         loops = api.hint_of(graph)
         return _texts(stage, [(loops.name, print_graph(loops), to_json(loops))])
-    result = api.build(graph, target=target)
+    made: dict[str, Any] = {}
+
+    def keep(stage: str, name: str, before: object, after: Any) -> None:
+        made[stage] = after
+
+    result = api.observed(graph, keep, target=target)
     if stage == "files":
         found = {"stage": stage, "files": dict(sorted(result.files.items()))}
         return Outcome(found, lambda screen: _write_files(result.files))
     impls = _impls(result, template)
     if stage == "impl":
         return _texts(stage, [(i.name, print_graph(i), to_json(i)) for i in impls])
-    from autofuse.codegen.backends.ascendc.device import parameter_names
-    from autofuse.codegen.lower.kernel import lower_kernel
-    from autofuse.codegen.passes import run_passes
     from autofuse.report.text.kernel import kernel_json, kernel_text
 
-    names = parameter_names(result.graph)
-    functions = [run_passes(lower_kernel(i, names, result.target)) for i in impls]
+    functions = [made["passes"].functions[i.name] for i in impls]
     return _texts(stage, [(f.name, kernel_text(f), kernel_json(f)) for f in functions])
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +13,13 @@ from autofuse.frontends.json_positions import Document, load, quote
 from autofuse.frontends.onnx import looks_like_onnx, read_onnx
 from autofuse.implgraph.ir.fusion import FusionGraph
 
-__all__ = ["detect_format", "parse_graph", "read_graph"]
+__all__ = ["detect_format", "parse_graph", "read", "read_graph"]
 
 _NATIVE = frozenset({"schema", "$schema", "nodes", "inputs", "outputs", "symbols"})
 _AKG = frozenset({"op_desc", "input_desc", "output_desc"})
 
 
-def read_graph(path: str | Path) -> FusionGraph:
+def read_graph(path: str | os.PathLike[str]) -> FusionGraph:
     """Read a graph file of any format; the content says which.
 
     Raises:
@@ -32,6 +35,35 @@ def read_graph(path: str | Path) -> FusionGraph:
     if looks_like_onnx(data, str(path)):
         return read_onnx(data, str(path), folder=Path(path).parent)
     return parse_graph(data, path=str(path))
+
+
+def read(graph: object) -> FusionGraph:
+    """The graph of anything that :func:`autofuse.read` takes.
+
+    Raises:
+        AutofuseError: as there.
+    """
+    if isinstance(graph, FusionGraph):
+        return graph
+    if isinstance(graph, Mapping):
+        try:
+            text = json.dumps(dict(graph))
+        except (TypeError, ValueError, RecursionError) as e:
+            raise AutofuseError.of(
+                "AF1103",
+                f"the graph cannot be written as JSON: {e}",
+                hint="lists, dicts, texts, numbers and booleans of Python; no arrays",
+            ) from None
+        return parse_graph(text)
+    if isinstance(graph, str) and graph.lstrip()[:1] in ("{", "["):
+        return parse_graph(graph)
+    if isinstance(graph, str | os.PathLike):
+        return read_graph(graph)
+    raise AutofuseError.of(
+        "AF1103",
+        f"a graph cannot be read from an object of type {type(graph).__name__}",
+        hint="give a path, the text of a graph file, the same as a dict, or what autofuse.read returned",
+    )
 
 
 def parse_graph(text: str | bytes, *, path: str = "") -> FusionGraph:

@@ -1,36 +1,41 @@
-"""What all frontends share: checks of shapes, dtypes and constants, and the order of nodes."""
+"""What all frontends share: a FusionGraph that grows, checks of what is added to it, and the order of nodes."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from autofuse.frontends.json_positions import Findings, quote
+import numpy as np
+import numpy.typing as npt
+
+from autofuse.frontends.json_positions import Document, Findings, quote
 from autofuse.frontends.names import identifier
-from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds, product
-from autofuse.implgraph.ir.dtypes import DType
-from autofuse.implgraph.ir.fusion import (
-    AttrValue,
-    Constant,
-    FusionNode,
-    Operand,
-    Symbol,
-    Tensor,
-)
+from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds, const, product
+from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
+from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionNode, Symbol, Tensor
+from autofuse.implgraph.ops import registry
 from autofuse.implgraph.ops.definition import OpDef, OpError
 from autofuse.implgraph.ops.infer import infer_node, operand_dtypes
+from autofuse.implgraph.ops.rules import broadcast_shapes, with_source
 
 __all__ = [
     "MAX_ELEMENTS",
     "MAX_NODES",
     "MAX_RANK",
     "MAX_SIZE",
+    "Array",
+    "Emitter",
     "GraphBuilder",
+    "Move",
+    "Number",
+    "Shape",
     "check_counts",
     "describe",
     "find_cycle",
+    "fixed",
     "is_moderate",
     "shape_text",
     "topological_order",
@@ -46,7 +51,12 @@ MAX_NODES = 10_000
 _MAX_FACTOR = 1 << 64
 _MAX_DEGREE = 32
 
-Shape = tuple[Expr, ...]
+Array: TypeAlias = npt.NDArray[Any]
+Number: TypeAlias = int | float | bool
+Shape: TypeAlias = tuple[Expr, ...]
+#: Moves the elements of an array; the second argument is the shape that they get.
+Move: TypeAlias = Callable[[Array, tuple[int, ...]], Array]
+V = TypeVar("V")
 
 
 def shape_text(shape: Sequence[object]) -> str:
@@ -181,18 +191,26 @@ class GraphBuilder:
         self,
         name: str,
         op: str,
-        inputs: tuple[Operand, ...],
+        operands: Sequence[Tensor | Constant],
         output: Tensor,
         attrs: Mapping[str, AttrValue],
         origin: str,
-    ) -> None:
-        """Register a node with one result."""
+    ) -> Tensor:
+        """Register a node with one result, which is returned."""
         self.add_tensor(output)
-        self.nodes.append(
-            FusionNode(
-                identifier(name, self.node_names), op, inputs, (output.name,), dict(attrs), origin
-            )
-        )
+        inputs = tuple(o.name if isinstance(o, Tensor) else o for o in operands)
+        own = identifier(name, self.node_names)
+        self.nodes.append(FusionNode(own, op, inputs, (output.name,), dict(attrs), origin))
+        return output
+
+    def live(self, outputs: Collection[str]) -> tuple[list[FusionNode], set[str]]:
+        """Nodes that tensors depend on, in their order, and the tensors of these."""
+        needed, kept = set(outputs), []
+        for n in reversed(self.nodes):
+            if not needed.isdisjoint(n.outputs):
+                kept.append(n)
+                needed.update(x for x in n.inputs if isinstance(x, str))
+        return kept[::-1], needed
 
     def output_name(self, tensor: Tensor, wanted: str, used: set[str]) -> str:
         """Name of the parameter for an output: that of its tensor where it can be, else a new one.
@@ -214,6 +232,274 @@ class GraphBuilder:
             return product(shape)
         except ExprError:
             return None
+
+
+class Emitter(GraphBuilder, ABC, Generic[V]):
+    """A graph that is made op by op from values of type ``V``: tensors of the graph, or what is known while it is read.
+
+    A subclass says what a value is.  What is known stays so for as long as ops can take it as a constant.
+
+    Attributes:
+        node: name of the client's node that is being read, for messages and for names.
+        pointer: its place.
+        inputs: names of the parameters, in order.
+    """
+
+    def __init__(self, name: str, path: str = "") -> None:
+        super().__init__(Findings(Document(None, "", path)), name)
+        self.node = ""
+        self.pointer = ""
+        self.inputs: list[str] = []
+
+    # what a value is --------------------------------------------------------------------------
+
+    @abstractmethod
+    def shape(self, x: V) -> Shape:
+        """Sizes, outermost first."""
+
+    @abstractmethod
+    def operand(self, x: V) -> Tensor | Constant:
+        """What a node takes for it: a tensor, or a constant if all elements are equal."""
+
+    @abstractmethod
+    def tensor(self, x: V) -> Tensor:
+        """The value as a tensor of the graph; one is made of what is known."""
+
+    @abstractmethod
+    def made(self, tensor: Tensor, xs: Sequence[V]) -> V:
+        """The value that a tensor is, which a node makes of others."""
+
+    @abstractmethod
+    def converted(self, x: V, dtype: DType) -> V | None:
+        """The value in another element type, if that takes no node."""
+
+    @abstractmethod
+    def kept(self, x: V, shape: Shape, move: Move | None, *, copied: bool) -> V | None:
+        """What is known, with its elements moved; None for what takes a node.
+
+        Args:
+            x: the value.
+            shape: that the result has.
+            move: what is done to an array; None where that is not known.
+            copied: whether it makes a new array.
+        """
+
+    @abstractmethod
+    def folded(
+        self,
+        name: str,
+        xs: Sequence[V | Number],
+        constants: Sequence[Constant],
+        attrs: Mapping[str, Any],
+    ) -> V:
+        """An element-wise op of values that all are ``constants``."""
+
+    @abstractmethod
+    def error(self, code: str, text: str, hint: str = "") -> Exception:
+        """What is raised for an error at the node that is being read."""
+
+    def check(self, shape: Shape) -> None:
+        """Raise an error for the shape of a result that is too large."""
+
+    @property
+    def origin(self) -> str:
+        """What is noted of all that is made."""
+        return self.pointer
+
+    def names(self, op: str) -> tuple[str, str]:
+        """Wanted names of a tensor, and of the node that makes it."""
+        label = self.node or op
+        return label, f"{label}_{op}"
+
+    def refuse(self) -> None:
+        """Raise what was found to be wrong, if anything was."""
+        if len(self.findings):
+            found, self.findings = self.findings, Findings(self.findings.document)
+            found.raise_if_any()
+
+    # nodes ------------------------------------------------------------------------------------
+
+    def parameter(
+        self,
+        wanted: str,
+        dtype: DType,
+        shape: Shape,
+        strides: Shape | None = None,
+        offset: Expr | None = None,
+    ) -> Tensor:
+        """A new input, called ``wanted`` if nothing is yet."""
+        name = identifier(wanted, self.taken)
+        tensor = Tensor(name, dtype, shape, strides, offset, origin=self.origin)
+        self.add_tensor(tensor)
+        self.inputs.append(name)
+        return tensor
+
+    def emit(
+        self, name: str, operands: Sequence[Tensor | Constant], attrs: Mapping[str, Any]
+    ) -> Tensor:
+        """The result of a new node.
+
+        Raises:
+            Exception: of :meth:`error`: AF1201 the registry has no such op; whatever the op refuses.
+        """
+        row = self._row(name)
+        result = self.infer(row, operands, attrs, self.pointer, node=self.node)
+        self.refuse()
+        assert result is not None
+        dtype, shape = result
+        self.check(shape)
+        wanted, node = self.names(name)
+        tensor = Tensor(identifier(wanted, self.taken), dtype, shape, origin=self.origin)
+        return self.add_node(node, row.name, operands, tensor, attrs, self.origin)
+
+    def evaluated(
+        self, name: str, constants: Sequence[Constant], attrs: Mapping[str, Any]
+    ) -> tuple[Array, DType]:
+        """The number that an element-wise op makes of constants, by the row's reference, and its element type."""
+        row = self._row(name)
+        if row.reference is None:
+            raise self.error("AF1201", f"the op {name!r} has no reference")
+        dtypes = [c.dtype for c in constants if c.dtype is not None]
+        try:
+            dtype = row.dtype_rule(dtypes, attrs)
+        except OpError as e:
+            raise self.error(e.code, str(e), e.hint) from None
+        with np.errstate(all="ignore"):
+            given = with_source(attrs, row.attr_names(), dtypes[0].name if dtypes else "")
+            value = row.reference([np.asarray(c.value) for c in constants], given)
+            return np.asarray(value).astype(numpy_dtype(dtype)), dtype
+
+    def _row(self, name: str) -> OpDef:
+        row = registry.find(name)
+        if row is None or not row.user:
+            raise self.error("AF1201", f"needs the op {name!r}, which is not known")
+        return row
+
+    # ops --------------------------------------------------------------------------------------
+
+    def op(self, name: str, /, *xs: V | Number, **attrs: Any) -> V:
+        """One element-wise op of the registry with broadcasting as NumPy's, of constants too.
+
+        A number of Python takes the element type of what is beside it.
+        """
+        operands = [Constant(x) if isinstance(x, int | float) else self.operand(x) for x in xs]
+        constants = [o for o in operands if isinstance(o, Constant)]
+        if len(constants) == len(operands):
+            return self.folded(name, xs, constants, attrs)
+        values = [x for x in xs if not isinstance(x, int | float)]
+        found = self.made(self.emit(name, operands, attrs), values)
+        return self.broadcast(found, self.together(values))
+
+    def apply(self, name: str, /, *xs: V, **attrs: Any) -> V:
+        """An op that is not element-wise: its operands are tensors, and the shape of the result is the row's."""
+        return self.made(self.emit(name, [self.tensor(x) for x in xs], attrs), xs)
+
+    def together(self, xs: Sequence[V]) -> Shape:
+        """The shape to which values broadcast."""
+        try:
+            return broadcast_shapes([self.shape(x) for x in xs])
+        except OpError as e:
+            raise self.error(e.code, str(e), e.hint) from None
+
+    def cast(self, x: V, dtype: DType) -> V:
+        """The value in another element type; to bool: whether it is not 0."""
+        known = self.converted(x, dtype)
+        return self.op("Cast", x, dtype=dtype.name) if known is None else known
+
+    def broadcast(self, x: V, shape: Shape) -> V:
+        """NumPy's broadcast_to."""
+        if self.shape(x) == shape:
+            return x
+        known = self.kept(x, shape, np.broadcast_to, copied=False)
+        return self.apply("Broadcast", x, shape=shape) if known is None else known
+
+    def reshape(self, x: V, shape: Shape) -> V:
+        """The same elements in the same order."""
+        if self.shape(x) == shape:
+            return x
+        known = self.kept(x, shape, np.reshape, copied=True)
+        return self.apply("Reshape", x, shape=shape) if known is None else known
+
+    def transpose(self, x: V, perm: Sequence[int]) -> V:
+        """Axis i of the result is axis perm[i] of the operand."""
+        if list(perm) == sorted(perm):
+            return x
+        sizes = self.shape(x)
+        shape = tuple(sizes[p] for p in perm)
+        known = self.kept(x, shape, lambda a, _: np.transpose(a, perm), copied=False)
+        if known is not None:
+            return known
+        moved = [p for p in perm if sizes[p] != 1]
+        if moved == sorted(moved):  # only axes of one element move
+            return self.reshape(x, shape)
+        return self.apply("Transpose", x, perm=tuple(perm))
+
+    def slice(
+        self, x: V, starts: Sequence[Expr], shape: Shape, steps: Sequence[int] | None = None
+    ) -> V:
+        """Element j of the result along an axis is element start + j*step."""
+        by = [1] * len(shape) if steps is None else steps
+        if self.shape(x) == shape and all(s == 0 for s in starts) and all(s == 1 for s in by):
+            return x
+        at = fixed(starts)
+
+        def move(a: Array, sizes: tuple[int, ...]) -> Array:
+            found: Array = a[
+                np.ix_(*(s + np.arange(n) * k for s, n, k in zip(at or (), sizes, by, strict=True)))
+            ]
+            return found
+
+        known = self.kept(x, shape, None if at is None else move, copied=True)
+        if known is not None:
+            return known
+        attrs = {} if steps is None else {"steps": tuple(steps)}
+        return self.apply("Slice", x, starts=tuple(starts), shape=shape, **attrs)
+
+    def part(self, x: V, axis: int, start: Expr | int, size: Expr | int, step: int = 1) -> V:
+        """A range of one axis, all of the others."""
+        sizes = self.shape(x)
+        starts = [Expr.of(start) if i == axis else const(0) for i in range(len(sizes))]
+        shape = tuple(Expr.of(size) if i == axis else s for i, s in enumerate(sizes))
+        return self.slice(x, starts, shape, [step if i == axis else 1 for i in range(len(sizes))])
+
+    def concat(self, xs: Sequence[V], axis: int) -> V:
+        """Side by side along an axis; operands without elements are left out."""
+        full = [x for x in xs if self.shape(x)[axis] != 0] or list(xs[:1])
+        return full[0] if len(full) == 1 else self.joined(full, axis)
+
+    def joined(self, xs: Sequence[V], axis: int) -> V:
+        """Several operands, all with elements, side by side."""
+        return self.apply("Concat", *xs, axis=axis)
+
+    def pad(self, x: V, low: Sequence[Expr], high: Sequence[Expr], value: float | int) -> V:
+        """A border of one value."""
+        if all(v == 0 for v in (*low, *high)):
+            return x
+        return self.apply("Pad", x, low=tuple(low), high=tuple(high), value=value)
+
+    def iota(self, shape: Shape, axis: int, dtype: DType, **line: int) -> V:
+        """0, 1, 2, ... along an axis; or from ``start`` in steps of ``step``."""
+        return self.apply("Iota", shape=shape, axis=axis, dtype=dtype.name, **line)
+
+    def reduce(self, kind: str, x: V, axes: Sequence[int], *, keepdims: bool) -> V:
+        """``ReduceSum`` and the like; a reduction along no axis is the operand."""
+        return self.apply(kind, x, axes=tuple(axes), keepdims=keepdims) if axes else x
+
+    def select(self, condition: V, a: V, b: V) -> V:
+        """A where the condition holds, else b; both of one dtype."""
+        chosen, shape = self.operand(condition), self.together([condition, a, b])
+        if isinstance(chosen, Constant):
+            return self.broadcast(a if chosen.value else b, shape)
+        if all([isinstance(self.operand(x), Constant) for x in (a, b)]):
+            # Two constants have no shape; the condition gives it.
+            a, b = self.broadcast(a, shape), self.broadcast(b, shape)
+        return self.op("Select", condition, a, b)
+
+
+def fixed(shape: Sequence[Expr]) -> tuple[int, ...] | None:
+    """A shape in numbers, if none of them is a symbol."""
+    out = [s.as_int() for s in shape]
+    return None if any(n is None for n in out) else tuple(n for n in out if n is not None)
 
 
 def is_moderate(e: Expr) -> bool:

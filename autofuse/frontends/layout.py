@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autofuse.frontends.builder import MAX_ELEMENTS, GraphBuilder
+from autofuse.frontends.builder import MAX_ELEMENTS, GraphBuilder, Shape
 from autofuse.implgraph.expr.expression import Expr, ExprError, bounds, const
 
-__all__ = ["Layout", "checked_layout"]
-
-Shape = tuple[Expr, ...]
+__all__ = ["Layout", "checked_layout", "contiguous"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def checked_layout(
             at = f"{pointer}/offset" if strides is None else f"{pointer}/strides"
             findings.add("AF1111", f"{what} reaches beyond element 2**48", at)
             return None
-        if strides == _contiguous(shape):
+        if strides == contiguous(shape):
             strides = None
     except ExprError as e:
         findings.add("AF1111", f"the layout of {what} has no bounds: {e}", pointer)
@@ -90,7 +88,7 @@ def _good_strides(
     return True
 
 
-def _contiguous(shape: Shape) -> Shape:
+def contiguous(shape: Shape) -> Shape:
     """Row-major strides."""
     out: list[Expr] = []
     step = const(1)

@@ -346,7 +346,7 @@ def _buffer(b: UbBuffer) -> dict[str, Any]:
         "count": b.count,
         "kind": b.plan.kind,
         "id": b.plan.id,
-        "position": b.plan.position.value.rpartition(":")[2],
+        "position": b.plan.position.value,
         "tensors": list(b.plan.tensors),
         "bank": b.plan.bank,
         "pad": b.plan.pad,

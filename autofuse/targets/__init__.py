@@ -8,6 +8,7 @@ from autofuse.targets.spec import (
     chip_names,
     load_chip,
     load_target,
+    read_target,
     target_names,
 )
 
@@ -19,5 +20,6 @@ __all__ = [
     "chip_names",
     "load_chip",
     "load_target",
+    "read_target",
     "target_names",
 ]

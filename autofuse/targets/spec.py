@@ -31,6 +31,7 @@ __all__ = [
     "chip_names",
     "load_chip",
     "load_target",
+    "read_target",
     "target_names",
 ]
 
@@ -82,6 +83,9 @@ class TargetSpec:
         npu_arch: value of the compiler's ``--npu-arch``.
         has_datacopypad: false where only 32-byte multiples can be moved.
         has_l2_hint: whether a GlobalTensor can bypass L2 (SetL2CacheHint).
+        backend: the folder of ``codegen.backends`` that writes its kernels.
+        queues: data cross between the pipes of a core in queues; false: local memory is plain arrays.
+        families: the template families to try; None: all of them.
         experimental: nothing about the generated code was checked for this chip.
         model_only: known to the cost model; no kernel can be generated for it.
         aiv_cores: vector cores.
@@ -114,6 +118,9 @@ class TargetSpec:
     npu_arch: str
     has_datacopypad: bool
     has_l2_hint: bool
+    backend: str
+    queues: bool
+    families: frozenset[str] | None
     experimental: bool
     model_only: bool
     aiv_cores: int
@@ -253,10 +260,19 @@ def _restored(values: dict[str, Any]) -> TargetSpec:
 
 
 def _load(name: str) -> TargetSpec:
-    chip = tomllib.loads(_files()[name])
-    base = tomllib.loads(_files()[chip["base"]])
-    values: dict[str, Any] = {"name": name, "model_only": False, **base["chip"], **chip["chip"]}
-    rows = {**base["vector"], **chip.get("vector", {})}
+    return read_target(name, _files()[name])
+
+
+def read_target(name: str, text: str) -> TargetSpec:
+    """The chip that a text like the files of this folder describes; without ``base`` it has every figure itself.
+
+    Raises:
+        ValueError: something is missing, unknown, or without status and source.
+    """
+    chip = tomllib.loads(text)
+    base = tomllib.loads(_files()[chip["base"]]) if "base" in chip else {}
+    values: dict[str, Any] = {"name": name, **_USUAL, **base.get("chip", {}), **chip["chip"]}
+    rows = {**base.get("vector", {}), **chip.get("vector", {})}
     figures = {f.name: f for doc in (base, chip) for f in _read_figures(doc)}
     values |= {f.name: f.value for f in figures.values() if "." not in f.name}
     model = {n.removeprefix(_MODEL): f.value for n, f in figures.items() if n.startswith(_MODEL)}
@@ -272,12 +288,14 @@ def _load(name: str) -> TargetSpec:
     return TargetSpec(**values)
 
 
+#: What a file need not say.
+_USUAL = {"model_only": False, "backend": "ascendc", "queues": True, "families": None}
 #: What the names of the cost model's figures start with.
 _MODEL = "model."
 
 
 def _read_figures(doc: Mapping[str, Any]) -> Iterator[Figure]:
-    for key, row in doc["figures"].items():
+    for key, row in doc.get("figures", {}).items():
         yield _figure(key, row["value"], row.get("unit", ""), row)
     for key, row in doc.get("model", {}).items():
         yield _figure(_MODEL + key, row["value"], UNITS.get(key, ""), row)

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.names import identifier
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
@@ -174,7 +173,7 @@ class _Lowering:
     def run(self, outputs: Sequence[torch.fx.Node]) -> Lowered:
         for node in self.nodes:
             self.add(node)
-        results: list[tuple[Value, Output]] = []
+        results: list[tuple[Tensor, Output]] = []
         for node in outputs:
             found = self.values[node]
             # All results of a node that has several: only to see whether it can be lowered.
@@ -194,7 +193,7 @@ class _Lowering:
             return
         row = find(node.target)
         assert row is not None
-        before = len(self.e.builder.nodes)
+        before = len(self.e.nodes)
         try:
             if row.kind is not Kind.CREATE:
                 for x in node.all_input_nodes:
@@ -206,7 +205,7 @@ class _Lowering:
         except (ValueError, TypeError, IndexError, KeyError, ArithmeticError) as e:
             # Arguments of a form that no row expects.
             raise RefusedError(f"its arguments do not fit: {type(e).__name__}: {e}", node) from e
-        for n in self.e.builder.nodes[before:]:
+        for n in self.e.nodes[before:]:
             self.sources[n.name] = node
 
     def operand(self, node: torch.fx.Node) -> None:
@@ -275,19 +274,19 @@ class _Lowering:
 
     # the graph --------------------------------------------------------------------------------
 
-    def output(self, node: torch.fx.Node, v: Value, t: torch.Tensor) -> tuple[Value, Output]:
+    def output(self, node: torch.fx.Node, v: Value, t: torch.Tensor) -> tuple[Tensor, Output]:
         perm = layout_of(t)
-        before = len(self.e.builder.nodes)
+        before = len(self.e.nodes)
         laid = self.e.tensor(v if perm is None else self.e.transpose(v, perm))
-        for n in self.e.builder.nodes[before:]:
+        for n in self.e.nodes[before:]:
             self.sources[n.name] = node
         inverse = None if perm is None else _inverse(perm)
         return laid, Output(node, t.dtype, laid.shape, inverse)
 
-    def finish(self, results: Sequence[tuple[Value, Output]]) -> Lowered:
-        b = self.e.builder
-        tensors = [v.tensor for v, _ in results if v.tensor is not None]
-        nodes, needed = _live(b.nodes, {t.name for t in tensors})
+    def finish(self, results: Sequence[tuple[Tensor, Output]]) -> Lowered:
+        b = self.e
+        tensors = [t for t, _ in results]
+        nodes, needed = b.live({t.name for t in tensors})
         inputs = [n for n in self.e.inputs if n in needed]
         kept = {n: t for n, t in b.tensors.items() if n in needed}
         given = [self.inputs[n] for n in inputs]
@@ -296,10 +295,7 @@ class _Lowering:
         b.symbols = {s.name: s for s in symbols}
         for t in kept.values():
             b.check_shape(t.shape, "", "a tensor")
-        try:
-            b.findings.raise_if_any()
-        except AutofuseError as e:
-            raise RefusedError(e.diagnostics[0].message) from None
+        b.refuse()
         used = set(inputs)
         outputs = tuple(GraphOutput(b.output_name(t, "", used), t.name) for t in tensors)
         graph = FusionGraph(
@@ -336,17 +332,6 @@ def _pairs(found: Value | Sequence[Value], val: Any) -> list[tuple[Value, torch.
 
 def _inverse(perm: Sequence[int]) -> tuple[int, ...]:
     return tuple(perm.index(i) for i in range(len(perm)))
-
-
-def _live(nodes: Sequence[FusionNode], outputs: set[str]) -> tuple[list[FusionNode], set[str]]:
-    """Nodes that an output depends on, and the tensors of these."""
-    needed = set(outputs)
-    kept = []
-    for n in reversed(nodes):
-        if not needed.isdisjoint(n.outputs):
-            kept.append(n)
-            needed.update(x for x in n.inputs if isinstance(x, str))
-    return kept[::-1], needed
 
 
 def _name(nodes: Sequence[FusionNode]) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-from autofuse.frontends.builder import MAX_ELEMENTS
+from autofuse.frontends.builder import MAX_ELEMENTS, Shape
 from autofuse.implgraph.expr.expression import (
     CeilDiv,
     Expr,
@@ -23,8 +23,6 @@ from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.torch.refusal import RefusedError
 
 __all__ = ["Shape", "Sizes", "hint_of", "number_of_elements"]
-
-Shape: TypeAlias = tuple[Expr, ...]
 
 #: A symbol is at most 2 to this; less where a tensor has so many that it could grow too large.
 _SIZE_BITS = 31

@@ -16,7 +16,7 @@ from mutation import CLASSES, mutants
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.device import parameter_names
-from autofuse.codegen.backends.ascendc.emit_cpp import emit_function
+from autofuse.codegen.backends.ascendc.emit_cpp import callee, emit_function
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Barrier,
@@ -266,7 +266,7 @@ def _scratch(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> Iterator[tupl
     Where calls are seen to fit into half of what was rounded up, with a quarter, and so on.
     """
     bufs = {s.local: s.buf for s in fn.body if isinstance(s, GetBuf)}
-    calls = [c for c in _calls(fn.body) if c.api.startswith(_WITH_SCRATCH)]
+    calls = [c for c in _calls(fn.body) if callee(c).startswith(_WITH_SCRATCH)]
     locals_ = [[a.local for a in c.args if isinstance(a, LocalArg)] for c in calls]
     used = {bufs.get(x[-1]) for x in locals_ if len(x) > 2}
     for i, s in enumerate(fn.body):
@@ -300,7 +300,9 @@ def _reductions(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, 
 
 def _carried(c: Call) -> tuple[str, ...]:
     """What a running sum takes from tile to tile."""
-    return tuple(x for x in c.reads if x in c.writes) if c.api.startswith("autofuse::Scan") else ()
+    return (
+        tuple(x for x in c.reads if x in c.writes) if callee(c).startswith("autofuse::Scan") else ()
+    )
 
 
 def _accumulation(
@@ -318,7 +320,7 @@ def _accumulation(
                 if isinstance(c, Call) and not joined.isdisjoint(c.writes):
                     loop = replace(s, body=(*s.body[:k], *s.body[k + 1 :]))
                     changed = (*body[:i], loop, *body[i + 1 :])
-                    yield "delete-join", f"without {c.api} to {c.writes[0]}", None, changed
+                    yield "delete-join", f"without {callee(c)} to {c.writes[0]}", None, changed
         elif isinstance(s, Call) and not joined.isdisjoint(s.writes):
             what = s.writes[0]
             yield "delete-start", f"without the initial value of {what}", None, rest
@@ -363,7 +365,7 @@ def _touched(s: Stmt) -> tuple[str, ...]:
 
 def _place(body: tuple[Stmt, ...], i: int) -> str:
     after = next((x for x in body[i + 1 :] if not isinstance(x, Comment)), None)
-    return f"before {after.api} to {after.writes[0]}" if isinstance(after, Call) else f"at {i}"
+    return f"before {callee(after)} to {after.writes[0]}" if isinstance(after, Call) else f"at {i}"
 
 
 def sample(built: api.BuildResult, kinds: Sequence[str], most: int, seed: int) -> list[Candidate]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from autofuse.codegen.ir.extents import size_of
 from autofuse.codegen.ir.kernel_ir import (
     Arg,
     Call,
@@ -16,13 +15,13 @@ from autofuse.codegen.ir.kernel_ir import (
     ScalarVar,
     SizeValue,
 )
-from autofuse.implgraph.expr.expression import CeilDiv, Expr, align_up, const
+from autofuse.implgraph.expr.expression import CeilDiv, Expr, align_up
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.definition import Call as CallRow
 
-__all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar", "phases"]
+__all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar"]
 
 #: What a call takes as a scalar operand.
 Scalar: TypeAlias = "Number | ScalarVar | SizeValue"
@@ -181,21 +180,6 @@ def _advanced_binary(s: CallSite) -> Call:
     )
 
 
-def _offsets(s: CallSite) -> Call:
-    """A table of the offsets of every so many bytes, of a length that the call knows."""
-    tmp = () if s.tmp is None else (s.tmp,)
-    step = SizeValue(const(int(str(s.node.attrs["step"]))), BY_NAME["int64"])
-    return s.made(s.result(), *(LocalArg(t) for t in tmp), step, extra=tmp)
-
-
-def _lace_offsets(s: CallSite) -> Call:
-    """A table of the places of short rows' elements in long rows."""
-    assert s.tmp is not None
-    sizes = (size_of(s.node.attrs[name]) for name in ("k", "pitch", "size"))
-    values = [SizeValue(e, BY_NAME["int64"]) for e in sizes]
-    return s.made(s.result(), LocalArg(s.tmp), *values, extra=(s.tmp,))
-
-
 STYLES: Mapping[str, Style] = {
     "unary": _unary,
     "binary": _binary,
@@ -206,8 +190,6 @@ STYLES: Mapping[str, Style] = {
     "select": _select,
     "duplicate": _duplicate,
     "iota": _iota,
-    "offsets": _offsets,
-    "lace_offsets": _lace_offsets,
     "ub_copy": _ub_copy,
     "reinterpret": _reinterpret,
     "bits_1": _bits_1,
@@ -223,23 +205,3 @@ SCALAR_INPUTS: Mapping[str, tuple[int, ...]] = {
     "select": (2,),
     "duplicate": (0,),
 }
-
-
-def phases(s: Call) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
-    """What a call reads and writes, in parts between which it has a barrier of the vector pipe itself."""
-    if s.api.startswith("autofuse::ScanInner<"):
-        # It begins with a barrier, and ends with a copy from its scratch space.
-        dst, tmp, *_ = s.writes
-        return (((), ()), (s.reads, s.writes), ((tmp,), (dst, tmp)))
-    if s.api.startswith("autofuse::ScanOuter<") and len(s.writes) > 2:
-        # What is carried on is brought up to date at the end, from the results or from the sums beside them.
-        dst, tmp, carry = s.writes
-        last = (*s.reads, tmp) if s.api.startswith("autofuse::ScanOuter<true") else (dst,)
-        return ((s.reads, (dst, tmp)), (last, (carry,)))
-    if s.api.startswith("autofuse::WithRows<"):
-        (x, each), (dst, tmp) = s.reads, s.writes
-        return (((each,), (tmp,)), ((tmp,), (tmp,)), ((tmp, x), (dst,)))
-    if s.api != "autofuse::BroadcastInner":
-        return ((s.reads, s.writes),)
-    dst, tmp = s.writes
-    return ((s.reads, (tmp,)), ((tmp,), (dst,)))

@@ -6,7 +6,7 @@ Sizes are :class:`Expr` over C++ variables that a ``Let`` or a ``For`` of the sa
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from autofuse.implgraph.expr.expression import ZERO, Expr
 from autofuse.implgraph.ir.dtypes import DType
@@ -32,6 +32,7 @@ __all__ = [
     "EnQue",
     "EnumArg",
     "For",
+    "Form",
     "Free",
     "GetBuf",
     "GlobalDecl",
@@ -295,14 +296,29 @@ class CopyOut:
     block_name: str = ""
 
 
+#: Of a function with two forms: along the innermost axes of a tensor, or along others.
+Form: TypeAlias = Literal["", "Inner", "Outer"]
+
+
 @frozen
 class Call:
-    """A vector call; ``writes`` and ``reads`` name the tensors whose bytes it touches (scratch counts as written)."""
+    """A vector call.
+
+    Attributes:
+        api: name of a function of Ascend C, or the key of one in ``codegen.functions.FUNCTIONS``.
+        args: in the order of the function.
+        writes: tensors whose bytes it writes: the result, scratch space, what is carried from tile to tile.
+        reads: tensors whose bytes it reads.
+        form: which of the two forms of a function that has them.
+        of: template arguments: flags, and names of operations.
+    """
 
     api: str
     args: tuple[Arg, ...]
     writes: tuple[str, ...]
     reads: tuple[str, ...]
+    form: Form = ""
+    of: tuple[str | bool, ...] = ()
 
 
 @frozen

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from autofuse.codegen.functions import FUNCTIONS
+from autofuse.codegen.functions.definition import FunctionSite
 from autofuse.codegen.ir.extents import Extents, size_of
 from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
-from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg, Number, ScalarVar, SizeValue
+from autofuse.codegen.ir.kernel_ir import Call, Number, ScalarVar, SizeValue
 from autofuse.codegen.lower.counting import elements_done
-from autofuse.codegen.lower.picking import pick_call, pick_counts
-from autofuse.codegen.lower.scanning import scan_call
-from autofuse.implgraph.expr.expression import ZERO, align_up, product, sym
-from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.expr.expression import ZERO, sym
+from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import ImplGraph, Node
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.implgraph.ops.rows.reductions import REDUCES
-from autofuse.schedule.axes.layout import BLOCK
-from autofuse.schedule.placement.lacing import LACES, lace_counts
-from autofuse.schedule.placement.picking import PICKS
-from autofuse.schedule.placement.row_operands import ROWS, row_extents
-from autofuse.schedule.placement.scan import SCAN, scan_run
-from autofuse.schedule.placement.stacking import STACK, stack_counts
-from autofuse.schedule.placement.transposition import transpose_counts
 
 __all__ = ["VectorCalls"]
 
@@ -53,23 +45,13 @@ class VectorCalls:
 
     def of(self, n: Node, whole: bool, known: Mapping[str, ScalarVar]) -> Call:
         """The call of a node; ``known`` are uniform tensors that were read as scalars."""
-        if n.op == "Broadcast":
-            return self._broadcast(n, whole)
-        if n.op in REDUCES:
-            return self._reduce(n, whole)
-        if n.op == "UbTranspose":
-            return self._transpose(n, whole)
-        if n.op == SCAN:
-            return self._scan(n, whole)
-        if n.op in PICKS:
-            return self._pick(n, whole)
-        if n.op in LACES:
-            return self._lace(n, whole)
-        if n.op == STACK:
-            return self._stack(n, whole)
-        if n.op in ROWS:
-            return self._with_rows(n, whole)
         row = lookup(n.op).calls[self.arch]
+        function = FUNCTIONS.get(row.api)
+        if function is not None and function.call is not None:
+            operands = tuple([self.local(self.nodes[i]) for i in n.inputs])
+            return function.call(
+                FunctionSite(n, row, self.nodes, self.extents, whole, self.local(n), operands)
+            )
         as_scalar = self.scalar_inputs.get(n.name, ())
         tensors: dict[int, tuple[str, DType]] = {}
         scalars: dict[int, Scalar] = {}
@@ -109,122 +91,6 @@ class VectorCalls:
                 first = first + s * self.extents.index(a)
         dtype = n.y.dtype
         return SizeValue(start + step * first, dtype), SizeValue(step, dtype)
-
-    def _broadcast(self, n: Node, whole: bool) -> Call:
-        """One run of axes appears: [outer, 1, inner] -> [outer, mid, inner]."""
-        source = self.nodes[n.inputs[0]]
-        axes, have = n.y.vectorized_axis, set(source.y.vectorized_axis)
-        run = [i for i, a in enumerate(axes) if a not in have]
-        extents = [self.extents.in_ub(n.y, i, whole) for i in range(len(axes))]
-        outer, mid = product(extents[: run[0]]), product(extents[run[0] : run[-1] + 1])
-        inner = product(extents[run[-1] + 1 :])
-        dst, src = LocalArg(self.local(n)), LocalArg(self.local(source))
-        if run[-1] + 1 == len(axes):
-            tmp = f"{n.name}_tmp"
-            args = (dst, src, LocalArg(tmp), Count(outer), Count(mid))
-            return Call(
-                "autofuse::BroadcastInner", args, (self.local(n), tmp), (self.local(source),)
-            )
-        args2 = (dst, src, Count(outer), Count(mid), Count(inner))
-        return Call("autofuse::BroadcastOuter", args2, (self.local(n),), (self.local(source),))
-
-    def _with_rows(self, n: Node, whole: bool) -> Call:
-        """A tensor and an operand that has an element per row of it."""
-        x, each = (self.nodes[i] for i in n.inputs)
-        places = range(len(n.y.vectorized_axis))
-        rows, cols = row_extents(n, each, [self.extents.in_ub(n.y, i, whole) for i in places])
-        dst, tmp = self.local(n), f"{n.name}_tmp"
-        operands = (self.local(x), self.local(each))
-        args: tuple[Arg, ...] = (
-            *(LocalArg(a) for a in (dst, *operands, tmp)),
-            Count(product(rows)),
-            Count(product(cols)),
-        )
-        return Call(lookup(n.op).calls[self.arch].api, args, (dst, tmp), operands)
-
-    def _reduce(self, n: Node, whole: bool) -> Call:
-        """One run of axes goes: [outer, n] -> [outer], or [outer, n, inner] -> [outer, inner]."""
-        source = self.nodes[n.inputs[0]]
-        y, left = source.y, set(n.y.vectorized_axis)
-        run = [i for i, a in enumerate(y.vectorized_axis) if a not in left]
-        extents = [self.extents.in_ub(y, i, whole) for i in range(len(y.vectorized_axis))]
-        outer = product(extents[: run[0]])
-        tmp = f"{n.name}_tmp"
-        tensors = (LocalArg(self.local(n)), LocalArg(self.local(source)), LocalArg(tmp))
-        tag = f"<autofuse::{n.op.removeprefix('Reduce')}Of>"
-        if run[-1] + 1 < len(extents):
-            length = product(self.extents.of(y.vectorized_axis[i], whole) for i in run)
-            counts = (outer, length, y.vectorized_strides[run[-1]])
-            name = f"autofuse::ReduceOuter{tag}"
-        else:
-            # Padding, if there is any, is behind all elements of the run.
-            pitch = y.vectorized_strides[run[0] - 1] if run[0] else None
-            if pitch is None:
-                whole_run = product(self.extents.in_ub(y, i, True) for i in run)
-                pitch = align_up(whole_run, BLOCK // y.dtype.itemsize)
-            length = product(self.extents.of(y.vectorized_axis[i], whole) for i in run)
-            counts = (outer, length, pitch)
-            name = f"autofuse::ReduceInner{tag}"
-        args: tuple[Arg, ...] = (*tensors, *(Count(c) for c in counts))
-        return Call(name, args, (self.local(n), tmp), (self.local(source),))
-
-    def _scan(self, n: Node, whole: bool) -> Call:
-        """Running sums along a run of axes of the tile; along none of them, of the tiles."""
-        y, row = n.y, lookup(n.op).calls[self.arch]
-        moved = row.as_type.get(y.dtype.name)
-        places = range(len(y.vectorized_axis))
-        own = [self.extents.of(a, whole) for a in y.vectorized_axis]
-        padded = [self.extents.in_ub(y, i, whole) for i in places]
-        reserved = [self.extents.in_ub(y, i, True) for i in places]
-        locals_ = [self.local(self.nodes[x]) for x in (n.name, *n.inputs)]
-        dst, src, carry = (*locals_, "")[:3]
-        return scan_call(
-            n,
-            (dst, src, carry, f"{n.name}_tmp"),
-            BY_NAME[moved] if moved else None,
-            scan_run(n, self.extents.axes),
-            (own, padded, reserved),
-        )
-
-    def _pick(self, n: Node, whole: bool) -> Call:
-        """Elements that lie apart, side by side."""
-        elements = self.extents.elements(n.y, whole)
-        counts = pick_counts(n, elements, lambda axis: self.extents.of(axis, whole))
-        operands = tuple(self.local(self.nodes[i]) for i in n.inputs)
-        return pick_call(n, lookup(n.op).calls[self.arch].api, self.local(n), operands, counts)
-
-    def _lace(self, n: Node, whole: bool) -> Call:
-        """Short rows that are one run as long rows, or back."""
-        source, row = self.nodes[n.inputs[0]], lookup(n.op).calls[self.arch]
-        counts = lace_counts(n, source, lambda axis: self.extents.of(axis, whole))
-        dst, operands = self.local(n), tuple(self.local(self.nodes[i]) for i in n.inputs)
-        args: tuple[Arg, ...] = (
-            *(LocalArg(x) for x in (dst, *operands)),
-            *(Count(c) for c in counts),
-        )
-        return Call(row.api, args, (dst,), operands)
-
-    def _stack(self, n: Node, whole: bool) -> Call:
-        """Tensors side by side."""
-        sources = [self.nodes[i] for i in n.inputs]
-        counts = stack_counts(n, lambda axis: self.extents.of(axis, whole), sources[0])
-        dst, operands = self.local(n), tuple(map(self.local, sources))
-        args: tuple[Arg, ...] = (
-            LocalArg(dst),
-            *(Count(c) for c in counts),
-            *(LocalArg(x) for x in operands),
-        )
-        return Call(lookup(n.op).calls[self.arch].api, args, (dst,), operands)
-
-    def _transpose(self, n: Node, whole: bool) -> Call:
-        """[outer, rows, cols] -> [outer, cols, rows], rows of both at their pitches."""
-        source, row = self.nodes[n.inputs[0]], lookup(n.op).calls[self.arch]
-        counts = transpose_counts(source.y, n.y, lambda axis: self.extents.of(axis, whole))
-        moved = row.as_type.get(n.y.dtype.name)
-        view = BY_NAME[moved] if moved else None
-        dst, src, tmp = self.local(n), self.local(source), f"{n.name}_tmp"
-        args = (LocalArg(dst, view), LocalArg(src, view), LocalArg(tmp))
-        return Call(row.api, (*args, *(Count(c) for c in counts)), (dst, tmp), (src,))
 
 
 def _scalar(x: Node) -> Number | SizeValue:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from autofuse.codegen.ir.intrinsics import phases
+from autofuse.codegen.functions import phases
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,

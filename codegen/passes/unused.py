@@ -14,7 +14,8 @@ __all__ = ["RemoveUnused"]
 
 #: How fields are declared that hold no expressions.
 _PLAIN = frozenset(
-    {"str", "int", "bool", "float | int", "DType", "DType | None", "Position", "tuple[str, ...]"}
+    {"str", "int", "bool", "float | int", "DType", "DType | None", "Form", "Position"}
+    | {"tuple[str, ...]", "tuple[str | bool, ...]"}
 )
 #: The other fields of a statement, or of a part of one.
 _MEMBERS: dict[type, tuple[str, ...]] = {

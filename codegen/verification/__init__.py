@@ -7,12 +7,12 @@ found) or one without a proof.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.backends.ascendc.device import lower_templates
+from autofuse.codegen.functions.scans import sums_go_on_in_order
 from autofuse.codegen.ir.kernel_ir import KernelFn
-from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification.accumulators import (
     accumulators_are_read_in_order,
@@ -28,7 +28,6 @@ from autofuse.codegen.verification.cover import (
     stores_cover_their_output,
     tensors_are_their_parameters,
 )
-from autofuse.codegen.verification.functions.scans import sums_go_on_in_order
 from autofuse.codegen.verification.groups import (
     cores_meet_between_groups,
     outputs_have_one_writer,
@@ -136,30 +135,46 @@ def check_kernel(
 
 
 def verify_schedule(
-    graph: FusionGraph, results: Iterable[ScheduleResult], target: TargetSpec
+    graph: FusionGraph,
+    results: Iterable[ScheduleResult],
+    target: TargetSpec,
+    functions: Mapping[str, KernelFn] | None = None,
 ) -> list[Diagnostic]:
-    """All findings on the functions of a kernel, and on what its groups do to each other."""
-    tensors = parameter_names(graph)
+    """All findings on the functions of a kernel, and on what its groups do to each other.
+
+    Args:
+        graph: the graph of the kernel.
+        results: its schedule.
+        target: the chip.
+        functions: what is emitted, by the name of the template; None: a schedule that nothing is emitted of, whose
+            functions are made here.
+    """
+    results = tuple(results)
+    if functions is None:
+        lowered = lower_templates(graph, results, target)
+        functions = {name: run_passes(fn) for name, fn in lowered.items()}
     found: list[Diagnostic] = []
     for r in results:
         for check in GROUP_CHECKS:
             found += [_between(graph, check.__name__, f) for f in check(graph, r)]
         for impl in (i for g in r.groups for i in g.impls):
-            found += verify_kernel(
-                run_passes(lower_kernel(impl, tensors, target)), impl, graph, target
-            )
+            found += verify_kernel(functions[impl.name], impl, graph, target)
     return found
 
 
 def check_schedule(
-    graph: FusionGraph, results: Iterable[ScheduleResult], target: TargetSpec
+    graph: FusionGraph,
+    results: Iterable[ScheduleResult],
+    target: TargetSpec,
+    functions: Mapping[str, KernelFn] | None = None,
 ) -> None:
     """Raises what :func:`verify_schedule` is sure of.
 
     Raises:
         AutofuseError: AF4001, if an obligation fails.
     """
-    errors = [d for d in verify_schedule(graph, results, target) if d.severity == "error"]
+    found = verify_schedule(graph, results, target, functions)
+    errors = [d for d in found if d.severity == "error"]
     if errors:
         raise AutofuseError(errors)
 

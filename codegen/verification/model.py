@@ -29,6 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from autofuse.codegen.ir.extents import size_of
+from autofuse.codegen.ir.finding import Finding
 from autofuse.codegen.ir.kernel_ir import (
     BlockIndex,
     CopyIn,
@@ -72,19 +73,6 @@ __all__ = [
     "node_of_copy",
     "small_sizes",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a check found: an obligation that fails, or, with ``refuted`` False, one without a proof.
-
-    ``values``: sizes for which it fails; None for a finding that does not depend on sizes, or is not refuted.
-    """
-
-    message: str
-    node: str = ""
-    refuted: bool = True
-    values: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from autofuse.codegen.ir.intrinsics import phases
+from autofuse.codegen.functions import phases
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from autofuse.codegen.functions import FUNCTIONS
+from autofuse.codegen.functions.definition import span
 from autofuse.codegen.ir.extents import size_of
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
@@ -19,57 +21,20 @@ from autofuse.codegen.ir.kernel_ir import (
     ScalarVar,
     SizeValue,
 )
-from autofuse.codegen.verification.functions.laces import (
-    is_lace,
-    is_places,
-    lace_covers,
-    lace_fits,
-    places_are_those_of_their_node,
-)
-from autofuse.codegen.verification.functions.picks import (
-    is_pick,
-    is_table,
-    pick_covers,
-    pick_fits,
-    table_fits,
-    table_is_that_of_its_node,
-)
-from autofuse.codegen.verification.functions.reductions import (
-    is_reduction,
-    reduces_as_its_node,
-    reduction_covers,
-    reduction_fits,
-)
-from autofuse.codegen.verification.functions.row_operands import rows_fit, same_rows, takes_rows
-from autofuse.codegen.verification.functions.scans import (
-    is_scan,
-    scan_covers,
-    scan_fits,
-    scans_as_its_node,
-)
-from autofuse.codegen.verification.functions.stacks import is_stack, stack_covers, stack_fits
-from autofuse.codegen.verification.functions.transpositions import (
-    is_transposition,
-    transposition_covers,
-    transposition_fits,
-)
 from autofuse.codegen.verification.model import Finding, Item, Kernel, at_loads
 from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import (
-    ONE,
     ZERO,
     CeilDiv,
     Expr,
     FloorDiv,
     align_up,
     const,
-    product,
 )
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.definition import Call as CallRow
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.placement.row_operands import broadcast_run
 
 __all__ = [
     "buffers_equal_the_plan",
@@ -82,7 +47,6 @@ __all__ = [
 ]
 
 MAX_BLOCK_COUNT, MAX_BLOCK_LENGTH = 4095, 2097151
-_COPIES = ("autofuse::BroadcastInner", "autofuse::BroadcastOuter")
 
 
 # memory ---------------------------------------------------------------------------------------
@@ -133,20 +97,6 @@ def ub_is_within_its_limit(kernel: Kernel) -> Iterator[Finding]:
 
 
 # calls ----------------------------------------------------------------------------------------
-def needed(kernel: Kernel, n: Node, at: Node | None = None) -> Expr:
-    """Elements of UB from the first to the last of the result in this tile, rows with their padding.
-
-    Args:
-        kernel: the function.
-        n: the node.
-        at: what reads it; a tile may be shorter there than where the result is made.
-    """
-    y = n.y
-    if not y.vectorized_axis:
-        return ONE
-    return _extent(kernel, at or n, y.vectorized_axis[0]) * y.vectorized_strides[0]
-
-
 def _extent(kernel: Kernel, n: Node, axis: int) -> Expr:
     """Iterations of a vectorised axis where ``n`` runs: of this tile, or of a whole one."""
     whole = kernel.is_whole(n) and axis == kernel.tile_in.id
@@ -192,10 +142,9 @@ def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
         if kernel.place_of(n) != item.place:
             yield Finding(f"{s.api} runs in other loops than its node", n.name)
         row = _row(kernel, n)
-        own = row is not None and row.api == s.api
-        own = reduces_as_its_node(s, n) if is_reduction(s) else own
-        own = scans_as_its_node(s, n) if is_scan(s) else own
-        if n.op != "Broadcast" and not own:
+        f = FUNCTIONS.get(s.api)
+        of = f.of(n, s.form) if f is not None else ()
+        if row is None or row.api != s.api or s.of != of:
             yield Finding(f"{n.op} is done by {s.api}", n.name)
         if not _same_constants(kernel, s, n):
             yield Finding(f"{s.api} gets another constant than {n.op}", n.name)
@@ -226,49 +175,21 @@ def _same_constants(kernel: Kernel, s: Call, n: Node) -> bool:
 def _touched(n: Node, s: Call, have: list[str]) -> tuple[set[str], set[str]]:
     scratch = {x for x in have if x == f"{n.name}_tmp"}
     # What a running sum carries from tile to tile is read and written.
-    carry = set(have[2:3]) - scratch if is_scan(s) else set[str]()
+    carries = s.api in FUNCTIONS and FUNCTIONS[s.api].carries
+    carry = set(have[2:3]) - scratch if carries else set[str]()
     return {have[0], *scratch, *carry}, set(have[1:]) - scratch
 
 
 def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
     """The count of a call is that of its result in this tile, or that rounded up as the call asks for."""
     for _item, s, n, counts in _calls(kernel):
-        want = needed(kernel, n)
+        extent = partial(_extent, kernel, n)
+        want = span(n.y, extent)
         if n.op == "Iota":
             yield from _line_starts(kernel, s, n)
-        if s.api in _COPIES:
-            yield from _broadcast_covers(kernel, s, n, kernel.nodes[n.inputs[0]], counts)
-            continue
-        if takes_rows(s):
-            yield from same_rows(kernel, s, n)
-            yield from _broadcast_covers(kernel, s, n, kernel.nodes[n.inputs[1]], counts)
-            continue
-        if is_reduction(s):
-            source = kernel.nodes[n.inputs[0]]
-            sizes = [_extent(kernel, n, a) for a in source.y.vectorized_axis]
-            elements = (want, needed(kernel, source, n))
-            yield from reduction_covers(kernel, s, n, counts, sizes, elements)
-            continue
-        if is_scan(s):
-            yield from scan_covers(kernel, s, n, counts, partial(_extent, kernel, n))
-            continue
-        if is_transposition(s):
-            yield from transposition_covers(kernel, s, n, counts, partial(_extent, kernel, n))
-            continue
-        if is_pick(s):
-            yield from pick_covers(kernel, s, n, counts, partial(_extent, kernel, n))
-            continue
-        if is_lace(s):
-            yield from lace_covers(kernel, s, n, counts, partial(_extent, kernel, n))
-            continue
-        if is_stack(s):
-            yield from stack_covers(kernel, s, n, counts, partial(_extent, kernel, n))
-            continue
-        if is_places(s):
-            yield from places_are_those_of_their_node(kernel, s, n)
-            continue
-        if is_table(s):
-            yield from table_is_that_of_its_node(s, n)
+        f = FUNCTIONS.get(s.api)
+        if f is not None and f.covers is not None:
+            yield from f.covers(kernel, s, n, counts, extent)
             continue
         if len(counts) != 1:
             yield Finding(f"{s.api} has {len(counts)} counts", n.name)
@@ -302,37 +223,6 @@ def _line_starts(kernel: Kernel, s: Call, n: Node) -> Iterator[Finding]:
         yield from kernel.same(value, wanted, f"number of {s.api}", n.name)
 
 
-def _broadcast_covers(
-    kernel: Kernel, s: Call, n: Node, source: Node, counts: list[Expr]
-) -> Iterator[Finding]:
-    """[outer, 1, inner] -> [outer, mid, inner]: the new axes in their place, and all of the tile."""
-    y, run = n.y, broadcast_run(n, source)
-    outer, mid, inner = (*counts, ONE)[:3]
-    strides = y.vectorized_strides
-    if not run:
-        yield Finding(f"{s.api} makes no new axis", n.name)
-        return
-    yield from kernel.same(
-        inner, strides[run[-1]], f"elements of {s.api} that are repeated", n.name
-    )
-    if run[0] > 0:
-        yield from kernel.same(
-            mid * inner, strides[run[0] - 1], f"elements of a row of {s.api}", n.name
-        )
-    # More than the tile where rows are padded and this one is the only row.
-    yield from kernel.at_least(product(counts), needed(kernel, n), f"elements of {s.api}", n.name)
-    if run[0] > 0 or run[-1] + 1 < len(strides):
-        yield from kernel.same(
-            outer * mid * inner,
-            needed(kernel, n),
-            f"elements of {s.api}, outer x mid x inner",
-            n.name,
-        )
-    yield from kernel.at_least(
-        outer * inner, needed(kernel, source, n), f"{s.api} reads all of {source.name}", n.name
-    )
-
-
 def _counted(kernel: Kernel, n: Node) -> DType:
     """The type whose elements the call counts: that of the operand, for Compare, else of the result."""
     if n.y.dtype.kind == "m" and n.inputs:
@@ -343,32 +233,9 @@ def _counted(kernel: Kernel, n: Node) -> DType:
 def calls_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
     """No call touches bytes behind the buffer of an operand, as the call rounds its count."""
     for _item, s, n, counts in _calls(kernel):
-        if s.api in _COPIES:
-            yield from _broadcast_fits(kernel, s, n, counts)
-            continue
-        if takes_rows(s):
-            yield from rows_fit(kernel, s, n, counts)
-            continue
-        if is_reduction(s):
-            yield from reduction_fits(kernel, s, n, counts)
-            continue
-        if is_scan(s):
-            yield from scan_fits(kernel, s, n, counts)
-            continue
-        if is_transposition(s):
-            yield from transposition_fits(kernel, s, n, counts)
-            continue
-        if is_pick(s):
-            yield from pick_fits(kernel, s, n, counts)
-            continue
-        if is_lace(s):
-            yield from lace_fits(kernel, s, n, counts)
-            continue
-        if is_stack(s):
-            yield from stack_fits(kernel, s, n, counts)
-            continue
-        if is_table(s):
-            yield from table_fits(kernel, s, n)
+        f = FUNCTIONS.get(s.api)
+        if f is not None and f.fits is not None:
+            yield from f.fits(kernel, s, n, counts)
             continue
         if len(counts) != 1:
             continue
@@ -389,31 +256,6 @@ def calls_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
             dtype = arg.as_type or node.y.dtype
             used = _bytes(counts[0], dtype)
             yield from kernel.at_least(room, used, f"bytes of {arg.local} in {s.api}", n.name)
-
-
-def _broadcast_fits(kernel: Kernel, s: Call, n: Node, counts: list[Expr]) -> Iterator[Finding]:
-    locals_ = [a.local for a in s.args if isinstance(a, LocalArg)]
-    rooms = [kernel.nbytes.get(kernel.buffer_of(x), ZERO) for x in locals_]
-    size = n.y.dtype.itemsize
-    yield from kernel.at_least(
-        rooms[0], product(counts) * size, f"bytes of {locals_[0]} in {s.api}", n.name
-    )
-    if s.api == _COPIES[0]:
-        rows, cols = counts
-        eights = align_up(rows, 8)
-        yield from kernel.at_least(
-            rooms[1], eights * size, f"bytes of {locals_[1]} in {s.api}", n.name
-        )
-        yield from kernel.at_least(rooms[2], eights * BLOCK, f"scratch space of {s.api}", n.name)
-        if rows != 1:
-            yield from kernel.multiple(cols * size, BLOCK, f"rows of {s.api}", n.name)
-        return
-    outer, mid, inner = counts
-    yield from kernel.at_least(
-        rooms[1], outer * inner * size, f"bytes of {locals_[1]} in {s.api}", n.name
-    )
-    if outer != 1 or mid != 1:
-        yield from kernel.multiple(inner * size, BLOCK, f"rows of {s.api}", n.name)
 
 
 # copies ---------------------------------------------------------------------------------------

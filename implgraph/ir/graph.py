@@ -87,12 +87,12 @@ class Hardware(str, Enum):
 
 
 class Position(str, Enum):
-    """Ascend C TPosition of a tensor."""
+    """Where in local memory a tensor is: loaded, to be stored, or in between; or in GM."""
 
-    GM = "TPosition::GM"
-    VECIN = "TPosition::VECIN"
-    VECOUT = "TPosition::VECOUT"
-    VECCALC = "TPosition::VECCALC"
+    GM = "GM"
+    VECIN = "VECIN"
+    VECOUT = "VECOUT"
+    VECCALC = "VECCALC"
 
 
 @frozen

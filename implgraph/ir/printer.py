@@ -34,6 +34,7 @@ from autofuse.implgraph.ir.graph import (
     TensorView,
     TilingSpec,
 )
+from autofuse.implgraph.ir.text_cursor import POSITION
 
 __all__ = ["free_symbols", "print_graph", "quote"]
 
@@ -217,7 +218,7 @@ class _Printer:
             yield f"  .tensor_id = {y.mem.tensor_id}"
             yield f"  .alloc_type = {y.mem.alloc_type.value}"
             yield f"  .hardware = {y.mem.hardware.value}"
-            yield f"  .position = {y.mem.position.value}"
+            yield f"  .position = {POSITION}{y.mem.position.value}"
             if y.mem.offset is not None:
                 yield f"  .offset = {y.mem.offset}"
         if y.que is not None:
@@ -234,7 +235,7 @@ class _Printer:
 
     def buffer(self, b: BufferPlan) -> str:
         return (
-            f"{quote(b.kind)}({b.id}) : {b.nbytes}, {b.position.value}, depth: {b.depth}, "
+            f"{quote(b.kind)}({b.id}) : {b.nbytes}, {POSITION}{b.position.value}, depth: {b.depth}, "
             f"buf_num: {b.buf_num}, copy: {b.copy:d}, bank: {'nil' if b.bank is None else b.bank}, "
             f"tensors: {_braces(self.node_name(t) for t in b.tensors)}"
         )

@@ -12,8 +12,10 @@ from autofuse.implgraph.expr.expression import Expr, ExprError
 from autofuse.implgraph.expr.parser import Reader
 from autofuse.implgraph.ir.graph import Attr
 
-__all__ = ["KEY", "Line", "LineError", "strip_comment"]
+__all__ = ["KEY", "POSITION", "Line", "LineError", "strip_comment"]
 
+#: What the text form writes before a position.
+POSITION = "TPosition::"
 #: A key such as ``.y.dtype``.
 KEY = re.compile(r"\.[A-Za-z_][\w.]*", re.ASCII)
 
@@ -133,14 +135,15 @@ class Line:
             raise self.fail(f"expected 0 or 1, found {value}", start)
         return value == 1
 
-    def enum(self, kind: type[_E]) -> _E:
-        """A member of ``kind``, by value."""
+    def enum(self, kind: type[_E], prefix: str = "") -> _E:
+        """A member of ``kind``, by value, with ``prefix`` before it."""
         start = self.i
-        text = self.match(_COLONS) or self.word(f"one of {', '.join(str(m.value) for m in kind)}")
+        members = {f"{prefix}{m.value}": m for m in kind}
+        names = ", ".join(members)
+        text = self.match(_COLONS) or self.word(f"one of {names}")
         try:
-            return kind(text)
-        except ValueError:
-            names = ", ".join(str(m.value) for m in kind)
+            return members[text]
+        except KeyError:
             raise self.fail(f"expected one of {names}, found {text!r}", start) from None
 
     def field(self, name: str) -> None:

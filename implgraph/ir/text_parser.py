@@ -38,7 +38,7 @@ from autofuse.implgraph.ir.graph import (
     TilingSpec,
     TmpBuffer,
 )
-from autofuse.implgraph.ir.text_cursor import KEY, Line, LineError, strip_comment
+from autofuse.implgraph.ir.text_cursor import KEY, POSITION, Line, LineError, strip_comment
 
 __all__ = ["MAX_ERRORS", "MAX_TEXT", "parse_as", "parse_graph"]
 
@@ -339,7 +339,7 @@ class _GraphParser:
         }
         kind = kinds.get(key)
         if kind is not None:
-            return line.enum(kind)
+            return line.enum(kind, POSITION if kind is Position else "")
         if key == "offset":
             return line.expression(self.reader)
         return line.integer()
@@ -482,7 +482,7 @@ class _GraphParser:
         line.expect(":")
         nbytes = line.expression(self.reader)
         line.expect(",")
-        position = line.enum(Position)
+        position = line.enum(Position, POSITION)
         line.field("depth")
         depth = line.integer()
         line.field("buf_num")

@@ -25,7 +25,7 @@ from autofuse.implgraph.ops.rows import (
     special,
 )
 
-__all__ = ["Registry", "all_ops", "find", "lookup", "suggest"]
+__all__ = ["Registry", "all_ops", "find", "is_many_calls", "lookup", "suggest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,12 @@ def lookup(name: str) -> OpDef:
     if row is None:
         raise KeyError(f"unknown op {name!r}")
     return row
+
+
+@lru_cache(maxsize=1024)
+def is_many_calls(op: str) -> bool:
+    """Whether the call of an op is many of the chip, at addresses that depend on sizes, and not an element-wise one."""
+    return any(c.style == "device" for c in lookup(op).calls.values())
 
 
 def all_ops(*, user: bool | None = None) -> list[OpDef]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
 
-__all__ = ["largest_tile", "sample_env", "smallest_tile"]
+__all__ = ["largest_tile", "sample_env", "smallest_tile", "takes_every_size"]
 
 #: Value of a symbol without hint when a symbolic kernel is ranked.
 SAMPLE = 1024
@@ -25,6 +25,16 @@ def sample_env(impl: ImplGraph) -> dict[str, int]:
 def smallest_tile(spec: TilingSpec, env: Mapping[str, int]) -> int:
     """The smallest legal tile: one granule, or the whole axis if that is shorter."""
     return max(1, min(spec.granule, spec.longest.evaluate(env)))
+
+
+def takes_every_size(spec: TilingSpec) -> bool:
+    """Whether the smallest tile fits UB and a DMA command whatever the sizes are."""
+    if spec.conditions or spec.row_elements == 1:
+        return not spec.conditions
+    if not (spec.extent * spec.outer * spec.reduce_outer).symbols():
+        return False  # nothing else is asked for
+    limited = spec.tile_max is not None and not spec.tile_max.is_const
+    return not limited and spec.ub.symbols() <= {spec.tile_size}
 
 
 def largest_tile(spec: TilingSpec, env: Mapping[str, int], ub: int | None = None) -> int:

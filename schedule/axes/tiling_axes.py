@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from enum import Enum
 from typing import Any
 
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, Ratio, product, sym
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.fusion import Symbol
-from autofuse.implgraph.ir.graph import Axis, AxisType, Node, TensorView
+from autofuse.implgraph.ir.graph import Axis, AxisType, Condition, Node, TensorView
 from autofuse.targets import TargetSpec
 
 __all__ = [
-    "Choice",
+    "Candidate",
     "GroupInput",
+    "Kind",
     "Split",
     "merged_parts",
     "reordered",
@@ -23,6 +25,14 @@ __all__ = [
     "with_tiles",
     "with_unit_axis",
 ]
+
+
+class Kind(Enum):
+    """What a group does along some of its axes, which decides which families have templates for it."""
+
+    ELEMENTWISE = "elementwise"
+    REDUCTION = "reduction"
+    SCAN = "scan"
 
 
 @frozen
@@ -55,19 +65,27 @@ class GroupInput:
         """Whether the group has running sums."""
         return any(n.op == "Scan" for n in self.nodes)
 
+    @property
+    def kind(self) -> Kind:
+        """What the group does: running sums, reductions, or neither."""
+        if self.scans:
+            return Kind.SCAN
+        return Kind.REDUCTION if self.reduced else Kind.ELEMENTWISE
+
     def size(self, axis: int) -> Expr:
         """Size of the axis with this id."""
         return next(a.size for a in self.axes if a.id == axis)
 
 
 @frozen
-class Choice:
+class Candidate:
     """One template to try.
 
     Attributes:
+        template: name of the template: that of its family, or of a variant which has one of its own.
+        suffix: what follows in the name of a variant; empty for none.
         position: index into ``GroupInput.order`` of the axis that is tiled; the axes inside it are whole in UB.
         padded: rows along the innermost axis start at 32-byte addresses in UB although their length is no multiple.
-        buf_num: 2 for double buffering, 1 when UB is tight.
         y_axis: the axis id in the function's name; None: the tiled axis.
         all_load: reduced axes outside the tiled one lie inside the tile as well, so that there is no reduce loop.
         all_padded: with ``padded``, the innermost axis of every tensor with several of them is padded.
@@ -75,13 +93,14 @@ class Choice:
         rows: axes outside the tiled one, of constant size, that lie inside the tile.
         shortest, longest: limits of a tile, of which it is a multiple and which it does not exceed.
         short: axes inside the tile that are short rows in GM; see :mod:`autofuse.schedule.placement.lacing`.
+        conditions: for which sizes alone it is meant.  Such a template gets no place that another one needs for other
+            sizes.
     """
 
     template: str
     suffix: str
     position: int
     padded: bool
-    buf_num: int = 2
     y_axis: int | None = None
     all_load: bool = False
     all_padded: bool = False
@@ -90,6 +109,7 @@ class Choice:
     shortest: int = 1
     longest: int | None = None
     short: tuple[int, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 @frozen

@@ -17,18 +17,12 @@ from itertools import combinations
 from autofuse.implgraph.expr.expression import CeilDiv, Expr, Func, Max, align_up, const
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import BufferPlan, Node, Position
-from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.implgraph.ops.registry import is_many_calls
 from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.cost.cost import Conflict
-from autofuse.schedule.placement.lacing import LACES
-from autofuse.schedule.placement.picking import OFFSETS, PICKS
-from autofuse.schedule.placement.row_operands import ROWS
-from autofuse.schedule.placement.scan import SCAN
-from autofuse.schedule.placement.stacking import STACK
 
 __all__ = [
     "HALF_BYTES",
-    "OF_MANY_CALLS",
     "PERIOD",
     "Halves",
     "bank_conflict",
@@ -43,11 +37,6 @@ GROUPS, HALF, BANK_BYTES = 16, 8, 1 << 16
 #: Addresses that differ by a multiple of this are in one group; by half of it, in groups that no instruction meets.
 PERIOD, HALF_BYTES = GROUPS * BLOCK, HALF * BLOCK
 
-#: Nodes that a function of ``device_templates`` does in several calls.
-OF_MANY_CALLS = frozenset(
-    {"Broadcast", "UbTranspose", SCAN, STACK, *REDUCES, *PICKS, *LACES, *OFFSETS, *ROWS}
-)
-
 
 def data_operands(n: Node, named: Mapping[str, Node]) -> list[Node]:
     """What an element-wise vector call reads from UB as data, in the order of its inputs; nothing for other nodes.
@@ -55,7 +44,7 @@ def data_operands(n: Node, named: Mapping[str, Node]) -> list[Node]:
     Masks beside data are left out: of them an instruction reads a few bytes, so that they fall behind the data, and no
     address keeps them apart.  So are reductions and moves: they take many calls, at addresses that depend on sizes.
     """
-    if n.api is None or n.api.unit != "Vector" or n.op in OF_MANY_CALLS:
+    if n.api is None or n.api.unit != "Vector" or is_many_calls(n.op):
         return []
     found = [named[i] for i in n.inputs if i in named and named[i].y.vectorized_axis]
     return [x for x in found if x.y.dtype.kind != "m"] or found

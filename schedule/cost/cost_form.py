@@ -22,9 +22,10 @@ from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.tile_limits import largest_tile, sample_env
 from autofuse.schedule.cost.cache_hints import bypass_bytes
 from autofuse.schedule.cost.cost import Conflict
-from autofuse.schedule.cost.device_calls import Issued, issued, open_tile
+from autofuse.schedule.cost.device_calls import Issued, open_tile
 from autofuse.schedule.cost.workload import conflicts
-from autofuse.schedule.placement.picking import OFFSETS, beyond, is_run
+from autofuse.schedule.functions import issued
+from autofuse.schedule.placement.picking import beyond, is_run
 from autofuse.targets import TargetSpec, VectorCost
 
 __all__ = [
@@ -327,7 +328,7 @@ class _FormReader:
         cycles: dict[Expr, list[Affine]] = {}
         plain: dict[tuple[int, ...], int] = {}
         for n in nodes:
-            if n.api is not None and n.api.unit == "Vector" and n.op not in OFFSETS:
+            if n.api is not None and n.api.unit == "Vector":
                 head = self._calls(n, cycles, plain)
                 heads += [head] if head is not None else []
         if plain:

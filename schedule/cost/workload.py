@@ -29,8 +29,9 @@ from autofuse.schedule.cost.cost import (
     Traffic,
     Work,
 )
-from autofuse.schedule.cost.device_calls import issued, summed
-from autofuse.schedule.placement.picking import OFFSETS, beyond, is_run
+from autofuse.schedule.cost.device_calls import summed
+from autofuse.schedule.functions import issued
+from autofuse.schedule.placement.picking import beyond, is_run
 from autofuse.schedule.placement.transposition import copy_rows
 from autofuse.targets import TargetSpec
 
@@ -277,7 +278,7 @@ class _Reader:
         stores = tuple(self._copy(n, moved[n.name]) for n in nodes if n.op == "Store")
         calls: list[Call] = []
         for n in nodes:
-            if n.api is not None and n.api.unit == "Vector" and n.op not in OFFSETS:
+            if n.api is not None and n.api.unit == "Vector":
                 calls += self._calls(n)
         straight = [n for n in nodes if n.op == "Load" and n.name in self.carried]
         return Body(

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from autofuse.implgraph.expr.expression import Expr, Max, align_up, product
+from autofuse.implgraph.expr.expression import Expr, Max, align_up
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.implgraph.ops.rows.reductions import REDUCES
-from autofuse.implgraph.ops.scratch import row_bytes
 from autofuse.schedule.axes.layout import BLOCK, Layout
-from autofuse.schedule.placement.reduce_steps import reduce_tmp
-from autofuse.schedule.placement.row_operands import ROWS, row_extents
-from autofuse.schedule.placement.scan import SCAN, scan_tmp
+from autofuse.schedule.functions import function_of
 
 __all__ = ["granule_tensors", "larger", "scratch_bytes", "weight"]
 
@@ -44,28 +40,8 @@ def scratch_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout, arch: str)
     call = lookup(n.op).calls.get(arch)
     if call is not None and call.tmp is not None:
         return align_up(call.tmp(layout.elements(n.y), n.y.dtype), BLOCK)
-    if n.op == "Broadcast":
-        return _spread_bytes(n, nodes[n.inputs[0]], layout)
-    if n.op in ROWS:
-        return _row_bytes(n, nodes[n.inputs[1]], layout)
-    if n.op == SCAN:
-        return align_up(scan_tmp(n, layout), BLOCK)
-    if n.op in REDUCES:
-        return align_up(reduce_tmp(n, nodes[n.inputs[0]], layout), BLOCK)
-    return None
-
-
-def _spread_bytes(n: Node, source: Node, layout: Layout) -> Expr | None:
-    """A broadcast along the innermost axis first spreads every element to a 32-byte block (Brcb, 8 at a time)."""
-    if source.y.vectorized_axis and n.y.vectorized_axis[-1] in source.y.vectorized_axis:
-        return None
-    return align_up(layout.elements(source.y), 8) * BLOCK
-
-
-def _row_bytes(n: Node, source: Node, layout: Layout) -> Expr:
-    """What a call with an element per row spreads."""
-    rows, along = row_extents(n, source, [layout.extent(a) for a in n.y.vectorized_axis])
-    return row_bytes(n.y.dtype, product(rows), product(along))
+    f = function_of(n.op)
+    return None if f is None or f.scratch is None else f.scratch(n, nodes, layout)
 
 
 @lru_cache(maxsize=4096)

@@ -13,6 +13,8 @@ the vector calls, and from these to the store.
 Where it can choose, the plan puts the two operands of a call into buffers of different halves of the banks
 (``autofuse.schedule.cost.banks``); where it cannot, it tries other choices.  Addresses follow from lengths and order,
 since a TPipe hands them out one after another.
+
+For a target without queues there are only buffers: arrays that calls read and write, without scratch space.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ from autofuse.implgraph.ir.graph import (
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.cost.banks import Halves, halves_of, in_halves
+from autofuse.schedule.functions import function_of
 from autofuse.schedule.memory.buffer_sizes import granule_tensors, larger, scratch_bytes, weight
-from autofuse.schedule.placement.picking import table_bytes
 from autofuse.schedule.placement.placement import Placed
 from autofuse.targets import TargetSpec
 
@@ -214,23 +216,26 @@ class _Planner:
         #: Tensors in the wrong half of the banks.
         self.missed = 0
         self.layout = placed.layout
-        self.looped = _copy_for_store(placed.looped, frozenset({"Load"}))
+        self.looped = list(placed.looped)
+        if target.queues:
+            self.looped = _copy_for_store(self.looped, frozenset({"Load"}))
         if share:
             self.looped = _stored_behind_uses(self.looped)
         self._index()
         per_position = target.queue_buffers_per_position
-        self.straight = {n.name for n in self._loads() if n.name in self.stored}
+        straight = self._loads() if target.queues else []
+        self.straight = {n.name for n in straight if n.name in self.stored}
         self.copy_slots = min(len(self.straight), max(1, per_position // buf_num // 4))
         # The sync behind the loads before the loop keeps one event of the position for itself.
         reserved = int(any(n.op == "Load" for n in placed.hoisted))
         self.room = (per_position - reserved) // buf_num - self.copy_slots
-        if buf_num == 1:
+        if buf_num == 1 and target.queues:
             self._relieve_queues()
         self.granule = granule_tensors(self.nodes, target.arch)
         # Calls in loops come first, for not all of them may find a place.
         self.halves = halves_of([*self.looped, *self.placed.hoisted]) if banks else Halves()
         #: Load -> the result that takes over its buffer.
-        self.heirs = self._heirs() if share else {}
+        self.heirs = self._heirs() if share and target.queues else {}
         self.over = {r.name: load for load, r in self.heirs.items()}
         self.room -= len(self.heirs)
         #: Tensor -> position, kind of its queue (None: a TBuf), number of the slot.
@@ -373,8 +378,10 @@ class _Planner:
         """Bytes of UB that a tensor takes."""
         found = self.lengths.get(n.name)
         if found is None:
-            table = table_bytes(n)
-            found = self.placed.nbytes(n, n.name in self.granule) if table is None else table
+            f = function_of(n.op)
+            found = f.result if f is not None else None
+            if found is None:
+                found = self.placed.nbytes(n, n.name in self.granule)
             self.lengths[n.name] = found
         return found
 
@@ -393,9 +400,11 @@ class _Planner:
         copies: list[_Slot] = []
         shared: list[_Slot] = []
         bufs: list[_Slot] = []
+        queues = self.target.queues
         for number, n in enumerate(self.nodes):
             i = self.position[n.name]
-            self._assign_tmp(n, i, bufs)
+            if queues:
+                self._assign_tmp(n, i, bufs)
             if n.op == "Store":
                 continue
             name, nbytes = n.name, self.nbytes(n)
@@ -416,11 +425,11 @@ class _Planner:
                 slot = self._queue_slot(copies, self.copy_slots, nbytes, n, "stored loads")
                 self._hold(slot, n)
                 self._keep(n, slot, _VECOUT, 2)
-            elif n.op == "Load":
+            elif n.op == "Load" and queues:
                 slot = self._queue_slot(vecin, self.room, nbytes, n, "loads")
                 self._hold(slot, n)
                 self._keep(n, slot, _VECIN, 0)
-            elif name in self.stored:
+            elif name in self.stored and queues:
                 slot = self._queue_slot(vecout, self.room, nbytes, n, "results to be stored")
                 self._hold(slot, n)
                 self._keep(n, slot, _VECOUT, 1)

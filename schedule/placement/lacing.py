@@ -28,10 +28,7 @@ from autofuse.schedule.axes.layout import BLOCK, Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.placement.picking import PATTERNS
 
-__all__ = ["LACES", "apart_view", "dense_view", "lace_counts", "lacing", "unlacing"]
-
-#: Calls that turn a run into long rows, and back.
-LACES = frozenset({"Lace", "Unlace", "UnlaceByMask"})
+__all__ = ["apart_view", "dense_view", "lace_counts", "lacing", "unlacing"]
 
 
 def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:

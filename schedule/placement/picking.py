@@ -18,27 +18,20 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Attr, Node, TensorView
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.implgraph.ops.scratch import PICK_BYTES
 from autofuse.schedule.axes.layout import BLOCK, Layout
 
 __all__ = [
-    "OFFSETS",
     "PATTERNS",
-    "PICKS",
     "beyond",
     "is_run",
     "picked_load",
     "run_step",
     "share_runs",
-    "table_bytes",
     "tables",
 ]
 
-#: Calls that pick elements, and those that make the tables of offsets for two of them.
-PICKS = frozenset({"PickByMask", "PickAhead", "PickBack"})
-OFFSETS = frozenset({"PickOffsets", "PairOffsets", "LaceOffsets"})
-#: Those that take elements of a run from one that may not be its first.
-_OF_RUNS = PICKS | {"Unlace", "UnlaceByMask"}
+#: Calls that take elements of a run from one that may not be its first.
+_OF_RUNS = frozenset({"PickByMask", "PickAhead", "PickBack", "Unlace", "UnlaceByMask"})
 _WITH_TABLES = frozenset({"PickAhead", "PickBack", "Lace", "Unlace"})
 #: Steps for which GatherMask has a pattern.
 PATTERNS = (2, 4)
@@ -262,8 +255,3 @@ def _table(like: Node, op: str, attrs: dict[str, Attr], taken: set[str]) -> Node
         api=Api("Compute", "offsets", "Vector"),
         origin="",
     )
-
-
-def table_bytes(n: Node) -> Expr | None:
-    """Bytes of UB for a node that is a table; its size does not depend on the tile."""
-    return const(PICK_BYTES) if n.op in OFFSETS else None

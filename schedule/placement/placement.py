@@ -18,7 +18,7 @@ from autofuse.implgraph.ir.graph import Api, Node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.layout import BLOCK, Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
-from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, Split, split_axes
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Split, split_axes
 from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.schedule.placement.broadcast import broadcast_steps
 from autofuse.schedule.placement.transposition import (
@@ -86,7 +86,7 @@ def buffer_bytes(elements: Expr, dtype: DType, granule: bool) -> Expr:
     return align_up(elements * dtype.itemsize, GRANULE if granule else BLOCK)
 
 
-def place(g: GroupInput, choice: Choice) -> Placed:
+def place(g: GroupInput, candidate: Candidate) -> Placed:
     """Split, hoist, resolve broadcasts and lay out one group.
 
     Data that are loaded before the loop stay in UB to its end; with more than MAX_RESIDENT such loads nothing is
@@ -96,15 +96,15 @@ def place(g: GroupInput, choice: Choice) -> Placed:
         TemplateRejectedError: a broadcast would have to write rows that do not start at a 32-byte address, or a DMA
             block is not contiguous in GM.
     """
-    placed = _place(g, choice, hoist=True)
+    placed = _place(g, candidate, hoist=True)
     if sum(n.op == "Load" for n in placed.hoisted) > MAX_RESIDENT:
-        placed = _place(g, choice, hoist=False)
+        placed = _place(g, candidate, hoist=False)
     return placed
 
 
-def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
-    split = split_axes(g, choice.position)
-    layout = Layout(split, _pitches(g, choice, split))
+def _place(g: GroupInput, candidate: Candidate, *, hoist: bool) -> Placed:
+    split = split_axes(g, candidate.position)
+    layout = Layout(split, _pitches(g, candidate, split))
     nest = (split.block_out, split.block_in, *split.vector)
     stored = {i for n in g.nodes if n.op == "Store" for i in n.inputs}
     moving = {split.tiled, *split.outer}
@@ -160,12 +160,12 @@ def _place(g: GroupInput, choice: Choice, *, hoist: bool) -> Placed:
     return Placed(split, layout, tuple(structural), tuple(hoisted), tuple(looped), tuple(outputs))
 
 
-def _pitches(g: GroupInput, choice: Choice, split: Split) -> dict[int, Expr]:
+def _pitches(g: GroupInput, candidate: Candidate, split: Split) -> dict[int, Expr]:
     """The padded axes: the innermost one, or with ``all_padded`` the innermost one of every tensor with several."""
-    if not choice.padded or not split.inner:
+    if not candidate.padded or not split.inner:
         return {}
     axes = {g.order[-1]}
-    if choice.all_padded:
+    if candidate.all_padded:
         inside = (split.tiled, *split.inner)
         for n in g.nodes:
             if n.op not in STRUCTURAL:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
+from autofuse.implgraph.expr.expression import ONE, ZERO
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.scratch import reduce_inner_bytes, reduce_outer_bytes
-from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 
-__all__ = ["reduce_extents", "reduce_runs", "reduce_steps", "reduce_tmp"]
+__all__ = ["reduce_runs", "reduce_steps"]
 
 
 def reduce_runs(
@@ -82,21 +81,3 @@ def _check_rows(node: Node, source: Node, run: Sequence[int], layout: Layout) ->
         raise TemplateRejectedError(
             f"{node.name} would reduce rows with padding between {layout.extent(run[0])} of them"
         )
-
-
-def reduce_extents(step: Node, source: Node, layout: Layout) -> tuple[Expr, Expr, Expr]:
-    """``(outer, n, inner)`` of a step in UB, for a whole tile and with padding; ``inner`` is 1 for the innermost."""
-    axes, left = source.y.vectorized_axis, set(step.y.vectorized_axis)
-    run = [i for i, a in enumerate(axes) if a not in left]
-    sizes = [layout.extent(a) for a in axes]
-    first, after = run[0], run[-1] + 1
-    return product(sizes[:first]), product(sizes[first:after]), product(sizes[after:])
-
-
-def reduce_tmp(step: Node, source: Node, layout: Layout) -> Expr:
-    """Bytes of scratch space that the step takes."""
-    outer, n, inner = reduce_extents(step, source, layout)
-    if source.y.vectorized_axis[-1] in step.y.vectorized_axis:
-        return reduce_outer_bytes(step.y.dtype, outer, n, inner)
-    pitch = align_up(n, BLOCK // step.y.dtype.itemsize)
-    return reduce_inner_bytes(step.op, step.y.dtype, outer, n, pitch)

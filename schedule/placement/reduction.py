@@ -24,7 +24,7 @@ from autofuse.implgraph.ops.rows.reductions import JOIN, REDUCES, neutral
 from autofuse.implgraph.rewrites.online import LOWEST, Centre, Online
 from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
-from autofuse.schedule.axes.tiling_axes import Choice, Split, split_axes
+from autofuse.schedule.axes.tiling_axes import Candidate, Split, split_axes
 from autofuse.schedule.legal.casts import rounding
 from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.placement.broadcast import broadcast_runs, broadcast_steps
@@ -46,19 +46,22 @@ ONCE, TILE, LOOP = range(3)
 _VECTOR = Api("Compute", "elewise", "Vector")
 
 
-def place_reduction(flow: DataFlow, choice: Choice) -> Placed:
+def place_reduction(flow: DataFlow, candidate: Candidate) -> Placed:
     """Split, lay out and order one group with reductions.
 
     Raises:
         TemplateRejectedError: a DMA block is not contiguous in GM, or what is reduced is empty.
     """
     split = split_axes(
-        flow.g, choice.position, all_load=choice.all_load, rows=(*choice.rows, *choice.short)
+        flow.g,
+        candidate.position,
+        all_load=candidate.all_load,
+        rows=(*candidate.rows, *candidate.short),
     )
     single = all(split.sizes[a] == 1 for a in split.blocked)
-    placed = _Placer(flow, split, choice.short, hoist=not single).run()
+    placed = _Placer(flow, split, candidate.short, hoist=not single).run()
     if sum(n.op == "Load" for n in placed.hoisted) > MAX_RESIDENT:
-        placed = _Placer(flow, split, choice.short, hoist=False).run()
+        placed = _Placer(flow, split, candidate.short, hoist=False).run()
     return placed
 
 

@@ -16,10 +16,8 @@ from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.device import ROW_OPERANDS
 
-__all__ = ["ROWS", "broadcast_run", "row_extents", "with_row_operands"]
+__all__ = ["broadcast_run", "row_extents", "with_row_operands"]
 
-#: The ops, whose second operand has an element per row.
-ROWS = frozenset(ROW_OPERANDS.values())
 #: Each of them spreads the elements anew: from so many on, one Broadcast for all takes less.
 _USERS = 3
 

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Axis, ImplGraph, Node, TensorView
-from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
 from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
-from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, Split, split_axes
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Split, split_axes
 from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.schedule.placement.broadcast import broadcast_runs, broadcast_steps
 from autofuse.schedule.placement.placement import (
@@ -29,15 +28,17 @@ from autofuse.schedule.placement.transposition import transposed_load, transpose
 
 __all__ = [
     "SCAN",
+    "SCANNED_TOGETHER",
     "goes_backwards",
     "place_scan",
     "scan_extents",
     "scan_run",
-    "scan_tmp",
     "scanned_axes",
 ]
 
 SCAN = "Scan"
+#: Rows from which on ``ScanInner`` transposes all of them, instead of one after the other.
+SCANNED_TOGETHER = 16
 #: Levels: before the loops, in the loop over tiles, in the loop over the axes of the sum.
 ONCE, TILE, LOOP = range(3)
 
@@ -66,24 +67,24 @@ def goes_backwards(impl: ImplGraph) -> bool:
     )
 
 
-def place_scan(g: GroupInput, choice: Choice) -> Placed:
+def place_scan(g: GroupInput, candidate: Candidate) -> Placed:
     """Split, lay out and order one group with running sums.
 
     Raises:
         TemplateRejectedError: a DMA block is not contiguous in GM, or the axes of a sum do not lie side by side in UB.
     """
-    split = split_axes(g, choice.position, all_load=choice.all_load)
-    return _Placer(g, split, choice).run()
+    split = split_axes(g, candidate.position, all_load=candidate.all_load)
+    return _Placer(g, split, candidate).run()
 
 
 class _Placer:
-    def __init__(self, g: GroupInput, split: Split, choice: Choice) -> None:
-        self.g, self.split, self.choice = g, split, choice
+    def __init__(self, g: GroupInput, split: Split, candidate: Candidate) -> None:
+        self.g, self.split, self.candidate = g, split, candidate
         self.axes = {a.id: a for a in split.axes}
         self.nodes = [n for n in g.nodes if not is_source(n) and not is_sink(n)]
         self.by_name = {n.name: n for n in g.nodes}
         self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
-        self.layout = Layout(split, self._pitches(), choice.longest)
+        self.layout = Layout(split, self._pitches(), candidate.longest)
         self.made: dict[str, Node] = {}
         self.hoist = any(split.sizes[a] != 1 for a in split.blocked)
 
@@ -229,7 +230,7 @@ class _Placer:
         axes = n.y.vectorized_axis
         outer, _, _ = scan_extents(n, [self.layout.extent(a) for a in axes], run)
         tile = str(self.split.t)
-        least = outer.substitute({tile: const(self.choice.shortest)}).as_int()
+        least = outer.substitute({tile: const(self.candidate.shortest)}).as_int()
         inner = bool(run) and run[-1] + 1 == len(axes)
         if not inner or tile not in outer.symbols() or (least or 0) < SCANNED_TOGETHER:
             return n
@@ -258,7 +259,6 @@ class _Placer:
         )
 
 
-# scratch space --------------------------------------------------------------------------------
 def scan_extents(n: Node, sizes: Sequence[Expr], run: Sequence[int]) -> tuple[Expr, Expr, Expr]:
     """``(outer, n, inner)`` of a Scan in UB; ``inner`` is 1 where it adds up along the innermost axis.
 
@@ -271,19 +271,3 @@ def scan_extents(n: Node, sizes: Sequence[Expr], run: Sequence[int]) -> tuple[Ex
         return ONE, ONE, product(sizes)
     first, after = run[0], run[-1] + 1
     return product(sizes[:first]), product(sizes[first:after]), product(sizes[after:])
-
-
-def scan_tmp(n: Node, layout: Layout) -> Expr:
-    """Bytes of scratch space that a Scan takes."""
-    axes = {a.id: a for a in layout.split.axes}
-    run = scan_run(n, axes)
-    sizes = [layout.extent(a) for a in n.y.vectorized_axis]
-    outer, count, inner = scan_extents(n, sizes, run)
-    if run and run[-1] + 1 == len(sizes):
-        most = None
-        if layout.longest is not None:
-            most = outer.substitute({str(layout.split.t): const(layout.longest)}).as_int()
-        few = most is not None and most < SCANNED_TOGETHER
-        together = bool(n.attrs.get("together", False))
-        return scan_inner_bytes(n.y.dtype, outer, count, few=few, together=together)
-    return scan_outer_bytes(n.y.dtype, outer, count, inner)

@@ -1,1 +1,1 @@
-"""Template families, one file each.  A family looks at a group and proposes choices to try."""
+"""Template families, one file each.  A family looks at a group and proposes candidates."""

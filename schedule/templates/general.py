@@ -13,72 +13,76 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.implgraph.ir.graph import ImplGraph, Node
-from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, with_tiles
+from autofuse.implgraph.ir.graph import Condition, ImplGraph, Node
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, with_tiles
+from autofuse.schedule.templates.family import ELEMENTWISE, Candidates, Family, InLoops
 from autofuse.schedule.templates.transpose import contiguous_axes
 
-__all__ = [
-    "LONG",
-    "NAME",
-    "OF_ROWS",
-    "choices",
-    "cut_into_rows",
-    "is_of_rows",
-    "rows_in_loop",
-    "shared_choices",
-]
+__all__ = ["GENERAL", "GENERAL_ROWS", "LONG", "cut_into_rows", "rows_in_loop"]
 
 NAME = "general"
 #: Rows that a loop goes through: with one row in common, a 64th more than has to be moved.
 ROWS = 32
 #: Elements from which on rows are long: a tile that holds whole ones has few of them.
 LONG = 1024
-#: How the suffix of the variant starts.
-OF_ROWS = "rows_"
 #: Axes that may be looped over, the innermost first.
 MOST = 2
 
 
-def choices(g: GroupInput) -> list[Choice]:
-    """The one choice of this family."""
-    return [Choice(NAME, "", len(g.order) - 1, padded=False)]
+class _General(Family):
+    kinds = ELEMENTWISE
+
+    def candidates(self, g: GroupInput) -> Candidates:
+        """The one candidate of this family."""
+        return [(g, Candidate(NAME, "", len(g.order) - 1, padded=False))]
+
+    def always_legal(self, impl: ImplGraph) -> bool:
+        """A tile of a few elements fits, whatever the sizes are."""
+        return True
 
 
-def shared_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
-    """A loop over rows for each axis along which rows have something in common."""
-    last = g.order[-1]
-    size = g.size(last).as_int()
-    if (size is not None and size < LONG) or contiguous_axes(g):
-        return []
-    return [
-        (
-            replace(cut, reduced=(inside,)),
-            Choice(NAME, f"{OF_ROWS}{rows}", len(cut.order) - 1, padded=False),
-        )
-        for cut, inside, rows in cut_into_rows(g, g.order[:-1])
-    ]
+class _GeneralRows(InLoops):
+    kinds = ELEMENTWISE
+
+    def candidates(self, g: GroupInput) -> Candidates:
+        """A loop over rows for each axis along which rows have something in common."""
+        size = g.size(g.order[-1]).as_int()
+        if (size is not None and size < LONG) or contiguous_axes(g):
+            return []
+        return cut_into_rows(g, g.order[:-1], Candidate(NAME, "", -1, padded=False))
 
 
-def cut_into_rows(g: GroupInput, axes: Sequence[int]) -> list[tuple[GroupInput, int, int]]:
+GENERAL, GENERAL_ROWS = _General(), _GeneralRows()
+
+
+def cut_into_rows(g: GroupInput, axes: Sequence[int], plain: Candidate) -> Candidates:
     """The group with one of some axes cut into loops, where its rows along the innermost axis have something in common.
 
-    Returns:
-        For each the group, the axis of the rows of a loop, and how many these are.
+    Args:
+        g: the group; what is reduced in it stays so.
+        axes: that may be cut.
+        plain: what the candidates are like otherwise.
     """
     last = g.order[-1]
     loads = [n for n in g.nodes if n.op == "Load" and n.y.varies_along(last)]
-    out: list[tuple[GroupInput, int, int]] = []
+    out: Candidates = []
     for a in reversed(axes):
         rows = rows_in_loop(g.size(a).as_int())
-        if rows >= 2 and _some_share(loads, a):
-            cut = with_tiles(g, a, rows)
-            out.append((cut, cut.order[1 + g.order.index(a)], rows))
+        if rows < 2 or not _some_share(loads, a):
+            continue
+        cut = with_tiles(g, a, rows)
+        inside = cut.order[1 + g.order.index(a)]
+        candidate = replace(
+            plain,
+            suffix=f"rows_{rows}",
+            position=len(cut.order) - 1,
+            conditions=(
+                Condition(g.size(a), at_least=rows),
+                Condition(g.size(last), at_least=LONG),
+            ),
+        )
+        out.append((replace(cut, reduced=(inside, *g.reduced)), candidate))
     return out[:MOST]
-
-
-def is_of_rows(impl: ImplGraph) -> bool:
-    """Whether a template is one of these: for long rows, and none for other sizes."""
-    return impl.template in (NAME, "narrow") and impl.suffix.startswith(OF_ROWS)
 
 
 def _some_share(loads: list[Node], axis: int) -> bool:

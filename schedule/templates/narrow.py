@@ -10,74 +10,69 @@ something in common, as :mod:`autofuse.schedule.templates.general`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from autofuse.implgraph.expr.expression import product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
 from autofuse.implgraph.lowering.partition import MIN_ROWS, SHORT_ROW
-from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, reordered, with_unit_axis
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, reordered, with_unit_axis
 from autofuse.schedule.placement.scan import SCAN
 from autofuse.schedule.placement.stacking import stacked
 from autofuse.schedule.placement.transposition import contiguous_axis
-from autofuse.schedule.templates import general
+from autofuse.schedule.templates.family import ELEMENTWISE, REDUCTION, Candidates, InLoops
+from autofuse.schedule.templates.general import cut_into_rows
 
-__all__ = ["NAME", "choices"]
+__all__ = ["NAME", "NARROW"]
 
 NAME = "narrow"
 #: Bytes of short rows at most, from where on moving them one by one takes less; elements of long rows at least.
 MOST, LEAST = SHORT_ROW, MIN_ROWS
 
 
-def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
-    """The group with its short axes inside a tile of long rows, where its tensors allow it."""
-    g = stacked(g) or g
-    if len(g.order) < 2:
-        return []
-    if any(n.op in ("Iota", SCAN) or (n.op == "Load" and len(n.inputs) > 1) for n in g.nodes):
-        return []
-    short = _short_axes(g)
-    if not short:
-        return []
-    *around, long = (a for a in g.order if a not in short)
-    if not any(_is_run(n, short, long) for n in g.nodes) or not all(
-        _can_be_moved(n, short, long) for n in g.nodes
-    ):
-        return []
-    turned = reordered(g, (*around, *short, long))
-    shared: list[tuple[GroupInput, Choice]] = []
-    if not g.reduced:
-        # Short axes lie inside the tile as reduced ones do.
-        turned = replace(turned, reduced=short)
-        shared = _shared_choices(turned, around, short)
-    elif long in g.reduced and set(g.reduced).issuperset(around):
-        turned = with_unit_axis(turned)
-    places = [len(turned.order) - 1]
-    for i, a in enumerate(reversed(around), 1):
-        if a not in g.reduced:
-            places.append(places[0] - len(short) - i)
-            # Of a few long rows a tile has all, and more of those around them.
-            if _constant(g, a) >= LEAST:
-                break
-    names = ["", "outer", *(f"outer_{i}" for i in range(2, len(places)))]
-    return [
-        (turned, Choice(NAME, name, place, padded=True, short=short))
-        for name, place in zip(names, places, strict=False)
-    ] + shared
+class _Narrow(InLoops):
+    kinds = ELEMENTWISE | REDUCTION
+
+    def candidates(self, g: GroupInput) -> Candidates:
+        """The group with its short axes inside a tile of long rows, where its tensors allow it."""
+        g = stacked(g) or g
+        if len(g.order) < 2:
+            return []
+        if any(n.op in ("Iota", SCAN) or (n.op == "Load" and len(n.inputs) > 1) for n in g.nodes):
+            return []
+        short = _short_axes(g)
+        if not short:
+            return []
+        *around, long = (a for a in g.order if a not in short)
+        if not any(_is_run(n, short, long) for n in g.nodes) or not all(
+            _can_be_moved(n, short, long) for n in g.nodes
+        ):
+            return []
+        turned = reordered(g, (*around, *short, long))
+        shared: Candidates = []
+        if not g.reduced:
+            # Short axes lie inside the tile as reduced ones do.
+            turned = replace(turned, reduced=short)
+            # A loop over the long rows that have something in common, as in the template *general*.
+            shared = cut_into_rows(
+                turned, around, Candidate(NAME, "", -1, padded=True, short=short)
+            )
+        elif long in g.reduced and set(g.reduced).issuperset(around):
+            turned = with_unit_axis(turned)
+        places = [len(turned.order) - 1]
+        for i, a in enumerate(reversed(around), 1):
+            if a not in g.reduced:
+                places.append(places[0] - len(short) - i)
+                # Of a few long rows a tile has all, and more of those around them.
+                if _constant(g, a) >= LEAST:
+                    break
+        names = ["", "outer", *(f"outer_{i}" for i in range(2, len(places)))]
+        return [
+            (turned, Candidate(NAME, name, place, padded=True, short=short))
+            for name, place in zip(names, places, strict=False)
+        ] + shared
 
 
-def _shared_choices(
-    g: GroupInput, around: Sequence[int], short: tuple[int, ...]
-) -> list[tuple[GroupInput, Choice]]:
-    """A loop over the long rows that have something in common, as in the template *general*."""
-    out = []
-    for cut, inside, rows in general.cut_into_rows(g, around):
-        cut = replace(cut, reduced=(inside, *short))
-        place = len(cut.order) - 1
-        name = f"{general.OF_ROWS}{rows}"
-        out.append((cut, Choice(NAME, name, place, padded=True, short=short)))
-    return out
+NARROW = _Narrow()
 
 
 def _short_axes(g: GroupInput) -> tuple[int, ...]:

@@ -11,30 +11,57 @@ reduction are read again in a further loop.  With the innermost axis tiled it is
 from __future__ import annotations
 
 from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.rewrites.split_reductions import ROW
-from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, with_tiles, with_unit_axis
+from autofuse.schedule.axes.tile_limits import takes_every_size
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, with_tiles, with_unit_axis
+from autofuse.schedule.realise import Template
+from autofuse.schedule.templates.family import REDUCTION, Candidates, InLoops
 
-__all__ = ["ALL", "LOOP", "block_choices", "choices"]
+__all__ = ["ALL", "LOOP", "REDUCE", "Reduce", "rows_in_tile", "whole_or_in_loops"]
 
 ALL, LOOP = "reduce_all", "reduce"
 #: Suffix of *reduce_all* with as few buffers as can be.
 TIGHT = "tight"
 
-#: Choices of one family that are tried, the innermost tiled axes first.
+#: Candidates of one kind that are tried, the innermost tiled axes first.
 MOST = 4
 #: Rows in a tile of rows that share what is loaded: where their number is known at run time only, and at most.
 SOME, MANY = 4, 8
 
 
-def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
-    """Everything worth trying: all-load templates, then loops."""
+class Reduce(InLoops):
+    """Tiles with everything that is reduced, and loops over it."""
+
+    kinds = REDUCTION
+
+    def candidates(self, g: GroupInput) -> Candidates:
+        """Whole rows in a tile, loops, and loops of several rows or of blocks of columns."""
+        return whole_or_in_loops(g) + _shared(g) + _blocks(g)
+
+    def planned(self, template: Template) -> ImplGraph:
+        """Tiles with everything that is reduced hold whole rows."""
+        if template.candidate.tight:
+            return template.for_long_rows()
+        return template.of_rows() if template.candidate.all_load else template.in_tiles()
+
+    def always_legal(self, impl: ImplGraph) -> bool:
+        """A loop whose tiles may be short."""
+        return impl.r_axis is not None and takes_every_size(impl.tiling)
+
+
+REDUCE = Reduce()
+
+
+def whole_or_in_loops(g: GroupInput) -> Candidates:
+    """All-load templates, then loops."""
     kept = [p for p, a in enumerate(g.order) if a not in g.reduced]
     # What the cores share where the outermost axis is reduced.
     unit = with_unit_axis(g) if g.order[0] in g.reduced else g
-    out = [(g, Choice(ALL, "", p, padded=True, all_load=True)) for p in reversed(kept[-MOST:])]
+    out = [(g, Candidate(ALL, "", p, padded=True, all_load=True)) for p in reversed(kept[-MOST:])]
     if not kept:
-        out.append((unit, Choice(ALL, "", 0, padded=True, all_load=True)))
+        out.append((unit, Candidate(ALL, "", 0, padded=True, all_load=True)))
     if any(not g.size(a).is_const for a in g.reduced) and _meets_data_again(g):
         # How long rows are is known at run time: those that do not fit with two buffers may fit with one.
         out += [(h, replace(c, suffix=TIGHT, tight=True)) for h, c in out]
@@ -43,9 +70,9 @@ def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
         if not reduced and not any(a in g.reduced for a in g.order[:p]):
             continue  # nothing to loop over: the all-load template
         if reduced and not any(k < p for k in kept):
-            out.append((unit, Choice(LOOP, "", p + 1, padded=True)))
+            out.append((unit, Candidate(LOOP, "", p + 1, padded=True)))
         else:
-            out.append((g, Choice(LOOP, "", p, padded=True)))
+            out.append((g, Candidate(LOOP, "", p, padded=True)))
     return out
 
 
@@ -60,7 +87,7 @@ def _meets_data_again(g: GroupInput) -> bool:
     return False
 
 
-def shared_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
+def _shared(g: GroupInput) -> Candidates:
     """A loop over tiles of several rows, where rows have something in common that is loaded.
 
     That, as the scale of a layer norm, is then loaded once for the rows of a tile.  The last tile has fewer rows, which
@@ -80,10 +107,10 @@ def shared_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
         return []
     cut = with_tiles(g, kept[-1], count)
     rows = cut.order[g.order.index(kept[-1]) + 1]
-    choice = Choice(
+    candidate = Candidate(
         LOOP, f"rows_{count}", len(cut.order) - 1, padded=True, all_padded=True, rows=(rows,)
     )
-    return [(cut, choice)]
+    return [(cut, candidate)]
 
 
 def rows_in_tile(rows: int | None, cores: int) -> int:
@@ -94,7 +121,7 @@ def rows_in_tile(rows: int | None, cores: int) -> int:
     return min(MANY, 1 << (each.bit_length() - 1)) if each else 1
 
 
-def block_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
+def _blocks(g: GroupInput) -> Candidates:
     """A loop over rows of which every tile has a block of neighbours, where rows are kept and long.
 
     The rows in a tile are then many, whatever their length, and a group of cores shares each block of columns.  The
@@ -107,5 +134,5 @@ def block_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
     if last in g.reduced or not outside or not long or not g.target.has_datacopypad:
         return []
     cut = with_tiles(g, last, ROW)
-    choice = Choice(LOOP, f"block_{ROW}", 1 + outside[-1], padded=True, all_padded=True)
-    return [(cut, choice)]
+    candidate = Candidate(LOOP, f"block_{ROW}", 1 + outside[-1], padded=True, all_padded=True)
+    return [(cut, candidate)]

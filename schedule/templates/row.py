@@ -7,39 +7,52 @@ broadcasts, packed, since no call has to find the start of a row.
 
 from __future__ import annotations
 
-from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, unmerge
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, unmerge
 from autofuse.schedule.placement.placement import alignment
+from autofuse.schedule.realise import Template
+from autofuse.schedule.templates.family import ELEMENTWISE, Candidates, Family
 
-__all__ = ["MAX_INNER", "NAME", "choices", "packed_choice"]
+__all__ = ["MAX_INNER", "PACKED_ROWS", "ROW"]
 
 NAME = "row"
 #: Inner axes that a template for symbolic sizes holds in UB at most; more rarely fit.
 MAX_INNER = 2
 
 
-def choices(g: GroupInput) -> list[Choice]:
-    """Aligned and unaligned rows for each axis that may be tiled, innermost first."""
-    if len(g.order) < 2:
-        return []
-    last = g.size(g.order[-1])
-    align = alignment(g.nodes, g.order[-1])
-    static = all(g.size(a).is_const for a in g.order)
-    first = 0 if static else max(0, len(g.order) - 1 - MAX_INNER)
-    out: list[Choice] = []
-    for position in range(len(g.order) - 2, first - 1, -1):
-        aligned = last.as_int()
-        if aligned is None or aligned % align == 0:
-            out.append(Choice(NAME, "", position, padded=False))
-        if aligned is None or aligned % align != 0:
-            out.append(Choice(NAME, "unaligned", position, padded=True))
-    return out
+class _Row(Family):
+    kinds = ELEMENTWISE
+
+    def candidates(self, g: GroupInput) -> Candidates:
+        """Aligned and unaligned rows for each axis that may be tiled, innermost first."""
+        if len(g.order) < 2:
+            return []
+        length = g.size(g.order[-1]).as_int()
+        align = alignment(g.nodes, g.order[-1])
+        static = all(g.size(a).is_const for a in g.order)
+        first = 0 if static else max(0, len(g.order) - 1 - MAX_INNER)
+        out: Candidates = []
+        for position in range(len(g.order) - 2, first - 1, -1):
+            if length is None or length % align == 0:
+                out.append((g, Candidate(NAME, "", position, padded=False)))
+            if length is None or length % align != 0:
+                out.append((g, Candidate(NAME, "unaligned", position, padded=True)))
+        return out
+
+    def planned(self, template: Template) -> ImplGraph:
+        """Tiles hold whole rows."""
+        return template.of_rows()
 
 
-def packed_choice(g: GroupInput) -> tuple[GroupInput, Choice] | None:
-    """For a group of one merged axis: its outermost part tiled, rows packed; named after the merged axis."""
-    if len(g.order) != 1:
-        return None
-    apart = unmerge(g)
-    if apart is None:
-        return None
-    return apart, Choice("general", "unaligned", 0, padded=False, y_axis=g.order[0])
+class _PackedRows(Family):
+    kinds = ELEMENTWISE
+
+    def candidates(self, g: GroupInput) -> Candidates:
+        """For a group of one merged axis: its outermost part tiled, rows packed; named after the merged axis."""
+        apart = unmerge(g)
+        if apart is None:
+            return []
+        return [(apart, Candidate("general", "unaligned", 0, padded=False, y_axis=g.order[0]))]
+
+
+ROW, PACKED_ROWS = _Row(), _PackedRows()

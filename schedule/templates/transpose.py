@@ -8,11 +8,12 @@ they are long, are cut into tiles of a constant length.
 from __future__ import annotations
 
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.schedule.axes.tiling_axes import Choice, GroupInput, reordered, with_tiles
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, reordered, with_tiles
 from autofuse.schedule.placement.transposition import contiguous_axis
-from autofuse.schedule.templates import reduce
+from autofuse.schedule.templates.family import ELEMENTWISE, Candidates, Family
+from autofuse.schedule.templates.reduce import Reduce, whole_or_in_loops
 
-__all__ = ["NAME", "choices", "contiguous_axes", "reduce_choices"]
+__all__ = ["CUT_REDUCE", "NAME", "TRANSPOSE", "contiguous_axes"]
 
 NAME = "transpose"
 #: Elements of a constant tile for a pair of axes, the larger ones first; three or more take the smallest unit.
@@ -42,53 +43,62 @@ def contiguous_axes(g: GroupInput) -> tuple[int, ...]:
     return tuple(a for a in g.order if a in found) if apart else ()
 
 
-def choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
-    """Each of the contiguous axes as the innermost one, tiles of several lengths."""
-    inside = contiguous_axes(g)
-    if len(inside) < 2:
-        return []
-    out: list[tuple[GroupInput, Choice]] = []
-    for last in reversed(inside):
+class _Transpose(Family):
+    kinds = ELEMENTWISE
+
+    def candidates(self, g: GroupInput) -> Candidates:
+        """Each of the contiguous axes as the innermost one, tiles of several lengths."""
+        inside = contiguous_axes(g)
+        if len(inside) < 2:
+            return []
+        out: Candidates = []
+        for last in reversed(inside):
+            others = [a for a in inside if a != last]
+            around = [a for a in g.order if a not in inside]
+            group = reordered(g, (*around, *others, last))
+            for position in range(len(around), max(-1, len(around) - 1 - AROUND), -1):
+                made: set[tuple[int, ...]] = set()
+                for length in LENGTHS if len(inside) < 3 else (32,):
+                    cut = [
+                        a
+                        for a in (*others, last)[position == len(around) :]
+                        if _is_long(g, a, length)
+                    ]
+                    if tuple(cut) in made and not cut:
+                        continue
+                    made.add(tuple(cut))
+                    out.append(_candidate(group, position, cut, length))
+        return out
+
+
+class _CutReduce(Reduce):
+    def candidates(self, g: GroupInput) -> Candidates:
+        """For a group with reductions: the same axes inside the tile, of which those that are kept may be cut."""
+        inside = contiguous_axes(g)
+        kept = [a for a in inside if a not in g.reduced]
+        if len(inside) < 2 or not kept:
+            return []
+        out: Candidates = []
+        last = kept[-1]
         others = [a for a in inside if a != last]
         around = [a for a in g.order if a not in inside]
-        group = reordered(g, (*around, *others, last))
-        for position in range(len(around), max(-1, len(around) - 1 - AROUND), -1):
-            made: set[tuple[int, ...]] = set()
-            for length in LENGTHS if len(inside) < 3 else (32,):
-                cut = [
-                    a for a in (*others, last)[position == len(around) :] if _is_long(g, a, length)
-                ]
-                if tuple(cut) in made and not cut:
-                    continue
-                made.add(tuple(cut))
-                out.append(_choice(group, position, cut, length))
-    return out
+        for length in LENGTHS[1:]:
+            cut = [a for a in kept if a != others[0] and _is_long(g, a, length)]
+            if not cut:
+                continue
+            group = reordered(g, (*around, *others, last))
+            for a in cut:
+                group = with_tiles(group, a, length)
+            place = group.order.index(others[0])
+            out += [
+                (h, replace(c, suffix=f"{c.suffix}cut_{length}", all_padded=True))
+                for h, c in whole_or_in_loops(group)
+                if c.position - (len(h.order) - len(group.order)) == place
+            ]
+        return out
 
 
-def reduce_choices(g: GroupInput) -> list[tuple[GroupInput, Choice]]:
-    """For a group with reductions: the same axes inside the tile, of which those that are kept may be cut."""
-    inside = contiguous_axes(g)
-    kept = [a for a in inside if a not in g.reduced]
-    if len(inside) < 2 or not kept:
-        return []
-    out: list[tuple[GroupInput, Choice]] = []
-    last = kept[-1]
-    others = [a for a in inside if a != last]
-    around = [a for a in g.order if a not in inside]
-    for length in LENGTHS[1:]:
-        cut = [a for a in kept if a != others[0] and _is_long(g, a, length)]
-        if not cut:
-            continue
-        group = reordered(g, (*around, *others, last))
-        for a in cut:
-            group = with_tiles(group, a, length)
-        place = group.order.index(others[0])
-        out += [
-            (h, replace(c, suffix=f"{c.suffix}cut_{length}", all_padded=True))
-            for h, c in reduce.choices(group)
-            if c.position - (len(h.order) - len(group.order)) == place
-        ]
-    return out
+TRANSPOSE, CUT_REDUCE = _Transpose(), _CutReduce()
 
 
 def _is_long(g: GroupInput, axis: int, length: int) -> bool:
@@ -96,7 +106,9 @@ def _is_long(g: GroupInput, axis: int, length: int) -> bool:
     return size is None or size > length + length // 2
 
 
-def _choice(g: GroupInput, position: int, cut: list[int], length: int) -> tuple[GroupInput, Choice]:
+def _candidate(
+    g: GroupInput, position: int, cut: list[int], length: int
+) -> tuple[GroupInput, Candidate]:
     """The axes in ``cut`` in tiles of ``length``, the axis at ``position`` in those of the host."""
     name = next(a.name for a in g.axes if a.id == g.order[-1])
     tiled = g.order[position]
@@ -104,4 +116,4 @@ def _choice(g: GroupInput, position: int, cut: list[int], length: int) -> tuple[
         g = with_tiles(g, a, length)
     suffix = f"{name}_{length}" if cut else name
     position = g.order.index(tiled)
-    return g, Choice(NAME, suffix, position, padded=True, all_padded=True)
+    return g, Candidate(NAME, suffix, position, padded=True, all_padded=True)

@@ -34,8 +34,7 @@ OTHERS = (
 
 
 @pytest.mark.parametrize("op", [*ELEMENTARY, *OTHERS])
-def test_errors_are_within_their_bounds(op, tmp_path, monkeypatch):
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
+def test_errors_are_within_their_bounds(op):
     row = lookup(op)
     dtypes = ("float32",) if op in ELEMENTARY[3:] else accuracy.FLOATS
     for dtype, worst in accuracy.measure(row, 1, dtypes).items():
@@ -47,18 +46,16 @@ def test_errors_are_within_their_bounds(op, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("op", [r.name for r in all_ops() if r.short])
-def test_short_compositions_are_nearly_rounded_right(op, tmp_path, monkeypatch):
+def test_short_compositions_are_nearly_rounded_right(op):
     """Of all 16-bit numbers."""
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
     for worst in accuracy.measure(lookup(op), 1, ("float16", "bfloat16")).values():
         assert worst.wrong == 0
         assert worst.ulp <= 0.65, worst
 
 
 @pytest.mark.parametrize("op", [r.name for r in all_ops() if r.short])
-def test_short_compositions_take_float32_where_casts_follow(op, tmp_path, monkeypatch):
+def test_short_compositions_take_float32_where_casts_follow(op):
     """Of float32 with all exponents."""
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
     row = lookup(op)
     nodes = [{"name": "n", "op": op, "inputs": ["x"], "outputs": ["t"]}]
     for dtype in accuracy.FLOATS[1:]:
@@ -97,8 +94,7 @@ def test_short_compositions_take_float32_where_casts_follow(op, tmp_path, monkey
     ],
 )
 @pytest.mark.parametrize("dtype", accuracy.FLOATS)
-def test_compositions_take_attributes(op, attrs, dtype, tmp_path, monkeypatch):
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
+def test_compositions_take_attributes(op, attrs, dtype):
     graph = {
         "schema": "autofuse.graph/1",
         "name": "k",

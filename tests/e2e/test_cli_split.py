@@ -55,11 +55,6 @@ def too_much(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def cache(cache_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(cache_dir))
-
-
 # refusals -------------------------------------------------------------------------------------
 
 
@@ -77,7 +72,7 @@ def test_a_refusal_says_where_to_cut(autofuse: Callable, too_much: Path) -> None
     assert row["cut_after"] == [name]
 
 
-def test_what_is_said_is_true(cache: None) -> None:
+def test_what_is_said_is_true() -> None:
     """The parts are accepted by the checks that refused the whole, and one part more would be one too many."""
     with pytest.raises(AutofuseError) as e:
         api.build(wide(70))
@@ -176,7 +171,7 @@ def test_the_folder_of_a_split(autofuse: Callable, too_much: Path, tmp_path: Pat
     assert "unchanged" in text.out
 
 
-def test_the_same_graph_gives_the_same_files(cache: None) -> None:
+def test_the_same_graph_gives_the_same_files() -> None:
     assert api.build_split(wide(70)).files == api.build_split(wide(70)).files
 
 
@@ -211,7 +206,7 @@ def test_a_folder_runs_and_a_graph_is_verified(
 
 
 @pytest.mark.twin
-def test_keys_of_all_kernels_workspaces_and_in_place(cache: None) -> None:
+def test_keys_of_all_kernels_workspaces_and_in_place() -> None:
     """Symbolic rows, softmax in the middle, an output in place of an input that the last part still reads."""
     graph = {
         "schema": "autofuse.graph/1",
@@ -259,7 +254,7 @@ def test_keys_of_all_kernels_workspaces_and_in_place(cache: None) -> None:
 
 
 @pytest.mark.twin
-def test_what_the_driver_refuses(cache: None) -> None:
+def test_what_the_driver_refuses() -> None:
     built = api.build_split(wide(4), cut_after=["step1"], target=load_target("ascend910b1"))
     library = api.load(built).library
     for size, text in ((0, "n is not in [1, 1048576]"), (1 << 21, "n is not in [1, 1048576]")):
@@ -271,9 +266,7 @@ def test_what_the_driver_refuses(cache: None) -> None:
 
 
 @pytest.mark.twin
-def test_more_than_four_gib_between_the_kernels_is_refused_when_the_size_is_known(
-    cache: None,
-) -> None:
+def test_more_than_four_gib_between_the_kernels_is_refused_when_the_size_is_known() -> None:
     graph = wide(3)
     graph["symbols"]["n"]["max"] = 1 << 31
     library = api.load(api.build_split(graph, cut_after=["step1"])).library
@@ -290,7 +283,7 @@ def test_more_than_four_gib_between_the_kernels_is_refused_at_once_where_sizes_a
 
 
 @pytest.mark.twin
-def test_a_refusal_of_a_part_is_explained_by_the_part(cache: None) -> None:
+def test_a_refusal_of_a_part_is_explained_by_the_part() -> None:
     target = load_target("ascend910b1")
     small = target.with_ub(2048)
     graph = wide(24, inputs=[{"name": "x", "dtype": "float32", "shape": ["n"]}])
@@ -346,7 +339,7 @@ MALFORMED: dict[str, str | Callable[[dict[str, Any]], None]] = {
 
 
 @pytest.mark.parametrize("case", MALFORMED)
-def test_a_manifest_that_is_not_ours(cache: None, tmp_path: Path, case: str) -> None:
+def test_a_manifest_that_is_not_ours(tmp_path: Path, case: str) -> None:
     built = api.build_split(wide(4), cut_after=["step1"])
     built.write(tmp_path / "out")
     path = tmp_path / "out" / "wide.split.json"
@@ -378,7 +371,7 @@ def test_a_part_that_is_gone(autofuse: Callable, too_much: Path, tmp_path: Path)
 @pytest.mark.twin
 @pytest.mark.slow
 def test_the_cmake_project_is_one_library_with_the_functions_of_one_kernel(
-    autofuse: Callable, tmp_path: Path, cache: None
+    autofuse: Callable, tmp_path: Path
 ) -> None:
     built = api.build_split(wide(4), cut_after=["step1"])
     built.write(tmp_path / "out")

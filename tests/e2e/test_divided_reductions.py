@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,6 @@ from autofuse.targets import load_target, target_names
 pytestmark = pytest.mark.twin
 
 F = "float32"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as m:
-        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
-        yield
 
 
 def graph(

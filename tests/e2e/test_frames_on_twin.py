@@ -19,8 +19,8 @@ Nodes = list[tuple[Any, ...]]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with every_template(tmp_path_factory), pytest.MonkeyPatch.context() as m:
+def _setup() -> Iterator[None]:
+    with every_template(), pytest.MonkeyPatch.context() as m:
         # Also where columns of the frame as groups of their own would be faster.
         m.setattr(lowering, "decompose", functools.partial(lowering.decompose, frames=True))
         m.setattr(frames, "FEW_ROWS", 6)

@@ -25,8 +25,8 @@ F, H, I32, I64 = "float32", "float16", "int32", "int64"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with every_template(tmp_path_factory):
+def _setup() -> Iterator[None]:
+    with every_template():
         yield
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,6 @@ from autofuse.twin.verify.verify import VerifyReport, verify_kernel
 pytestmark = pytest.mark.twin
 
 CHIP = load_target("ascend910b1")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as m:
-        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
-        yield
 
 
 def check(document: dict[str, Any], target: TargetSpec = CHIP, **options: Any) -> VerifyReport:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,13 +23,6 @@ OPS = {
     "Greater": np.greater,
     "GreaterEqual": np.greater_equal,
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as m:
-        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
-        yield
 
 
 def run(document: dict[str, Any], **arrays: np.ndarray) -> dict[str, np.ndarray]:

@@ -96,8 +96,7 @@ def build(nodes, outputs, dtype, shape=("s0", 40)):
         (LOG_SIGMOID, "b", "float16"),
     ],
 )
-def test_primitives_and_activation_agree(nodes, outputs, dtype, tmp_path, monkeypatch):
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
+def test_primitives_and_activation_agree(nodes, outputs, dtype):
     built = build(nodes, outputs, dtype)
     sizes = [{"s0": s} for s in (0, 1, 53)]
     report = verify_kernel(
@@ -111,9 +110,8 @@ def test_primitives_and_activation_agree(nodes, outputs, dtype, tmp_path, monkey
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_all_numbers_of_16_bits(dtype, tmp_path, monkeypatch):
+def test_all_numbers_of_16_bits(dtype):
     """Gelu and its slope: at the zero of the slope, in the tails, at infinities."""
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
     built = build([*GELU, *SLOPE], "bd", dtype, (1 << 16,))
     kernel = api.load(built)
     bits = np.arange(1 << 16, dtype=np.uint16)

@@ -9,7 +9,7 @@ from twin_graphs import CHIP, check, every_template, graph
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.schedule.placement.row_operands import ROWS
+from autofuse.implgraph.ops.rows.device import ROW_OPERANDS
 
 pytestmark = pytest.mark.twin
 
@@ -18,15 +18,15 @@ SHAPES = [(37, 512), (50, 77), (300, 24), (1, 1000), (5, 8192), (61, 64), (3, 10
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with every_template(tmp_path_factory):
+def _setup() -> Iterator[None]:
+    with every_template():
         yield
 
 
 def taken(built: api.BuildResult) -> set[str]:
     """The calls with an element per row in any template."""
     impls = [i for r in built.schedule for g in r.groups for i in g.impls]
-    return {n.op for i in impls for n in i.nodes if n.op in ROWS}
+    return {n.op for i in impls for n in i.nodes if n.op in ROW_OPERANDS.values()}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int16"])

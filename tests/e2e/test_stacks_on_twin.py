@@ -21,8 +21,8 @@ DTYPES = sorted(d for d in BY_NAME if d != "mask" and BY_NAME[d].bits < 64)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with every_template(tmp_path_factory):
+def _setup() -> Iterator[None]:
+    with every_template():
         yield
 
 

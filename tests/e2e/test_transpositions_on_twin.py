@@ -21,8 +21,8 @@ F, H = "float32", "float16"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with every_template(tmp_path_factory):
+def _setup() -> Iterator[None]:
+    with every_template():
         yield
 
 

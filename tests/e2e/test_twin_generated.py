@@ -12,13 +12,6 @@ from autofuse.twin.verify.verify import verify_kernel
 pytestmark = pytest.mark.twin
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as m:
-        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
-        yield
-
-
 def check(document, **options):
     built = api.build(document, verify_ir=True)
     report = verify_kernel(built.files, built.graph, **options)

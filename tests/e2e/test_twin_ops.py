@@ -82,13 +82,6 @@ def batches():
     return parts + [wild[i : i + PER_KERNEL] for i in range(0, len(wild), PER_KERNEL)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as m:
-        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
-        yield
-
-
 def test_promoted_floats_are_cast_around_an_op():
     names = ("Expm1", "Atan2", "Softsign", "Fmod", "CopySign", "Round", "Ndtri", "Hypot")
     check([(op, (d,) * lookup(op).arity[0]) for op in names for d in ("float16", "bfloat16")])

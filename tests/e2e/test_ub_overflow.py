@@ -19,11 +19,6 @@ from autofuse.targets import TargetSpec, load_target
 from autofuse.twin.oracle.data import random_inputs
 
 
-@pytest.fixture(autouse=True)
-def _cache(cache_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(cache_dir))
-
-
 def pyramid(alive: int, size: int | str = 4096) -> dict[str, Any]:
     """``alive`` results one after the other, then their sum from the last: all alive at once."""
     names = [f"t{k}" for k in range(alive)]

@@ -56,7 +56,6 @@ def test_every_case_ends_as_recorded(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path / "cache"))
     full = request.config.getoption("--onnx-full", default=False)
     known = set(suite.case_names())
     names = [n for n in chosen(recorded, full)[part::PARTS] if n in known]

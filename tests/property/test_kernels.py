@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.codegen.backends.ascendc.backend import BACKEND
 from autofuse.codegen.backends.ascendc.device import parameter_names
-from autofuse.codegen.backends.ascendc.generate import generate
+from autofuse.codegen.backends.interface import Job, generate
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel as verify_function
@@ -70,7 +71,8 @@ def test_kernels_keep_the_rules_of_the_chip(graph: FusionGraph, target: TargetSp
         fn = run_passes(lower_kernel(impl, parameter_names(graph), target))
         assert kernel_checks.violations(fn) == []
         assert verify_function(fn, impl, graph, target) == []
-    assert generate(graph, results, target) == generate(graph, results, target)
+    job = Job(graph, target)
+    assert generate(BACKEND, job, results) == generate(BACKEND, job, results)
 
 
 @pytest.mark.twin
@@ -83,26 +85,19 @@ def test_kernels_keep_the_rules_of_the_chip(graph: FusionGraph, target: TargetSp
 )
 @given(graph=graphs(), target=st.sampled_from(TARGETS), special=st.booleans())
 def test_kernels_compute_what_the_graph_says(
-    cache: None, graph: FusionGraph, target: TargetSpec, special: bool
+    graph: FusionGraph, target: TargetSpec, special: bool
 ) -> None:
     # With so little UB, sizes that are known at run time only may have no legal tile.
     target = CHIP if graph.symbols else target
     results = scheduled(graph, target)
     if results is None:
         return
-    files = generate(graph, results, target)
+    files = generate(BACKEND, Job(graph, target), results)
     strided = any(graph.tensors[x].strides is not None for x in graph.inputs)
     # Strides are those of the sizes that were drawn.
     sizes = [{s.name: s.hint or 0 for s in graph.symbols}] if strided else None
     report = verify_kernel(files, graph, bindings=sizes, count=3, special=special, seed=1)
     assert report.ok, "\n".join(map(str, report.diagnostics))
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory):
-    with pytest.MonkeyPatch.context() as m:
-        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
-        yield
 
 
 # the checks themselves ------------------------------------------------------------------------

@@ -172,7 +172,7 @@ class _Machine:
             self.say(f"{name} is stored without EnQue and DeQue")
 
     def call(self, s: Call) -> None:
-        if s.api == "autofuse::BroadcastInner":
+        if (s.api, s.form) == ("Broadcast", "Inner"):
             # Source to scratch space, a barrier, scratch space to result.
             result, scratch = s.writes
             self.call(Call("Brcb", s.args, (scratch,), s.reads))
@@ -180,7 +180,7 @@ class _Machine:
             self.writes.clear()
             self.call(Call("Copy", s.args, (result,), (scratch,)))
             return
-        if s.api.startswith("autofuse::WithRows<"):
+        if s.api == "WithRows":
             # The elements of the rows to scratch space and there once more for each repeat of a row, a barrier after
             # either, then the rows with them.
             (x, each), (result, scratch) = s.reads, s.writes
@@ -188,10 +188,9 @@ class _Machine:
                 self.call(Call(name, s.args, (scratch,), (read,)))
                 self.reads.clear()
                 self.writes.clear()
-            name = s.api.removeprefix("autofuse::")
-            self.call(Call(name, s.args, (result,), (x, scratch)))
+            self.call(Call(str(s.of[0]), s.args, (result,), (x, scratch)))
             return
-        if s.api.startswith("autofuse::ScanInner<"):
+        if (s.api, s.form) == ("Scan", "Inner"):
             # It begins with a barrier.
             self.reads.clear()
             self.writes.clear()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
+from autofuse.codegen.backends.ascendc.emit_cpp import callee
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Barrier,
@@ -121,7 +122,7 @@ def _short(s: Stmt) -> str:
     if isinstance(s, Barrier):
         return f"a barrier of {s.pipe}"
     if isinstance(s, Call):
-        return f"{s.api} to {s.writes[0]}"
+        return f"{callee(s)} to {s.writes[0]}"
     return type(s).__name__
 
 
@@ -193,7 +194,7 @@ def _reduced(s: Stmt) -> Iterator[tuple[str, Stmt | None]]:
 
 
 def _reduces(s: Call) -> bool:
-    return s.api.startswith(("autofuse::ReduceInner<", "autofuse::ReduceOuter<"))
+    return s.api == "Reduce"
 
 
 def _counts(s: Call, steps: tuple[int, ...]) -> Iterator[tuple[str, Stmt | None]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from autofuse.implgraph.ir.graph import HintGraph
 from autofuse.implgraph.lowering.lowering import groups
 from autofuse.schedule import scheduler
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import GroupInput
 from autofuse.schedule.memory.workspace import place_workspaces
-from autofuse.schedule.realise import Template, placing
+from autofuse.schedule.realise import Template
 from autofuse.targets import TargetSpec
 
 
@@ -21,10 +23,7 @@ def group_inputs(hint: HintGraph, target: TargetSpec) -> list[GroupInput]:
 def placed_templates(g: GroupInput) -> list[Template]:
     """The templates of a group that have a place, before a memory plan is made for them."""
     out = []
-    for group, choice in scheduler._tries(g):
-        try:
-            placed = placing(group)(choice)
-        except TemplateRejectedError:
-            continue
-        out.append(Template(group, choice, placed, 0))
+    for _, placer, group, candidate in scheduler._tries(g):
+        with suppress(TemplateRejectedError):
+            out.append(Template(group, candidate, placer(candidate), 0))
     return out

@@ -27,7 +27,7 @@ GRAPH = {
     "nodes": [{"name": "add", "op": "Add", "inputs": ["x", "x"], "outputs": ["y"]}],
     "outputs": ["y"],
 }
-STAGES = ["read", "lower", "simplify", "schedule", "generate"]
+STAGES = ["read", "lower", "simplify", "schedule", "kernel", "passes", "emit"]
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +63,7 @@ def test_every_stage_can_be_checked(
     built: api.BuildResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(
-        "autofuse.implgraph.check.verify.check", lambda g: calls.append(type(g).__name__)
-    )
+    monkeypatch.setattr("autofuse.compiler.check", lambda g: calls.append(type(g).__name__))
     assert autofuse.build(GRAPH, verify_ir=True) == built
     assert calls[:2] == ["HintGraph", "HintGraph"]
     assert set(calls[2:]) == {"ImplGraph"}
@@ -124,7 +122,7 @@ def test_a_bug_is_af9001_with_the_graph(
 
     monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("AUTOFUSE_DEBUG", "1")
-    monkeypatch.setattr("autofuse.codegen.backends.ascendc.generate.generate", broken)
+    monkeypatch.setattr("autofuse.codegen.backends.ascendc.backend.kernel_file", broken)
     (tmp_path / "g.json").write_text(json.dumps(GRAPH))
     given = {
         "dict": GRAPH,
@@ -290,8 +288,6 @@ def test_a_result_travels_between_processes(built: api.BuildResult) -> None:
         (lambda b: autofuse.verify(b, seed=0.5), TypeError, "seed must be an integer"),
         (lambda b: autofuse.verify(b, check="some"), ValueError, "check is one of"),
         (lambda b: autofuse.verify(b, check_seed=1 << 64), ValueError, "check_seed is from 0"),
-        (lambda b: autofuse.load(b, check_seed=-1), ValueError, "check_seed is from 0"),
-        (lambda b: autofuse.load(b, check_seed="1"), TypeError, "check_seed must be"),
     ],
 )
 def test_arguments_that_no_graph_could_make_right(
@@ -299,6 +295,18 @@ def test_arguments_that_no_graph_could_make_right(
 ) -> None:
     with pytest.raises(error, match=text):
         call(built)
+
+
+@pytest.mark.twin
+@pytest.mark.parametrize(
+    ("seed", "error", "text"),
+    [(-1, ValueError, "check_seed is from 0"), ("1", TypeError, "check_seed must be")],
+)
+def test_seeds_that_load_refuses(
+    built: api.BuildResult, seed: Any, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        autofuse.load(built, check_seed=seed)
 
 
 @pytest.mark.parametrize(

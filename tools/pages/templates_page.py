@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from autofuse.codegen.backends.ascendc.generate import generate
+from autofuse.codegen.backends.ascendc.backend import BACKEND
+from autofuse.codegen.backends.interface import Job, generate
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import (
@@ -445,7 +446,8 @@ def _example(family: Family) -> tuple[ImplGraph, str]:
     results: tuple[ScheduleResult, ...] = schedule(canonicalise(lower(graph)), target)
     for impl in (i for r in results for g in r.groups for i in g.impls):
         if impl.template == family.template and _fits(impl.suffix, family):
-            return impl, generate(graph, results, target)["device/g_kernel.cpp"]
+            files = generate(BACKEND, Job(graph, target), results)
+            return impl, files["device/g_kernel.cpp"]
     raise ValueError(f"{family.name} is not among the templates of its graph")
 
 

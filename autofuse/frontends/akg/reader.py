@@ -318,8 +318,8 @@ class _Reader:
             )
             return None
         out = Tensor(identifier(name, b.taken), value.dtype, shape, origin=pointer)
-        b.add_node(f"reshape_{out.name}", "Reshape", (value.name,), out, {"shape": shape}, pointer)
-        return out
+        node = f"reshape_{out.name}"
+        return b.add_node(node, "Reshape", [value], out, {"shape": shape}, pointer)
 
     def materialised(
         self, value: Constant, shape: Shape | None, name: str, pointer: str
@@ -327,11 +327,10 @@ class _Reader:
         """A tensor of equal elements."""
         if shape is None or value.dtype is None:
             return None
-        out = Tensor(identifier(name, self.builder.taken), value.dtype, shape, origin=pointer)
-        self.builder.add_node(
-            f"fill_{out.name}", "Broadcast", (value,), out, {"shape": shape}, pointer
-        )
-        return out
+        b = self.builder
+        out = Tensor(identifier(name, b.taken), value.dtype, shape, origin=pointer)
+        node = f"fill_{out.name}"
+        return b.add_node(node, "Broadcast", [value], out, {"shape": shape}, pointer)
 
     # ops --------------------------------------------------------------------------------------
 
@@ -425,12 +424,11 @@ class _Reader:
             text = f"{op.name} gives {result[0]}, but its output is described as {d}"
             self.findings.add("AF1207", text, f"{out_at}/data_type", node=node)
             return None
-        inputs = tuple(o.name if isinstance(o, Tensor) else o for o in operands)
         have = tuple(self.sizes.resolve(e) for e in result[1])
         same = self.complete(wanted, have) == have
         own = identifier(out.tensor_name if same else f"{out.tensor_name}_raw", self.builder.taken)
         tensor = Tensor(own, d, have, origin=out_at)
-        self.builder.add_node(node, row.name, inputs, tensor, attrs, pointer)
+        self.builder.add_node(node, row.name, operands, tensor, attrs, pointer)
         return (
             tensor
             if same

@@ -219,12 +219,12 @@ class _Reader(Definitions):
             return
         if not self.builder.check_shape(shape, f"{pointer}/outputs/0", f"the result {quote(name)}"):
             return
-        inputs = tuple(o.name if isinstance(o, Tensor) else o for o in known)
         tensor = Tensor(
             identifier(name, self.builder.taken), d, shape, origin=f"{pointer}/outputs/0"
         )
-        self.builder.add_node(model.name, row.name, inputs, tensor, attrs, pointer)
-        self.tensors[name] = tensor
+        self.tensors[name] = self.builder.add_node(
+            model.name, row.name, known, tensor, attrs, pointer
+        )
 
     def operand(self, raw: str | ConstModel, pointer: str) -> Tensor | Constant | None:
         if isinstance(raw, str):

@@ -221,7 +221,7 @@ class _ModelReader(Reader):
                 self.e.pointer = f"/graph/output/{i}"
                 raise self.e.error("AF1107", f"the output {quote(v.name)} is not defined")
         outputs = tuple(v.name for v in graph.output)
-        b = self.e.builder
+        b = self.e
         self.dims |= {ident: name for name, ident in self.symbols.items() if ident not in self.dims}
         return ModelPieces(
             self.model,
@@ -288,8 +288,8 @@ class _ModelReader(Reader):
         except NeededError as e:
             text = f"{node.op_type}: {e} must be known when the kernel is made"
             return self.fallback(index, node, read, "AF1205", text, mark)
-        nodes = range(mark[0], len(self.e.builder.nodes))
-        new = {t for k in nodes for t in self.e.builder.nodes[k].outputs}
+        nodes = range(mark[0], len(self.e.nodes))
+        new = {t for k in nodes for t in self.e.nodes[k].outputs}
         same = {id(self.values[x]): self.keys[x] for x in read}
         had = {*same.values(), *self.e.parameters, *new}
         for v in results:
@@ -411,7 +411,7 @@ class _ModelReader(Reader):
 
     def needs(self, read: Sequence[str], nodes: range) -> tuple[int, ...]:
         """Nodes of the model that make what a node reads, or that tell the sizes that it needs."""
-        b = self.e.builder
+        b = self.e
         found = set()
         used: set[str] = set()
         for x in read:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.frontends.builder import MAX_ELEMENTS
+from autofuse.frontends.builder import MAX_ELEMENTS, Shape
 from autofuse.frontends.json_positions import quote
 from autofuse.frontends.names import symbol_identifier
 from autofuse.frontends.onnx import bodies, tables
@@ -29,7 +29,6 @@ from autofuse.frontends.onnx.values import (
     Foreign,
     Known,
     NeededError,
-    Shape,
     Traced,
     Value,
     uniform_value,
@@ -235,14 +234,14 @@ class Reader:
     def symbol(self, name: str) -> str:
         """The symbol for a dimension of this name."""
         if name not in self.symbols:
-            ident = symbol_identifier(name, self.e.builder.taken)
+            ident = symbol_identifier(name, self.e.taken)
             self.symbols[name] = ident
-            self.e.builder.symbols[ident] = Symbol(ident, self.smallest, self.largest)
+            self.e.symbols[ident] = Symbol(ident, self.smallest, self.largest)
         return self.symbols[name]
 
     def finish(self, outputs: Sequence[tuple[str, Value]]) -> OnnxGraph:
         """What the outputs need of what was read."""
-        b = self.e.builder
+        b = self.e
         found: list[str | Array] = []
         graph_outputs: list[GraphOutput] = []
         used = {t.tensor.name for t in self.inputs.values()} | set(self.e.parameters)
@@ -251,14 +250,14 @@ class Reader:
             if isinstance(v, Known) and not self.worth_a_kernel(v):
                 found.append(self.e.numbers(v))
                 continue
-            t = self.e.traced(v)
-            o = b.output_name(t.tensor, "", used)
-            graph_outputs.append(GraphOutput(o, t.tensor.name))
+            t = b.tensor(v)
+            o = b.output_name(t, "", used)
+            graph_outputs.append(GraphOutput(o, t.name))
             found.append(o)
         bound = tuple(n for n in self.bound)
         if not graph_outputs:
             return OnnxGraph(None, {}, {}, bound, tuple(found))
-        nodes, needed = _live(b.nodes, {o.tensor for o in graph_outputs})
+        nodes, needed = b.live({o.tensor for o in graph_outputs})
         inputs = {t.tensor.name: n for n, t in self.inputs.items() if t.tensor.name in needed}
         constants = {n: a for n, a in self.e.parameters.items() if n in needed}
         names = (*inputs, *constants)
@@ -415,15 +414,3 @@ def _bits_left(v: onnx.ValueInfoProto) -> int:
 
 def _domain(name: str) -> str:
     return "" if name == "ai.onnx" else name
-
-
-def _live(nodes: Sequence[Any], outputs: set[str]) -> tuple[list[Any], set[str]]:
-    """Nodes that an output depends on, and the tensors of these."""
-    needed = set(outputs)
-    kept = []
-    for node in reversed(nodes):
-        if needed.isdisjoint(node.outputs):
-            continue
-        kept.append(node)
-        needed.update(o for o in node.inputs if isinstance(o, str))
-    return kept[::-1], needed

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from autofuse.implgraph.expr.expression import Expr, const
+from autofuse.frontends.builder import Array, Shape
+from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.fusion import Tensor
 
@@ -22,9 +22,6 @@ __all__ = [
     "dtype_of_array",
     "uniform_value",
 ]
-
-Array: TypeAlias = npt.NDArray[Any]
-Shape: TypeAlias = tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +72,11 @@ class Foreign:
     type_name: str
     shape: Shape
     sources: frozenset[str]
+
+    @property
+    def dtype(self) -> None:
+        """None of ours."""
+        return None
 
 
 Value: TypeAlias = "Traced | Known | Foreign"

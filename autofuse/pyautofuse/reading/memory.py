@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.frontends.builder import MAX_RANK, topological_order
+from autofuse.frontends.builder import MAX_RANK, Shape, topological_order
+from autofuse.frontends.layout import contiguous
 from autofuse.implgraph.expr.expression import ZERO, Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import Tensor
@@ -18,12 +19,11 @@ from autofuse.pyautofuse.cann_ops import CannOp, find_op, suggest_op
 from autofuse.pyautofuse.dtype_rules import outside
 from autofuse.pyautofuse.graphs import HintGraph
 from autofuse.pyautofuse.nodes import Operator, OpOutput, source_of
-from autofuse.pyautofuse.reading.emission import Emission, Shape, Value
+from autofuse.pyautofuse.reading.emission import Emission, Value
 from autofuse.pyautofuse.reading.views import (
     Place,
     Stored,
     apart,
-    contiguous,
     memory_order,
     view_of,
 )
@@ -326,7 +326,7 @@ class MemoryReader(ABC):
             assert buffer.dtype is not None
             strides = None if place.dense else place.strides
             offset = None if place.offset == 0 else place.offset
-            found = self.emission.input(
+            found = self.emission.parameter(
                 f"in{buffer.index}", buffer.dtype, place.sizes, strides, offset
             )
             buffer.views[place] = found
@@ -352,7 +352,7 @@ class MemoryReader(ABC):
             )
         self.memory[id(n)] = Buffer(n.name, -1, tensor.dtype)
         self.memory[id(n)].axes = tuple(axes[i] for i in order)
-        self.memory[id(n)].stored = Stored(e.transpose(tensor, order), place)
+        self.memory[id(n)].stored = Stored(e.tensor(e.transpose(tensor, order)), place)
 
     def _stored(self, n: Operator) -> Stored:
         source = source_of(n.inputs.get("x"))
@@ -405,7 +405,7 @@ class MemoryReader(ABC):
                 want = ", ".join(map(str, sizes))
                 text = f"the sizes of y are [{want}], those of its input [{shape}]"
                 raise self.emission.error("AF1204", text)
-        return self.emission.broadcast(x.value, sizes)
+        return self.emission.tensor(self.emission.broadcast(x.value, sizes))
 
     def _names(self, axes: tuple[int, ...]) -> str:
         return "(" + ", ".join(self.hint.axes[a].name for a in axes) + ")"

@@ -75,7 +75,7 @@ class NodeReader(MemoryReader):
             elif not truths:
                 values[i] = self._outside(v)
         self._unify(values, conditions)
-        self._keep(n, e.op(row.op, values, self._op_attrs(n, row)), axes)
+        self._keep(n, e.op(row.op, *values, **self._op_attrs(n, row)), axes)
 
     def _unify(self, values: list[Value], conditions: Sequence[int]) -> None:
         """Constants take the element type of the tensors beside them."""
@@ -181,7 +181,7 @@ class NodeReader(MemoryReader):
         if not gone:
             value = self.emission.cast(value, _BOOL) if truths else value
         else:
-            value = self.emission.op(row.op, [value], {"axes": gone, "keepdims": True})
+            value = self.emission.reduce(row.op, value, gone, keepdims=True)
         self._declared(n, self.emission.dtype(value))
         self.results[id(n)] = Result(value, axes)
 
@@ -192,7 +192,7 @@ class NodeReader(MemoryReader):
             raise self.emission.error("AF1301", text, "one size of y becomes 1")
         dtype = n.y.dtype or BY_NAME["int64"]
         attrs = {"axis": gone[0], "keepdims": True, "dtype": dtype.name}
-        self.results[id(n)] = Result(self.emission.op(row.op, [tensor], attrs), axes)
+        self.results[id(n)] = Result(self.emission.apply(row.op, tensor, **attrs), axes)
 
     def _gather(self, n: Operator, row: CannOp) -> None:
         """Elements of ``x1`` along a dimension, at the places in ``x2``, whose axes stand where that dimension was."""
@@ -211,7 +211,7 @@ class NodeReader(MemoryReader):
             names = self._names(axes) if said is None else self._names(said)
             text = f"the axes of y are {names}; those of x1 and x2 make {self._names(axes)}"
             raise e.error("AF1301", text, "the axes of x2 stand in place of one of x1")
-        self._keep(n, e.op(row.op, [data.value, index.value], {"axis": at}), axes)
+        self._keep(n, e.apply(row.op, data.value, index.value, axis=at), axes)
 
     def _concat(self, n: Operator, row: CannOp) -> None:
         e = self.emission
@@ -237,7 +237,7 @@ class NodeReader(MemoryReader):
         if not differ:
             self.results[id(n)] = Result(values[0], layout.axes)
             return
-        self._keep(n, e.op("Concat", values, {"axis": differ[0]}), layout.axes)
+        self._keep(n, e.apply("Concat", *values, axis=differ[0]), layout.axes)
 
 
 _READERS: Mapping[str, Callable[[NodeReader, Operator, CannOp], None]] = {

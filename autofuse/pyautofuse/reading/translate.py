@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.builder import topological_order
+from autofuse.frontends.layout import contiguous
 from autofuse.frontends.names import identifier, symbol_identifier
 from autofuse.implgraph.expr.expression import ZERO, Expr, sym
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
@@ -24,7 +25,7 @@ from autofuse.pyautofuse.reading.emission import Emission
 from autofuse.pyautofuse.reading.memory import Buffer
 from autofuse.pyautofuse.reading.nodes import NodeReader
 from autofuse.pyautofuse.reading.symbol_ranges import symbols_for
-from autofuse.pyautofuse.reading.views import Place, contiguous
+from autofuse.pyautofuse.reading.views import Place
 
 __all__ = ["Pointer", "Translated", "translate"]
 
@@ -166,15 +167,13 @@ class _Translation:
         name = identifier(f"out{k}", e.taken)
         tensor, place = stored.tensor, stored.place.normal()
         if tensor.name in e.inputs or any(o[0] is tensor for o in self.outputs.values()):
-            copy = e.op("Identity", [tensor])
-            assert isinstance(copy, Tensor)
-            tensor = copy
+            tensor = e.tensor(e.op("Identity", tensor))
         self.outputs[k] = (tensor, place, name)
         if place.dense and place.offset == 0:
             return GraphOutput(name, tensor.name), False
         offset = None if place.offset == 0 else place.offset
         strides = None if place.dense else place.strides
-        memory = e.input(f"out{k}_memory", tensor.dtype, place.sizes, strides, offset)
+        memory = e.parameter(f"out{k}_memory", tensor.dtype, place.sizes, strides, offset)
         return GraphOutput(name, tensor.name, memory.name), True
 
     def _said(self, k: int) -> object:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
+from autofuse.frontends.builder import Shape
+from autofuse.frontends.layout import contiguous
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, ExprError, divide_exact, product
 from autofuse.implgraph.ir.fusion import Tensor
-from autofuse.pyautofuse.reading.emission import Emission, Shape
+from autofuse.pyautofuse.reading.emission import Emission
 from autofuse.pyautofuse.reading.symbol_ranges import least_value
 
-__all__ = ["Place", "Stored", "apart", "contiguous", "memory_order", "view_of"]
+__all__ = ["Place", "Stored", "apart", "memory_order", "view_of"]
 
 _ANY = (1, 1 << 31)
 
@@ -67,15 +68,6 @@ class Stored:
     place: Place
 
 
-def contiguous(sizes: Sequence[Expr]) -> Shape:
-    """Row-major strides."""
-    out, step = [], ONE
-    for n in reversed(sizes):
-        out.append(step)
-        step = step * n
-    return tuple(reversed(out))
-
-
 def memory_order(place: Place) -> list[int]:
     """The dimensions by their strides, largest first; those of one element stay where they are."""
     where = [i for i, n in enumerate(place.sizes) if n != 1]
@@ -100,7 +92,7 @@ def view_of(emission: Emission, stored: Stored, place: Place) -> Tensor:
         AutofuseError: AF1301, that is no combination of Reshape, Slice, Transpose and Broadcast.
     """
     if _same(stored.place, place):
-        return emission.reshape(stored.tensor, place.sizes)
+        return emission.tensor(emission.reshape(stored.tensor, place.sizes))
     parts = _parts(stored, place) if stored.place.dense and stored.place.offset == 0 else None
     if parts is None:
         raise emission.error(
@@ -112,15 +104,15 @@ def view_of(emission: Emission, stored: Stored, place: Place) -> Tensor:
     dims, starts, order = parts
     varying = [place.sizes[i] for i in order]
     taken = (*varying, *([ONE] * (len(dims) - len(varying))))
-    found = emission.reshape(stored.tensor, dims)
-    found = emission.reshape(emission.slice(found, starts, taken), tuple(varying))
+    found = emission.slice(emission.reshape(stored.tensor, dims), starts, taken)
+    found = emission.reshape(found, tuple(varying))
     back = sorted(range(len(order)), key=lambda k: order[k])
     found = emission.transpose(found, back)
     kept = set(order)
     found = emission.reshape(
         found, tuple(n if i in kept else ONE for i, n in enumerate(place.sizes))
     )
-    return emission.broadcast(found, place.sizes)
+    return emission.tensor(emission.broadcast(found, place.sizes))
 
 
 def _same(a: Place, b: Place) -> bool:

@@ -9,7 +9,7 @@ import torch
 
 from autofuse.implgraph.expr.expression import Expr, const, total
 from autofuse.torch.emit import BOOL, Value
-from autofuse.torch.ops.table import Call, Kind, dtype_of, row
+from autofuse.torch.ops.table import Call, Kind, row
 from autofuse.torch.refusal import RefusedError
 
 __all__: list[str] = []
@@ -175,7 +175,7 @@ def _pad(c: Call) -> Value:
         x = c.e.slice(x, starts, kept, [1] * rank)
     more = [total((w, a)) for w, a in zip(low, starts, strict=True)]
     behind = [total((w, a)) for w, a in zip(high, cut, strict=True)]
-    return c.e.pad(x, more, behind, number)
+    return c.e.pad(x, more, behind, float(number))
 
 
 @row("aten.flip.default", "prims.rev.default", kind=Kind.COPY)
@@ -233,12 +233,12 @@ def _gather(c: Call) -> Value:
     x, index = c.x(), _index(c, c.node.args[2])
     if not x.shape or not index.shape:
         return c.e.broadcast(x, c.shape) if not x.shape else c.e.reshape(x, c.shape)
-    return c.e.moved("GatherElements", x, index, axis=int(c.arg(1, "dim")) % len(x.shape))
+    return c.e.apply("GatherElements", x, index, axis=int(c.arg(1, "dim")) % len(x.shape))
 
 
 @row("aten.embedding.default")
 def _embedding(c: Call) -> Value:
-    return c.e.moved("Gather", c.x(), _index(c, c.node.args[1]), axis=0)
+    return c.e.apply("Gather", c.x(), _index(c, c.node.args[1]), axis=0)
 
 
 @row("aten.index_select.default")
@@ -247,7 +247,7 @@ def _index_select(c: Call) -> Value:
     if not x.shape:
         return x
     flat = c.e.reshape(index, (const(1),)) if not index.shape else index
-    return c.e.moved("Gather", x, flat, axis=int(c.arg(1, "dim")) % len(x.shape))
+    return c.e.apply("Gather", x, flat, axis=int(c.arg(1, "dim")) % len(x.shape))
 
 
 @row("aten.index.Tensor", "aten._unsafe_index.Tensor")
@@ -256,7 +256,7 @@ def _index_tensor(c: Call) -> Value:
     if len(given) != 1:
         return _outer_index(c, [axis for axis, _ in given], [_index(c, n) for _, n in given])
     axis, node = given[0]
-    return c.e.moved("Gather", c.x(), _index(c, node), axis=axis)
+    return c.e.apply("Gather", c.x(), _index(c, node), axis=axis)
 
 
 def _outer_index(c: Call, axes: Sequence[int], index: Sequence[Value]) -> Value:
@@ -275,7 +275,7 @@ def _outer_index(c: Call, axes: Sequence[int], index: Sequence[Value]) -> Value:
         flat.append(c.e.reshape(v, tuple(s for s in v.shape if s != 1) or (const(1),)))
     x = c.x()
     for axis, v in zip(axes, flat, strict=True):
-        x = c.e.moved("Gather", x, v, axis=axis)
+        x = c.e.apply("Gather", x, v, axis=axis)
     others = [d for d in range(len(x.shape)) if d not in along]
     together = list(axes) == list(range(axes[0], axes[0] + len(axes))) if axes else False
     before = axes[0] if together else 0
@@ -298,7 +298,7 @@ def _scatter(c: Call) -> Value:
             raise RefusedError("scattered writes")
     if "scatter_add" in str(c.node.target):
         source = e.op("Add", x, source)
-    line = e.iota(x.shape[axis], index.dtype)
+    line = e.iota((x.shape[axis],), 0, index.dtype, start=0, step=1)
     shape = tuple(s if i == axis else const(1) for i, s in enumerate(x.shape))
     here = e.op("Equal", e.reshape(line, shape), index)
     return e.select(here, source, x)
@@ -337,7 +337,7 @@ def _iota(c: Call) -> Value:
     step = c.integer(c.arg(2, "step", 1), "the step")
     if any(s == 0 for s in c.shape):
         return c.e.full(c.shape, 0, c.dtype)
-    return c.e.iota(c.shape[0], dtype_of(c.meta.dtype), start, step)
+    return c.e.iota((c.shape[0],), 0, c.dtype, start=start, step=step)
 
 
 @row("aten.arange.start_step", "aten.arange.default", "aten.arange.start", kind=Kind.CREATE)
@@ -349,4 +349,4 @@ def _arange(c: Call) -> Value:
         raise RefusedError("a range of fractions")
     if any(s == 0 for s in c.shape):
         return c.e.full(c.shape, 0, c.dtype)
-    return c.e.iota(c.shape[0], c.dtype, start, step)
+    return c.e.iota((c.shape[0],), 0, c.dtype, start=start, step=step)

@@ -28,7 +28,7 @@ def _axes(c: Call, dims: Any, rank: int) -> tuple[int, ...]:
 def _reduce(e: Emitter, name: str, x: Value, axes: Sequence[int], keep: bool) -> Value:
     if not x.shape:
         return x
-    return e.moved(name, x, axes=tuple(axes), keepdims=keep)
+    return e.apply(name, x, axes=tuple(axes), keepdims=keep)
 
 
 def _along(c: Call, name: str, x: Value, dims: Any, keep: bool) -> Value:
@@ -103,8 +103,8 @@ def _place(c: Call, name: str, dim: Any, keep: bool) -> Value:
     if dim is None:
         # The index of all elements in a row.
         flat = e.reshape(x, (product(x.shape),))
-        return e.reshape(e.moved(name, flat, axis=0, keepdims=False), c.shape)
-    return e.moved(name, x, axis=int(dim) % len(x.shape), keepdims=keep)
+        return e.reshape(e.apply(name, flat, axis=0, keepdims=False), c.shape)
+    return e.apply(name, x, axis=int(dim) % len(x.shape), keepdims=keep)
 
 
 @row("aten.argmax.default")
@@ -208,4 +208,4 @@ def _cumsum(c: Call) -> Value:
         return x
     wide: DType = FLOAT32 if x.dtype.kind == "f" else x.dtype
     axis = int(c.arg(1, "dim")) % len(x.shape)
-    return c.e.moved("CumSum", c.e.cast(x, wide), axis=axis)
+    return c.e.apply("CumSum", c.e.cast(x, wide), axis=axis)

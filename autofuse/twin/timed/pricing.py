@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from autofuse.codegen.functions import FUNCTIONS
 from autofuse.implgraph.ops.registry import all_ops
 from autofuse.schedule.cost.banks import bank_conflict
 from autofuse.schedule.cost.cost import (
@@ -82,7 +83,7 @@ def _registry_calls() -> dict[str, str]:
     found: dict[str, str] = {}
     for row in all_ops():
         for call in row.calls.values():
-            if "::" not in call.api and row.cost != "none":
+            if call.api not in FUNCTIONS and row.cost != "none":
                 found.setdefault(call.api, row.cost)
     return found
 

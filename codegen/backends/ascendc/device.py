@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function, wrap_call
 from autofuse.codegen.backends.ascendc.provenance import banner
+from autofuse.codegen.functions import FUNCTIONS
+from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.lower.kernel import lower_kernel
-from autofuse.codegen.passes import run_passes
 from autofuse.codegen.render import render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.implgraph.ops.rows.bits import WORDS
-from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
-from autofuse.schedule.placement.lacing import LACES
-from autofuse.schedule.placement.picking import PICKS
-from autofuse.schedule.placement.row_operands import ROWS
-from autofuse.schedule.placement.scan import SCAN
-from autofuse.schedule.placement.stacking import STACK
 from autofuse.targets import TargetSpec
 
-__all__ = ["ENTRIES", "kernel_file", "parameter_names"]
+__all__ = ["ENTRIES", "kernel_file", "lower_templates", "parameter_names"]
 
 
 #: Ways to enter the kernel, and the last parameter of each.
@@ -36,12 +31,7 @@ class _KernelView:
     functions: tuple[str, ...]
     head: tuple[str, ...]
     dispatch: tuple[str, ...]
-    reduces: bool
-    scans: bool
-    picks: bool
-    laces: bool
-    rows: bool
-    words: bool
+    headers: tuple[str, ...]
 
 
 def parameter_names(graph: FusionGraph) -> tuple[str, ...]:
@@ -50,40 +40,49 @@ def parameter_names(graph: FusionGraph) -> tuple[str, ...]:
     return (*data, *(f"{graph.name}_Output_{i}" for i in range(len(graph.outputs))))
 
 
+def lower_templates(
+    graph: FusionGraph, results: Iterable[ScheduleResult], target: TargetSpec
+) -> dict[str, KernelFn]:
+    """KernelIR of every template by its name, before any pass."""
+    tensors = parameter_names(graph)
+    impls = {i.name: i for r in results for g in r.groups for i in g.impls}
+    return {name: lower_kernel(i, tensors, target) for name, i in impls.items()}
+
+
 def kernel_file(
     graph: FusionGraph,
     results: tuple[ScheduleResult, ...],
+    functions: Mapping[str, KernelFn],
     target: TargetSpec,
     entry: str = "launch",
 ) -> str:
     """Text of ``device/<g>_kernel.cpp``.
 
+    ``functions``: those of all templates after the passes, by name.
     ``entry``: ``launch``, the tiling data come by value (``<<<>>>``); ``op-package``, they come in GM and every tiling
     key becomes a binary of its own.
     """
     tensors = parameter_names(graph)
-    impls: dict[str, ImplGraph] = {i.name: i for r in results for g in r.groups for i in g.impls}
-    functions = tuple(
-        emit_function(run_passes(lower_kernel(i, tensors, target))) for i in impls.values()
-    )
     parameters = [f"GM_ADDR {t}" for t in tensors]
     parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
     head = wrap_call(f'extern "C" __global__ __aicore__ void {graph.name}', parameters, " {")
-    ops = {n.op for i in impls.values() for n in i.nodes}
     synced = frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
+    impls = (i for r in results for g in r.groups for i in g.impls)
     view = _KernelView(
         banner(graph, target.name),
-        functions,
+        tuple(emit_function(fn) for fn in functions.values()),
         tuple(head),
         _dispatch(tiling_keys(results), tensors, synced, entry),
-        not ops.isdisjoint({*REDUCES, "UbTranspose"}),
-        SCAN in ops,
-        not ops.isdisjoint(PICKS),
-        not ops.isdisjoint({*LACES, STACK}),
-        not ops.isdisjoint(ROWS),
-        not ops.isdisjoint(WORDS),
+        _headers(impls, target.arch),
     )
     return render("kernel.cpp.jinja", view)
+
+
+def _headers(impls: Iterable[ImplGraph], arch: str) -> tuple[str, ...]:
+    """Of the functions that templates call, in order."""
+    calls = [lookup(op).calls.get(arch) for op in {n.op for i in impls for n in i.nodes}]
+    found = {FUNCTIONS[c.api].header for c in calls if c is not None and c.api in FUNCTIONS}
+    return tuple(sorted(found - {""}))
 
 
 def _dispatch(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autofuse.codegen.backends.ascendc.expr_cpp import to_cpp
+from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
@@ -48,7 +49,7 @@ from autofuse.codegen.ir.kernel_ir import (
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
 
-__all__ = ["emit_function", "scalar_text", "wrap_call"]
+__all__ = ["callee", "emit_function", "scalar_text", "wrap_call"]
 
 INDENT = "  "
 #: Columns of a line of generated code, where a line can be broken.
@@ -154,8 +155,16 @@ def _arg(a: Arg) -> str:
     return a.text
 
 
+def callee(s: Call) -> str:
+    """The name of a function in C++, with its template arguments."""
+    if s.api not in FUNCTIONS:
+        return s.api
+    of = ", ".join(str(x).lower() if isinstance(x, bool) else f"autofuse::{x}" for x in s.of)
+    return f"autofuse::{s.api}{s.form}<{of}>" if of else f"autofuse::{s.api}{s.form}"
+
+
 def _call(s: Call) -> list[str]:
-    return wrap_call(s.api, [_arg(a) for a in s.args], ";")
+    return wrap_call(callee(s), [_arg(a) for a in s.args], ";")
 
 
 def _block(b: DmaBlock, order: tuple[str, str]) -> str:
@@ -221,7 +230,7 @@ def _bypass(s: BypassL2) -> list[str]:
 def _queue(s: QueueDecl) -> str:
     if s.copy:
         return f"TQueBind<TPosition::VECIN, TPosition::VECOUT, {s.depth}> {s.name};"
-    return f"TQue<{s.position.value}, {s.depth}> {s.name};"
+    return f"TQue<TPosition::{s.position.value}, {s.depth}> {s.name};"
 
 
 def _sync(s: Sync) -> list[str]:
@@ -262,7 +271,7 @@ _LINE: dict[type, Callable[[Any], str]] = {
     BlockIndex: lambda s: f"const int64_t {s.name} = {_core(s)};",
     PipeDecl: lambda s: f"TPipe {s.name};",
     QueueDecl: _queue,
-    BufDecl: lambda s: f"TBuf<{s.position.value}> {s.name};",
+    BufDecl: lambda s: f"TBuf<TPosition::{s.position.value}> {s.name};",
     InitBuffer: _init,
     GetBuf: lambda s: f"LocalTensor<{s.dtype.cpp}> {s.local} = {s.buf}.Get<{s.dtype.cpp}>();",
     Alloc: lambda s: (

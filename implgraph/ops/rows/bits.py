@@ -13,7 +13,7 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.definition import Attr, Attrs, Call, OpDef, Shape
 from autofuse.implgraph.ops.rules import broadcast_shapes
 
-__all__ = ["ROWS", "WORDS"]
+__all__ = ["ROWS"]
 
 PIECES = frozenset(d.name for d in BY_NAME.values() if d.bits >= 16)
 SIGNED = {"float32": "int32", "uint32": "int32", "float16": "int16", "uint16": "int16"}
@@ -68,8 +68,6 @@ def _integer(
     )
 
 
-#: Ops that take 64-bit integers apart and put them together (autofuse_words.h).
-WORDS = frozenset({"Low", "High", "Join"})
 _LONG = frozenset({"int64", "uint64"})
 
 
@@ -82,7 +80,7 @@ def _int64(dtypes: Sequence[DType], attrs: Attrs) -> DType:
 
 
 def _word(name: str) -> OpDef:
-    call = Call(f"autofuse::{name}Words", "unary", _LONG, inplace=False)
+    call = Call(f"{name}Words", "unary", _LONG, inplace=False)
     return OpDef(
         name,
         (1, 1),
@@ -99,9 +97,7 @@ def _join_tmp(n: Expr, d: DType) -> Expr:
     return n * 24 + 192
 
 
-_JOIN = Call(
-    "autofuse::JoinWords", "advanced_binary", frozenset({"int32"}), tmp=_join_tmp, inplace=False
-)
+_JOIN = Call("JoinWords", "advanced_binary", frozenset({"int32"}), tmp=_join_tmp, inplace=False)
 
 _SHIFTED = frozenset({"int16", "uint16", "int32", "uint32"})
 _INTEGERS = frozenset({"int16", "int32"})

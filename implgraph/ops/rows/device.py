@@ -9,9 +9,13 @@ from autofuse.implgraph.expr.expression import Expr, const
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.definition import ANY, Attr, Attrs, Call, OpDef, Shape
 from autofuse.implgraph.ops.rules import broadcast_shapes
-from autofuse.implgraph.ops.scratch import PICK_BYTES, TRANSPOSE_BYTES
 
-__all__ = ["ROWS"]
+__all__ = ["PICK_BYTES", "ROWS", "ROW_OPERANDS", "TRANSPOSE_BYTES"]
+
+#: Of ``TransposeRows``: what lies outside of the result of a call on 16 rows goes there.
+TRANSPOSE_BYTES = 512
+#: A table of 1024 offsets, and what is made of it for one call of ``PickBack``.
+PICK_BYTES = 4096
 
 ARITH = frozenset({"int16", "int32", "float16", "float32"})
 FLOATS = frozenset({"float16", "float32"})
@@ -105,9 +109,7 @@ def _table_bytes(elements: Expr, dtype: DType) -> Expr:
 
 def _pick(name: str, dtypes: frozenset[str], operands: int, *, tmp: bool = False) -> OpDef:
     """A call that picks elements; before scheduling ends, it has no table among its operands."""
-    call = Call(
-        f"autofuse::{name}", "pick", dtypes, tmp=_table_bytes if tmp else None, inplace=False
-    )
+    call = Call(name, "device", dtypes, tmp=_table_bytes if tmp else None, inplace=False)
     return OpDef(
         name,
         (1, operands - 1),
@@ -127,8 +129,8 @@ def _pick(name: str, dtypes: frozenset[str], operands: int, *, tmp: bool = False
 def _offsets(name: str, *, tmp: bool = False) -> OpDef:
     """A table of offsets in bytes, once per core."""
     call = Call(
-        f"autofuse::{name}",
-        "offsets",
+        name,
+        "device",
         frozenset({"int32"}),
         tmp=_table_bytes if tmp else None,
         inplace=False,
@@ -155,7 +157,7 @@ def _with_rows(op: str, name: str) -> OpDef:
         _first,
         _shape,
         "rows",
-        calls=_both(Call(f"autofuse::WithRows<autofuse::{name}>", "rows", dtypes)),
+        calls=_both(Call("WithRows", "device", dtypes)),
         cost="div" if op == "Div" else "binary",
         user=False,
     )
@@ -170,7 +172,7 @@ def _lace(name: str, operands: int, *more: Attr) -> OpDef:
         _shape,
         "pick",
         attrs=(Attr("k", "int", doc="elements of a short row"), *more),
-        calls=_both(Call(f"autofuse::{name}", "pick", MOVED, inplace=False)),
+        calls=_both(Call(name, "device", MOVED, inplace=False)),
         cost="transpose",
         user=False,
     )
@@ -354,8 +356,8 @@ ROWS: tuple[OpDef, ...] = (
         "transpose",
         calls=_both(
             Call(
-                "autofuse::TransposeRows",
-                "transpose",
+                "TransposeRows",
+                "device",
                 MOVED,
                 as_type=BITS,
                 tmp=lambda elements, dtype: const(TRANSPOSE_BYTES),
@@ -385,8 +387,8 @@ ROWS: tuple[OpDef, ...] = (
         "stack",
         calls=_both(
             Call(
-                "autofuse::StackRows",
-                "stack",
+                "StackRows",
+                "device",
                 frozenset(d for d in BY_NAME if d != "mask"),
                 inplace=False,
             )
@@ -409,8 +411,8 @@ ROWS: tuple[OpDef, ...] = (
         ),
         calls=_both(
             Call(
-                "autofuse::LaceOffsets",
-                "lace_offsets",
+                "LaceOffsets",
+                "device",
                 frozenset({"int32"}),
                 tmp=_table_bytes,
                 inplace=False,
@@ -434,8 +436,8 @@ ROWS: tuple[OpDef, ...] = (
         ),
         calls=_both(
             Call(
-                "autofuse::Scan",
-                "scan",
+                "Scan",
+                "device",
                 frozenset({"int16", "int32", "float32"}),
                 as_type=WRAPPING,
                 inplace=False,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from autofuse.implgraph.expr.expression import Expr, Max, const
-from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.definition import ANY, Attr, Call, OpDef
 from autofuse.implgraph.ops.formulas.expansions import (
     ARITH,
@@ -511,6 +511,9 @@ ROWS: tuple[OpDef, ...] = (
         "broadcast",
         lambda xs, attrs: xs[0],
         attrs=(Attr("shape", "shape", doc="target shape"),),
+        calls=dict.fromkeys(
+            (A2, P310), Call("Broadcast", "device", frozenset(BY_NAME), inplace=False)
+        ),
         cost="broadcast",
         ulp=0.0,
         aliases=("BroadcastTo", "Expand"),

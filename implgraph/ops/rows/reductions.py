@@ -205,9 +205,7 @@ _AXES = (
     Attr("keepdims", "bool", False, doc="reduced dimensions stay, with size 1"),
 )
 _AXIS = (Attr("axis", "int", doc="the dimension, negative from the end"),)
-_CALLS = {
-    arch: Call("autofuse::Reduce", "reduce", NATIVE, inplace=False) for arch in ("2201", "2002")
-}
+_CALLS = {arch: Call("Reduce", "device", NATIVE, inplace=False) for arch in ("2201", "2002")}
 
 
 def _reduce(name: str, doc: str, **kw: Any) -> OpDef:

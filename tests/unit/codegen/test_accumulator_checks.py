@@ -154,8 +154,8 @@ def test_what_is_loaded_is_read_before_it_is_taken_over(shared):
     built, impl, fn = shared
     (tiles,) = [s for s in fn.body if isinstance(s, For)]
     calls = [s for s in tiles.body if isinstance(s, Call)]
-    largest = next(s for s in calls if s.api == "autofuse::ReduceInner<autofuse::MaxOf>")
-    over = next(s for s in calls if s.api == "autofuse::WithRows<autofuse::SubRow>")
+    largest = next(s for s in calls if (s.api, s.of) == ("Reduce", ("MaxOf",)))
+    over = next(s for s in calls if s.of == ("SubRow",))
     rest = [s for s in tiles.body if s is not largest]
     at = rest.index(over) + 1
     body = (*rest[:at], largest, *rest[at:])

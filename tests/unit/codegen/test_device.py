@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from autofuse.codegen.backends.ascendc.device import kernel_file, parameter_names
+from autofuse.codegen.backends.ascendc.backend import BACKEND
+from autofuse.codegen.backends.ascendc.device import parameter_names
+from autofuse.codegen.backends.interface import Job, generate
 from autofuse.frontends import parse_graph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
@@ -39,13 +41,17 @@ def made(nodes, outputs, shape=("m", "n"), **more: Any):
     return graph, results
 
 
+def kernel_file(graph, results):
+    return generate(BACKEND, Job(graph, TARGET), results)["device/k_kernel.cpp"]
+
+
 ADD = ([("y", "Add", ["x", "b"])], ["y"])
 
 
 def test_parameters_are_inputs_then_outputs():
     graph, results = made(*ADD)
     assert parameter_names(graph) == ("k_Data_0", "k_Data_1", "k_Output_0")
-    text = kernel_file(graph, results, TARGET)
+    text = kernel_file(graph, results)
     head = text[text.index('extern "C"') :]
     places = [head.index(p) for p in (*parameter_names(graph), "workspace", "AutofuseTilingData")]
     assert places == sorted(places)
@@ -53,7 +59,7 @@ def test_parameters_are_inputs_then_outputs():
 
 def test_every_key_calls_its_template():
     graph, results = made(*ADD)
-    text = kernel_file(graph, results, TARGET)
+    text = kernel_file(graph, results)
     keys = tiling_keys(results)
     assert len(keys) > 1
     for number, (impl,) in enumerate(keys):
@@ -65,7 +71,7 @@ def test_every_key_calls_its_template():
 def test_groups_run_one_after_another_without_waiting():
     graph, results = made([("y", "Exp", ["x"]), ("c", "Exp", ["b"])], ["y", "c"])
     assert len(results[0].groups) == 2
-    text = kernel_file(graph, results, TARGET)
+    text = kernel_file(graph, results)
     assert "SyncAll" not in text
     assert "KERNEL_TYPE_AIV_ONLY" in text
 
@@ -73,7 +79,7 @@ def test_groups_run_one_after_another_without_waiting():
 def test_group_that_overwrites_what_another_one_reads_waits_for_all_cores():
     outputs = [{"name": "y", "tensor": "y"}, {"name": "c", "tensor": "c", "inout": "b"}]
     graph, results = made([("y", "Add", ["x", "b"]), ("c", "Exp", ["b"])], outputs)
-    text = kernel_file(graph, results, TARGET)
+    text = kernel_file(graph, results)
     entry = text[text.index('extern "C"') :]
     assert "SyncAll();" in entry
     first, second = (g.impls[0].name for g in results[0].groups)
@@ -84,4 +90,4 @@ def test_group_that_overwrites_what_another_one_reads_waits_for_all_cores():
 def test_text_does_not_depend_on_the_run(run):
     graph, results = made(*ADD)
     again = made(*ADD)
-    assert kernel_file(graph, results, TARGET) == kernel_file(*again, TARGET)
+    assert kernel_file(graph, results) == kernel_file(*again)

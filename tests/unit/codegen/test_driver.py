@@ -14,7 +14,6 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.host.driver import (
     RENAMED,
     _radixes,
-    check_split_entry,
     part_unit,
 )
 
@@ -108,9 +107,9 @@ def test_every_function_that_all_kernels_have_is_renamed() -> None:
 
 
 def test_an_entry_without_a_launcher_has_no_driver() -> None:
-    check_split_entry("launch")
+    cut = [n.name for n in api.read(chain_with_skips(3, 0)).nodes][:1]
     with pytest.raises(AutofuseError) as e:
-        check_split_entry("op-package")
+        api.build_split(chain_with_skips(3, 0), entry="op-package", cut_after=cut)
     assert e.value.diagnostics[0].code == "AF5007"
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite
 from autofuse.codegen.ir.kernel_ir import Count, EnumArg, LocalArg, Number, ScalarVar
 from autofuse.implgraph.expr.expression import const, sym
@@ -11,7 +14,9 @@ from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node, TensorView
 from autofuse.implgraph.ops.registry import all_ops, lookup
+from autofuse.schedule import functions
 
+ROOT = Path(__file__).resolve().parents[3]
 F32, F16, I32, MASK = (BY_NAME[n] for n in ("float32", "float16", "int32", "mask"))
 
 
@@ -28,9 +33,18 @@ def spelled(s):
 
 def test_every_call_of_the_registry_has_a_style():
     used = {c.style for r in all_ops() for c in r.calls.values()}
-    # These are spelled from the layout of their operand, which a CallSite does not know.
-    assert used <= {*STYLES, "pick", "reduce", "rows", "scan", "stack", "transpose"}
+    assert used == {*STYLES, "device"}
     assert set(SCALAR_INPUTS) <= set(STYLES)
+
+
+def test_every_function_of_the_registry_has_an_entry_per_floor():
+    calls = [c for r in all_ops() for c in r.calls.values()]
+    device = {c.api for c in calls if c.style == "device"}
+    assert {name for name, f in FUNCTIONS.items() if f.call is not None} == device
+    assert {c.api for c in calls} >= set(FUNCTIONS) == set(functions.FUNCTIONS)
+    assert all((f.call, f.covers, f.fits).count(None) in (0, 3) for f in FUNCTIONS.values())
+    headers = {f.header for f in FUNCTIONS.values()} - {""}
+    assert all((ROOT / f"device_templates/autofuse_{name}.h").is_file() for name in headers)
 
 
 def test_binary():

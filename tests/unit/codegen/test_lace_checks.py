@@ -8,9 +8,9 @@ import pytest
 from changed_counts import change_counts
 
 from autofuse.api import build
+from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.kernel_ir import SizeValue
-from autofuse.codegen.verification import ranges, verify_schedule
-from autofuse.codegen.verification.functions import laces
+from autofuse.codegen.verification import verify_schedule
 
 CHANGES = {
     "none": (0, 0, 0, 0),
@@ -58,7 +58,7 @@ def test_extents(built, change, monkeypatch):
     def changed(counts):
         return [c + d for c, d in zip(counts, CHANGES[change], strict=True)]
 
-    seen = change_counts(monkeypatch, laces, "lace", changed)
+    seen = change_counts(monkeypatch, ["Lace", "Unlace", "UnlaceByMask"], changed)
     found = verify_schedule(built.graph, built.schedule, built.target)
     assert seen
     assert bool(found) == (change != "none"), found
@@ -89,23 +89,23 @@ def test_extents_of_rows_that_lie_apart(width, change, monkeypatch):
             return counts
         return [c + 1 if i == change else c for i, c in enumerate(counts)]
 
-    seen = change_counts(monkeypatch, laces, "lace", changed)
+    seen = change_counts(monkeypatch, ["Lace", "Unlace", "UnlaceByMask"], changed)
     assert bool(verify_schedule(found.graph, found.schedule, found.target)) == (change is not None)
     assert any(len(counts) == 6 for counts in seen)
 
 
 @pytest.mark.parametrize("place", range(3))
 def test_a_table_for_other_rows(built, place, monkeypatch):
-    seen = []
+    seen, places = [], FUNCTIONS["LaceOffsets"]
 
-    def other(kernel, s, n):
+    def other(kernel, s, n, counts, extent):
         sizes = [i for i, a in enumerate(s.args) if isinstance(a, SizeValue)]
         seen.append(s)
         args = list(s.args)
         args[sizes[place]] = replace(args[sizes[place]], value=args[sizes[place]].value + 8)
-        return laces.places_are_those_of_their_node(kernel, replace(s, args=tuple(args)), n)
+        return places.covers(kernel, replace(s, args=tuple(args)), n, counts, extent)
 
-    monkeypatch.setattr(ranges, "places_are_those_of_their_node", other)
+    monkeypatch.setitem(FUNCTIONS, "LaceOffsets", replace(places, covers=other))
     assert bool(verify_schedule(built.graph, built.schedule, built.target)) == bool(seen)
 
 

@@ -137,7 +137,7 @@ def test_scalar_unit_that_waited_for_the_vector_pipe_orders_all_calls():
 
 def test_barrier_inside_a_call_serves_for_its_result():
     def spread(dst: str, src: str) -> Call:
-        return Call("autofuse::BroadcastInner", (), (dst, "tmp"), (src,))
+        return Call("Broadcast", (), (dst, "tmp"), (src,), "Inner")
 
     assert barriers(call("a", "x"), call("b", "a"), spread("x", "y")) == "a|bx"
     assert barriers(call("a", "x"), spread("b", "a")) == "a|b"

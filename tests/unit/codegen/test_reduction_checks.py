@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from changed_counts import change_counts
 from lowering_checks import graph
 
 from autofuse.api import build
-from autofuse.codegen.verification import ranges, verify_schedule
-from autofuse.codegen.verification.functions.reductions import reduction_covers, reduction_fits
+from autofuse.codegen.verification import verify_schedule
 
 CHANGES = {
     "none": (0, 0, 0),
@@ -31,20 +31,10 @@ def built(request):
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_extents(built, change, monkeypatch):
-    seen = []
-
     def changed(counts):
-        seen.append(counts)
         return [c + d for c, d in zip(counts, CHANGES[change], strict=True)]
 
-    def covers(kernel, s, n, counts, sizes, elements):
-        return reduction_covers(kernel, s, n, changed(counts), sizes, elements)
-
-    def fits(kernel, s, n, counts):
-        return reduction_fits(kernel, s, n, changed(counts))
-
-    monkeypatch.setattr(ranges, "reduction_covers", covers)
-    monkeypatch.setattr(ranges, "reduction_fits", fits)
+    seen = change_counts(monkeypatch, ["Reduce"], changed)
     found = verify_schedule(built.graph, built.schedule, built.target)
     assert seen
     assert bool(found) == (change != "none"), found

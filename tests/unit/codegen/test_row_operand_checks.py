@@ -8,7 +8,7 @@ import pytest
 from twin_graphs import graph
 
 from autofuse.api import build
-from autofuse.codegen.lower import vector_calls
+from autofuse.codegen.functions import row_operands
 from autofuse.codegen.verification import verify_schedule
 
 CHANGES = {
@@ -31,7 +31,7 @@ def built(request):
 @pytest.mark.parametrize("change", CHANGES)
 def test_extents(built, change, monkeypatch):
     more = CHANGES[change]
-    extents = vector_calls.row_extents
+    extents = row_operands.row_extents
     seen = []
 
     def changed(n, source, sizes):
@@ -39,14 +39,14 @@ def test_extents(built, change, monkeypatch):
         seen.append(n.name)
         return [_product(rows) + more[0]], [_product(cols) + more[1]]
 
-    monkeypatch.setattr(vector_calls, "row_extents", changed)
+    monkeypatch.setattr(row_operands, "row_extents", changed)
     found = verify_schedule(built.graph, built.schedule, built.target)
     assert seen
     assert bool(found) == (change != "none"), found
 
 
 def _product(sizes):
-    return vector_calls.product(sizes)
+    return row_operands.product(sizes)
 
 
 def test_less_scratch_space(built):

@@ -10,7 +10,6 @@ from twin_graphs import graph
 
 from autofuse.api import build
 from autofuse.codegen.verification import verify_schedule
-from autofuse.codegen.verification.functions import stacks
 
 CHANGES = {
     "none": (0, 0, 0),
@@ -39,7 +38,7 @@ def test_extents(built, change, monkeypatch):
     def changed(counts):
         return [c + d for c, d in zip(counts, CHANGES[change], strict=True)]
 
-    seen = change_counts(monkeypatch, stacks, "stack", changed)
+    seen = change_counts(monkeypatch, ["StackRows"], changed)
     found = verify_schedule(built.graph, built.schedule, built.target)
     assert seen
     assert bool(found) == (change != "none"), found

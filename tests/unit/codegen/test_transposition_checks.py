@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from changed_counts import change_counts
 
 from autofuse.api import build
-from autofuse.codegen.verification import ranges, verify_schedule
-from autofuse.codegen.verification.functions.transpositions import (
-    transposition_covers,
-    transposition_fits,
-)
+from autofuse.codegen.verification import verify_schedule
 
 CHANGES = {
     "none": (0, 0, 0, 0, 0),
@@ -53,20 +50,10 @@ def built(request):
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_extents(built, change, monkeypatch):
-    seen = []
-
     def changed(counts):
-        seen.append(counts)
         return [c + d for c, d in zip(counts, CHANGES[change], strict=True)]
 
-    def covers(kernel, s, n, counts, extent):
-        return transposition_covers(kernel, s, n, changed(counts), extent)
-
-    def fits(kernel, s, n, counts):
-        return transposition_fits(kernel, s, n, changed(counts))
-
-    monkeypatch.setattr(ranges, "transposition_covers", covers)
-    monkeypatch.setattr(ranges, "transposition_fits", fits)
+    seen = change_counts(monkeypatch, ["TransposeRows"], changed)
     found = verify_schedule(built.graph, built.schedule, built.target)
     assert seen
     assert bool(found) == (change != "none"), found

@@ -1,61 +1,17 @@
 from dataclasses import replace
 
+from source_document import ABS_NODE, DOCUMENT
+
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph, Mem, Node, TmpBuffer
 from autofuse.implgraph.ir.printer import free_symbols, print_graph, quote
-
-#: The lines of the source document, less its comments and what it leaves out ("......").
-DOCUMENT = """\
-Sizes:
-  z0z1t_size: VAR
-  z0z1Tb_size: VAR
-Axis:
-  z0(0) : 200, ORIGINAL, align: -1, allow_oversize_axis: 0, allow_unaligned_tail: 1
-  z1(1) : 200, ORIGINAL, align: -1, allow_oversize_axis: 0, allow_unaligned_tail: 1
-  z0z1(2) : 40000, ORIGINAL, align: -1, allow_oversize_axis: 0, allow_unaligned_tail: 1
-  z0z1T(3) : Ceiling((40000 / (z0z1t_size))), TILE_OUT, from: {z0z1, }, align: 1, \
-allow_oversize_axis: 0, allow_unaligned_tail: 1
-  z0z1t(4) : z0z1t_size, TILE_IN, from: {z0z1, }, align: 1, allow_oversize_axis: 0, \
-allow_unaligned_tail: 1
-  z0z1TB(5) : Ceiling((Ceiling((40000 / (z0z1t_size))) / (z0z1Tb_size))), BLOCK_OUT, \
-from: {z0z1T, }, align: 1, allow_oversize_axis: 0, allow_unaligned_tail: 1
-  z0z1Tb(6) : z0z1Tb_size, BLOCK_IN, from: {z0z1T, }, align: 1, allow_oversize_axis: 0, \
-allow_unaligned_tail: 1
-Nodes:
-"""
-DOCUMENT_NODE = """\
-  abs_test/abs_0: Abs (2)
-    .axis = {z0z1TB, z0z1Tb, z0z1t, }
-    .loop_axis = z0z1Tb
-    .api:
-      .compute_type = elewise
-      .type = Compute
-      .unit = Vector
-    .x = abs_test/gather_0.y
-    .y.dtype = float32
-    .y.axis = {z0z1TB, z0z1Tb, z0z1t, }
-    .y.repeats = {(40000 / (z0z1Tb_size * z0z1t_size)), z0z1Tb_size, z0z1t_size, }
-    .y.strides = {(z0z1Tb_size * z0z1t_size), z0z1t_size, 1, }
-    .y.vectorized_axis = {z0z1t, }
-    .y.vectorized_strides = {1, }
-    .y.mem:
-      .tensor_id = 3
-      .alloc_type = Queue
-      .hardware = UB
-      .position = TPosition::VECOUT
-    .y.que:
-      .id = 1
-      .depth = 2
-      .buf_num = 2
-      .reuse_id = 1
-"""
 
 
 def test_the_graph_of_the_source_document(abs_impl: ImplGraph):
     text = print_graph(abs_impl)
     assert text == print_graph(abs_impl)
     assert DOCUMENT in text
-    assert DOCUMENT_NODE in text
+    assert ABS_NODE in text
     assert "  abs_test/gather_0: Load (1)\n" in text
     assert "  abs_test/store: Store (3)\n" in text
     assert text.startswith("// abs_test_0_general_0_nil_2_nil\nGraph: abs_test\nSchedule:\n")

@@ -24,7 +24,7 @@ def test_form(abs_impl: ImplGraph, fusion: FusionGraph):
     assert list(data)[:4] == ["schema", "graph", "result", "group"]
     node = data["nodes"][2]  # type: ignore[index]
     assert node["y"]["repeats"][0] == "(40000 / (z0z1Tb_size * z0z1t_size))"
-    assert node["y"]["mem"]["position"] == "TPosition::VECOUT"
+    assert node["y"]["mem"]["position"] == "VECOUT"
     assert node["y"]["dtype"] == "float32"
     nodes: list[dict[str, object]] = to_json(fusion)["nodes"]  # type: ignore[assignment]
     assert nodes[0]["inputs"] == ["x", "k", "v", {"value": 1.5, "dtype": None}]

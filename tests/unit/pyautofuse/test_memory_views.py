@@ -8,10 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.frontends.builder import Shape
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
-from autofuse.pyautofuse.reading.emission import Emission, Shape
+from autofuse.pyautofuse.reading.emission import Emission
 from autofuse.pyautofuse.reading.views import (
     Place,
     Stored,
@@ -30,7 +31,7 @@ def shape(*sizes: int) -> Shape:
 def loaded(stored: tuple[int, ...], place: Place) -> np.ndarray:
     """What the ops give for a stored tensor that counts."""
     e = Emission("views")
-    x = e.input("x", BY_NAME["float32"], shape(*stored))
+    x = e.parameter("x", BY_NAME["float32"], shape(*stored))
     found = view_of(e, Stored(x, Place(x.shape, contiguous(x.shape))), place)
     if found is x:
         return np.arange(np.prod(stored), dtype=np.float32).reshape(stored)
@@ -93,7 +94,7 @@ def test_symbolic_views() -> None:
     """Columns 1 and 2 of rows of 4, transposed."""
     e = Emission("views")
     n = sym("s0")
-    x = e.input("x", BY_NAME["float32"], (n, const(4)))
+    x = e.parameter("x", BY_NAME["float32"], (n, const(4)))
     place = Place((const(2), n), (const(1), const(4)), const(1))
     found = view_of(e, Stored(x, Place(x.shape, contiguous(x.shape))), place)
     assert found.shape == (const(2), n)
@@ -113,6 +114,6 @@ def test_order_and_overlap() -> None:
 
 
 def test_tensors_are_described() -> None:
-    t = Emission("g").input("x", BY_NAME["int8"], shape(2), shape(3), const(1))
+    t = Emission("g").parameter("x", BY_NAME["int8"], shape(2), shape(3), const(1))
     assert isinstance(t, Tensor)
     assert (t.strides, t.offset) == (shape(3), const(1))

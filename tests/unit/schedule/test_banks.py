@@ -10,7 +10,7 @@ from schedule_steps import group_inputs, placed_templates
 from autofuse.implgraph.expr.expression import CeilDiv, Expr, Max, align_up, const, sym
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.axes.tiling_axes import Choice
+from autofuse.schedule.axes.tiling_axes import Candidate
 from autofuse.schedule.cost.banks import HALF_BYTES, PERIOD, Halves, bank_conflict, round_up
 from autofuse.schedule.cost.cost import Conflict
 from autofuse.schedule.cost.workload import conflicts, tilings, ub_map
@@ -20,7 +20,7 @@ from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_chip, load_target
 
 N = (0, 1 << 30, 1 << 20)
-GENERAL = Choice("general", "", 0, padded=False)
+GENERAL = Candidate("general", "", 0, padded=False)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_what_is_free_of_conflicts_stays_so_where_a_further_buffer_does_not_fit(
 def test_a_further_buffer_is_not_taken_where_that_is_slower(make, target, longer_rows_take, ops):
     hint = canonicalise(lower(make(*late_product(1000))))
     (g,) = group_inputs(hint, target)
-    template = next(t for t in placed_templates(g) if t.choice.template == "reduce_all")
+    template = next(t for t in placed_templates(g) if t.candidate.template == "reduce_all")
 
     def cycles(plan):
         return longer_rows_take * plan.ub.evaluate({str(template.placed.split.t): 1})

@@ -8,8 +8,9 @@ import pytest
 
 from autofuse.implgraph.expr.expression import ONE, const, sym
 from autofuse.schedule.cost.cost import Conflict
-from autofuse.schedule.cost.device_calls import Amount, Issued, issued, open_tile, summed
+from autofuse.schedule.cost.device_calls import Amount, Issued, open_tile, summed
 from autofuse.schedule.cost.workload import tilings
+from autofuse.schedule.functions import issued
 
 N = (0, 1 << 30, 1024)
 GRAPHS = {

@@ -11,7 +11,7 @@ from schedule_steps import group_inputs, placed_templates
 import autofuse
 from autofuse.implgraph.ir.graph import AllocType, Position
 from autofuse.schedule.axes.rejection import TemplateRejectedError
-from autofuse.schedule.axes.tiling_axes import Choice
+from autofuse.schedule.axes.tiling_axes import Candidate
 from autofuse.schedule.memory.memory_plan import least_bytes, plan_memory
 from autofuse.schedule.placement.placement import place
 
@@ -27,7 +27,7 @@ SOFTMAX = json.dumps(
         "outputs": ["y"],
     }
 )
-GENERAL = Choice("general", "", 0, padded=False)
+GENERAL = Candidate("general", "", 0, padded=False)
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ from autofuse.codegen.verification import verify_schedule
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.tile_limits import sample_env
 from autofuse.schedule.cost.solver import solve_template
-from autofuse.schedule.placement.lacing import LACES
 from autofuse.schedule.placement.transposition import copy_rows
 from autofuse.schedule.templates import narrow
 from autofuse.targets import load_target
+
+LACES = {"Lace", "Unlace", "UnlaceByMask"}
 
 CHIP = load_target("ascend910b1")
 

@@ -8,9 +8,9 @@ from autofuse.implgraph.check.verify import check
 from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import ImplGraph, Node
-from autofuse.implgraph.ops.scratch import PICK_BYTES
+from autofuse.implgraph.ops.rows.device import PICK_BYTES
 from autofuse.schedule.axes.tile_limits import sample_env
-from autofuse.schedule.placement.picking import OFFSETS, PICKS, is_run
+from autofuse.schedule.placement.picking import is_run
 from autofuse.schedule.placement.transposition import copy_rows
 
 
@@ -37,7 +37,7 @@ def load_of(impl: ImplGraph) -> Node:
 
 
 def picks(impl: ImplGraph) -> list[Node]:
-    return [n for n in impl.nodes if n.op in PICKS]
+    return [n for n in impl.nodes if n.op in ("PickByMask", "PickAhead", "PickBack")]
 
 
 @pytest.mark.parametrize("dtype", sorted(d for d in BY_NAME if d != "mask"))
@@ -107,7 +107,7 @@ def test_two_loads_with_one_step_have_one_table(impls):
         ("y", "Add", ["a", "b"]),
     ]
     for impl in impls({"x": ("float32", [3000])}, nodes, ["y"]):
-        (table,) = (n for n in impl.nodes if n.op in OFFSETS)
+        (table,) = (n for n in impl.nodes if n.op in ("PickOffsets", "PairOffsets"))
         assert sum(table.name in n.inputs for n in impl.nodes) == 2
         (buffer,) = (b for b in impl.buffers if table.name in b.tensors)
         assert buffer.nbytes == PICK_BYTES

@@ -14,8 +14,8 @@ from autofuse.implgraph.ir.graph import Condition, ImplGraph
 from autofuse.implgraph.ir.printer import print_graph
 from autofuse.implgraph.ir.serialise import from_json_as, to_json
 from autofuse.implgraph.ir.text_parser import parse_as
-from autofuse.implgraph.ops.scratch import reduce_inner_bytes, reduce_outer_bytes
 from autofuse.schedule import scheduler
+from autofuse.schedule.functions.scratch import reduce_inner_bytes, reduce_outer_bytes
 from autofuse.schedule.placement.reduce_steps import reduce_runs
 from autofuse.targets import load_target
 

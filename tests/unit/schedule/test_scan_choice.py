@@ -37,7 +37,7 @@ def whole(group: Any, shape: list[Any], axis: int, **symbols: Any) -> list[tuple
     nodes = [("p", "Mul", ["x", "b"]), ("y", "CumSum", ["p"], {"axis": axis})]
     g = group(inputs, nodes, ["y"], **symbols)
     g = replace(g, reduced=_reduced_axes(g.nodes, g.order))
-    found = [c for _, c in scan.choices(g) if c.template == scan.ALL]
+    found = [c for _, c in scan.SCAN.candidates(g) if c.template == scan.ALL]
     return [(c.suffix, c.position, c.shortest, c.longest) for c in found]
 
 

@@ -100,7 +100,7 @@ def test_what_can_never_fit_has_one_plan_made_for_its_reason(make, target):
     (whole,) = (r for r in result.rejected if r.template.startswith("reduce_all"))
     assert whole.code == "AF3003"
     (g,) = group_inputs(hint, target)
-    tried = {t.choice.template: t._tried([(2, False), (1, False)]) for t in placed_templates(g)}
+    tried = {t.candidate.template: t._tried([(2, False), (1, False)]) for t in placed_templates(g)}
     assert tried["reduce_all"] == [(1, False, False)]
     assert len(tried["reduce"]) == 4
 

@@ -18,9 +18,9 @@ from exhaustive import best_of_all, costs, legal_tiles
 
 from autofuse import api
 from autofuse.implgraph.expr.expression import ExprError, const, sym
+from autofuse.implgraph.ops.registry import is_many_calls
 from autofuse.schedule.cost import cost, tile_search, workload
 from autofuse.schedule.cost import tile_cost as tile_costs
-from autofuse.schedule.cost.banks import OF_MANY_CALLS
 from autofuse.schedule.cost.cost_form import TICK_BITS, Place, cost_form
 from autofuse.schedule.cost.solver import best_tiling, choose, solve, solve_template
 from autofuse.schedule.cost.tile_cost import (
@@ -179,7 +179,7 @@ def test_integers_are_those_of_the_model(kernels) -> None:
                     # What is hidden counts for a 256th in the choice.
                     ratio = (us + CHIP.kernel_head_us) / model.total
                     row = (abs(math.log(ratio)), kernel.name, impl.name, sizes, tile)
-                    single = not any(n.op in OF_MANY_CALLS for n in impl.nodes)
+                    single = not any(is_many_calls(n.op) for n in impl.nodes)
                     (off if single else many).append(row)
     off.sort(key=lambda o: o[0])
     many.sort(key=lambda o: o[0])

@@ -1,11 +1,15 @@
-"""Template families: which choices they offer, and how axes are split."""
+"""Template families: which candidates they propose, and how axes are split."""
 
 import pytest
 
 from autofuse.implgraph.expr.expression import CeilDiv, const, sym
 from autofuse.implgraph.ir.graph import AxisType
-from autofuse.schedule.axes.tiling_axes import split_axes, unmerge
-from autofuse.schedule.templates import general, row
+from autofuse.schedule import scheduler
+from autofuse.schedule.axes.tiling_axes import Candidate, split_axes, unmerge
+from autofuse.schedule.templates.family import ELEMENTWISE, Family
+from autofuse.schedule.templates.general import GENERAL, GENERAL_ROWS, LONG, rows_in_loop
+from autofuse.schedule.templates.row import MAX_INNER, PACKED_ROWS, ROW
+from autofuse.schedule.templates.table import FAMILIES
 
 
 def flat(group, shape, **symbols):
@@ -18,8 +22,8 @@ def bias(group, shape, **symbols):
 
 
 def test_general_tiles_the_innermost_axis(group):
-    (choice,) = general.choices(bias(group, [40, 64]))
-    assert (choice.template, choice.suffix, choice.position, choice.padded) == (
+    ((_, candidate),) = GENERAL.candidates(bias(group, [40, 64]))
+    assert (candidate.template, candidate.suffix, candidate.position, candidate.padded) == (
         "general",
         "",
         1,
@@ -28,7 +32,7 @@ def test_general_tiles_the_innermost_axis(group):
 
 
 def test_group_of_one_axis_has_no_rows(group):
-    assert row.choices(flat(group, [40, 64])) == []
+    assert ROW.candidates(flat(group, [40, 64])) == []
 
 
 @pytest.mark.parametrize(
@@ -36,7 +40,7 @@ def test_group_of_one_axis_has_no_rows(group):
 )
 def test_row_length_decides_which_variants_are_tried(group, size, suffixes):
     symbols = {"s": (1, 4096, 64)} if size == "s" else {}
-    found = row.choices(bias(group, [40, size], **symbols))
+    found = [c for _, c in ROW.candidates(bias(group, [40, size], **symbols))]
     assert [c.suffix for c in found] == suffixes
     assert [c.padded for c in found] == [s == "unaligned" for s in suffixes]
 
@@ -53,18 +57,22 @@ def test_static_sizes_try_every_axis_and_symbols_few(group):
             last = f"t{i}"
         return group(inputs, nodes, [last], **symbols)
 
-    static = row.choices(middle([2, 3, 4, 5, 8]))
+    static = [c for _, c in ROW.candidates(middle([2, 3, 4, 5, 8]))]
     assert [c.position for c in static] == [3, 2, 1, 0]
-    symbolic = row.choices(middle(["s", 3, 4, 5, 8], s=(1, 9, 2)))
-    assert min(c.position for c in symbolic) == 4 - row.MAX_INNER
+    symbolic = [c for _, c in ROW.candidates(middle(["s", 3, 4, 5, 8], s=(1, 9, 2)))]
+    assert min(c.position for c in symbolic) == 4 - MAX_INNER
 
 
 def test_packed_rows_need_a_merged_axis(group):
-    apart, choice = row.packed_choice(flat(group, [40, 7]))
+    ((apart, candidate),) = PACKED_ROWS.candidates(flat(group, [40, 7]))
     assert len(apart.order) == 2
-    assert (choice.template, choice.suffix, choice.padded) == ("general", "unaligned", False)
-    assert row.packed_choice(bias(group, [40, 7])) is None
-    assert row.packed_choice(flat(group, [40])) is None
+    assert (candidate.template, candidate.suffix, candidate.padded) == (
+        "general",
+        "unaligned",
+        False,
+    )
+    assert PACKED_ROWS.candidates(bias(group, [40, 7])) == []
+    assert PACKED_ROWS.candidates(flat(group, [40])) == []
 
 
 def test_split_names_and_sizes(group):
@@ -107,33 +115,61 @@ def test_unmerge_restores_strides(group):
 
 
 def test_long_rows_with_a_bias_have_a_loop_over_rows(group):
-    ((cut, choice),) = general.shared_choices(bias(group, [96, 40000]))
-    assert (choice.template, choice.suffix) == ("general", "rows_32")
+    ((cut, candidate),) = GENERAL_ROWS.candidates(bias(group, [96, 40000]))
+    assert (candidate.template, candidate.suffix) == ("general", "rows_32")
     rows = next(a for a in cut.axes if a.id == cut.reduced[0])
     assert (rows.type, rows.size) == (AxisType.TILE_IN, const(32))
-    assert cut.order[choice.position] == cut.order[-1]
+    assert cut.order[candidate.position] == cut.order[-1]
 
 
 @pytest.mark.parametrize(
     ("rows", "loop"), [(2, 2), (31, 31), (32, 32), (33, 17), (97, 25), (1021, 32), (None, 32)]
 )
 def test_loops_over_rows_are_even(rows, loop):
-    assert general.rows_in_loop(rows) == loop
+    assert rows_in_loop(rows) == loop
 
 
 @pytest.mark.parametrize("rows", [0, 1])
 def test_fewer_than_two_rows_share_nothing(group, rows):
-    assert general.shared_choices(bias(group, [rows, 40000])) == []
+    assert GENERAL_ROWS.candidates(bias(group, [rows, 40000])) == []
 
 
 def test_short_rows_and_rows_of_their_own_have_no_loop(group):
-    assert general.shared_choices(bias(group, [96, general.LONG - 1])) == []
-    assert general.shared_choices(flat(group, [96, 40000])) == []
+    assert GENERAL_ROWS.candidates(bias(group, [96, LONG - 1])) == []
+    assert GENERAL_ROWS.candidates(flat(group, [96, 40000])) == []
     inputs = {"x": ("float32", [96, 40000]), "c": ("float32", [96, 1])}
-    assert general.shared_choices(group(inputs, [("y", "Add", ["x", "c"])], ["y"])) == []
+    assert GENERAL_ROWS.candidates(group(inputs, [("y", "Add", ["x", "c"])], ["y"])) == []
 
 
 def test_the_innermost_axis_along_which_rows_share_is_looped_over(group):
     inputs = {"x": ("float32", [9, 5, 40000]), "b": ("float32", [5, 40000])}
-    found = general.shared_choices(group(inputs, [("y", "Add", ["x", "b"])], ["y"]))
+    found = GENERAL_ROWS.candidates(group(inputs, [("y", "Add", ["x", "b"])], ["y"]))
     assert [c.suffix for _, c in found] == ["rows_9"]
+
+
+class Alone(Family):
+    """Only single buffers, and legal for every size: what a family says counts, whatever its name is."""
+
+    kinds = ELEMENTWISE
+
+    def candidates(self, g):
+        return [(g, Candidate("alone", "", len(g.order) - 1, padded=False))]
+
+    def planned(self, template):
+        return template.planned([(1, False)])
+
+    def always_legal(self, impl):
+        return True
+
+
+def test_a_family_takes_a_line_of_the_table_and_nothing_else(impls, monkeypatch):
+    def made():
+        size = {"n": (1, 1 << 20, None)}
+        return impls({"x": ("float32", ["n", 64])}, [("y", "Exp", ["x"])], ["y"], **size)
+
+    before = {i.template for i in made()}
+    monkeypatch.setattr(scheduler, "FAMILIES", (Alone(), *FAMILIES[1:]))
+    first, *others = made()
+    assert first.template == "alone"
+    assert {b.buf_num for b in first.buffers} == {1}
+    assert {i.template for i in others} <= before

@@ -9,7 +9,7 @@ from autofuse.implgraph.ir.graph import AxisType
 from autofuse.schedule.axes.tiling_axes import reordered, with_tiles
 from autofuse.schedule.placement.placement import place
 from autofuse.schedule.placement.transposition import contiguous_axis, is_relaid
-from autofuse.schedule.templates import transpose
+from autofuse.schedule.templates.transpose import TRANSPOSE, contiguous_axes
 
 
 def turned(group, shape, perm, dtype="float32", **symbols):
@@ -19,7 +19,7 @@ def turned(group, shape, perm, dtype="float32", **symbols):
 
 def test_contiguous_axes_are_those_of_loads_and_stores(group):
     g = turned(group, [40, 3, 50], (0, 2, 1))
-    kept = transpose.contiguous_axes(g)
+    kept = contiguous_axes(g)
     assert kept == g.order[-2:]
     load = next(n for n in g.nodes if n.op == "Load")
     store = next(n for n in g.nodes if n.op == "Store")
@@ -28,14 +28,14 @@ def test_contiguous_axes_are_those_of_loads_and_stores(group):
 
 def test_a_group_with_one_order_has_no_such_template(group):
     g = group({"x": ("float32", [40, 50])}, [("y", "Exp", ["x"])], ["y"])
-    assert transpose.contiguous_axes(g) == ()
-    assert transpose.choices(g) == []
+    assert contiguous_axes(g) == ()
+    assert TRANSPOSE.candidates(g) == []
 
 
 def test_each_of_the_axes_is_innermost_once(group):
     g = turned(group, [400, 500], (1, 0))
-    orders = {h.order for h, _ in transpose.choices(g)}
-    last = {next(a for a in h.axes if a.id == h.order[-1]) for h, _ in transpose.choices(g)}
+    orders = {h.order for h, _ in TRANSPOSE.candidates(g)}
+    last = {next(a for a in h.axes if a.id == h.order[-1]) for h, _ in TRANSPOSE.candidates(g)}
     assert len(orders) > 1
     assert {a.origin for a in last if a.type is AxisType.TILE_IN} == {(0,), (1,)}
 
@@ -43,8 +43,8 @@ def test_each_of_the_axes_is_innermost_once(group):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_a_load_or_store_is_transposed_in_ub(group, dtype):
     g = turned(group, [400, 500], (1, 0), dtype)
-    h, choice = transpose.choices(g)[0]
-    placed = place(h, choice)
+    h, candidate = TRANSPOSE.candidates(g)[0]
+    placed = place(h, candidate)
     turns = [n for n in placed.looped if n.op == "UbTranspose"]
     assert len(turns) == 1
     relaid = [
@@ -57,8 +57,8 @@ def test_a_load_or_store_is_transposed_in_ub(group, dtype):
 
 def test_rows_of_a_relaid_copy_start_at_32_bytes(group):
     g = turned(group, [40, 13], (1, 0), "float16")
-    h, choice = transpose.choices(g)[0]
-    placed = place(h, choice)
+    h, candidate = TRANSPOSE.candidates(g)[0]
+    placed = place(h, candidate)
     relaid = next(
         n for n in placed.looped if n.op in ("Load", "Store") and is_relaid(n, placed.split.vector)
     )

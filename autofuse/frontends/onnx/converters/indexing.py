@@ -62,7 +62,7 @@ def _features(n: Node) -> Result:
 def _gathered(n: Node, x: Value, index: Value, axis: int) -> Value:
     e = n.e
     if not _is_compared(e, x, axis):
-        return e.node_of("Gather", [x, index], axis=axis)
+        return e.apply("Gather", x, index, axis=axis)
     rows = n.size(x, axis)
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     ones = (const(1),) * len(index.shape)
@@ -85,9 +85,9 @@ def _gather_elements(n: Node) -> Result:
     axis = n.axis(int(n.attrs.get("axis", 0)), rank)
     few = x.shape[axis].as_int()
     if few is None or few > _FEW or e.dtype(x).name not in _SUMMED:
-        return e.node_of("GatherElements", [x, index], axis=axis)
+        return e.apply("GatherElements", x, index, axis=axis)
     rows = tuple(x.shape[i] if i == axis else index.shape[i] for i in range(rank))
-    x = e.slice(x, [const(0)] * rank, rows)
+    x = e.slice(x, [const(0)] * rank, rows, [1] * rank)
     at = _from_the_front(e, index, n.size(x, axis))
     data = e.reshape(x, (*rows[:axis], const(1), *rows[axis:]))
     wide = e.reshape(at, (*index.shape[: axis + 1], const(1), *index.shape[axis + 1 :]))

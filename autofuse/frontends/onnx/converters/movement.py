@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from autofuse.frontends.builder import MAX_NODES
+from autofuse.frontends.builder import MAX_NODES, Shape, shape_text
 from autofuse.frontends.onnx import tables
 from autofuse.frontends.onnx.context import Node, Result, converter
-from autofuse.frontends.onnx.values import Foreign, Known, Shape, Value
+from autofuse.frontends.onnx.values import Foreign, Known, Value
 from autofuse.implgraph.expr.expression import Expr, const, divide_exact, product
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 
@@ -43,7 +43,7 @@ def _reshape(n: Node) -> Result:
         whole = product(x.shape)
         left = const(0) if rest == 0 else divide_exact(whole, rest)
         if left is None:
-            raise n.error("AF1204", f"{n.e.shape_message(x)} cannot be divided into rows of {rest}")
+            raise n.error("AF1204", f"{shape_text(x.shape)} cannot be divided into rows of {rest}")
         sizes[open_[0]] = left
     return n.e.reshape(x, tuple(sizes))
 
@@ -64,7 +64,7 @@ def _squeeze(n: Node) -> Result:
     if axes is None:
         axes = tuple(i for i, s in enumerate(x.shape) if s == 1)
     if any(x.shape[a] != 1 for a in axes):
-        raise n.error("AF1204", f"an axis of {n.e.shape_message(x)} that is left out is not 1")
+        raise n.error("AF1204", f"an axis of {shape_text(x.shape)} that is left out is not 1")
     return n.e.reshape(x, tuple(s for i, s in enumerate(x.shape) if i not in axes))
 
 
@@ -206,7 +206,7 @@ def _within(n: Node, end: Expr, size: Expr) -> bool:
     if limit is None or len(end.symbols()) != 1:
         return False
     (name,) = end.symbols()
-    symbols = n.e.builder.symbols
+    symbols = n.e.symbols
     s = symbols[name]
     if str(end) != name or s.min > limit:
         return False
@@ -250,7 +250,7 @@ def _pad(n: Node) -> Result:
     # A negative pad cuts.
     cut = [const(max(-v, 0)) for v in low]
     shape = tuple(s + min(a, 0) + min(b, 0) for s, a, b in zip(x.shape, low, high, strict=True))
-    x = e.slice(x, cut, shape)
+    x = e.slice(x, cut, shape, [1] * len(shape))
     low, high = [max(v, 0) for v in low], [max(v, 0) for v in high]
     mode = n.attrs.get("mode", "constant")
     if mode != "constant":

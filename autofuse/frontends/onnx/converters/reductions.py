@@ -122,8 +122,8 @@ def _arg(n: Node) -> Result:
         starts = [const(size - 1 if i == axis else 0) for i in range(rank)]
         x = e.slice(x, starts, x.shape, [-1 if i == axis else 1 for i in range(rank)])
     if not last:
-        return e.node_of(n.op_type, [x], axis=axis, keepdims=keep, dtype="int64")
-    found = e.node_of(n.op_type, [x], axis=axis, keepdims=keep, dtype="int32")
+        return e.apply(n.op_type, x, axis=axis, keepdims=keep, dtype="int64")
+    found = e.apply(n.op_type, x, axis=axis, keepdims=keep, dtype="int32")
     return e.cast(e.sub(e.scalar(size - 1, BY_NAME["int32"]), found), INT64)
 
 
@@ -149,7 +149,7 @@ def softmax(e: Emitter, x: Value, axes: Sequence[int], *, log: bool = False) -> 
 
 
 def _hardmax(e: Emitter, x: Value, axis: int) -> Value:
-    index = e.node_of("ArgMax", [x], axis=axis, keepdims=True, dtype="int32")
+    index = e.apply("ArgMax", x, axis=axis, keepdims=True, dtype="int32")
     shape = tuple(s if i == axis else const(1) for i, s in enumerate(x.shape))
     hit = e.op("Equal", e.iota(shape, axis, BY_NAME["int32"]), index)
     return e.select(hit, e.like(1, x), e.like(0, x))
@@ -161,7 +161,7 @@ def _running(n: Node) -> Result:
     axis = n.axis(n.ints(1, "the axis")[0], len(x.shape))
     if n.op_type == "CumSum":
         flags = {k: bool(n.attrs.get(k, 0)) for k in ("exclusive", "reverse")}
-        return n.e.node_of("CumSum", [x], axis=axis, **flags)
+        return n.e.apply("CumSum", x, axis=axis, **flags)
     return _running_product(n, x, axis)
 
 

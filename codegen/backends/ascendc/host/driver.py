@@ -35,7 +35,7 @@ from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.memory.workspace import workspace_bytes
 from autofuse.targets import TargetSpec
 
-__all__ = ["RENAMED", "SCHEMA", "check_split_entry", "driver_files", "part_folder", "part_unit"]
+__all__ = ["RENAMED", "SCHEMA", "driver_files", "part_folder", "part_unit"]
 
 SCHEMA = "autofuse.split/1"
 #: What a part calls by a name that every kernel has.
@@ -133,16 +133,6 @@ class _CMakeView:
 
 
 Schedules = Sequence[tuple[ScheduleResult, ...]]
-
-
-def check_split_entry(entry: str) -> None:
-    """Raises AF5007 unless a driver can launch kernels that are entered in this way."""
-    if entry != "launch":
-        raise AutofuseError.of(
-            "AF5007",
-            f"a split has a driver, which cannot launch kernels with the entry {entry!r}",
-            hint="build the parts as graphs of their own, or leave out --entry or --split",
-        )
 
 
 def part_folder(part: str) -> str:

@@ -1,0 +1,149 @@
+"""The driver: a graph in, files out.
+
+======== ======================= ===================== ==============================================
+stage    input                   output                module
+======== ======================= ===================== ==============================================
+read     text of a graph file    FusionGraph           autofuse.frontends
+lower    FusionGraph             HintGraph, ...        autofuse.implgraph.lowering.lowering
+simplify HintGraph, ...          HintGraph, ...        autofuse.implgraph.simplify.canonicalise
+schedule HintGraph, ...          ScheduleResult, ...   autofuse.schedule.scheduler
+======== ======================= ===================== ==============================================
+
+From the schedule on the stages are those of the backend that the target names; Ascend C has
+
+======== ======================= ===================== ==============================================
+kernel   ScheduleResult, ...     KernelIR per template autofuse.codegen.lower.kernel
+passes   KernelIR                KernelIR              autofuse.codegen.passes
+check    KernelIR                the same, proved      autofuse.codegen.verification
+emit     KernelIR                files: path -> text   autofuse.codegen.backends.ascendc
+======== ======================= ===================== ==============================================
+
+The output of a stage is the input of the next one: what is proved is what is emitted.  :class:`Stages` times every
+stage, and shows its input and output to an observer.  There is no global state: threads may build at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.codegen.backends.interface import Backend, Job, Observer, generate, load_backend
+from autofuse.codegen.backends.interface import prepared as prepared_for
+from autofuse.frontends import read
+from autofuse.implgraph.check.verify import check
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
+from autofuse.implgraph.ir.serialise import json_text, to_json
+from autofuse.implgraph.lowering.lowering import lower_all
+from autofuse.implgraph.simplify.canonicalise import canonicalise
+from autofuse.results import BuildResult
+from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.schedule.scheduler import schedule_all
+from autofuse.targets import TargetSpec
+
+__all__ = ["Stages", "compile", "graph_file", "lower", "prepare", "read", "schedule"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Stages:
+    """Runs the stages of one build.
+
+    Attributes:
+        observe: called as ``observe(stage, name, before, after)`` after every stage, with an empty name, and after
+            every pass of a stage that names its passes; None: nobody listens.
+        check_ir: check the graphs that a stage makes, and prove what the backend is about to emit.
+        seconds: stage -> seconds of the clock, summed up where a stage runs again.
+    """
+
+    def __init__(self, observe: Observer | None = None, *, check_ir: bool = False) -> None:
+        self.observe, self.check_ir = observe, check_ir
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, name: str, stage: Callable[[T], U], value: T) -> U:
+        """What a stage makes of ``value``."""
+        start = time.perf_counter()
+        made = stage(value)
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        if self.observe is not None:
+            self.observe(name, "", value, made)
+        return made
+
+    def check(self, graphs: Iterable[HintGraph | ImplGraph]) -> None:
+        """Raises AF2001 for a graph that breaks an invariant, if checks are wanted."""
+        if self.check_ir:
+            for g in graphs:
+                check(g)
+
+
+def prepare(target: TargetSpec, entry: str, backend: Backend | None) -> tuple[Backend, TargetSpec]:
+    """The backend, that of the target unless one is given, and the target as it schedules for it.
+
+    Raises:
+        AutofuseError: AF5007, there is no such backend, or it cannot do what is asked for.
+    """
+    backend = backend or load_backend(target.backend)
+    return backend, prepared_for(backend, entry, target)
+
+
+def compile(
+    fusion: FusionGraph,
+    target: TargetSpec,
+    *,
+    entry: str = "launch",
+    backend: Backend | None = None,
+    run: Stages | None = None,
+) -> BuildResult:
+    """The files of a graph.
+
+    Args:
+        fusion: the graph, as ``read`` gives it.
+        target: the chip.
+        entry: how the kernel gets its tiling data, one of the entries of the backend.
+        backend: what writes the kernel; None: the one that the target names.
+        run: who times and observes the stages.
+
+    Raises:
+        AutofuseError: as :func:`autofuse.build`.
+    """
+    run = run or Stages()
+    backend, target = prepare(target, entry, backend)
+    results = schedule(fusion, target, run)
+    job = Job(fusion, target, entry, run.check_ir, run.observe)
+    files = generate(backend, job, results, run) | graph_file(fusion)
+    return BuildResult(fusion, target, results[0].hint, results, files, run.seconds)
+
+
+def schedule(fusion: FusionGraph, target: TargetSpec, run: Stages) -> tuple[ScheduleResult, ...]:
+    """The stages up to the schedule."""
+    hints = lower(fusion, target, run)
+    try:
+        results = run("schedule", lambda hs: schedule_all(hs, target), hints)
+    except AutofuseError:
+        # Pieces of short rows that are too much together may be possible one by one.  Of known sizes both ways are
+        # among the forms.
+        apart = lower(fusion, target, run, columns=False) if fusion.symbols else hints
+        if apart == hints:
+            raise
+        results = run("schedule", lambda hs: schedule_all(hs, target), apart)
+    run.check(i for r in results for g in r.groups for i in g.impls)
+    return results
+
+
+def lower(
+    fusion: FusionGraph, target: TargetSpec, run: Stages, *, columns: bool = True
+) -> tuple[HintGraph, ...]:
+    """The forms of a graph before scheduling; ``columns``: pieces of short rows go together."""
+    hints = run("lower", lambda g: lower_all(g, target, columns=columns), fusion)
+    run.check(hints)
+    hints = run("simplify", lambda hs: tuple(canonicalise(h) for h in hs), hints)
+    run.check(hints)
+    return hints
+
+
+def graph_file(graph: FusionGraph) -> dict[str, str]:
+    """The graph itself, so that a folder of generated files is enough to load and verify the kernel."""
+    return {f"{graph.name}.graph.json": json_text(to_json(graph), indent=1) + "\n"}

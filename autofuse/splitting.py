@@ -1,0 +1,134 @@
+"""Graphs that are too much for one kernel: where to cut them, and what to say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autofuse import compiler
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.codegen.backends.interface import Backend
+from autofuse.compiler import Stages
+from autofuse.implgraph.cutting.cut import Split, needed_nodes
+from autofuse.implgraph.cutting.split import Uncut, find_split
+from autofuse.implgraph.cutting.split import cut_after as cut_at
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.results import SplitResult
+from autofuse.targets import TargetSpec
+
+__all__ = ["compile_split", "with_cuts"]
+
+#: Why a graph is refused before code is made, where smaller graphs may not be.
+_PERHAPS_TOO_MUCH = frozenset(
+    {"AF2101", "AF2102", "AF2103", "AF3001", "AF3002", "AF3003", "AF3004"}
+)
+#: Nodes that a hint names at most.
+_NAMED_CUTS = 8
+
+
+def compile_split(
+    fusion: FusionGraph,
+    target: TargetSpec,
+    *,
+    entry: str,
+    cut_after: Sequence[str] | None,
+    run: Stages,
+    backend: Backend | None = None,
+) -> SplitResult:
+    """The kernels of a graph: one if that is enough, else as few as possible, and a driver.
+
+    Raises:
+        AutofuseError: as :func:`autofuse.build_split`.
+    """
+    backend, target = compiler.prepare(target, entry, backend)
+    found: Split | Uncut
+    if cut_after:
+        found = cut_at(fusion, cut_after)
+    else:
+        try:
+            whole = compiler.compile(fusion, target, entry=entry, backend=backend, run=run)
+            return SplitResult(fusion, target, None, (whole,), whole.files, run.seconds)
+        except AutofuseError as e:
+            if not _perhaps_too_much(e, fusion):
+                raise
+        found = run("split", lambda graph: _find_split(graph, target, every=True), fusion)
+    if isinstance(found, Uncut):
+        raise _left_out(found)
+    split = found
+    if len(split.parts) > 1:
+        _check_split_entry(backend, entry)
+    parts = []
+    for p in split.parts:
+        own = Stages(run.observe, check_ir=run.check_ir)
+        parts.append(compiler.compile(p.graph, target, entry=entry, backend=backend, run=own))
+        for stage, seconds in own.seconds.items():
+            run.seconds[stage] = run.seconds.get(stage, 0.0) + seconds
+    if len(parts) == 1:
+        # Without nodes that no output needs, it is one kernel.
+        return SplitResult(fusion, target, None, tuple(parts), parts[0].files, run.seconds)
+    schedules, made = [p.schedule for p in parts], [p.files for p in parts]
+    files = run("join", lambda s: backend.join(s, schedules, made, target), split)
+    files = dict(sorted({**files, **compiler.graph_file(fusion)}.items()))
+    return SplitResult(fusion, target, split, tuple(parts), files, run.seconds)
+
+
+def _check_split_entry(backend: Backend, entry: str) -> None:
+    if entry not in backend.capabilities.split_entries:
+        raise AutofuseError.of(
+            "AF5007",
+            f"a split has a driver, which cannot launch kernels with the entry {entry!r}",
+            hint="build the parts as graphs of their own, or leave out --entry or --split",
+        )
+
+
+def _find_split(
+    graph: FusionGraph, target: TargetSpec, *, every: bool, suspects: Sequence[str] = ()
+) -> Split | Uncut:
+    def refusal(part: FusionGraph) -> AutofuseError | None:
+        try:
+            compiler.schedule(part, target, Stages())
+        except AutofuseError as e:
+            return e
+        return None
+
+    return find_split(graph, refusal, every=every, suspects=suspects)
+
+
+def _perhaps_too_much(error: AutofuseError, graph: FusionGraph) -> bool:
+    several = len(needed_nodes(graph)) > 1
+    return several and all(d.code in _PERHAPS_TOO_MUCH for d in error.diagnostics)
+
+
+def with_cuts(error: AutofuseError, graph: FusionGraph, target: TargetSpec) -> AutofuseError:
+    """The same error, with the smallest split that would work where there is one."""
+    if not _perhaps_too_much(error, graph):
+        return error
+    named = [d.where.node for d in error.diagnostics]
+    found = _find_split(graph, target, every=False, suspects=named)
+    if isinstance(found, Uncut):
+        name = found.obstacles[0].node.name
+        note = f"no cut helps: node {name} cannot be built alone either"
+        return AutofuseError(
+            d if d.where.node == name else replace(d, notes=(*d.notes, note))
+            for d in error.diagnostics
+        )
+    cuts = found.cut_after
+    if not cuts:
+        hint = "leave out the nodes that no output needs"
+    else:
+        names = ", ".join(cuts[:_NAMED_CUTS]) + (", ..." if len(cuts) > _NAMED_CUTS else "")
+        place = f"node {names}" if len(cuts) == 1 else f"nodes {names}"
+        hint = f"cut after {place} ({len(cuts) + 1} kernels); autofuse build --split does that"
+    return AutofuseError(replace(d, hint=hint, cut_after=cuts) for d in error.diagnostics)
+
+
+def _left_out(found: Uncut) -> AutofuseError:
+    """The errors of all nodes that no kernel can have."""
+    kernels = f"{found.kernels} kernel{'s' if found.kernels != 1 else ''}"
+    note = f"no cut helps; the other nodes of the graph make {kernels}"
+    out = []
+    for o in found.obstacles:
+        for d in o.error.diagnostics:
+            where = replace(d.where, node=o.node.name, pointer=d.where.pointer or o.node.origin)
+            out.append(replace(d, where=where, notes=(*d.notes, note)))
+    return AutofuseError(out)

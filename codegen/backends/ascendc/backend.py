@@ -1,0 +1,120 @@
+"""The Ascend C backend: its stages, from a schedule to the files of a kernel.
+
+====== ============================================ ===================================================
+stage  what                                         module
+====== ============================================ ===================================================
+kernel KernelIR of every template, made once        autofuse.codegen.backends.ascendc.device
+passes syncs, barriers, names, what is not used     autofuse.codegen.passes
+check  proofs about what is emitted; only on demand autofuse.codegen.verification
+emit   kernel, host code, project, metadata         autofuse.codegen.backends.ascendc
+====== ============================================ ===================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from autofuse.base import artifacts
+from autofuse.codegen.backends.ascendc.device import ENTRIES, kernel_file, lower_templates
+from autofuse.codegen.backends.ascendc.host.driver import driver_files, part_folder
+from autofuse.codegen.backends.ascendc.host.host import host_files
+from autofuse.codegen.backends.ascendc.metadata import metadata_text
+from autofuse.codegen.backends.ascendc.project import project_files
+from autofuse.codegen.backends.interface import Capabilities, Files, Job, Stage
+from autofuse.codegen.ir.kernel_ir import KernelFn
+from autofuse.codegen.passes import PIPELINE
+from autofuse.implgraph.cutting.cut import Split
+from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.targets import TargetSpec
+
+if TYPE_CHECKING:
+    from autofuse.codegen.backends.interface import Backend
+
+__all__ = ["BACKEND", "AscendC", "Kernel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What goes from stage to stage: the schedule, and the function of every template by its name."""
+
+    schedule: tuple[ScheduleResult, ...]
+    functions: Mapping[str, KernelFn]
+
+
+_CAN = Capabilities(ENTRIES, queues=True, split_entries=("launch",))
+
+
+@dataclass(frozen=True, slots=True)
+class AscendC:
+    """Kernels in Ascend C, with host code in C++ and a CMake project."""
+
+    name: str = "ascendc"
+    capabilities: Capabilities = _CAN
+
+    def stages(self, job: Job) -> Sequence[Stage]:
+        """The table above."""
+        table: list[Stage] = [
+            ("kernel", lambda schedule: _lowered(job, schedule)),
+            ("passes", lambda kernel: _passed(job, kernel)),
+        ]
+        if job.check:
+            table.append(("check", lambda kernel: _checked(job, kernel)))
+        return [*table, ("emit", lambda kernel: _emitted(job, kernel))]
+
+    def join(
+        self,
+        split: Split,
+        schedules: Sequence[tuple[ScheduleResult, ...]],
+        parts: Sequence[Files],
+        target: TargetSpec,
+    ) -> dict[str, str]:
+        """A driver with the functions of one kernel, and the parts in folders of their own."""
+        files = driver_files(split, schedules, target)
+        for part, made in zip(split.parts, parts, strict=True):
+            own = {**made, artifacts.MANIFEST: artifacts.manifest_text(made)}
+            folder = part_folder(part.graph.name)
+            files |= {f"{folder}/{name}": text for name, text in own.items()}
+        return files
+
+
+BACKEND = AscendC()
+
+
+def _lowered(job: Job, schedule: tuple[ScheduleResult, ...]) -> Kernel:
+    return Kernel(schedule, lower_templates(job.graph, schedule, job.target))
+
+
+def _passed(job: Job, kernel: Kernel) -> Kernel:
+    for p in PIPELINE:
+        done = replace(kernel, functions={name: p(fn) for name, fn in kernel.functions.items()})
+        if job.observe is not None:
+            job.observe("passes", type(p).__name__, kernel, done)
+        kernel = done
+    return kernel
+
+
+def _checked(job: Job, kernel: Kernel) -> Kernel:
+    from autofuse.codegen.verification import check_schedule
+
+    check_schedule(job.graph, kernel.schedule, job.target, kernel.functions)
+    return kernel
+
+
+def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
+    """An op package is launched and built by its own project, so the launcher and the CMake project are left out."""
+    graph, schedule, target = job.graph, kernel.schedule, job.target
+    text = kernel_file(graph, schedule, kernel.functions, target, job.entry)
+    files = {f"device/{graph.name}_kernel.cpp": text}
+    files |= host_files(graph, schedule, target)
+    files |= project_files(graph, target)
+    files[f"{graph.name}.json"] = metadata_text(graph, schedule, target, text)
+    if job.entry == "op-package":
+        for path in (f"host/{graph.name}_launch.cpp", "CMakeLists.txt", "CMakePresets.json"):
+            del files[path]
+    return dict(sorted(files.items()))
+
+
+if TYPE_CHECKING:
+    _conforms: Backend = BACKEND

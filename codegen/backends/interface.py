@@ -1,0 +1,162 @@
+"""What a backend is: it gets the schedule of a graph, and owns every stage from there to the files.
+
+A backend is a folder beside this file whose module ``backend`` has an object ``BACKEND``; the data of a target name it
+(``backend = "ascendc"``).  Any other object with these members can be given to :func:`autofuse.compiler.compile`.
+
+What the scheduler must know is in the data of the target: its budgets, its calls, and ``queues``: whether data cross
+between pipes in queues, or lie in plain arrays that calls read and write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, Protocol, TypeAlias
+
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.implgraph.cutting.cut import Split
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.targets import TargetSpec
+
+__all__ = [
+    "Backend",
+    "Capabilities",
+    "Files",
+    "Job",
+    "Observer",
+    "Stage",
+    "generate",
+    "load_backend",
+    "prepared",
+]
+
+#: Called with a stage, the name of what runs in it (a pass, or empty for the whole stage), its input and its output.
+Observer: TypeAlias = Callable[[str, str, object, object], None]
+#: A stage by name: from the output of the one before it to its own.  The first one takes the schedule, the last one
+#: returns the files, relative path -> text.
+Stage: TypeAlias = tuple[str, Callable[[Any], Any]]
+#: Calls a stage by name: ``run(name, function, value)``.
+StageRunner: TypeAlias = Callable[[str, Callable[[Any], Any], Any], Any]
+Files: TypeAlias = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do.
+
+    Attributes:
+        entries: ways to enter a kernel, the usual one first.
+        queues: it writes queues, the order of pipes and addresses in local memory, for targets that have them;
+            otherwise it takes targets whose local memory is plain arrays.
+        families: the template families that it can write; None: all of them.
+        split_entries: the entries with which it can write the host code that runs several kernels as one.
+    """
+
+    entries: tuple[str, ...]
+    queues: bool
+    families: frozenset[str] | None = None
+    split_entries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One kernel to write.
+
+    Attributes:
+        graph: the graph as it was read.
+        target: the chip.
+        entry: how the kernel is entered, one of ``Capabilities.entries``.
+        check: prove what can be proved before it is written.
+        observe: told about every pass inside a stage; None: nobody listens.
+    """
+
+    graph: FusionGraph
+    target: TargetSpec
+    entry: str = "launch"
+    check: bool = False
+    observe: Observer | None = None
+
+
+class Backend(Protocol):
+    """What writes kernels in one dialect."""
+
+    @property
+    def name(self) -> str:
+        """As the data of a target name it."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
+
+    def stages(self, job: Job) -> Sequence[Stage]:
+        """The stages from ``tuple[ScheduleResult, ...]`` to the files.
+
+        Raises:
+            AutofuseError: by a stage, for what cannot be written, or AF4001 for what is proved to be wrong.
+        """
+
+    def join(
+        self,
+        split: Split,
+        schedules: Sequence[tuple[ScheduleResult, ...]],
+        parts: Sequence[Files],
+        target: TargetSpec,
+    ) -> dict[str, str]:
+        """The files of a graph that runs as several kernels, with those of its ``parts``; for those who can do it.
+
+        Raises:
+            AutofuseError: AF5007, it has no ``split_entries``; AF3006, what passes between the parts is too large.
+        """
+        raise AutofuseError.of("AF5007", f"the backend {self.name} writes one kernel at a time")
+
+
+def prepared(backend: Backend, entry: str, target: TargetSpec) -> TargetSpec:
+    """The target as the scheduler is to see it: with the template families that the backend can write.
+
+    Raises:
+        AutofuseError: AF5007, the backend does not have this entry, or not what the target asks for.
+    """
+    can = backend.capabilities
+    if entry not in can.entries:
+        hint = f"known entries: {', '.join(can.entries)}"
+        raise AutofuseError.of("AF5007", f"unknown entry {entry!r}", hint=hint)
+    if can.queues != target.queues:
+        needs = "queues" if can.queues else "plain arrays"
+        text = f"the backend {backend.name} writes {needs}, which {target.name} does not have"
+        raise AutofuseError.of("AF5007", text)
+    return target if can.families is None else replace(target, families=can.families)
+
+
+def load_backend(name: str) -> Backend:
+    """The backend in the folder ``name``; its modules are imported here, not before.
+
+    Raises:
+        AutofuseError: AF5007 if there is none.
+    """
+    package = __name__.rpartition(".")[0]
+    known = [m.name for m in iter_modules(import_module(package).__path__) if m.ispkg]
+    if name not in known:
+        hint = f"backends: {', '.join(known)}"
+        raise AutofuseError.of("AF5007", f"there is no backend {name!r}", hint=hint)
+    backend: Backend = import_module(f"{package}.{name}.backend").BACKEND
+    return backend
+
+
+def generate(
+    backend: Backend, job: Job, schedule: tuple[ScheduleResult, ...], run: StageRunner | None = None
+) -> dict[str, str]:
+    """The files of a kernel: the stages of a backend, one after another.
+
+    Args:
+        backend: whose stages.
+        job: what to write.
+        schedule: the schedule of the graph.
+        run: calls a stage, as ``run(name, function, value)``; None: nothing is to be known about them.
+    """
+    value: Any = schedule
+    for name, stage in backend.stages(job):
+        value = stage(value) if run is None else run(name, stage, value)
+    return dict(value)

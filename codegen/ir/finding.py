@@ -1,0 +1,21 @@
+"""What a check of a kernel found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["Finding"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An obligation that fails, or, with ``refuted`` False, one without a proof.
+
+    ``values``: sizes for which it fails; None for a finding that does not depend on sizes, or is not refuted.
+    """
+
+    message: str
+    node: str = ""
+    refuted: bool = True
+    values: Mapping[str, int] | None = None

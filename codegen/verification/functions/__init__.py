@@ -1,1 +1,0 @@
-"""Extents of the device functions, one module each."""

@@ -1,0 +1,57 @@
+"""The functions of ``device_templates/``, by the name that rows of the op registry call them by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.graph import ImplGraph, Node
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.schedule.cost.device_calls import Chip, Issued, Tile
+from autofuse.schedule.functions.definition import Resources
+from autofuse.schedule.functions.moves import LACE, PICK, STACK_ROWS, TABLE, TRANSPOSE_ROWS, WORDS
+from autofuse.schedule.functions.reductions import REDUCE
+from autofuse.schedule.functions.row_operands import BROADCAST, WITH_ROWS
+from autofuse.schedule.functions.scans import SCAN_ROWS
+
+__all__ = ["FUNCTIONS", "function_of", "issued"]
+
+FUNCTIONS: Mapping[str, Resources] = {
+    "Broadcast": BROADCAST,
+    "WithRows": WITH_ROWS,
+    "Reduce": REDUCE,
+    "TransposeRows": TRANSPOSE_ROWS,
+    "Scan": SCAN_ROWS,
+    **dict.fromkeys(("PickByMask", "PickAhead", "PickBack"), PICK),
+    **dict.fromkeys(("Lace", "Unlace", "UnlaceByMask"), LACE),
+    **dict.fromkeys(("PickOffsets", "PairOffsets", "LaceOffsets"), TABLE),
+    "StackRows": STACK_ROWS,
+    **dict.fromkeys(("LowWords", "HighWords", "JoinWords"), WORDS),
+}
+
+
+@lru_cache(maxsize=1024)
+def function_of(op: str) -> Resources | None:
+    """The function that nodes of an op call; None for those that are one call of the chip, or none."""
+    return next((FUNCTIONS[c.api] for c in lookup(op).calls.values() if c.api in FUNCTIONS), None)
+
+
+def issued(
+    n: Node,
+    impl: ImplGraph,
+    named: Mapping[str, Node],
+    size: Callable[[int], Expr],
+    tile: Tile | Mapping[str, int],
+) -> tuple[Issued, ...] | None:
+    """What a vector node issues for a whole tile; None where it is one call of the chip.
+
+    Args:
+        n: the node.
+        impl: its template.
+        named: the nodes of that by name.
+        size: axis -> its extent in a tile.
+        tile: the length of a tile, which stays in the result; or values of all symbols.
+    """
+    f = function_of(n.op)
+    return None if f is None else f.issues(Chip(n, impl, named, size, tile))

@@ -1,0 +1,64 @@
+"""What a template family is: an object that the scheduler, the realisation of a template and the ranking ask.
+
+Nobody else knows a family by its name or by what its suffixes mean.  :mod:`autofuse.schedule.templates.table` lists the
+families that there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Kind
+from autofuse.schedule.placement.data_flow import DataFlow
+from autofuse.schedule.placement.placement import Placed, place
+from autofuse.schedule.placement.reduction import place_reduction
+from autofuse.schedule.realise import Template
+
+__all__ = ["ELEMENTWISE", "REDUCTION", "SCAN", "Candidates", "Family", "InLoops", "Placing"]
+
+#: What a family proposes: templates to try, each with the group on the axes that it asks for.
+Candidates = list[tuple[GroupInput, Candidate]]
+Placing = Callable[[Candidate], Placed]
+
+ELEMENTWISE, REDUCTION, SCAN = (frozenset({kind}) for kind in Kind)
+
+
+class Family(Protocol):
+    """A way to tile groups.
+
+    Attributes:
+        kinds: the groups that it has templates for; it is not asked about others.
+    """
+
+    kinds: frozenset[Kind]
+
+    def candidates(self, g: GroupInput) -> Candidates:
+        """The templates that are worth trying for a group, the most promising first; none where it does not apply."""
+        ...
+
+    def placing(self, g: GroupInput) -> Placing:
+        """What places the candidates of one group, given once for all of them: by default without a reduce loop."""
+        return partial(place, g)
+
+    def planned(self, template: Template) -> ImplGraph:
+        """A placed template with its memory plan: by default with two buffers for each queue, else with one.
+
+        Raises:
+            TemplateRejectedError: no plan fits; why.
+        """
+        return template.in_tiles()
+
+    def always_legal(self, impl: ImplGraph) -> bool:
+        """Whether one of its templates is legal for every size of the graph's symbols."""
+        return False
+
+
+class InLoops(Family, Protocol):
+    """A family of which some axes, given as reduced ones, are a loop inside the tile or around it."""
+
+    def placing(self, g: GroupInput) -> Placing:
+        """Candidates have nodes that run once, for every tile, and in the loop."""
+        return partial(place_reduction, DataFlow(g))

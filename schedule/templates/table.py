@@ -1,0 +1,27 @@
+"""The template families that there are."""
+
+from __future__ import annotations
+
+from autofuse.schedule.templates.family import Family
+from autofuse.schedule.templates.general import GENERAL, GENERAL_ROWS
+from autofuse.schedule.templates.narrow import NARROW
+from autofuse.schedule.templates.reduce import REDUCE
+from autofuse.schedule.templates.row import PACKED_ROWS, ROW
+from autofuse.schedule.templates.scan import SCAN
+from autofuse.schedule.templates.transpose import CUT_REDUCE, TRANSPOSE
+
+__all__ = ["FAMILIES"]
+
+#: In the order in which they are tried: of templates of equal costs the first one is taken, and where none fits, the
+#: first one says why.
+FAMILIES: tuple[Family, ...] = (
+    GENERAL,
+    ROW,
+    PACKED_ROWS,
+    GENERAL_ROWS,
+    REDUCE,
+    CUT_REDUCE,
+    TRANSPOSE,
+    NARROW,
+    SCAN,
+)
