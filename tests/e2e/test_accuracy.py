@@ -1,4 +1,4 @@
-"""A bounded run of benchmarks/accuracy.py: measured errors are within what the rows allow."""
+"""A bounded run of benchmarks/corpus/accuracy.py: measured errors are within what the rows allow."""
 
 from pathlib import Path
 
@@ -110,7 +110,7 @@ def test_compositions_take_attributes(op, attrs, dtype):
 def test_the_page_has_every_op():
     page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
     missing = [r.name for r in accuracy.float_ops() if f"| {r.name} |" not in page]
-    assert not missing, "run: python benchmarks/accuracy.py --out docs/accuracy.md"
+    assert not missing, "run: python benchmarks/corpus/accuracy.py --out docs/accuracy.md"
 
 
 def test_some_rows_of_the_page_are_replaced():

@@ -50,7 +50,7 @@ COUNTS = ("--repeat", "2", "--processes", "1")
 
 def run(*args: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "peers.py", *COUNTS, *map(str, args)],
+        [sys.executable, ROOT / "benchmarks" / "peers" / "peers.py", *COUNTS, *map(str, args)],
         capture_output=True,
         text=True,
         timeout=300,

@@ -19,7 +19,7 @@ NAMES = ("exp", "sigmoid-like", "mul column", "add, float16")
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "twin.py"), *args],
+        [sys.executable, str(ROOT / "benchmarks" / "speed" / "twin.py"), *args],
         capture_output=True,
         text=True,
         timeout=300,

@@ -4,7 +4,7 @@ A graph with a tensor of more than 2**20 elements is shrunk first (``implgraph.c
 Every graph is built.  Of kernels that are equal but for names and numbers, which are sizes for the most part, one is
 compiled and runs, in quick mode; with ``CORPUS=all`` those of other sizes do too.  Every eighth of them runs in two
 hostile orders of instructions as well, with optimised code, which has the warnings of g++ that quick mode does not:
-``benchmarks/corpus.py --check-seed`` does that for all of them, and prints counts and times.
+``benchmarks/corpus/corpus.py --check-seed`` does that for all of them, and prints counts and times.
 ``tests/e2e/test_corpus_proofs.py`` proves the kernels of all graphs, at all sizes.
 """
 

@@ -1,4 +1,4 @@
-"""``benchmarks/corpus.py``: what it counts when every graph runs in several orders of instructions."""
+"""``benchmarks/corpus/corpus.py``: what it counts when every graph runs in several orders of instructions."""
 
 import json
 import os
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.twin, pytest.mark.slow]
 
 def corpus(repo: Path, tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, repo / "benchmarks" / "corpus.py", *words, "--jobs", "1"],
+        [sys.executable, repo / "benchmarks" / "corpus" / "corpus.py", *words, "--jobs", "1"],
         env={**os.environ, "AUTOFUSE_CACHE_DIR": str(tmp_path / "cache")},
         capture_output=True,
         text=True,

@@ -1,9 +1,9 @@
-"""Generated kernels with one mistake each: the twin or the comparison must see it (``benchmarks/mutation.py``)."""
+"""Generated kernels with one mistake each: the twin or the comparison must see it (``mutation_run.py``)."""
 
 from collections import Counter
 from pathlib import Path
 
-import mutation
+import mutation_run as mutation
 import pytest
 from mutation_kernels import ACCUMULATION, MEMORY, SYNCHRONISATION, sample
 

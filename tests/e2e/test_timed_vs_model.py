@@ -1,4 +1,4 @@
-"""Timed mode and the cost model price a kernel alike: a bounded run of ``benchmarks/timed_vs_model.py``."""
+"""Timed mode and the cost model price a kernel alike: a bounded run of ``benchmarks/model/timed_vs_model.py``."""
 
 import pytest
 import timed_vs_model as pricing

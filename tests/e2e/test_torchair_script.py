@@ -10,7 +10,7 @@ import pytest
 @pytest.mark.parametrize("arguments", [[], ["--client", "nowhere"], ["--client", "."]])
 def test_without_a_client(repo: Path, tmp_path: Path, arguments: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, str(repo / "benchmarks" / "torchair_client.py"), *arguments],
+        [sys.executable, str(repo / "benchmarks" / "clients" / "torchair_client.py"), *arguments],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -27,7 +27,7 @@ def test_without_torch(repo: Path, tmp_path: Path) -> None:
         "sys.argv = sys.argv[1:]\n"
         "runpy.run_path(sys.argv[0], run_name='__main__')\n"
     )
-    script = str(repo / "benchmarks" / "torchair_client.py")
+    script = str(repo / "benchmarks" / "clients" / "torchair_client.py")
     done = subprocess.run(
         [sys.executable, "-c", program, script, "--client", str(tmp_path)],
         capture_output=True,

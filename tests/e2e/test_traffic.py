@@ -144,7 +144,7 @@ def test_cores_that_share_a_row_read_it_once_per_phase(name: str, reads: int) ->
 
 def test_table_has_a_line_for_every_case() -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "traffic.py"), "--case", "slice 4096"],
+        [sys.executable, str(ROOT / "benchmarks" / "model" / "traffic.py"), "--case", "slice 4096"],
         capture_output=True,
         text=True,
         timeout=300,

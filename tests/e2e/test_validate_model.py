@@ -1,4 +1,4 @@
-"""The cost model against times that were measured on silicon; a bounded run of ``benchmarks/validate_model.py``."""
+"""The cost model against times measured on silicon: a bounded ``benchmarks/model/validate_model.py``."""
 
 import math
 from pathlib import Path

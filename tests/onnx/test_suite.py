@@ -1,7 +1,7 @@
 """The node tests of the ONNX standard, each with the verdict that ``outcomes.json`` records.
 
 By default a sample runs: of the cases that pass, every eighth; of the others, every fourth.
-``pytest tests/onnx --onnx-full`` runs all of them; ``benchmarks/onnx_suite.py --write`` records new verdicts.
+``pytest tests/onnx --onnx-full`` runs all of them; ``benchmarks/clients/onnx_suite.py --write`` records new verdicts.
 """
 
 import json
@@ -68,7 +68,8 @@ def test_every_case_ends_as_recorded(
         if v.words != recorded[v.name]
     ]
     assert not changed, (
-        "\n".join(changed) + "\n\nif it is meant so: python benchmarks/onnx_suite.py --write"
+        "\n".join(changed)
+        + "\n\nif it is meant so: python benchmarks/clients/onnx_suite.py --write"
     )
 
 
@@ -85,4 +86,4 @@ def test_enough_pass_and_none_is_wrong(recorded: dict[str, str]) -> None:
 
 def test_page_is_up_to_date(outcomes: Any, repo: Path) -> None:
     page = (repo / "docs" / "onnx.md").read_text(encoding="utf-8")
-    assert page == onnx_page(outcomes), "run: python benchmarks/onnx_suite.py --write"
+    assert page == onnx_page(outcomes), "run: python benchmarks/clients/onnx_suite.py --write"

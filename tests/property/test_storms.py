@@ -1,6 +1,6 @@
 """Shape storms on the twin: reductions, norms and data movement of any rank, size, dtype and axis.
 
-``benchmarks/storm.py`` runs the same for as long as one likes.
+``benchmarks/fuzzing/storm.py`` runs the same for as long as one likes.
 """
 
 from __future__ import annotations

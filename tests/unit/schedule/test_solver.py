@@ -250,7 +250,7 @@ def test_what_a_search_that_stopped_early_found_is_not_taken_for_the_best(kernel
 
 
 def test_the_choice_is_near_the_best_of_all(kernels) -> None:
-    """A bounded run of ``benchmarks/choose.py``: at most 3 % above the best, and nearly always the best."""
+    """A bounded run of ``benchmarks/tiling/choose.py``: at most 3 % above the best, and nearly always the best."""
     found = choosing.points(kernels, 300, random.randrange(1 << 30))
     ratios = sorted(p.ratio for p in found)
     assert ratios[0] >= 1.0, "the exhaustive search missed a choice"
@@ -309,22 +309,6 @@ def test_cores_have_four_tiles_or_more_of_a_large_tensor(kernels, elements: int)
         found = choosing.point(kernel, {"n": elements})
         assert found is not None
         assert found.runs >= 4, found
-
-
-def test_what_more_tiles_per_core_would_cost(kernels) -> None:
-    kernel = next(k for k in kernels if k.name == "abs")
-    small = choosing.point(kernel, {"n": 20_000}, runs=4)
-    assert small is not None
-    assert small.runs < 4
-    assert small.more_runs is not None
-    assert small.more_runs.per_core >= 4
-    assert small.more_runs.cost > small.best.cost
-    large = choosing.point(kernel, {"n": 1 << 20}, runs=4)
-    assert large is not None
-    assert large.more_runs == large.best
-    one = choosing.point(kernel, {"n": 1}, runs=4)
-    assert one is not None
-    assert one.more_runs is None
 
 
 @pytest.mark.parametrize("cores", [1, 2, 4, 8])

@@ -1,7 +1,7 @@
 """Breaks generated kernels in one place at a time and counts who notices.
 
-    python benchmarks/mutation.py --graphs 60 --per-class 3 --seed 1
-    python benchmarks/mutation.py examples/demo.json --per-class 20 --json
+    python benchmarks/mutation/mutation_run.py --graphs 60 --per-class 3 --seed 1
+    python benchmarks/mutation/mutation_run.py examples/demo.json --per-class 20 --json
 
 A mutant is a kernel with one statement of one template changed: no EnQue/DeQue, no barrier, an offset or a length
 off by one, and so on.  All mutants of a kernel are compiled into one library; a launch chooses one through the upper
@@ -54,7 +54,10 @@ from autofuse.twin.run.native import Finding, KernelLibrary, Region, StatusError
 from autofuse.twin.run.worker import WorkerPool
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+ROOT = HERE.parents[1]
+#: Folders of the modules that this script and its workers import.
+_MODULES = tuple(map(str, (HERE, HERE.parent / "corpus", ROOT / "tests" / "support")))
+sys.path[:0] = _MODULES
 
 from mutation_data import (  # noqa: E402
     inputs_for,
@@ -74,7 +77,6 @@ from mutation_kernels import (  # noqa: E402
 )
 from mutation_rules import Mutation, equivalent  # noqa: E402
 
-ROOT = HERE.parent
 CORPUS = ROOT.parent / "shared" / "corpus" / "akg"
 OWN = (
     *sorted((ROOT / "examples").glob("*.json")),
@@ -525,7 +527,7 @@ def family(impl: ImplGraph) -> str:
 
 def environment(cache: str) -> dict[str, str]:
     """Variables for compiling and running mutants: libraries go to the folder ``cache``."""
-    path = [str(HERE), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    path = [*_MODULES, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {
         knobs.CACHE_DIR.name: cache,
         # Mutants have unused variables.

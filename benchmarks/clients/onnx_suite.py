@@ -1,9 +1,9 @@
 """Run the node tests of the ONNX standard and print what became of them.
 
-    python benchmarks/onnx_suite.py                  all cases, on two processes
-    python benchmarks/onnx_suite.py --only softmax   cases whose names hold the word
-    python benchmarks/onnx_suite.py --retry          cases that have not passed yet, but may
-    python benchmarks/onnx_suite.py --write          and keep the verdicts: tests/onnx/outcomes.json, docs/onnx.md
+    python benchmarks/clients/onnx_suite.py                  all cases, on two processes
+    python benchmarks/clients/onnx_suite.py --only softmax   cases whose names hold the word
+    python benchmarks/clients/onnx_suite.py --retry          cases that have not passed yet, but may
+    python benchmarks/clients/onnx_suite.py --write          and write tests/onnx/outcomes.json, docs/onnx.md
 
 Exit status 1 if a case fails: the kernel's result is wrong, or autofuse is.
 """
@@ -17,12 +17,14 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import onnx
-from pages.onnx_page import onnx_page
+REPO = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPO / "tools"))
 
-from autofuse.onnx_backend import suite
+import onnx  # noqa: E402
+from pages.onnx_page import onnx_page  # noqa: E402
 
-REPO = Path(__file__).resolve().parent.parent
+from autofuse.onnx_backend import suite  # noqa: E402
+
 OUTCOMES = REPO / "tests" / "onnx" / "outcomes.json"
 PAGE = REPO / "docs" / "onnx.md"
 

@@ -1,6 +1,6 @@
 """Largest error of every op of floats, on the twin, over the whole range of each dtype.
 
-    python benchmarks/accuracy.py [--ops A,B] [--runs 4] [--out docs/accuracy.md]
+    python benchmarks/corpus/accuracy.py [--ops A,B] [--runs 4] [--out docs/accuracy.md]
 
 With ``--ops`` the other rows of the file stay.
 
@@ -215,7 +215,7 @@ def page(results: Sequence[tuple[OpDef, dict[str, Worst]]]) -> str:
     lines = [
         "# Accuracy",
         "",
-        "Made by `python benchmarks/accuracy.py --out docs/accuracy.md`; do not edit.",
+        "Made by `python benchmarks/corpus/accuracy.py --out docs/accuracy.md`; do not edit.",
         "",
         *(__doc__ or "").split("\n\n")[2].strip().splitlines(),
         "",

@@ -1,8 +1,8 @@
 """A server's loop: many threads compile graphs, and nothing may fail, grow, or differ.
 
-    python benchmarks/serve.py                          1,000 compiles in 8 threads
-    python benchmarks/serve.py --compiles 200 --mark 50 a short one
-    python benchmarks/serve.py --load-every 10 --json   more kernels that are loaded and run
+    python benchmarks/speed/serve.py                          1,000 compiles in 8 threads
+    python benchmarks/speed/serve.py --compiles 200 --mark 50 a short one
+    python benchmarks/speed/serve.py --load-every 10 --json   more kernels that are loaded and run
 
 A compile is all from the text of a graph to the text of all files.  Every graph is asked for twice, by whichever thread
 is free, and both answers must be the same; at the end a sample is made again by a single thread.  Every 25th graph is

@@ -1,11 +1,11 @@
 """How long autofuse takes from a parsed graph to the text of all files.
 
-    python benchmarks/generate.py                     examples/ and, if there, ../shared/corpus/akg
-    python benchmarks/generate.py graphs/ --repeat 5  other graphs
-    python benchmarks/generate.py --compile --json    also the time of g++ for the CPU twin, at --opt
-    python benchmarks/generate.py examples --cold 9   also `autofuse build` of one graph, in new processes
-    python benchmarks/generate.py --jobs 2            also `autofuse build DIR`, once
-    python benchmarks/generate.py --collect-rarely    with garbage collected as the commands of autofuse do
+    python benchmarks/speed/generate.py                     examples/ and, if there, ../shared/corpus/akg
+    python benchmarks/speed/generate.py graphs/ --repeat 5  other graphs
+    python benchmarks/speed/generate.py --compile --json    also the time of g++ for the CPU twin, at --opt
+    python benchmarks/speed/generate.py examples --cold 9   also `autofuse build` of one graph, in new processes
+    python benchmarks/speed/generate.py --jobs 2            also `autofuse build DIR`, once
+    python benchmarks/speed/generate.py --collect-rarely    with garbage collected as the commands of autofuse do
 
 Each graph is read once and built a few times, in whole passes over all graphs, so that no build finds
 what it has just made; the median of a graph is what counts. Times are processor time, which leaves out
@@ -32,14 +32,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmark_words import graph_folder, positive, target_name
-
 from autofuse.api import DEFAULT_TARGET, build, read
 from autofuse.base.collecting import collect_rarely
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.targets import target_names
 
-REPO = Path(__file__).resolve().parent.parent
+REPO = Path(__file__).resolve().parents[2]
 EXAMPLES = REPO / "examples"
 CORPUS = REPO.parent / "shared" / "corpus" / "akg"
 
@@ -61,16 +60,19 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folders", nargs="*", type=graph_folder, help="folders of graph files")
-    parser.add_argument("--repeat", type=positive, default=3, help="builds per graph (default 3)")
+    parser.add_argument("folders", nargs="*", type=Path, help="folders of graph files")
+    parser.add_argument("--repeat", type=int, default=3, help="builds per graph (default 3)")
     parser.add_argument(
         "--limit",
-        type=positive,
+        type=int,
         default=0,
         help="about so many graphs per folder: every n-th (default all)",
     )
     parser.add_argument(
-        "--target", type=target_name, default=DEFAULT_TARGET, help=f"(default {DEFAULT_TARGET})"
+        "--target",
+        choices=target_names(),
+        default=DEFAULT_TARGET,
+        help=f"(default {DEFAULT_TARGET})",
     )
     parser.add_argument("--compile", action="store_true", help="measure g++ too, without the cache")
     parser.add_argument(
@@ -79,12 +81,8 @@ def _arguments() -> argparse.Namespace:
         choices=("-O0", "-O1", "-O2", "-O3"),
         help="its level of optimisation, as --opt=-O1 (default -O2)",
     )
-    parser.add_argument(
-        "--cold", type=positive, default=0, help="builds of one graph by new processes"
-    )
-    parser.add_argument(
-        "--jobs", type=positive, default=0, help="build the folder with so many workers"
-    )
+    parser.add_argument("--cold", type=int, default=0, help="builds of one graph by new processes")
+    parser.add_argument("--jobs", type=int, default=0, help="build the folder with so many workers")
     parser.add_argument(
         "--collect-rarely", action="store_true", help="collect garbage as `autofuse build` does"
     )

@@ -1,7 +1,7 @@
 """How fast the CPU twin runs kernels: fast mode against single-threaded NumPy, checked mode against fast mode.
 
-    python benchmarks/twin.py                  2^22 elements, 21 rounds
-    python benchmarks/twin.py --log2 20 --json
+    python benchmarks/speed/twin.py                  2^22 elements, 21 rounds
+    python benchmarks/speed/twin.py --log2 20 --json
 
 One thread on both sides, reported as ratios: what counts is not this machine. A round is NumPy, the kernel in fast mode
 and, in every third round, the kernel in checked mode, one after the other, so that what a busy machine does to caches

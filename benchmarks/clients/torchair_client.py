@@ -3,9 +3,9 @@
 The client is a folder of the public repository Ascend/torchair, `experimental/_inductor_npu_ext`; nothing of it is
 here.  It must be checked out, and torch be installed for this Python:
 
-    python benchmarks/torchair_client.py --client torchair/experimental/_inductor_npu_ext
-    python benchmarks/torchair_client.py --client ... --only softmax --only rope
-    python benchmarks/torchair_client.py --client ... --unit-tests
+    python benchmarks/clients/torchair_client.py --client torchair/experimental/_inductor_npu_ext
+    python benchmarks/clients/torchair_client.py --client ... --only softmax --only rope
+    python benchmarks/clients/torchair_client.py --client ... --unit-tests
 
 Every pattern is compiled by torch with the client's backend in its debug CPU mode, in which CPU tensors take the place
 of NPU tensors; instead of the client's stub, autofuse is what it calls.  The results are compared with eager torch.

@@ -1,6 +1,6 @@
 """How long the generated tiling function takes, how long g++ takes to compile it, and how many lines it has.
 
-    python benchmarks/tiling_latency.py [--shapes 20000] [--repeat 5] [--target ascend910b2] [--json]
+    python benchmarks/tiling/tiling_latency.py [--shapes 20000] [--repeat 5] [--target ascend910b2] [--json]
 
 For every graph of ``choose_graphs.py`` the generated host code is compiled with ``-O2`` and called with random
 log-uniform sizes, one call at a time, and with one shape again and again.  The function remembers its last calls; so
@@ -25,10 +25,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmark_words import positive, target_name
 from choose_graphs import GRAPHS, LONGEST
 
 from autofuse import api
+from autofuse.targets import target_names
 
 _MAIN = """
 #include <algorithm>
@@ -164,11 +164,14 @@ def _spread(values: list[float]) -> str:
 def _main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument(
-        "--shapes", type=positive, default=20_000, help="random sizes in a pass (default 20000)"
+        "--shapes", type=int, default=20_000, help="random sizes in a pass (default 20000)"
     )
-    parser.add_argument("--repeat", type=positive, default=5, help="passes (default 5)")
+    parser.add_argument("--repeat", type=int, default=5, help="passes (default 5)")
     parser.add_argument(
-        "--target", type=target_name, default="ascend910b2", help="the chip (default ascend910b2)"
+        "--target",
+        choices=target_names(),
+        default="ascend910b2",
+        help="the chip (default ascend910b2)",
     )
     parser.add_argument("--json", action="store_true", help="numbers instead of tables")
     given = parser.parse_args()

@@ -1,6 +1,6 @@
 """Verify every graph of a folder on the CPU twin, and count by class.
 
-    python benchmarks/corpus.py [FOLDER] [--limit N] [--check-seed N]... [--jobs N] [--json] ...
+    python benchmarks/corpus/corpus.py [FOLDER] [--limit N] [--check-seed N]... [--jobs N] [--json] ...
 
 A graph runs with its own shapes if no tensor has more than 2**20 elements, else it is shrunk first
 (``autofuse.implgraph.cutting.dimensions.shrink``).  Every ``--check-seed`` is one run of every graph: 0, and nothing
@@ -30,7 +30,7 @@ from autofuse.implgraph.ops.registry import lookup
 from autofuse.twin.run.worker import Outcome, WorkerPool
 
 JOB = "autofuse.commands.jobs:verify_job"
-DEFAULT = Path(__file__).resolve().parent.parent.parent / "shared" / "corpus" / "akg"
+DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "akg"
 
 
 @dataclass(frozen=True, slots=True)

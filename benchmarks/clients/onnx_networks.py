@@ -1,9 +1,9 @@
 """Whole networks from the ``onnx`` package: regions, fallbacks, bytes and times.
 
-    python benchmarks/onnx_networks.py                     all of them, as a Markdown table
-    python benchmarks/onnx_networks.py --model squeezenet  those whose name has this in it
-    python benchmarks/onnx_networks.py --json
-    python benchmarks/onnx_networks.py --write             and keep the table: docs/onnx_networks.md
+    python benchmarks/clients/onnx_networks.py                     all of them, as a Markdown table
+    python benchmarks/clients/onnx_networks.py --model squeezenet  those whose name has this in it
+    python benchmarks/clients/onnx_networks.py --json
+    python benchmarks/clients/onnx_networks.py --write             and keep the table: docs/onnx_networks.md
 
 Every network is partitioned and run on the CPU twin, the rest by ``onnx.reference``; every region and the output are
 compared with it.  Bytes are counted by the twin; times are of this machine, with the time of g++ for kernels that are
@@ -25,7 +25,7 @@ import onnx
 
 from autofuse import models
 
-PAGE = Path(__file__).parents[1] / "docs" / "onnx_networks.md"
+PAGE = Path(__file__).parents[2] / "docs" / "onnx_networks.md"
 _LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 _HEAD = (
@@ -48,7 +48,8 @@ _HEAD = (
 _TEXT = """\
 # Networks of the onnx package
 
-Made by `python benchmarks/onnx_networks.py --write`; do not edit. [onnx.md](onnx.md) says how models are partitioned.
+Made by `python benchmarks/clients/onnx_networks.py --write`; do not edit.
+[onnx.md](onnx.md) says how models are partitioned.
 
 The networks are those that `onnx` {version} ships for its own tests. Most of their weights are one constant, so the
 results of the networks say little; every region is compared for itself too. *Moved* is what the kernels of the regions

@@ -1,6 +1,6 @@
 """How close the tiling solver comes to the best tiling of all, by the cost model in integers.
 
-    python benchmarks/choose.py [--points 10000] [--seed 1] [--targets ascend910b2,ascend910b4] [--json]
+    python benchmarks/tiling/choose.py [--points 10000] [--seed 1] [--targets ascend910b2,ascend910b4] [--json]
 
 A point is a graph of ``choose_graphs.py``, random sizes and a chip.  For every point the solver chooses template,
 tile, tiles per core and cores as the generated host code does (a test compares the two), and NumPy evaluates every
@@ -10,25 +10,19 @@ kernel takes to start and without it: median, p90, p99 and worst.  Times are tho
 Both follow the rule that a template which loads rows again has to be a quarter better than one that does not
 (``schedule.cost.solver.comparable``), so costs are compared as it counts them.  What the rule costs by the model alone
 is printed too: the time of the best choice that follows it over that of the best of all.
-
-``--single-buffers`` also asks what a second set of templates with one buffer for each queue would gain: the best of all
-choices of both sets over the best of those that are there.  ``--runs 4`` asks what choices would cost with which a core
-runs its loop over tiles at least four times.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from benchmark_words import positive, target_name
 from choose_graphs import GRAPHS, kind_of, random_sizes
-from exhaustive import best_of_all, runs_per_core
+from exhaustive import best_of_all
 
 from autofuse import api
 from autofuse.implgraph.expr.expression import ExprError
@@ -70,8 +64,6 @@ class Point:
         chosen, best: with what their costs count for beside those of other templates.
         ruled, free: modelled ticks of the best choice, and of the best one without the rule about loading again.
         runs: how often a core runs the loop over tiles, as chosen.
-        single: ticks of the best choice with single buffers, where asked for.
-        more_runs: the best choice with so many runs as were asked for, None where there is none.
     """
 
     kernel: str
@@ -83,13 +75,6 @@ class Point:
     ruled: int
     free: int
     runs: int
-    single: int | None = None
-    more_runs: Solution | None = None
-
-    @property
-    def elements(self) -> int:
-        """Of all sizes."""
-        return math.prod(self.sizes.values())
 
     @property
     def ratio(self) -> float:
@@ -119,23 +104,19 @@ def kernels(targets: Sequence[str]) -> list[Kernel]:
     return out
 
 
-def points(
-    of: Sequence[Kernel], count: int, seed: int, *, single_buffers: bool = False, runs: int = 1
-) -> list[Point]:
+def points(of: Sequence[Kernel], count: int, seed: int) -> list[Point]:
     """Random points; those where no template is legal do not count."""
     random_ = random.Random(seed)
     out: list[Point] = []
     while len(out) < count:
         kernel = random_.choice(of)
-        found = point(kernel, random_sizes(kernel.symbols, random_), single_buffers, runs)
+        found = point(kernel, random_sizes(kernel.symbols, random_))
         if found is not None:
             out.append(found)
     return out
 
 
-def point(
-    kernel: Kernel, sizes: dict[str, int], single_buffers: bool = False, runs: int = 1
-) -> Point | None:
+def point(kernel: Kernel, sizes: dict[str, int]) -> Point | None:
     """The choice for these sizes and the best of all; None where no template is legal."""
     legal = [(b, i) for i, f in kernel.templates if (b := _bound(i, f, sizes)) is not None]
     bound = [b for b, _ in legal]
@@ -159,14 +140,6 @@ def point(
         best.append((least.cost, _counted(least, impl, costs)))
     assert chosen is not None
     start = round(kernel.target.kernel_head_us * kernel.target.clock_mhz) << TICK_BITS
-    single = None
-    if single_buffers:
-        single = min((c for b in bound if (c := _single(b, kernel.chip)) is not None), default=None)
-    slower = [
-        _counted(least, impl, costs)
-        for b, impl in (legal if runs > 1 else [])
-        if (least := best_of_all(b, kernel.chip, runs)) is not None
-    ]
     return Point(
         kernel.name,
         kernel.target.name,
@@ -176,9 +149,7 @@ def point(
         start,
         min(best, key=lambda s: s[1].cost)[0],
         min(cost for cost, _ in best),
-        runs_per_core(bound[taken], chosen.tile, chosen.per_core),
-        single,
-        min(slower, key=lambda s: s.cost, default=None),
+        _runs(bound[taken], chosen),
     )
 
 
@@ -197,14 +168,10 @@ def _bound(impl: ImplGraph, form: CostForm, sizes: dict[str, int]) -> BoundForm 
     return bound if bound.largest else None
 
 
-def _single(form: BoundForm, chip: ChipTable) -> int | None:
-    """The best of all choices with one buffer for each queue, and tiles that are twice as long where they could be."""
-    longest = min(2 * form.largest, form.longest)
-    if longest < form.longest:
-        longest = longest // form.granule * form.granule
-    bodies = tuple(replace(b, buffers=1) for b in form.bodies)
-    best = best_of_all(replace(form, bodies=bodies, largest=longest), chip)
-    return None if best is None else best.cost
+def _runs(form: BoundForm, chosen: Solution) -> int:
+    """How often a core runs the loop over tiles, with the reduce loop in it."""
+    pieces = -(-form.extent // chosen.tile)
+    return chosen.per_core * form.reduce_outer * (pieces if form.looped else 1)
 
 
 def quantile(values: Sequence[float], q: float) -> float:
@@ -222,65 +189,19 @@ def _row(title: str, found: Sequence[Point]) -> str:
     return f"{title:16} {len(found):6} {' '.join(cells)} {100 * equal:6.1f} %"
 
 
-def _print_runs(found: Sequence[Point], runs: int) -> None:
-    """How many choices have fewer tiles per core, and what so many would cost, by kind and elements."""
-    print(
-        f"choices with fewer than {runs} tiles per core, those of them where tiles do not suffice, and modelled time "
-        f"with {runs} over that of the best"
-    )
-    print(
-        f"{'elements':>16} {'points':>8} {'fewer':>8} {'too few':>8} {'median':>8} {'p90':>8} {'most':>8}"
-    )
-    for kind in GRAPHS:
-        print(kind)
-        some = [p for p in found if kind_of(p.kernel) == kind]
-        first = 1
-        while any(p.elements >= first for p in some):
-            of = [p for p in some if first <= p.elements < 16 * first]
-            fewer = [p for p in of if p.runs < runs]
-            paid = [
-                (p.more_runs.cost + p.start) / (p.best.cost + p.start)
-                for p in fewer
-                if p.more_runs is not None
-            ]
-            if of:
-                shares = [len(fewer) / len(of), (len(fewer) - len(paid)) / len(of)]
-                cells = [f"{100 * share:6.1f} %" for share in shares]
-                cells += [f"{quantile(paid, q):8.4f}" for q in (0.5, 0.9, 1.0)] if paid else []
-                print(f"{f'from {first}':>16} {len(of):8} {' '.join(cells)}")
-            first *= 16
-
-
-def _targets(text: str) -> tuple[str, ...]:
-    return tuple(target_name(name) for name in text.split(","))
-
-
 def _main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--points", type=positive, default=10_000, help="how many (default 10000)")
+    parser.add_argument("--points", type=int, default=10_000, help="how many (default 10000)")
     parser.add_argument(
         "--seed", type=int, default=1, help="of graphs, sizes and chips (default 1)"
     )
     parser.add_argument(
-        "--targets", type=_targets, default=TARGETS, help=f"chips (default {','.join(TARGETS)})"
-    )
-    parser.add_argument(
-        "--single-buffers",
-        action="store_true",
-        help="also what templates with one buffer per queue would gain",
-    )
-    parser.add_argument(
-        "--runs",
-        type=positive,
-        default=1,
-        help="also what choices would cost with which each core runs its loop so often",
+        "--targets", default=",".join(TARGETS), help=f"chips (default {','.join(TARGETS)})"
     )
     parser.add_argument("--json", action="store_true", help="numbers instead of tables")
     given = parser.parse_args()
-    of = kernels(given.targets)
-    found = points(
-        of, given.points, given.seed, single_buffers=given.single_buffers, runs=given.runs
-    )
+    of = kernels(given.targets.split(","))
+    found = points(of, given.points, given.seed)
     worst = max(found, key=lambda p: p.ratio)
     if given.json:
         rows = {k: quantile([p.ratio for p in found], q) for k, q in (("p99", 0.99), ("worst", 1))}
@@ -310,18 +231,6 @@ def _main() -> int:
         "the rule about loading rows again costs: median, p90, p99, most: "
         f"{' '.join(cells)}; it decides {decided:.1%} of the points"
     )
-    if given.runs > 1:
-        _print_runs(found, given.runs)
-    if given.single_buffers:
-        gains = [
-            (p.free + p.start) / (min(p.single, p.free) + p.start)
-            for p in found
-            if p.single is not None
-        ]
-        cells = [f"{quantile(gains, q):.4f}" for q in (0.5, 0.9, 0.99, 1.0)]
-        print(
-            f"with single buffers as well it would be faster by: median, p90, p99, most: {' '.join(cells)}"
-        )
     return 0
 
 

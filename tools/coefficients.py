@@ -1,6 +1,6 @@
 """Fits the polynomials of ``implgraph/ops/formulas/coefficients.py`` with mpmath, and prints that module.
 
-``python benchmarks/coefficients.py > implgraph/ops/formulas/coefficients.py && ruff format
+``python tools/coefficients.py > implgraph/ops/formulas/coefficients.py && ruff format
 implgraph/ops/formulas/coefficients.py`` (a minute).
 
 Every polynomial interpolates its function at Chebyshev nodes, in 40 digits, and is turned into powers of the variable;
@@ -549,7 +549,7 @@ def _off(above: list[object], below: list[object], x: mp.mpf, y: mp.mpf) -> mp.m
 def main() -> int:
     """Print the module."""
     out = [
-        '"""Coefficients of polynomials, lowest power first: made by ``benchmarks/coefficients.py``; do not edit.',
+        '"""Coefficients of polynomials, lowest power first: made by ``tools/coefficients.py``; do not edit.',
         "",
         "The number behind each is the largest error of the polynomial, in the unit of what it approximates.",
         '"""',

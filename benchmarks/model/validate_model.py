@@ -1,8 +1,8 @@
 """How far the cost model is from times that were measured on silicon.
 
-    python benchmarks/validate_model.py                 tables for both chips
-    python benchmarks/validate_model.py --chip 910b2    one chip
-    python benchmarks/validate_model.py --json
+    python benchmarks/model/validate_model.py                 tables for both chips
+    python benchmarks/model/validate_model.py --chip 910b2    one chip
+    python benchmarks/model/validate_model.py --json
 
 Fitted are the figures of a chip that no source states (status ``fitted`` in its target file), to the cases of
 ``npu_times.csv`` whose schedule leaves no choice.  The error is the mean of |ln(predicted / measured)|:

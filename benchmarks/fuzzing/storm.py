@@ -1,9 +1,9 @@
 """Shape storms: random graphs of one operator family each, compiled and verified on the twin in checked mode.
 
-    python benchmarks/storm.py --minutes 6                      every family for six minutes
-    python benchmarks/storm.py --minutes 1 --family reduce --seed 3
-    python benchmarks/storm.py --cases 100 --json               a fixed number of cases per family
-    python benchmarks/storm.py --again found/reduce-3-17.json   one case that was found, with all it says
+    python benchmarks/fuzzing/storm.py --minutes 6                      every family for six minutes
+    python benchmarks/fuzzing/storm.py --minutes 1 --family reduce --seed 3
+    python benchmarks/fuzzing/storm.py --cases 100 --json               a fixed number of cases per family
+    python benchmarks/fuzzing/storm.py --again found/reduce-3-17.json   one case that was found, with all it says
 
 Ranks 1 to 6, sizes 0 to 300, every dtype, constant and symbolic sizes; what is drawn depends on the seed and the number
 of the case only.  A case is a finding if an output differs, the twin objects, autofuse fails, or a graph is refused
@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 
 from storm_strategies import FAMILIES, Case, Verdict, random_case, run_case
 

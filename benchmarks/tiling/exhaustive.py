@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +25,9 @@ from autofuse.schedule.cost.tile_cost import (
     Solution,
 )
 
-__all__ = ["best_of_all", "costs", "legal_tiles", "runs_per_core"]
+__all__ = ["best_of_all", "costs", "legal_tiles"]
 
 Array = npt.NDArray[np.int64]
-_Number = TypeVar("_Number", int, Array)
 #: Choices that are evaluated at a time.
 CHUNK = 1 << 16
 
@@ -40,17 +38,12 @@ def legal_tiles(form: BoundForm) -> Array:
     return np.unique(np.append(found, max(form.largest, 1)))
 
 
-def best_of_all(form: BoundForm, chip: ChipTable, runs: int = 1) -> Solution | None:
-    """The choice of the least cost, the first of equals; None where no tile is legal.
-
-    Only choices count with which a core runs the loop over tiles at least ``runs`` times.
-    """
+def best_of_all(form: BoundForm, chip: ChipTable) -> Solution | None:
+    """The choice of the least cost, the first of equals; None where no tile is legal."""
     if form.largest == 0:
         return None
     best: Solution | None = None
     for tile, per_core in _choices(form, chip):
-        if runs > 1:
-            tile, per_core = _with_runs(form, tile, per_core, runs)
         even = _Choices(form, chip, tile, per_core)
         for found in (even, even.uneven()):
             if not len(found.tile):
@@ -76,20 +69,6 @@ def _choices(form: BoundForm, chip: ChipTable) -> Iterator[tuple[Array, Array]]:
         work = np.broadcast_to(shared[part, None], t.shape)
         used = n <= np.maximum(work, 1)
         yield t[used], np.maximum(-(-work[used] // n[used]), 1)
-
-
-def runs_per_core(form: BoundForm, tile: _Number, per_core: _Number) -> _Number:
-    """How often a core runs the loop over tiles, with the reduce loop in it."""
-    pieces = -(-form.extent // tile)
-    return per_core * form.reduce_outer * (pieces if form.looped else 1)
-
-
-def _with_runs(form: BoundForm, tile: Array, per_core: Array, runs: int) -> tuple[Array, Array]:
-    """The choices that can have so many runs per core, with as many tiles per core as that takes."""
-    once = np.maximum(runs_per_core(form, tile, np.ones_like(per_core)), 1)
-    more = np.maximum(per_core, -(-runs // once))
-    tiles = form.outer * (1 if form.looped else -(-form.extent // tile))
-    return tile[more <= tiles], more[more <= tiles]
 
 
 def costs(form: BoundForm, chip: ChipTable, tile: Array, per_core: Array) -> tuple[Array, Array]:

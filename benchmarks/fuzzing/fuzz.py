@@ -1,8 +1,8 @@
 """Looks for inputs that autofuse does not answer with a diagnostic.
 
-    python benchmarks/fuzz.py --seconds 60                         every target for a minute
-    python benchmarks/fuzz.py --seconds 300 --target text --seed 3
-    python benchmarks/fuzz.py --runs 2000 --json                   a fixed number of inputs
+    python benchmarks/fuzzing/fuzz.py --seconds 60                         every target for a minute
+    python benchmarks/fuzzing/fuzz.py --seconds 300 --target text --seed 3
+    python benchmarks/fuzzing/fuzz.py --runs 2000 --json                   a fixed number of inputs
 
 Targets: readers (graph files, JSON of the IRs), text (ImplGraph text), expr (expressions), pipeline
 (a graph file to all generated files).  An input is a finding if it raises something else than
@@ -28,8 +28,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 NAMES = ("readers", "text", "expr", "pipeline")
 _STATS = re.compile(r"#(\d+)\s+(?:\w+)\s+cov: (\d+) ft: (\d+) corp: (\d+)")

@@ -1,7 +1,7 @@
 """What a call of a kernel costs from Python: tiling and launch of a tiny tensor on the twin, and what lies around it.
 
-    python benchmarks/torch_overhead.py
-    python benchmarks/torch_overhead.py --elements 4096 --calls 2000 --json
+    python benchmarks/speed/torch_overhead.py
+    python benchmarks/speed/torch_overhead.py --elements 4096 --calls 2000 --json
 
 Times are processor time of the calling thread, measured; the least of several rounds and the median.  Nothing in them
 is a model, and nothing says how long the kernel takes on a chip.

@@ -1,8 +1,8 @@
 """How long autofuse and its peers take from a parsed graph to generated text, on the same graphs.
 
-    python benchmarks/peers.py                                     autofuse alone; how to install the peers
-    python benchmarks/peers.py --torch-python T --bishengir B      beside PyTorch Inductor and bishengir-compile
-    python benchmarks/peers.py --case softmax --repeat 5 --json    graphs with this in their name
+    python benchmarks/peers/peers.py                                     autofuse alone; how to install the peers
+    python benchmarks/peers/peers.py --torch-python T --bishengir B      beside PyTorch Inductor and bishengir-compile
+    python benchmarks/peers/peers.py --case softmax --repeat 5 --json    graphs with this in their name
 
 The peers are no dependencies of autofuse.  Install them where the project is not:
 
@@ -34,11 +34,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "model"))
+
 import hivm_text
 from peer_graphs import cases, document, linalg
 from traffic import Case
 
 HERE = Path(__file__).resolve().parent
+
 #: Seconds that one process may take.
 LIMIT_S = 300
 

@@ -1,8 +1,8 @@
 """PyTorch's own samples of its operators, compiled by the backend ``autofuse`` and compared with eager.
 
-    python benchmarks/torch_opinfo.py                        # a table on the terminal; takes long
-    python benchmarks/torch_opinfo.py --only softmax,gelu    # some operators
-    python benchmarks/torch_opinfo.py --jobs 2 --outcomes opinfo.jsonl --write docs/torch_ops.md
+    python benchmarks/clients/torch_opinfo.py                        # a table on the terminal; takes long
+    python benchmarks/clients/torch_opinfo.py --only softmax,gelu    # some operators
+    python benchmarks/clients/torch_opinfo.py --jobs 2 --outcomes opinfo.jsonl --write docs/torch_ops.md
 
 Every sample of float32 on cpu of every operator goes through AOTAutograd and the backend, forward and, where the
 operator has a gradient, backward.  ``min_ops`` is 1, so that single ops are kernels too.  A sample that fails counts as
@@ -404,7 +404,7 @@ def page(found: list[Outcome], most: int | None) -> str:
     lines = [
         "# PyTorch's operator samples",
         "",
-        "Made by `python benchmarks/torch_opinfo.py --write docs/torch_ops.md`; do not edit.",
+        "Made by `python benchmarks/clients/torch_opinfo.py --write docs/torch_ops.md`; do not edit.",
         "",
         f"PyTorch {torch.__version__.split('+')[0]}, float32, cpu (twin), forward and backward, beside eager:",
         f"relative and absolute tolerance {TOLERANCE[0]:g}. A sample goes through AOTAutograd and the backend with",

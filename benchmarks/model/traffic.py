@@ -1,8 +1,8 @@
 """Bytes that the DMA of generated kernels moves, over the bytes that it has to, counted by the CPU twin.
 
-    python benchmarks/traffic.py                 every case, as a Markdown table
-    python benchmarks/traffic.py --case softmax  those whose name has this in it
-    python benchmarks/traffic.py --json
+    python benchmarks/model/traffic.py                 every case, as a Markdown table
+    python benchmarks/model/traffic.py --case softmax  those whose name has this in it
+    python benchmarks/model/traffic.py --json
 
 A kernel has to read every byte of its inputs that the result depends on once, with the rest of its sector of 32 bytes
 where elements are taken that lie apart, and to write every byte of its outputs once.  Counted is what copies between GM

@@ -65,7 +65,7 @@ def _aligned(shapes: Sequence[Sequence[int]]) -> list[list[int]]:
 
 def facts_folder() -> Path:
     """Where npu_times.csv is looked for."""
-    beside = Path(__file__).resolve().parent.parent.parent / "shared"
+    beside = Path(__file__).resolve().parents[3] / "shared"
     return Path(os.environ.get("AUTOFUSE_SHARED") or beside) / "facts"
 
 

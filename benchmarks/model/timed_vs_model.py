@@ -1,10 +1,10 @@
 """Timed mode against the cost model: kernels of every template family, each priced both ways.
 
-    python benchmarks/timed_vs_model.py                 every case, as a Markdown table
-    python benchmarks/timed_vs_model.py --case softmax  those whose name has this in it
-    python benchmarks/timed_vs_model.py --every-key     all templates of a kernel, not only the one that is chosen
-    python benchmarks/timed_vs_model.py --random 168    so many matrices of random sizes, those that are 10 % off
-    python benchmarks/timed_vs_model.py --json
+    python benchmarks/model/timed_vs_model.py                 every case, as a Markdown table
+    python benchmarks/model/timed_vs_model.py --case softmax  those whose name has this in it
+    python benchmarks/model/timed_vs_model.py --every-key     all templates of a kernel, not only the one that is chosen
+    python benchmarks/model/timed_vs_model.py --random 168    so many matrices of random sizes, those that are 10 % off
+    python benchmarks/model/timed_vs_model.py --json
 
 Both times are modelled, neither was measured: ``schedule/cost/cost.py`` evaluates a formula for a template and its
 tile, timed mode plays the instructions of a run of the kernel through.
@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import traffic
-from benchmark_words import positive
 from traffic import Case, step
 
 from autofuse.api import BuildResult, build, timed
@@ -33,7 +32,7 @@ from autofuse.schedule.cost.cost import NOTE, Cost
 from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import best_tiling
 
-#: Cases of ``benchmarks/traffic.py`` that are priced here as well.
+#: Cases of ``benchmarks/model/traffic.py`` that are priced here as well.
 SHARED = (
     "element-wise 4096 x 1024",
     "broadcast of a row 4096 x 1024",
@@ -259,7 +258,7 @@ def main() -> int:
     parser.add_argument("--every-key", action="store_true", help="all templates of each kernel")
     parser.add_argument("--json", action="store_true", help="numbers instead of tables")
     parser.add_argument(
-        "--random", type=positive, metavar="N", help="so many random sizes instead of the cases"
+        "--random", type=int, metavar="N", help="so many random sizes instead of the cases"
     )
     parser.add_argument("--seed", type=int, default=1, help="of the random sizes (default 1)")
     args = parser.parse_args()
