@@ -117,14 +117,16 @@ def main() -> int:
 
 def count(paths: Sequence[Path], target: TargetSpec) -> Share:
     """The calls of all graphs that can be built for a chip, with and without halves of banks."""
-    blind = replace(target, ub_bank_groups=target.vector_bytes // target.block_bytes)
+    arch = target.arch
+    groups = arch.vector_bytes // arch.block_bytes
+    blind = replace(target, arch=replace(arch, ub_bank_groups=groups))
     graphs = 0
     pairs: list[tuple[Template, Template]] = []
     lost: list[str] = []
     for path in paths:
         try:
-            after = {t.name: t for t in templates(path, target)}
-            before = {t.name: t for t in templates(path, blind)}
+            after = {t.name: t for t in templates(path, target, target)}
+            before = {t.name: t for t in templates(path, blind, target)}
         except AutofuseError:
             continue
         graphs += 1
@@ -148,13 +150,13 @@ def count(paths: Sequence[Path], target: TargetSpec) -> Share:
     )
 
 
-def templates(path: Path, target: TargetSpec) -> Iterator[Template]:
-    """The legal templates of a graph at the sizes that are typical of it.
+def templates(path: Path, planned: TargetSpec, target: TargetSpec) -> Iterator[Template]:
+    """The legal templates of a graph that is ``planned`` for a chip, on ``target`` at the sizes that are typical of it.
 
     Raises:
         AutofuseError: the graph cannot be built.
     """
-    built = build(path, target=target)
+    built = build(path, target=planned)
     sizes = sizes_of(built.graph.symbols, {})
     for impl in (i for r in built.schedule for g in r.groups for i in g.impls):
         tiling = best_tiling(impl, target, sizes)
@@ -162,7 +164,7 @@ def templates(path: Path, target: TargetSpec) -> Iterator[Template]:
             continue
         calls: Counter[str] = Counter()
         results = 0
-        for n, read, found in conflicts(impl, sizes, tiling.tile):
+        for n, read, found in conflicts(impl, sizes, tiling.tile, target.arch):
             results += found is Conflict.RESULT
             if read > 1:
                 why = ONE_TENSOR if len(set(n.inputs)) == 1 else LEFT

@@ -171,7 +171,7 @@ def _scheduled(hint: HintGraph, target: TargetSpec, result: int, alike: _Alike) 
     hints = CacheHints(hint, target)
     rejected: list[Rejected] = []
     out: list[Group] = []
-    spaces = place_workspaces(hint)
+    spaces = place_workspaces(hint, target.arch)
     for g in _group_inputs(hint, parts, spaces, target, result):
         ranking = Ranking(g)
         if len(parts) > 1:

@@ -8,7 +8,6 @@ from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg
 from autofuse.implgraph.expr.expression import ONE, Expr, align_up, product
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Node
-from autofuse.schedule.axes.layout import BLOCK
 
 __all__ = ["scan_call", "scan_name"]
 
@@ -26,6 +25,7 @@ def scan_call(
     view: DType | None,
     run: Sequence[int],
     extents: tuple[Sequence[Expr], Sequence[Expr], Sequence[Expr]],
+    unit: int,
 ) -> Call:
     """The statement.
 
@@ -35,6 +35,7 @@ def scan_call(
         view: the type that the tensors are reinterpreted to.
         run: places of the axes that it adds up along among its vectorised axes.
         extents: of the vectorised axes the elements in this tile, those with padding, and those of a whole tile.
+        unit: elements of a block of UB.
     """
     dst, src, carry, tmp = tensors
     own, padded, whole = extents
@@ -46,7 +47,7 @@ def scan_call(
     elif inner:
         pitch = strides[run[0] - 1] if run[0] else None
         if pitch is None:
-            pitch = align_up(product(whole[i] for i in run), BLOCK // n.y.dtype.itemsize)
+            pitch = align_up(product(whole[i] for i in run), unit)
         counts = [product(padded[: run[0]]), product(own[i] for i in run), pitch]
     else:
         counts = [product(padded[: run[0]]), product(own[i] for i in run), strides[run[-1]]]

@@ -13,15 +13,15 @@ from autofuse.codegen.lower.scanning import scan_call
 from autofuse.implgraph.expr.expression import ZERO, align_up, product, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.graph import ImplGraph, Node
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import call_of, find_call
 from autofuse.implgraph.ops.rows.reductions import REDUCES
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.placement.lacing import LACES, lace_counts
 from autofuse.schedule.placement.picking import PICKS
 from autofuse.schedule.placement.row_operands import ROWS, row_extents
 from autofuse.schedule.placement.scan import SCAN, scan_run
 from autofuse.schedule.placement.stacking import STACK, stack_counts
 from autofuse.schedule.placement.transposition import transpose_counts
+from autofuse.targets import Architecture
 
 __all__ = ["VectorCalls"]
 
@@ -29,7 +29,7 @@ __all__ = ["VectorCalls"]
 class VectorCalls:
     """The calls of an ImplGraph on one architecture; ``extents`` are those of its tiles."""
 
-    def __init__(self, impl: ImplGraph, arch: str, extents: Extents) -> None:
+    def __init__(self, impl: ImplGraph, arch: Architecture, extents: Extents) -> None:
         self.impl = impl
         self.arch = arch
         self.extents = extents
@@ -40,7 +40,7 @@ class VectorCalls:
         self.scalar_inputs = {n.name: at for n in impl.nodes if (at := self._scalar_inputs(n))}
 
     def _scalar_inputs(self, n: Node) -> tuple[int, ...]:
-        row = lookup(n.op).calls.get(self.arch)
+        row = find_call(n.op, self.arch)
         places = () if row is None else SCALAR_INPUTS.get(row.style, ())
         if places and n.op == "SelectMask":
             varies = self.nodes[n.inputs[2]].y.vectorized_axis
@@ -69,7 +69,7 @@ class VectorCalls:
             return self._stack(n, whole)
         if n.op in ROWS:
             return self._with_rows(n, whole)
-        row = lookup(n.op).calls[self.arch]
+        row = call_of(n.op, self.arch)
         as_scalar = self.scalar_inputs.get(n.name, ())
         tensors: dict[int, tuple[str, DType]] = {}
         scalars: dict[int, Scalar] = {}
@@ -84,9 +84,8 @@ class VectorCalls:
             else:
                 tensors[i] = (self.local(x), x.y.dtype)
         tmp = f"{n.name}_tmp" if n.tmp_buffers else None
-        site = CallSite(
-            n, row, self.local(n), tensors, scalars, self.extents.elements(n.y, whole), tmp
-        )
+        count = self.extents.elements(n.y, whole)
+        site = CallSite(n, row, self.local(n), tensors, scalars, count, tmp, self.arch)
         return STYLES[row.style](site)
 
     def _counted(self, x: Node) -> SizeValue:
@@ -140,7 +139,7 @@ class VectorCalls:
             Count(product(rows)),
             Count(product(cols)),
         )
-        return Call(lookup(n.op).calls[self.arch].api, args, (dst, tmp), operands)
+        return Call(call_of(n.op, self.arch).api, args, (dst, tmp), operands)
 
     def _reduce(self, n: Node, whole: bool) -> Call:
         """One run of axes goes: [outer, n] -> [outer], or [outer, n, inner] -> [outer, inner]."""
@@ -161,7 +160,7 @@ class VectorCalls:
             pitch = y.vectorized_strides[run[0] - 1] if run[0] else None
             if pitch is None:
                 whole_run = product(self.extents.in_ub(y, i, True) for i in run)
-                pitch = align_up(whole_run, BLOCK // y.dtype.itemsize)
+                pitch = align_up(whole_run, self.arch.block_bytes // y.dtype.itemsize)
             length = product(self.extents.of(y.vectorized_axis[i], whole) for i in run)
             counts = (outer, length, pitch)
             name = f"autofuse::ReduceInner{tag}"
@@ -170,7 +169,7 @@ class VectorCalls:
 
     def _scan(self, n: Node, whole: bool) -> Call:
         """Running sums along a run of axes of the tile; along none of them, of the tiles."""
-        y, row = n.y, lookup(n.op).calls[self.arch]
+        y, row = n.y, call_of(n.op, self.arch)
         moved = row.as_type.get(y.dtype.name)
         places = range(len(y.vectorized_axis))
         own = [self.extents.of(a, whole) for a in y.vectorized_axis]
@@ -184,6 +183,7 @@ class VectorCalls:
             BY_NAME[moved] if moved else None,
             scan_run(n, self.extents.axes),
             (own, padded, reserved),
+            self.arch.block_bytes // y.dtype.itemsize,
         )
 
     def _pick(self, n: Node, whole: bool) -> Call:
@@ -191,11 +191,11 @@ class VectorCalls:
         elements = self.extents.elements(n.y, whole)
         counts = pick_counts(n, elements, lambda axis: self.extents.of(axis, whole))
         operands = tuple(self.local(self.nodes[i]) for i in n.inputs)
-        return pick_call(n, lookup(n.op).calls[self.arch].api, self.local(n), operands, counts)
+        return pick_call(n, call_of(n.op, self.arch).api, self.local(n), operands, counts)
 
     def _lace(self, n: Node, whole: bool) -> Call:
         """Short rows that are one run as long rows, or back."""
-        source, row = self.nodes[n.inputs[0]], lookup(n.op).calls[self.arch]
+        source, row = self.nodes[n.inputs[0]], call_of(n.op, self.arch)
         counts = lace_counts(n, source, lambda axis: self.extents.of(axis, whole))
         dst, operands = self.local(n), tuple(self.local(self.nodes[i]) for i in n.inputs)
         args: tuple[Arg, ...] = (
@@ -214,12 +214,14 @@ class VectorCalls:
             *(Count(c) for c in counts),
             *(LocalArg(x) for x in operands),
         )
-        return Call(lookup(n.op).calls[self.arch].api, args, (dst,), operands)
+        return Call(call_of(n.op, self.arch).api, args, (dst,), operands)
 
     def _transpose(self, n: Node, whole: bool) -> Call:
         """[outer, rows, cols] -> [outer, cols, rows], rows of both at their pitches."""
-        source, row = self.nodes[n.inputs[0]], lookup(n.op).calls[self.arch]
-        counts = transpose_counts(source.y, n.y, lambda axis: self.extents.of(axis, whole))
+        source, row = self.nodes[n.inputs[0]], call_of(n.op, self.arch)
+        counts = transpose_counts(
+            source.y, n.y, lambda axis: self.extents.of(axis, whole), self.arch
+        )
         moved = row.as_type.get(n.y.dtype.name)
         view = BY_NAME[moved] if moved else None
         dst, src, tmp = self.local(n), self.local(source), f"{n.name}_tmp"

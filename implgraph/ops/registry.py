@@ -1,18 +1,17 @@
 """The op registry: one row per op, from which everything else derives.
 
-A row gives name, arity, dtype rule, shape rule, NumPy reference, the Ascend C call per architecture (or the expansion
-into other ops), the tmp-buffer rule and the cost row.  The rows that users write are in ``op_rows.py``,
-``math_rows.py``, ``integer_rows.py``, ``activation_rows.py``, ``special_rows.py``, ``bessel_rows.py``,
-``gamma_rows.py``, ``reduce_rows.py`` and ``movement_rows.py``; those that lowering and legalisation introduce in
-``device_rows.py`` and ``bit_rows.py``.  Frontends, inference, legalisation, code generation, the oracle and
-``docs/support.md`` read rows; nothing else knows an op by name.
+A row gives name, arity, dtype rule, shape rule, NumPy reference, the Ascend C call (or the expansion into other ops),
+the tmp-buffer rule and the cost row.  Which calls an architecture lacks is in its file of ``autofuse/targets``.  The
+rows are in ``rows/``; users do not write those of ``device.py`` and ``bits.py``, which lowering and legalisation
+introduce.  Frontends, inference, legalisation, code generation, the oracle and ``docs/support.md`` read rows; nothing
+else knows an op by name.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -21,6 +20,8 @@ from autofuse.implgraph.ir.dtypes import DType
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from autofuse.targets import Architecture
 
 __all__ = [
     "ANY",
@@ -32,7 +33,9 @@ __all__ = [
     "OpSink",
     "Registry",
     "all_ops",
+    "call_of",
     "find",
+    "find_call",
     "lookup",
     "suggest",
 ]
@@ -70,7 +73,7 @@ class Attr:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """How an op is spelled in Ascend C on one architecture.
+    """How an op is spelled in Ascend C.
 
     Attributes:
         api: name of the function.
@@ -79,7 +82,7 @@ class Call:
         as_type: type to which tensors are reinterpreted first (bit moves on 32- and 16-bit data), by dtype name.
         tmp: bytes of ``sharedTmpBuffer`` for n elements, or None.
         inplace: the destination may be one of the sources (documented, or element-wise level-2 calls).
-        granule: the element count of a call is rounded up so that it covers a multiple of this many bytes.
+        whole_repeats: the element count of a call is rounded up so that it covers whole repeats of the vector unit.
     """
 
     api: str
@@ -88,7 +91,7 @@ class Call:
     as_type: Mapping[str, str] = field(default_factory=dict)
     tmp: TmpRule | None = None
     inplace: bool = True
-    granule: int = 0
+    whole_repeats: bool = False
 
 
 class OpSink(Protocol):
@@ -116,7 +119,7 @@ class OpSink(Protocol):
 
 
 #: Rewrites one op into others; returns the operand that replaces the op's result, or None to decline.
-#: Tried before ``calls``: a row may have both (Add has a call, and folds a uniform operand into Adds).
+#: Tried before ``call``: a row may have both (Add has a call, and folds a uniform operand into Adds).
 Expansion: TypeAlias = Callable[[OpSink, Sequence[Any], Attrs], Any]
 
 
@@ -134,7 +137,7 @@ class OpDef:
             gather`` for ops that lowering leaves none of.
         reference: NumPy function on float64 (floats) or exact integer arrays; shapes broadcast as NumPy's do.
         attrs: attributes it takes.
-        calls: Ascend C call by architecture name; empty for ops that never reach the device.
+        call: Ascend C call, with all dtypes that it takes anywhere; None for ops that never reach the device.
         expand: rewriting into other ops; tried first, and may decline.
         promote: dtype name -> dtype name in which to compute when neither call nor expansion takes the dtype.
         short: rewriting of float32 operands in the place of ``expand`` where operands and result are rounded to 16
@@ -156,7 +159,7 @@ class OpDef:
     compute_type: str
     reference: Reference | None = None
     attrs: tuple[Attr, ...] = ()
-    calls: Mapping[str, Call] = field(default_factory=dict)
+    call: Call | None = None
     expand: Expansion | None = None
     promote: Mapping[str, str] = field(default_factory=dict)
     short: Expansion | None = None
@@ -240,6 +243,25 @@ def lookup(name: str) -> OpDef:
     if row is None:
         raise KeyError(f"unknown op {name!r}")
     return row
+
+
+@lru_cache(maxsize=1024)
+def find_call(op: str, arch: Architecture) -> Call | None:
+    """The call of an op, with the dtypes that it takes on an architecture; None where it has no such call."""
+    call = None if arch.on_registers else lookup(op).call
+    taken = dict(arch.calls).get(op)
+    if call is None or taken is None:
+        return call
+    as_type = {have: to for have, to in call.as_type.items() if have in taken}
+    return replace(call, dtypes=call.dtypes & taken, as_type=as_type) if taken else None
+
+
+def call_of(op: str, arch: Architecture) -> Call:
+    """The call of an op that has one on an architecture; KeyError if it has none."""
+    call = find_call(op, arch)
+    if call is None:
+        raise KeyError(f"architecture {arch.name} has no call for {op}")
+    return call
 
 
 def all_ops(*, user: bool | None = None) -> list[OpDef]:

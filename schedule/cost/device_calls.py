@@ -35,8 +35,6 @@ from autofuse.implgraph.ir.graph import ImplGraph, Node, TilingSpec
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER
-from autofuse.schedule.axes.layout import BLOCK
-from autofuse.schedule.cost.banks import HALF_BYTES, PERIOD
 from autofuse.schedule.cost.cost import Call, Conflict
 from autofuse.schedule.placement.lacing import LACES, lace_counts
 from autofuse.schedule.placement.picking import PICKS
@@ -44,13 +42,14 @@ from autofuse.schedule.placement.row_operands import ROWS, broadcast_run
 from autofuse.schedule.placement.scan import SCAN, scan_run
 from autofuse.schedule.placement.stacking import STACK, stack_counts
 from autofuse.schedule.placement.transposition import transpose_counts
+from autofuse.targets import Architecture
 
 __all__ = ["Amount", "Issued", "Tile", "issued", "open_tile", "summed"]
 
-#: As in the headers: bytes of a repeat, parts that are folded one after the other, rows of a WholeReduce, rows of a
-#: transposition and segments of a running sum, entries of a table of offsets; repeats of an instruction, and rows from
-#: which on two BlockReduce take the place of a WholeReduce.
-_REPEAT, _PARTS, _WHOLE, _ROWS, _OFFSETS, _REPEATS, _BLOCK_ROWS = 256, 8, 240, 16, 1024, 255, 4
+#: As in the headers: parts that are folded one after the other, rows of a WholeReduce, rows of a
+#: transposition and segments of a running sum, entries of a table of offsets; rows from which on two BlockReduce take
+#: the place of a WholeReduce.
+_PARTS, _WHOLE, _ROWS, _OFFSETS, _BLOCK_ROWS = 8, 240, 16, 1024, 4
 #: Bytes of a float; how often an eighth of a tile is more than a repeat.
 _FLOAT, _EIGHTHS = 4, 4
 
@@ -153,6 +152,7 @@ def issued(
     named: Mapping[str, Node],
     size: Callable[[int], Expr],
     tile: Tile | Mapping[str, int],
+    arch: Architecture,
 ) -> tuple[Issued, ...] | None:
     """What a vector node issues for a whole tile; None where it is one call of the chip.
 
@@ -162,11 +162,12 @@ def issued(
         named: the nodes of that by name.
         size: axis -> its extent in a tile.
         tile: the length of a tile, which stays in the result; or values of all symbols.
+        arch: says how long blocks and repeats are, and how many repeats an instruction has.
     """
     if not _is_many(n.op):
         return None
     source = named[n.inputs[0]] if n.inputs else n
-    chip = _Chip(n.y.dtype, tile)
+    chip = _Chip(n.y.dtype, tile, arch)
     if n.op in REDUCES:
         return chip.reduce(n, source, size)
     if n.op == "Broadcast":
@@ -176,7 +177,7 @@ def issued(
     if n.op == SCAN:
         return chip.scan(n, scan_run(n, dict(enumerate(impl.axes))), size)
     if n.op == "UbTranspose":
-        counts = transpose_counts(source.y, n.y, size)
+        counts = transpose_counts(source.y, n.y, size, arch)
         return chip.transpose(*(chip.value(e) for e in counts[:3]))
     if n.op in PICKS:
         return chip.pick(n, size)
@@ -196,7 +197,8 @@ def _is_many(op: str) -> bool:
         return True
     if op in ("Broadcast", SCAN, STACK, "UbTranspose"):
         return True
-    return any(call.api in _WORDS for call in lookup(op).calls.values())
+    call = lookup(op).call
+    return call is not None and call.api in _WORDS
 
 
 def summed(found: Iterable[Issued], bits: int) -> tuple[Call, ...]:
@@ -219,10 +221,11 @@ def summed(found: Iterable[Issued], bits: int) -> tuple[Call, ...]:
 class _Chip:
     """The functions of the headers on elements of one type; names of arguments are those of the headers."""
 
-    def __init__(self, dtype: DType, tile: Tile | Mapping[str, int]) -> None:
-        self.size, self.tile = dtype.itemsize, tile
+    def __init__(self, dtype: DType, tile: Tile | Mapping[str, int], arch: Architecture) -> None:
+        self.size, self.tile, self.arch = dtype.itemsize, tile, arch
         self.float = dtype.kind == "f"
-        self.lanes, self.block = max(_REPEAT // self.size, 1), max(BLOCK // self.size, 1)
+        self.lanes = max(arch.vector_bytes // self.size, 1)
+        self.block = max(arch.block_bytes // self.size, 1)
 
     # numbers ----------------------------------------------------------------------------------
     def value(self, e: Expr) -> Expr:
@@ -336,7 +339,7 @@ class _Chip:
         kind, known = lookup(n.op).cost, cols.as_int()
         run = self._multiple(cols, self.lanes) if known is None else not known % self.lanes
         if run and rows != ONE and known != self.lanes:
-            calls = self._pieces(rows * cols, self.lanes * _REPEATS)
+            calls = self._pieces(rows * cols, self.lanes * self.arch.repeats_max)
             done = Issued(kind, calls, Amount.of(rows * cols), 1.0, True)
             blocks = self.value(CeilDiv(cols * self.block, self.lanes))
             copied = self._copy(rows, blocks, waits=1.0)
@@ -401,7 +404,9 @@ class _Chip:
             calls, every = self._pieces(rows, _WHOLE), Amount.of(rows * self.lanes)
             out.append(Issued("reduce", calls, every, float(bool(out)), times=ONE - pairs))
         if pairs != ZERO:
-            calls = self._pieces(rows, _REPEATS) + self._pieces(rows, _REPEATS * self.block)
+            calls = self._pieces(rows, self.arch.repeats_max) + self._pieces(
+                rows, self.arch.repeats_max * self.block
+            )
             elements = Amount.of(rows * self.lanes) + self._pieces(rows, self.block).times(
                 self.lanes
             )
@@ -418,7 +423,7 @@ class _Chip:
         else:
             whole = self._open(cols) and self._multiple(cols, repeat)
         if whole or rows == ONE:
-            return self._pieces(cols * rows, repeat * _REPEATS)
+            return self._pieces(cols * rows, repeat * self.arch.repeats_max)
         # A row by itself has a call more, for its rest.
         one, every = self._typical(rows, cols), CeilDiv(self._typical(cols, rows), repeat)
         across = _reaches(one, every)
@@ -454,9 +459,10 @@ class _Chip:
         The first two lie in the source, ``w`` elements apart; then the sum is in scratch space, which lies in either
         half of the banks.
         """
-        apart = w * self.size % PERIOD
-        first = 0.0 if apart == HALF_BYTES else 1.0
-        others = 0.5 if apart % HALF_BYTES == 0 else 1.0
+        apart = w * self.size % self.arch.bank_period
+        half = self.arch.bank_period // 2
+        first = 0.0 if apart == half else 1.0
+        others = 0.5 if apart % half == 0 else 1.0
         return first + others * (parts - 2), parts - 1.0
 
     @staticmethod
@@ -540,7 +546,11 @@ class _Chip:
         calls, none = self._fewer(outer, n * inner), self._fewer(outer, n * inner).times(-1)
         matrices, row = n * inner * outer, inner * outer
         # Where rows do not fill all banks, they are half of them apart in one of the steps.
-        free = matrices if inner.as_int() is None or inner.value * self.size % PERIOD else ZERO
+        free = (
+            matrices
+            if inner.as_int() is None or inner.value * self.size % self.arch.bank_period
+            else ZERO
+        )
         free = free * _reaches(along, const(8))
         # A logarithm counts a step more than there are.
         return (

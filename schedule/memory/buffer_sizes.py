@@ -7,13 +7,14 @@ from functools import lru_cache
 
 from autofuse.implgraph.expr.expression import Expr, Max, align_up, product
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import find_call
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.ops.scratch import row_bytes
-from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.placement.reduce_steps import reduce_tmp
 from autofuse.schedule.placement.row_operands import ROWS, row_extents
 from autofuse.schedule.placement.scan import SCAN, scan_tmp
+from autofuse.targets import Architecture
 
 __all__ = ["granule_tensors", "larger", "scratch_bytes", "weight"]
 
@@ -21,18 +22,20 @@ __all__ = ["granule_tensors", "larger", "scratch_bytes", "weight"]
 _SAMPLE = 1000
 
 
-def granule_tensors(nodes: Iterable[Node], arch: str) -> frozenset[str]:
-    """Tensors that meet a call which rounds its length up to 256 bytes."""
+def granule_tensors(nodes: Iterable[Node], arch: Architecture) -> frozenset[str]:
+    """Tensors that meet a call which rounds its length up to whole repeats."""
     out: set[str] = set()
     for n in nodes:
-        call = lookup(n.op).calls.get(arch)
-        if call is not None and call.granule:
+        call = find_call(n.op, arch)
+        if call is not None and call.whole_repeats:
             out.add(n.name)
             out.update(n.inputs)
     return frozenset(out)
 
 
-def scratch_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout, arch: str) -> Expr | None:
+def scratch_bytes(
+    n: Node, nodes: Mapping[str, Node], layout: Layout, arch: Architecture
+) -> Expr | None:
     """Bytes that the calls of a node need beside its operands; None where they need none.
 
     Args:
@@ -41,17 +44,17 @@ def scratch_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout, arch: str)
         layout: how tensors lie in UB.
         arch: the architecture, which says what the calls are.
     """
-    call = lookup(n.op).calls.get(arch)
+    call = find_call(n.op, arch)
     if call is not None and call.tmp is not None:
-        return align_up(call.tmp(layout.elements(n.y), n.y.dtype), BLOCK)
+        return align_up(call.tmp(layout.elements(n.y), n.y.dtype), arch.block_bytes)
     if n.op == "Broadcast":
         return _spread_bytes(n, nodes[n.inputs[0]], layout)
     if n.op in ROWS:
         return _row_bytes(n, nodes[n.inputs[1]], layout)
     if n.op == SCAN:
-        return align_up(scan_tmp(n, layout), BLOCK)
+        return align_up(scan_tmp(n, layout), arch.block_bytes)
     if n.op in REDUCES:
-        return align_up(reduce_tmp(n, nodes[n.inputs[0]], layout), BLOCK)
+        return align_up(reduce_tmp(n, nodes[n.inputs[0]], layout), arch.block_bytes)
     return None
 
 
@@ -59,13 +62,13 @@ def _spread_bytes(n: Node, source: Node, layout: Layout) -> Expr | None:
     """A broadcast along the innermost axis first spreads every element to a 32-byte block (Brcb, 8 at a time)."""
     if source.y.vectorized_axis and n.y.vectorized_axis[-1] in source.y.vectorized_axis:
         return None
-    return align_up(layout.elements(source.y), 8) * BLOCK
+    return align_up(layout.elements(source.y), 8) * layout.arch.block_bytes
 
 
 def _row_bytes(n: Node, source: Node, layout: Layout) -> Expr:
     """What a call with an element per row spreads."""
     rows, along = row_extents(n, source, [layout.extent(a) for a in n.y.vectorized_axis])
-    return row_bytes(n.y.dtype, product(rows), product(along))
+    return row_bytes(n.y.dtype, product(rows), product(along), layout.arch)
 
 
 @lru_cache(maxsize=4096)

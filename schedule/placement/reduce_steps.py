@@ -11,7 +11,7 @@ from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, produc
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.scratch import reduce_inner_bytes, reduce_outer_bytes
-from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 
 __all__ = ["reduce_extents", "reduce_runs", "reduce_steps", "reduce_tmp"]
@@ -97,6 +97,6 @@ def reduce_tmp(step: Node, source: Node, layout: Layout) -> Expr:
     """Bytes of scratch space that the step takes."""
     outer, n, inner = reduce_extents(step, source, layout)
     if source.y.vectorized_axis[-1] in step.y.vectorized_axis:
-        return reduce_outer_bytes(step.y.dtype, outer, n, inner)
-    pitch = align_up(n, BLOCK // step.y.dtype.itemsize)
-    return reduce_inner_bytes(step.op, step.y.dtype, outer, n, pitch)
+        return reduce_outer_bytes(step.y.dtype, outer, n, inner, layout.arch)
+    pitch = align_up(n, layout.arch.block_bytes // step.y.dtype.itemsize)
+    return reduce_inner_bytes(step.op, step.y.dtype, outer, n, pitch, layout.arch)

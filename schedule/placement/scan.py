@@ -83,7 +83,7 @@ class _Placer:
         self.nodes = [n for n in g.nodes if not is_source(n) and not is_sink(n)]
         self.by_name = {n.name: n for n in g.nodes}
         self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
-        self.layout = Layout(split, self._pitches(), choice.longest)
+        self.layout = Layout(split, g.target.arch, self._pitches(), choice.longest)
         self.made: dict[str, Node] = {}
         self.hoist = any(split.sizes[a] != 1 for a in split.blocked)
 
@@ -110,7 +110,7 @@ class _Placer:
         for a in {axes[-1] for axes in self._tensors() if len(axes) > 1}:
             tiled = split.tiled if a == split.tile_in else a
             size = split.sizes[a]
-            out[a] = size if a == split.tile_in else align_up(size, alignment(self.g.nodes, tiled))
+            out[a] = size if a == split.tile_in else align_up(size, alignment(self.g, tiled))
         return out
 
     # making nodes -----------------------------------------------------------------------------
@@ -285,5 +285,6 @@ def scan_tmp(n: Node, layout: Layout) -> Expr:
             most = outer.substitute({str(layout.split.t): const(layout.longest)}).as_int()
         few = most is not None and most < SCANNED_TOGETHER
         together = bool(n.attrs.get("together", False))
-        return scan_inner_bytes(n.y.dtype, outer, count, few=few, together=together)
-    return scan_outer_bytes(n.y.dtype, outer, count, inner)
+        arch = layout.arch
+        return scan_inner_bytes(n.y.dtype, outer, count, arch, few=few, together=together)
+    return scan_outer_bytes(n.y.dtype, outer, count, inner, layout.arch)

@@ -12,7 +12,6 @@ from autofuse.codegen.ir.extents import size_of
 from autofuse.codegen.ir.kernel_ir import Call, LocalArg, SizeValue
 from autofuse.codegen.verification.functions.picks import PATTERNS, has_table_room, loaded
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.ir.graph import Node, TensorView
 from autofuse.schedule.placement.lacing import LACES
@@ -169,10 +168,12 @@ def lace_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Itera
     rooms = [kernel.nbytes.get(kernel.buffer_of(x), ZERO) for x in locals_[:2]]
     outer, rows, k, pitch, step, first = stated
     size = n.y.dtype.itemsize
-    yield from kernel.multiple(pitch * size, BLOCK, f"rows of {s.api}", n.name)
+    yield from kernel.multiple(pitch * size, kernel.arch.block_bytes, f"rows of {s.api}", n.name)
     yield from kernel.at_least(pitch, rows, f"elements of a row of {s.api}", n.name)
     if outer != ONE:
-        yield from kernel.multiple(rows * step * size, BLOCK, f"runs of {s.api}", n.name)
+        yield from kernel.multiple(
+            rows * step * size, kernel.arch.block_bytes, f"runs of {s.api}", n.name
+        )
     run, long = (outer * rows - 1) * step + first + k, (outer * k - 1) * pitch + rows
     needed = (run, long) if s.api == "autofuse::Lace" else (long, run)
     for local, room, elements in zip(locals_, rooms, needed, strict=False):

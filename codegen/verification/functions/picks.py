@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from autofuse.codegen.ir.kernel_ir import Call, LocalArg, SizeValue
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ZERO, Expr, const
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.scratch import PICK_BYTES
@@ -153,7 +152,9 @@ def pick_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Itera
     if len(counts) == 4:
         rows, length, pitch, _ = counts
         last = (rows - 1) * pitch + length - 1
-        yield from kernel.multiple(pitch * size, BLOCK, f"rows of {s.api}", n.name)
+        yield from kernel.multiple(
+            pitch * size, kernel.arch.block_bytes, f"rows of {s.api}", n.name
+        )
         yield from kernel.at_least(pitch, length, f"elements of a row of {s.api}", n.name)
     needed = (last + 1, last * step + 1 + _first(counts))
     for local, room, elements in zip(locals_, rooms, needed, strict=False):

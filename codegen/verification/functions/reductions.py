@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from autofuse.codegen.ir.kernel_ir import Call, LocalArg
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.scratch import reduce_inner_bytes, reduce_outer_bytes
@@ -86,14 +85,14 @@ def reduction_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> 
     dtype = n.y.dtype
     size = dtype.itemsize
     yield from kernel.at_least(length, ONE, f"elements that {s.api} reduces", n.name)
-    yield from kernel.multiple(third * size, BLOCK, f"rows of {s.api}", n.name)
+    yield from kernel.multiple(third * size, kernel.arch.block_bytes, f"rows of {s.api}", n.name)
     if s.api.startswith(_OUTER):
         used = (outer * third * size, outer * length * third * size)
-        scratch = reduce_outer_bytes(dtype, outer, length, third)
+        scratch = reduce_outer_bytes(dtype, outer, length, third, kernel.arch)
     else:
         yield from kernel.at_least(third, length, f"pitch of {s.api}", n.name)
-        used = (align_up(outer * size, BLOCK), outer * third * size)
-        scratch = reduce_inner_bytes(n.op, dtype, outer, length, third)
+        used = (align_up(outer * size, kernel.arch.block_bytes), outer * third * size)
+        scratch = reduce_inner_bytes(n.op, dtype, outer, length, third, kernel.arch)
     for local, room, nbytes in zip(locals_, rooms, used, strict=False):
         yield from kernel.at_least(room, nbytes, f"bytes of {local} in {s.api}", n.name)
     yield from kernel.at_least(rooms[2], scratch, f"scratch space of {s.api}", n.name)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from autofuse.codegen.ir.kernel_ir import Call, LocalArg
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ZERO, Expr, align_up
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.scratch import row_bytes
@@ -43,11 +42,11 @@ def rows_fit(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Iterat
         rows * cols * size,
         rows * cols * size,
         align_up(rows, 8) * size,
-        row_bytes(n.y.dtype, rows, cols),
+        row_bytes(n.y.dtype, rows, cols, kernel.arch),
     )
     locals_ = [a.local for a in s.args if isinstance(a, LocalArg)]
     for local, nbytes in zip(locals_, used, strict=True):
         room = kernel.nbytes.get(kernel.buffer_of(local), ZERO)
         yield from kernel.at_least(room, nbytes, f"bytes of {local} in {s.api}", n.name)
     if rows != 1:
-        yield from kernel.multiple(cols * size, BLOCK, f"rows of {s.api}", n.name)
+        yield from kernel.multiple(cols * size, kernel.arch.block_bytes, f"rows of {s.api}", n.name)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from autofuse.codegen.ir.kernel_ir import Call, LocalArg
 from autofuse.codegen.lower.scanning import scan_name
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
 from autofuse.implgraph.ir.graph import AxisType, Node
 from autofuse.implgraph.ops.scratch import SCANNED_TOGETHER, scan_inner_bytes, scan_outer_bytes
@@ -96,21 +95,27 @@ def scan_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Itera
     if s.api.startswith(_OUTER):
         assert third is not None
         if length != 1:
-            yield from kernel.multiple(third * size, BLOCK, f"rows of {s.api}", n.name)
+            yield from kernel.multiple(
+                third * size, kernel.arch.block_bytes, f"rows of {s.api}", n.name
+            )
         used = [outer * length * third * size] * 2
         kept = third * size
-        scratch = scan_outer_bytes(n.y.dtype, outer, length, third)
+        scratch = scan_outer_bytes(n.y.dtype, outer, length, third, kernel.arch)
     else:
         row = length if third is None else third
         if third is not None:
-            yield from kernel.multiple(third * size, BLOCK, f"rows of {s.api}", n.name)
+            yield from kernel.multiple(
+                third * size, kernel.arch.block_bytes, f"rows of {s.api}", n.name
+            )
             yield from kernel.at_least(third, length, f"pitch of {s.api}", n.name)
         used = [outer * row * size] * 2
         kept = Expr.of(size)
         few = kernel.prover.nonneg(SCANNED_TOGETHER - 1 - outer)
         together = bool(n.attrs.get("together", False))
-        scratch = scan_inner_bytes(n.y.dtype, outer, length, few=few, together=together)
-    used += [align_up(kept, BLOCK)] if len(n.inputs) > 1 else []
+        scratch = scan_inner_bytes(
+            n.y.dtype, outer, length, kernel.arch, few=few, together=together
+        )
+    used += [align_up(kept, kernel.arch.block_bytes)] if len(n.inputs) > 1 else []
     for local, room, nbytes in zip(locals_, rooms, [*used, scratch], strict=True):
         yield from kernel.at_least(room, nbytes, f"bytes of {local} in {s.api}", n.name)
 

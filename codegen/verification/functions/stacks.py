@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from autofuse.codegen.ir.kernel_ir import Call, LocalArg
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ZERO, Expr, align_up, const, product
 from autofuse.implgraph.ir.graph import Node
 
@@ -57,8 +56,8 @@ def stack_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Iter
         return  # a finding of its own
     outer, row, unit = counts
     size = n.y.dtype.itemsize
-    last = align_up(row, BLOCK // size)
-    yield from kernel.multiple(unit * size, BLOCK, f"columns of {s.api}", n.name)
+    last = align_up(row, kernel.arch.block_bytes // size)
+    yield from kernel.multiple(unit * size, kernel.arch.block_bytes, f"columns of {s.api}", n.name)
     yield from kernel.at_least(unit, last, f"elements of a column of {s.api}", n.name)
     locals_ = [a.local for a in s.args if isinstance(a, LocalArg)]
     for local, k in zip(locals_, (len(n.inputs), *(1 for _ in n.inputs)), strict=True):

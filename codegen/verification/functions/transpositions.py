@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from autofuse.codegen.ir.kernel_ir import Call, LocalArg
 from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, divide_exact
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.scratch import TRANSPOSE_BYTES
@@ -81,9 +80,14 @@ def transposition_fits(
     outer, rows, cols, src_pitch, dst_pitch = counts
     size = n.y.dtype.itemsize
     for pitch in (src_pitch, dst_pitch):
-        yield from kernel.multiple(pitch * size, BLOCK, f"rows of {s.api}", n.name)
+        yield from kernel.multiple(
+            pitch * size, kernel.arch.block_bytes, f"rows of {s.api}", n.name
+        )
     # Rows are read in blocks of 32 bytes, results are whole rows.
-    used = (outer * cols * dst_pitch * size, align_up(outer * rows * src_pitch * size, BLOCK))
+    used = (
+        outer * cols * dst_pitch * size,
+        align_up(outer * rows * src_pitch * size, kernel.arch.block_bytes),
+    )
     for local, room, nbytes in zip(locals_, rooms, used, strict=False):
         yield from kernel.at_least(room, nbytes, f"bytes of {local} in {s.api}", n.name)
     yield from kernel.at_least(
