@@ -69,5 +69,6 @@ def _check_rows(node: Node, y: TensorView, run: Sequence[int], layout: Layout) -
         return  # the condition on the row length of the unpadded variant covers it
     if not layout.in_blocks(row):
         raise TemplateRejectedError(
-            f"broadcast {node.name} would write rows of {row} bytes, which do not start at 32-byte addresses"
+            f"broadcast {node.name} would write rows of {row} bytes, which do not start at "
+            f"{layout.arch.block_bytes}-byte addresses"
         )

@@ -62,7 +62,8 @@ def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
         nbytes = strides[len(around) - 1] * y.dtype.itemsize
         if not layout.in_blocks(nbytes):
             raise TemplateRejectedError(
-                f"runs of {nbytes} bytes of {n.name} would not start at 32-byte addresses"
+                f"runs of {nbytes} bytes of {n.name} would not start at "
+                f"{layout.arch.block_bytes}-byte addresses"
             )
     k = product(layout.split.sizes[a] for a in short)
     return replace(y, vectorized_axis=order, vectorized_strides=strides), k.value

@@ -194,7 +194,8 @@ def check_blocks(n: Node, layout: Layout) -> None:
         nbytes = above * y.dtype.itemsize
         if not one_run and not layout.in_blocks(nbytes):
             raise TemplateRejectedError(
-                f"rows of {nbytes} bytes of {n.name} lie apart in GM and do not start at 32-byte addresses in UB"
+                f"rows of {nbytes} bytes of {n.name} lie apart in GM and do not start at "
+                f"{layout.arch.block_bytes}-byte addresses in UB"
             )
 
 
