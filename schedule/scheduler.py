@@ -176,7 +176,7 @@ def _scheduled(hint: HintGraph, costs: Costs, result: int, alike: _Alike) -> Sch
     hints = CacheHints(hint, target)
     rejected: list[Rejected] = []
     out: list[Group] = []
-    spaces = place_workspaces(hint)
+    spaces = place_workspaces(hint, target.arch)
     for g in _group_inputs(hint, parts, spaces, target, result):
         ranking = Ranking(g, costs)
         if len(parts) > 1:
