@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.frozen import replace
@@ -26,7 +26,6 @@ from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
-from autofuse.schedule.cost.alike import likeness
 from autofuse.schedule.cost.cache_hints import CacheHints, touched_bytes
 from autofuse.schedule.cost.cost_form import TICK_BITS, ticks
 from autofuse.schedule.cost.solver import modelled_ticks
@@ -35,16 +34,13 @@ from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.legal.legalize import legalize
 from autofuse.schedule.memory.workspace import place_workspaces
 from autofuse.schedule.placement.scan import SCAN, scanned_axes
-from autofuse.schedule.rank import Made, Ranking, in_order, select
+from autofuse.schedule.rank import Made, in_order, rank, select
 from autofuse.schedule.realise import Template
 from autofuse.schedule.templates.family import Family, Placing
 from autofuse.schedule.templates.table import FAMILIES
 from autofuse.targets import TargetSpec
 
 __all__ = ["schedule", "schedule_all"]
-
-#: What the templates of groups cost, for groups that do the same to other tensors.
-_Alike: TypeAlias = dict[Hashable, Ranking]
 
 #: Templates kept per group when all sizes are known, and for a kernel of symbolic sizes.
 MAX_STATIC, MAX_SYMBOLIC = 2, 5
@@ -83,7 +79,6 @@ def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
     found: list[tuple[int, int, ScheduleResult]] = []
     rejected: list[Rejected] = []
     refused: list[AutofuseError] = []
-    alike: _Alike = {}
     moved = _moved_ticks(hints[0], target)
     for number, form in enumerate(hints):
         least = min((f[0] for f in found), default=UNLIMITED)
@@ -93,7 +88,7 @@ def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
             rejected.append(_dominated(number, reason))
             continue
         try:
-            result = _scheduled(form, target, 0, alike)
+            result = _scheduled(form, target, 0)
         except AutofuseError as e:
             refused.append(e)
             rejected.append(_refused(number, e))
@@ -161,11 +156,11 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
         AutofuseError: AF3001 an op is not available, AF3002/AF3003/AF3004 no template fits (the notes name each
             buffer and the tile that would fit).
     """
-    return (_scheduled(hint, target, result, {}),)
+    return (_scheduled(hint, target, result),)
 
 
-def _scheduled(hint: HintGraph, target: TargetSpec, result: int, alike: _Alike) -> ScheduleResult:
-    """One way to realise ``hint``; ``alike``: the groups of other forms, some of which may be the same in this one."""
+def _scheduled(hint: HintGraph, target: TargetSpec, result: int) -> ScheduleResult:
+    """One way to realise ``hint``."""
     parts = groups(hint)
     keep = _templates_per_group(hint, len(parts))
     late = _barriers(group_order_hazards(hint))
@@ -174,11 +169,8 @@ def _scheduled(hint: HintGraph, target: TargetSpec, result: int, alike: _Alike) 
     out: list[Group] = []
     spaces = place_workspaces(hint)
     for g in _group_inputs(hint, parts, spaces, target, result):
-        ranking = Ranking(g)
-        if len(parts) > 1:
-            ranking = alike.setdefault((keep, likeness(g)), ranking)
         next_tensor = g.inputs + g.outputs + len(spaces)
-        impls, dropped = _schedule_group(g, keep, next_tensor, ranking)
+        impls, dropped = _schedule_group(g, keep, next_tensor)
         impls = tuple(hints.given_to(i) for i in impls)
         rejected += dropped
         out.append(Group(g.group, impls, sync_before=g.group in late))
@@ -286,22 +278,19 @@ def _with_ends(nodes: Sequence[Node], hint: HintGraph, spaces: Sequence[Node]) -
 
 
 def _schedule_group(
-    g: GroupInput, keep: int, next_tensor: int, ranking: Ranking
+    g: GroupInput, keep: int, next_tensor: int
 ) -> tuple[tuple[ImplGraph, ...], list[Rejected]]:
     rejected: list[Rejected] = []
     made: list[Made] = []
     taken: set[str] = set()
     families = g.target.families
-    tries = _tries(g)
-    for number, (family, placer, group, candidate) in enumerate(tries):
+    for number, (family, placer, group, candidate) in enumerate(_tries(g)):
         if families is not None and candidate.template not in families:
             reason = "the backend does not write templates of this family"
             rejected.append(Rejected(g.group, _title(group, candidate), reason))
             continue
         try:
-            impl = ranking.dropped(number, g, candidate.suffix)
-            if impl is None:
-                impl = family.planned(Template(group, candidate, placer(candidate), next_tensor))
+            impl = family.planned(Template(group, candidate, placer(candidate), next_tensor))
         except TemplateRejectedError as why:
             rejected.append(Rejected(g.group, _title(group, candidate), str(why), why.code))
             continue
@@ -314,13 +303,11 @@ def _schedule_group(
         made.append(Made(number, impl, family.always_legal(impl), bool(candidate.conditions)))
     if not made:
         raise _nothing_fits(g, rejected)
-    ranked = ranking.of(made, keep)
-    chosen = select(ranked, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
-    best = ranked[0]
-    for cycles, m in ranked:
+    order = rank(made, keep, g.target)
+    chosen = select(order, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
+    best = order[0]
+    for cycles, m in order:
         if m not in chosen:
-            if m.impl.suffix == tries[m.number].candidate.suffix:
-                ranking.drop(m.number, m.impl)  # else an axis of this group is in its name
             rejected.append(
                 Rejected(
                     g.group,
@@ -329,7 +316,7 @@ def _schedule_group(
                     f"{best.made.impl.name} takes {best.cycles:.0f}",
                 )
             )
-    return in_order(chosen, ranked), rejected
+    return in_order(chosen, order), rejected
 
 
 class _Try(NamedTuple):

@@ -39,7 +39,6 @@ __all__ = [
     "Place",
     "Route",
     "cost_form",
-    "costs_as",
 ]
 
 #: A tick is 2**-10 cycles; rates are cycles per byte or element in units of 2**-24.
@@ -227,11 +226,6 @@ def cost_form(impl: ImplGraph, target: TargetSpec) -> CostForm:
         form = known.form if same else _FormReader(impl, target).form()
     _remember(impl, target, form)
     return form
-
-
-def costs_as(impl: ImplGraph, other: ImplGraph, target: TargetSpec) -> None:
-    """Say that a template does what another one does, to other tensors: it has the same costs."""
-    _remember(impl, target, cost_form(other, target))
 
 
 @frozen

@@ -14,12 +14,11 @@ pytestmark = pytest.mark.twin
 
 GENERATORS = [
     "autofuse",
-    "CANN AutoFuse, elsewhere",
     "Inductor",
     "autofuse build, process",
     "bishengir-compile, process",
 ]
-#: What stands in for bishengir-compile: it writes what it was told to, and one core of two has work.
+#: What stands in for bishengir-compile: it writes what it was told to.
 COMPILER = """\
 #!{python}
 import sys
@@ -29,21 +28,8 @@ if sys.argv[1:] == ["--version"]:
     sys.exit()
 (folder,) = [a.partition("=")[2] for a in sys.argv if a.startswith("--save-temps=")]
 Path(folder).mkdir(exist_ok=True)
-Path(folder, "module.hivm.opt.mlir").write_text('''{text}''')
+Path(folder, "module.hivm.opt.mlir").touch()
 """
-TEXT = """\
-func.func @peer(%a: memref<200x200xf32> {hacc.arg_type = #hacc.arg_type<input>}) attributes \
-{hacc.block_dim = 2 : i64, hacc.entry} {
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %0 = hivm.hir.get_block_idx -> i64
-  scf.for %i = %0 to %c1 step %c1 {
-    call @load_gm_to_ubuf(%a, %u) : (memref<200x200xf32, #hivm.address_space<gm>>, memref<?xf32>) -> ()
-  }
-  return
-}
-"""
-
 
 COUNTS = ("--repeat", "2", "--processes", "1")
 
@@ -65,11 +51,10 @@ def test_table_without_peers() -> None:
         "Milliseconds: median / p95 / min of 2 repetitions, or 1 processes; autofuse "
     )
     times = [line for line in lines if line.startswith("| abs 200 x 200 |")]
-    assert [t.split("|")[2].strip() for t in times] == [*GENERATORS, "autofuse"]
-    (columns,) = {t.count("|") for t in (lines[2], lines[3], *times[:5])}
+    assert [t.split("|")[2].strip() for t in times] == GENERATORS
+    (columns,) = {t.count("|") for t in (lines[2], lines[3], *times)}
     assert columns == 9
-    assert times[1].split("|")[3].strip() == "12.0"
-    for place in (2, 4):
+    for place in (1, 3):
         assert times[place].split("|")[3].strip() == "not installed"
     how = [line for line in lines if " is not installed: " in line]
     assert len(how) == 2
@@ -79,7 +64,7 @@ def test_table_without_peers() -> None:
 
 def test_json_with_a_compiler(tmp_path: Path) -> None:
     program = tmp_path / "bishengir-compile"
-    program.write_text(COMPILER.format(python=sys.executable, text=TEXT))
+    program.write_text(COMPILER.format(python=sys.executable))
     program.chmod(0o755)
     done = run("--case", "abs 200", "--json", "--bishengir", program)
     assert done.returncode == 0, done.stderr
@@ -94,15 +79,9 @@ def test_json_with_a_compiler(tmp_path: Path) -> None:
             times = rows[name][clock]
             assert 0 < times["min"] <= times["median"] <= times["p95"]
     assert rows["autofuse"]["first_ms"]["wall"] > 0
-    own = rows["autofuse"]["launch"]
-    assert own["read"] == own["inputs"] == 160_000
-    assert own["written"] == own["outputs"] == 160_000
-    assert 1 <= own["cores"] <= own["available"]
     theirs = rows["bishengir-compile, process"]
     assert theirs["version"] == "bishengir-compile 0.0"
-    assert (theirs["launch"]["cores"], theirs["launch"]["available"]) == (1, 2)
-    assert theirs["launch"]["read_of_inputs"] == 160_000
-    wall = [rows[n]["wall_ms"]["median"] for n in (GENERATORS[4], GENERATORS[3])]
+    wall = [rows[n]["wall_ms"]["median"] for n in (GENERATORS[3], GENERATORS[2])]
     assert theirs["ratio"]["wall"] == pytest.approx(wall[0] / wall[1])
 
 
