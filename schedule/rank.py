@@ -11,8 +11,8 @@ from typing import NamedTuple
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.tile_limits import sample_env
 from autofuse.schedule.cost.cost_form import TICK_BITS
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import comparable, solve_template
-from autofuse.targets import TargetSpec
 
 __all__ = ["Made", "Ranked", "in_order", "modelled_cycles", "rank", "select"]
 
@@ -39,26 +39,26 @@ class Ranked(NamedTuple):
     made: Made
 
 
-def rank(made: Sequence[Made], keep: int, target: TargetSpec) -> list[Ranked]:
+def rank(made: Sequence[Made], keep: int, costs: Costs) -> list[Ranked]:
     """The templates of a group, the best first; with 0 cycles where nothing depends on what they take.
 
     Args:
         made: the templates.
         keep: how many of them are kept.
-        target: the chip.
+        costs: of the templates of the graph.
     """
     if len(made) <= keep and _in_one_order(made):
         return [Ranked(0.0, m) for m in made]
-    found = [Ranked(modelled_cycles(m.impl, target), m) for m in made]
-    return sorted(found, key=lambda r: (comparable(r.cycles, r.made.impl, target), r.made.number))
+    found = [Ranked(modelled_cycles(m.impl, costs), m) for m in made]
+    return sorted(found, key=lambda r: (comparable(r.cycles, r.made.impl, costs), r.made.number))
 
 
-def modelled_cycles(impl: ImplGraph, target: TargetSpec) -> float:
+def modelled_cycles(impl: ImplGraph, costs: Costs) -> float:
     """Modelled cycles of a template at typical sizes, with the tiling that the host function would choose.
 
     Without what all templates have in common, the start of a kernel; infinite where the template is not legal.
     """
-    found = solve_template(impl, target, sample_env(impl))
+    found = solve_template(impl, costs, sample_env(impl))
     return float("inf") if found is None else found.cost / (1 << TICK_BITS)
 
 

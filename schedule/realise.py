@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const, product
-from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Condition, ImplGraph, TilingSpec
 from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.stagger import with_staggered_loops
 from autofuse.schedule.memory.budget import check_budget, exceeds_budget
 from autofuse.schedule.memory.memory_plan import MemoryPlan, plan_memory
@@ -77,10 +77,11 @@ class Template:
         candidate: Candidate,
         placed: Placed,
         next_tensor: int,
+        costs: Costs,
         *,
         ready: bool = False,
     ) -> None:
-        self.g, self.candidate, self.next_tensor = g, candidate, next_tensor
+        self.g, self.candidate, self.next_tensor, self.costs = g, candidate, next_tensor, costs
         if not ready:
             hoisted, looped = tables(share_runs(placed.hoisted), share_runs(placed.looped))
             taking = with_row_operands(hoisted, looped, g.target.arch)
@@ -144,7 +145,7 @@ class Template:
         placed = with_late_casts(self.placed)
         if placed is None:
             return None
-        return Template(self.g, self.candidate, placed, self.next_tensor, ready=True)
+        return Template(self.g, self.candidate, placed, self.next_tensor, self.costs, ready=True)
 
     def planned(self, ways: Sequence[tuple[int, bool]]) -> ImplGraph:
         """The template with the first plan that fits, each with and without what the banks of UB ask for.
@@ -180,8 +181,8 @@ class Template:
         """A further plan, if there is one that takes less by more than a part of the time."""
         with suppress(TemplateRejectedError):
             made = other()
-            cycles = modelled_cycles(impl, self.g.target)
-            if modelled_cycles(made, self.g.target) < cycles - cycles / _GAIN:
+            cycles = modelled_cycles(impl, self.costs)
+            if modelled_cycles(made, self.costs) < cycles - cycles / _GAIN:
                 return made
         return impl
 
@@ -201,7 +202,8 @@ class Template:
         if plan.ub.symbols() - {self._tiling.tile_size}:
             return math.inf  # rows of any length: the longest ones would not fit with a larger plan
         try:
-            return modelled_cycles(self._assemble(plan), self.g.target)
+            # Nobody asks for the costs of this one again: they are not remembered.
+            return modelled_cycles(self._assemble(plan), Costs(self.g.target))
         except TemplateRejectedError:
             return math.inf
 
@@ -293,7 +295,7 @@ def _conditions(g: GroupInput, placed: Placed, own: Sequence[Condition]) -> list
     split, out = placed.split, list[Condition]()
     # An index is brought inside its dimension, which takes one that is not empty.
     extents = dict.fromkeys(
-        parse(str(n.attrs["extent"])) for n in g.nodes if len(n.inputs) > 1 and n.op == "Load"
+        n.size("extent") for n in g.nodes if len(n.inputs) > 1 and n.op == "Load"
     )
     out += [
         Condition(e, at_least=1)

@@ -28,8 +28,9 @@ from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
 from autofuse.schedule.cost.cache_hints import CacheHints, touched_bytes
 from autofuse.schedule.cost.cost_form import TICK_BITS, ticks
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import modelled_ticks
-from autofuse.schedule.cost.tile_cost import TICK_SHIFT, UNLIMITED, chip_table
+from autofuse.schedule.cost.tile_cost import TICK_SHIFT, UNLIMITED, ChipTable
 from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.legal.legalize import legalize
 from autofuse.schedule.memory.workspace import place_workspaces
@@ -52,48 +53,52 @@ MAX_KEYS = 16
 LITTLE = 20
 
 
-def schedule_all(hints: Sequence[HintGraph], target: TargetSpec) -> tuple[ScheduleResult, ...]:
+def schedule_all(
+    hints: Sequence[HintGraph], target: TargetSpec, costs: Costs | None = None
+) -> tuple[ScheduleResult, ...]:
     """One result per form of a graph: the host chooses for the sizes of a call.  Of known sizes only the best one.
 
     Args:
         hints: canonical graphs.  All but the first one may be dropped, with the reasons among what was rejected.
         target: the chip.
+        costs: what is known of the costs of templates on it, for who asks for them again; by default nothing is.
 
     Raises:
         AutofuseError: as :func:`schedule`, for the first form.
     """
+    costs = costs or Costs(target)
     if len(hints) > 1 and not hints[0].symbols:
-        return (_cheapest(hints, target),)
-    (first,) = schedule(hints[0], target)
+        return (_cheapest(hints, costs),)
+    first = _scheduled(hints[0], costs, 0)
     others: list[ScheduleResult] = []
     rejected = list(first.rejected)
     for form in hints[1:]:
-        found, why = _other(form, target, 1 + len(others))
+        found, why = _other(form, costs, 1 + len(others))
         others += found
         rejected += why
     return (replace(first, rejected=tuple(rejected)), *others)
 
 
-def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
+def _cheapest(hints: Sequence[HintGraph], costs: Costs) -> ScheduleResult:
     """The form of the least modelled time, the first of equals; the others are among what was rejected."""
     found: list[tuple[int, int, ScheduleResult]] = []
     rejected: list[Rejected] = []
     refused: list[AutofuseError] = []
-    moved = _moved_ticks(hints[0], target)
+    moved = _moved_ticks(hints[0], costs.chip)
     for number, form in enumerate(hints):
         least = min((f[0] for f in found), default=UNLIMITED)
-        always = moved + len(_barriers(group_order_hazards(form))) * ticks(target.sync_all)
+        always = moved + len(_barriers(group_order_hazards(form))) * ticks(costs.target.sync_all)
         if always >= least - least // LITTLE:
             reason = f"its barriers and GM alone take {always >> TICK_BITS} cycles"
             rejected.append(_dominated(number, reason))
             continue
         try:
-            result = _scheduled(form, target, 0)
+            result = _scheduled(form, costs, 0)
         except AutofuseError as e:
             refused.append(e)
             rejected.append(_refused(number, e))
             continue
-        cost = modelled_ticks(result, target)
+        cost = modelled_ticks(result, costs)
         found.append((UNLIMITED if cost is None else cost, number, result))
     if not found:
         raise refused[0]
@@ -105,9 +110,8 @@ def _cheapest(hints: Sequence[HintGraph], target: TargetSpec) -> ScheduleResult:
     return replace(taken, rejected=(*taken.rejected, *rejected))
 
 
-def _moved_ticks(hint: HintGraph, target: TargetSpec) -> int:
+def _moved_ticks(hint: HintGraph, chip: ChipTable) -> int:
     """What GM takes at least for the inputs and outputs of a graph of known sizes, whatever its form."""
-    chip = chip_table(target)
     given = {n.name for n in hint.ops("Data")}
     made = {n.inputs[0] for n in hint.ops("Output")}
     loaded: dict[str, int] = {}
@@ -126,11 +130,11 @@ def _moved_ticks(hint: HintGraph, target: TargetSpec) -> int:
 
 
 def _other(
-    form: HintGraph, target: TargetSpec, number: int
+    form: HintGraph, costs: Costs, number: int
 ) -> tuple[tuple[ScheduleResult, ...], list[Rejected]]:
     """The result of a form that is not needed; or why there is none."""
     try:
-        return schedule(form, target, result=number), []
+        return (_scheduled(form, costs, number),), []
     except AutofuseError as e:
         return (), [_refused(number, e)]
 
@@ -156,12 +160,12 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
         AutofuseError: AF3001 an op is not available, AF3002/AF3003/AF3004 no template fits (the notes name each
             buffer and the tile that would fit).
     """
-    return (_scheduled(hint, target, result),)
+    return (_scheduled(hint, Costs(target), result),)
 
 
-def _scheduled(hint: HintGraph, target: TargetSpec, result: int) -> ScheduleResult:
+def _scheduled(hint: HintGraph, costs: Costs, result: int) -> ScheduleResult:
     """One way to realise ``hint``."""
-    parts = groups(hint)
+    parts, target = groups(hint), costs.target
     keep = _templates_per_group(hint, len(parts))
     late = _barriers(group_order_hazards(hint))
     hints = CacheHints(hint, target)
@@ -170,7 +174,7 @@ def _scheduled(hint: HintGraph, target: TargetSpec, result: int) -> ScheduleResu
     spaces = place_workspaces(hint)
     for g in _group_inputs(hint, parts, spaces, target, result):
         next_tensor = g.inputs + g.outputs + len(spaces)
-        impls, dropped = _schedule_group(g, keep, next_tensor)
+        impls, dropped = _schedule_group(g, keep, next_tensor, costs)
         impls = tuple(hints.given_to(i) for i in impls)
         rejected += dropped
         out.append(Group(g.group, impls, sync_before=g.group in late))
@@ -186,7 +190,7 @@ def _group_inputs(
 ) -> Iterator[GroupInput]:
     """What the templates of each group are made of; ``parts``: the nodes of the groups, ``spaces``: the workspaces."""
     inputs = sum(1 for _ in hint.ops("Data"))
-    outputs = 1 + max((int(str(n.attrs["index"])) for n in hint.ops("Output")), default=-1)
+    outputs = 1 + max((n.number("index") for n in hint.ops("Output")), default=-1)
     for index, nodes in enumerate(parts):
         legal = _in_gm(legalize(_with_ends(nodes, hint, spaces), hint, target), inputs, outputs)
         order = next(n.y.axis for n in legal if n.op == "Store")
@@ -278,7 +282,7 @@ def _with_ends(nodes: Sequence[Node], hint: HintGraph, spaces: Sequence[Node]) -
 
 
 def _schedule_group(
-    g: GroupInput, keep: int, next_tensor: int
+    g: GroupInput, keep: int, next_tensor: int, costs: Costs
 ) -> tuple[tuple[ImplGraph, ...], list[Rejected]]:
     rejected: list[Rejected] = []
     made: list[Made] = []
@@ -290,7 +294,8 @@ def _schedule_group(
             rejected.append(Rejected(g.group, _title(group, candidate), reason))
             continue
         try:
-            impl = family.planned(Template(group, candidate, placer(candidate), next_tensor))
+            placed = placer(candidate)
+            impl = family.planned(Template(group, candidate, placed, next_tensor, costs))
         except TemplateRejectedError as why:
             rejected.append(Rejected(g.group, _title(group, candidate), str(why), why.code))
             continue
@@ -303,7 +308,7 @@ def _schedule_group(
         made.append(Made(number, impl, family.always_legal(impl), bool(candidate.conditions)))
     if not made:
         raise _nothing_fits(g, rejected)
-    order = rank(made, keep, g.target)
+    order = rank(made, keep, costs)
     chosen = select(order, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
     best = order[0]
     for cycles, m in order:
@@ -357,7 +362,7 @@ def _in_gm(nodes: Sequence[Node], inputs: int, outputs: int) -> tuple[Node, ...]
     """
     first = {"Data": 0, "Output": inputs, "Workspace": inputs + outputs}
     found = {
-        n.name: Mem(first[n.op] + int(str(n.attrs["index"])), _GLOBAL, _GM, _AT_GM)
+        n.name: Mem(first[n.op] + n.number("index"), _GLOBAL, _GM, _AT_GM)
         for n in nodes
         if n.op in first
     }

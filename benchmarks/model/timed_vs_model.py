@@ -29,6 +29,7 @@ from traffic import Case, step
 from autofuse.api import BuildResult, build, timed
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.cost.cost import NOTE, Cost
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import best_tiling
 
 #: Cases of ``benchmarks/model/traffic.py`` that are priced here as well.
@@ -199,7 +200,7 @@ def model(built: BuildResult, key: int) -> tuple[Cost, ...]:
             break
         first += count
     found = [
-        best_tiling(impl, built.target, {}, barriers=int(g.sync_before))
+        best_tiling(impl, Costs(built.target), {}, barriers=int(g.sync_before))
         for impl, g in zip(impls, groups, strict=True)
     ]
     return tuple(t.cost for t in found if t is not None)
@@ -216,7 +217,7 @@ def measure(case: Case, *, every_key: bool = False) -> Iterator[Priced]:
         yield price(case, built)
         return
     for key, impls in enumerate(tiling_keys(tuple(built.schedule))):
-        if all(best_tiling(i, built.target, {}) is not None for i in impls):
+        if all(best_tiling(i, Costs(built.target), {}) is not None for i in impls):
             yield price(case, built, key)
 
 

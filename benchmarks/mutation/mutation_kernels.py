@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mutation import CLASSES, mutants
+from mutation_memory import has_room
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
@@ -32,7 +33,6 @@ from autofuse.codegen.ir.kernel_ir import (
     IndexRead,
     InitBuffer,
     KernelFn,
-    Let,
     LocalArg,
     Number,
     ScalarRead,
@@ -41,9 +41,7 @@ from autofuse.codegen.ir.kernel_ir import (
 )
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
-from autofuse.codegen.verification.model import Finding, Kernel
-from autofuse.codegen.verification.ranges import calls_fit_their_buffers, copies_fit_their_buffers
-from autofuse.implgraph.expr.expression import FloorDiv, const
+from autofuse.implgraph.expr.expression import FloorDiv
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.cost.banks import PERIOD
@@ -58,14 +56,11 @@ __all__ = [
     "SYNCHRONISATION",
     "Candidate",
     "compiled",
-    "has_room",
     "impls_of",
     "sample",
     "without_sync",
 ]
 
-#: Lengths of a tile up to which each is looked at.
-_FEW = 64
 #: Bits of the tiling key below the number of the mutant.
 KEY_BITS = 12
 _ENTRY = 'extern "C" __global__'
@@ -172,9 +167,9 @@ def _moves(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, ...]]
                 moved = (*body[:at], s, *body[at:i], *body[i + 1 :])
                 yield "early-free", f"{s.local} is freed before its last use", moved
         elif isinstance(s, Sync):
-            source, _, target = s.event.partition("_")
-            changed = (*body[:i], Sync(f"{target}_{source}"), *body[i + 1 :])
-            yield "weaken-sync", f"{target}_{source} for {s.event}", changed
+            other = Sync(s.target, s.source)
+            changed = (*body[:i], other, *body[i + 1 :])
+            yield "weaken-sync", f"{other.event} for {s.event}", changed
         elif isinstance(s, Barrier):
             changed = (*body[:i], Barrier("PIPE_MTE2"), *body[i + 1 :])
             yield "weaken-barrier", f"PIPE_MTE2 for the barrier {_place(body, i)}", changed
@@ -197,54 +192,6 @@ def _smaller(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> Iterator[tupl
                 break
         if s.buf_num > 1:
             yield f"{s.name}: one buffer less", _with(fn, i, replace(s, buf_num=s.buf_num - 1))
-
-
-def has_room(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> bool:
-    """Calls and copies are shown to fit into the buffers of a function, whatever the tile.
-
-    Where no proof for all lengths of a tile at once is found, and there are few, one is asked for each of them: with
-    the room of that tile, for all up to its length.
-    """
-    found = _does_not_fit(fn, impl, target)
-    if not found or any(f.refuted for f in found) or not impl.tiling.longest.is_const:
-        return not found
-    lengths = sorted(_tile_lengths(impl))
-    return 0 < len(lengths) <= _FEW and not any(
-        _does_not_fit(
-            _with_room_of(fn, impl, t),
-            replace(impl, tiling=replace(impl.tiling, tile_max=const(t))),
-            target,
-        )
-        for t in lengths
-    )
-
-
-def _does_not_fit(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> list[Finding]:
-    kernel = Kernel(fn, impl, None, target)
-    return [*calls_fit_their_buffers(kernel), *copies_fit_their_buffers(kernel)]
-
-
-def _with_room_of(fn: KernelFn, impl: ImplGraph, tile: int) -> KernelFn:
-    """The function with the buffers of tiles of one length."""
-    lets = {s.name: s.value for s in fn.body if isinstance(s, Let)}
-    name = impl.tiling.tile_size
-    body = tuple(
-        replace(s, nbytes=s.nbytes.substitute(lets).substitute({name: const(tile)}))
-        if isinstance(s, InitBuffer)
-        else s
-        for s in fn.body
-    )
-    return replace(fn, body=body)
-
-
-def _tile_lengths(impl: ImplGraph) -> set[int]:
-    """Lengths that a tile of an axis of fixed size may have: those that UB holds, where its bytes depend on no more."""
-    spec = impl.tiling
-    longest = spec.longest.as_int() or 0
-    lengths = {longest, *range(spec.granule, longest + 1, spec.granule)} - {0}
-    if not set(spec.ub.symbols()) <= {spec.tile_size}:
-        return lengths
-    return {t for t in lengths if spec.ub.evaluate({spec.tile_size: t}) <= spec.ub_limit}
 
 
 def _held(body: tuple[Stmt, ...]) -> Iterator[Alloc | GetBuf]:

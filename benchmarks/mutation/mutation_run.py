@@ -10,8 +10,9 @@ several legal tilings (those of the host, and others with short tiles, tails and
 scheduler, and its outputs are compared with the reference.
 
 Killed: the twin has a finding, an output differs, or the process does not come back.  What the static verifier says
-is counted beside that.  The rest are survivors, to be looked at: many mean the same as the kernel, such as one that
-exchanges the operands of an addition, or a buffer less where one suffices.  Exit status 1 if a kernel itself fails.
+is counted beside that.  Mutants that mean the same as the kernel are recognised by the rules of
+``mutation_rules.py``; the rest are survivors.  A rule that holds for a killed mutant is wrong.  Exit status 0 if there
+is neither.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from autofuse.base.ending import end_cleanly
 from autofuse.codegen.backends.ascendc.host.abi import tiling_fields
 from autofuse.codegen.verification import verify_kernel, verify_schedule
 from autofuse.implgraph.cutting.dimensions import shrink
+from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.registry import lookup
@@ -73,6 +75,7 @@ from mutation_kernels import (  # noqa: E402
     sample,
     without_sync,
 )
+from mutation_rules import Mutation, equivalent  # noqa: E402
 
 CORPUS = ROOT.parent / "shared" / "corpus" / "akg"
 OWN = (
@@ -90,8 +93,8 @@ _LIMIT_S = 600.0
 class Row:
     """What became of a mutant.
 
-    ``state``: killed, survived, rejected (it does not compile) or unreached (no tiling that was tried takes the
-    template).
+    ``state``: killed, equivalent, survived, rejected (it does not compile) or unreached (no tiling that was tried takes
+    the template).  ``rule`` says why it is equivalent; for one that is killed, which rule is wrong.
     """
 
     kernel: str
@@ -104,6 +107,7 @@ class Row:
     lost: str = ""
     static: bool | None = None
     static_checks: tuple[str, ...] = ()
+    rule: str = ""
 
 
 #: Tiling key, limit on cores, and (unless 0) block_dim with values of the tiling data by their place.
@@ -298,8 +302,35 @@ def rows_of(
             row = replace(row, codes=tuple(v["codes"]), differs=v["differs"])
         else:
             row = replace(row, lost=outcome.diagnostics[0].message)
-        alive = not (row.codes or row.differs or row.lost)
-        yield replace(row, state="survived" if alive else "killed")
+        if c.fn is not None and c.original is not None and c.impl is not None:
+            others = cores_of_others(built, c.impl)
+            change = Mutation(c.kind, c.original, c.fn, c.impl, built.target, others)
+            row = replace(row, rule=equivalent(change))
+        if row.codes or row.differs or row.lost:
+            yield replace(row, state="killed")
+        else:
+            yield replace(row, state="equivalent" if row.rule else "survived")
+
+
+def cores_of_others(built: api.BuildResult, impl: ImplGraph) -> int | None:
+    """Tiles that the other groups of a launch have at most.
+
+    None: that depends on symbols, or groups run at the same time, so that cores of one are beyond the last of another.
+    """
+    counts = [0]
+    launch = next(r for r in built.schedule if r.groups[0].impls[0].result == impl.result)
+    if not all(g.sync_before for g in launch.groups[1:]):
+        return None
+    for other in (i for r in built.schedule for g in r.groups for i in g.impls):
+        if other.result == impl.result and other.group != impl.group:
+            spec = other.tiling
+            longest = spec.longest.as_int()
+            shortest = const(max(min(spec.granule, longest or 0), 1))
+            tiles = spec.tiles.substitute({spec.tile_size: shortest}).as_int()
+            if longest is None or tiles is None:
+                return None
+            counts.append(tiles)
+    return max(counts)
 
 
 def _with_static(row: Row, c: Candidate, built: api.BuildResult) -> Row:
@@ -380,18 +411,20 @@ def table(rows: Iterable[Row]) -> list[dict[str, Any]]:
         of = [r for r in rows if kind in (r.kind, "all")]
         if not of:
             continue
+        wrong = [r for r in of if r.state != "equivalent"]
         killed = [r for r in of if r.state == "killed"]
         out.append(
             {
                 "class": kind,
                 "mutants": len(of),
+                "equivalent": len(of) - len(wrong),
                 "checked": sum(bool(r.codes) for r in of),
                 "comparison": sum(r.differs for r in of),
                 "lost": sum(bool(r.lost) for r in of),
                 "killed": len(killed),
-                "static": sum(r.static is True for r in of),
-                "survived": len(of) - len(killed),
-                "rate": len(killed) / len(of),
+                "static": sum(r.static is True for r in wrong),
+                "survived": len(wrong) - len(killed),
+                "rate": len(killed) / len(wrong) if wrong else 1.0,
             }
         )
     return out
@@ -448,6 +481,8 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{i + 1} of {len(graphs)}: {graph.name}, {len(rows)} mutants", file=sys.stderr)
     found = table(rows)
     survivors = [r for r in rows if r.state == "survived"]
+    wrong = [r for r in rows if r.rule and r.state == "killed"]
+    rules = Counter(r.rule for r in rows if r.rule)
     codes = Counter(c for r in rows for c in r.codes)
     seconds = time.perf_counter() - start
     if args.json:
@@ -461,6 +496,8 @@ def main(argv: list[str] | None = None) -> int:
             "seconds": seconds,
             "table": found,
             "codes": codes,
+            "rules": rules,
+            "wrong_rules": Counter(r.rule for r in wrong),
             "rows": [asdict(r) for r in rows],
         }
         print(json.dumps(report, indent=1))
@@ -472,11 +509,15 @@ def main(argv: list[str] | None = None) -> int:
         print(f"findings: {dict(codes.most_common())}")
         for state in ("rejected", "unreached"):
             print(f"{state}: {sum(r.state == state for r in rows)}")
+        for rule, n in rules.most_common():
+            print(f"equivalent: {n:4} {rule}")
         for r in survivors:
             print(f"SURVIVED {r.kernel} {r.function} {r.kind}: {r.text} (static: {r.static})")
+        for r in wrong:
+            print(f"WRONG RULE {r.rule}: {r.kernel} {r.function} {r.kind}: {r.text}")
         for name, message in failed.items():
             print(f"FAILED {name}: {message}")
-    return 1 if failed else 0
+    return 1 if survivors or wrong or failed else 0
 
 
 def family(impl: ImplGraph) -> str:
@@ -498,7 +539,7 @@ def environment(cache: str) -> dict[str, str]:
 
 def worker_pool() -> WorkerPool:
     """A pool for :func:`run_job`, to be used in :func:`environment`."""
-    return WorkerPool("mutation_run:run_job", workers=1, timeout_s=_LIMIT_S)
+    return WorkerPool("mutation:run_job", workers=1, timeout_s=_LIMIT_S)
 
 
 if __name__ == "__main__":

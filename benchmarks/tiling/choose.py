@@ -28,6 +28,7 @@ from autofuse import api
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.cost.cost_form import TICK_BITS, CostForm, cost_form
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import by_promise, comparable, solve
 from autofuse.schedule.cost.tile_cost import (
     UNLIMITED,
@@ -124,18 +125,19 @@ def point(kernel: Kernel, sizes: dict[str, int]) -> Point | None:
     chosen: Solution | None = None
     taken = 0
     best: list[tuple[int, Solution]] = []
+    costs = Costs(kernel.target)
     # In the order of the generated code.
-    for place, impl in by_promise([i for _, i in legal], kernel.target):
+    for place, impl in by_promise([i for _, i in legal], costs):
         b = bound[place]
-        again = cost_form(impl, kernel.target).reads_again
+        again = costs.form(impl).reads_again
         found = solve(b, kernel.chip, least=chosen.cost if chosen else UNLIMITED, again=again)
         least = best_of_all(b, kernel.chip)
         if found is None or least is None:
             raise ValueError(f"{kernel.name} {sizes}: a legal template without a tiling")
-        found = _counted(found, impl, kernel.target)
+        found = _counted(found, impl, costs)
         if chosen is None or found.cost < chosen.cost:
             chosen, taken = found, place
-        best.append((least.cost, _counted(least, impl, kernel.target)))
+        best.append((least.cost, _counted(least, impl, costs)))
     assert chosen is not None
     start = round(kernel.target.kernel_head_us * kernel.target.clock_mhz) << TICK_BITS
     return Point(
@@ -151,9 +153,9 @@ def point(kernel: Kernel, sizes: dict[str, int]) -> Point | None:
     )
 
 
-def _counted(found: Solution, impl: ImplGraph, target: TargetSpec) -> Solution:
+def _counted(found: Solution, impl: ImplGraph, costs: Costs) -> Solution:
     """A choice with the cost that it has beside other templates."""
-    return replace(found, cost=comparable(found.cost, impl, target))
+    return replace(found, cost=comparable(found.cost, impl, costs))
 
 
 def _bound(impl: ImplGraph, form: CostForm, sizes: dict[str, int]) -> BoundForm | None:

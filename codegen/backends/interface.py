@@ -19,6 +19,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.cut import Split
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.schedule.cost.costs import Costs
 from autofuse.targets import TargetSpec
 
 __all__ = [
@@ -68,6 +69,7 @@ class Job:
     Attributes:
         graph: the graph as it was read.
         target: the chip.
+        costs: of the templates, as the scheduler found them.
         entry: how the kernel is entered, one of ``Capabilities.entries``.
         check: prove what can be proved before it is written.
         observe: told about every pass inside a stage; None: nobody listens.
@@ -75,6 +77,7 @@ class Job:
 
     graph: FusionGraph
     target: TargetSpec
+    costs: Costs
     entry: str = "launch"
     check: bool = False
     observe: Observer | None = None

@@ -12,6 +12,7 @@ from autofuse.codegen.ir.kernel_ir import (
     EnumArg,
     LocalArg,
     Number,
+    Role,
     ScalarVar,
     SizeValue,
 )
@@ -21,7 +22,7 @@ from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.definition import Call as CallRow
 
-__all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar"]
+__all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar", "scratch"]
 
 #: What a call takes as a scalar operand.
 Scalar: TypeAlias = "Number | ScalarVar | SizeValue"
@@ -170,13 +171,20 @@ def _reinterpret(s: CallSite) -> Call:
 
 def _advanced_unary(s: CallSite) -> Call:
     assert s.tmp is not None
-    return s.made(s.result(), s.local(0), LocalArg(s.tmp), Count(s.count), extra=(s.tmp,))
+    return s.made(
+        s.result(), s.local(0), LocalArg(s.tmp, None, Role.SCRATCH), Count(s.count), extra=(s.tmp,)
+    )
 
 
 def _advanced_binary(s: CallSite) -> Call:
     assert s.tmp is not None
     return s.made(
-        s.result(), s.local(0), s.local(1), LocalArg(s.tmp), Count(s.count), extra=(s.tmp,)
+        s.result(),
+        s.local(0),
+        s.local(1),
+        LocalArg(s.tmp, None, Role.SCRATCH),
+        Count(s.count),
+        extra=(s.tmp,),
     )
 
 
@@ -205,3 +213,8 @@ SCALAR_INPUTS: Mapping[str, tuple[int, ...]] = {
     "select": (2,),
     "duplicate": (0,),
 }
+
+
+def scratch(n: Node) -> str:
+    """The scratch space of the call of a node."""
+    return f"{n.name}_tmp"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.functions.definition import FunctionSite
-from autofuse.codegen.ir.extents import Extents, size_of
-from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
+from autofuse.codegen.ir.extents import Extents
+from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar, scratch
 from autofuse.codegen.ir.kernel_ir import Call, Number, ScalarVar, SizeValue
 from autofuse.codegen.lower.counting import elements_done
 from autofuse.implgraph.expr.expression import ZERO, sym
@@ -65,7 +65,7 @@ class VectorCalls:
                 scalars[i] = known.get(name) or ScalarVar(f"{name}_scalar")
             else:
                 tensors[i] = (self.local(x), x.y.dtype)
-        tmp = f"{n.name}_tmp" if n.tmp_buffers else None
+        tmp = scratch(n) if n.tmp_buffers else None
         site = CallSite(
             n, row, self.local(n), tensors, scalars, self.extents.elements(n.y, whole), tmp
         )
@@ -80,7 +80,7 @@ class VectorCalls:
 
     def _line(self, n: Node) -> tuple[SizeValue, SizeValue]:
         """First value and step of an Iota: what its index is at the start of the tile."""
-        start, step = (size_of(n.attrs.get(k, d)) for k, d in (("start", 0), ("step", 1)))
+        start, step = (n.size(k, d) for k, d in (("start", 0), ("step", 1)))
         first = ZERO
         for a, s, r in zip(n.y.axis, n.y.strides, n.y.repeats, strict=True):
             if r == 1:
@@ -95,9 +95,8 @@ class VectorCalls:
 
 def _scalar(x: Node) -> Number | SizeValue:
     """The value of a Scalar node."""
-    text = x.attrs.get("expr")
-    if text:
-        return SizeValue(size_of(text), x.y.dtype)
+    if "expr" in x.attrs:
+        return SizeValue(x.size("expr"), x.y.dtype)
     value = x.attrs["value"]
     assert isinstance(value, (int, float))
     return Number(value, x.y.dtype)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.codegen.backends.ascendc.device import lower_templates
-from autofuse.codegen.functions.scans import sums_go_on_in_order
 from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification.accumulators import (
     accumulators_are_read_in_order,
     elements_are_counted,
+    sums_go_on_in_order,
 )
 from autofuse.codegen.verification.banks import buffers_start_in_their_banks
 from autofuse.codegen.verification.cover import (

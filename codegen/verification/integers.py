@@ -33,11 +33,7 @@ def _expressions(kernel: Kernel) -> Iterator[tuple[Expr, str]]:
 
 def _expressions_of(kernel: Kernel, item: Item) -> Iterator[tuple[Expr, str]]:
     s = item.stmt
-    node = (
-        s.local.removesuffix("_local")
-        if isinstance(s, CopyIn | CopyOut | ScalarRead | EnQue)
-        else ""
-    )
+    node = kernel.node_of(s.local) if isinstance(s, CopyIn | CopyOut | ScalarRead | EnQue) else ""
     for e in item.values:
         if not e.is_const:
             yield e, node
@@ -48,7 +44,7 @@ def _expressions_of(kernel: Kernel, item: Item) -> Iterator[tuple[Expr, str]]:
     if isinstance(s, Call):
         for a in s.args:
             if isinstance(a, Count | SizeValue) and not a.value.is_const:
-                yield kernel.value(a.value), s.writes[0].removesuffix("_local")
+                yield kernel.value(a.value), kernel.node_of(s.writes[0])
 
 
 def divisors_are_positive(kernel: Kernel) -> Iterator[Finding]:

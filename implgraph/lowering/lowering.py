@@ -325,7 +325,7 @@ class _Builder:
         step = self.program.steps[result.tensor]
         attrs: dict[str, Attr] = {
             "index": result.workspace,
-            "size": str(self.program.counts[result.tensor]),
+            "size": self.program.counts[result.tensor],
         }
         view = TensorView(step.tensor.dtype, (), (), ())
         name = f"Workspace_{result.workspace}"
@@ -385,7 +385,7 @@ class _Builder:
             name, op = self.names.user(step.node.name), "Load"
             inputs = (self._memory_of(inst.places), *inputs)
             y = views.indexed(dtype, inst.axes, inst.places)
-            attrs = {"stride": str(inst.places.stride), "extent": str(inst.places.extent)}
+            attrs = {"stride": inst.places.stride, "extent": inst.places.extent}
         elif inst.kind == SCALAR:
             assert inst.constant is not None
             assert inst.constant.dtype is not None
@@ -424,11 +424,11 @@ class _Builder:
 
 
 def _scalar_attrs(c: Constant) -> dict[str, Attr]:
-    return {"value": c.value} if c.expr is None else {"expr": str(c.expr)}
+    return {"value": c.value} if c.expr is None else {"expr": c.expr}
 
 
 def _number(e: Expr) -> Attr:
-    return e.value if e.is_const else str(e)
+    return e.value if e.is_const else e
 
 
 def _attrs(node: FusionNode) -> dict[str, Attr]:

@@ -52,7 +52,10 @@ class OpError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """An attribute of an op: ``kind`` is ``int float bool str dtype shape ints``; required if ``default`` is None."""
+    """An attribute of an op; required if ``default`` is None.
+
+    ``kind``: ``int float bool str dtype shape ints``, or ``size``, an expression, of ops that no user writes.
+    """
 
     name: str
     kind: str
@@ -65,8 +68,9 @@ class Call:
     """How an op is spelled in Ascend C on one architecture.
 
     Attributes:
-        api: name of the function.
-        style: how arguments are put together; a key of ``codegen.ir.intrinsics.STYLES``.
+        api: name of the function: of Ascend C, or of ``device_templates/``, without what tells its two forms apart.
+        style: how arguments are put together: a key of ``codegen.ir.intrinsics.STYLES``, or ``device`` where the entry
+            of ``api`` in ``codegen.functions`` says it.
         dtypes: element types (of the first tensor operand) that the function takes.
         as_type: type to which tensors are reinterpreted first (bit moves on 32- and 16-bit data), by dtype name.
         tmp: bytes of ``sharedTmpBuffer`` for n elements, or None.

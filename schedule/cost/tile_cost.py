@@ -7,9 +7,8 @@ compares.  Costs are ticks of 2**-10 cycles; they leave out what no choice chang
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import TilingSpec
@@ -194,8 +193,6 @@ class BoundForm:
     bodies: tuple[BodyForm, ...]
     copies: tuple[BoundCopy, ...]
     calls: tuple[BoundCalls, ...]
-    #: What the solver has found for it, by chip.
-    searched: dict[ChipTable, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @frozen

@@ -150,7 +150,7 @@ class _Rewriter:
         n = self.nodes[operand]
         if n.op != "Scalar":
             return None
-        if n.attrs.get("expr"):
+        if "expr" in n.attrs:
             return None
         value = n.attrs["value"]
         assert isinstance(value, (int, float))
@@ -175,7 +175,7 @@ class _Rewriter:
                 xs[1] = self._fill(xs[1], self.nodes[xs[1]].y)
             out = n.name
             self.nodes[out] = _with_inputs(n, tuple(xs))
-        elif n.op == "Scalar" and n.attrs.get("expr"):
+        elif n.op == "Scalar" and "expr" in n.attrs:
             out = n.name
             self.nodes[out] = n
         elif n.op == "Scalar":

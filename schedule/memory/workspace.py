@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from autofuse.implgraph.expr.expression import ZERO, Expr, align_up
-from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import HintGraph, Node
 
@@ -14,11 +13,11 @@ _LINE = 512
 
 
 def place_workspaces(hint: HintGraph) -> tuple[Node, ...]:
-    """The Workspace nodes with the attribute ``offset``: the text of their first byte."""
+    """The Workspace nodes with the attribute ``offset``: their first byte."""
     out: list[Node] = []
     end = ZERO
     for n in hint.ops("Workspace"):
-        out.append(replace(n, attrs={**n.attrs, "offset": str(end)}))
+        out.append(replace(n, attrs={**n.attrs, "offset": end}))
         end = end + _nbytes(n)
     return tuple(out)
 
@@ -32,4 +31,4 @@ def workspace_bytes(hint: HintGraph) -> Expr:
 
 
 def _nbytes(n: Node) -> Expr:
-    return align_up(parse(str(n.attrs["size"])) * n.y.dtype.itemsize, _LINE)
+    return align_up(n.size("size") * n.y.dtype.itemsize, _LINE)

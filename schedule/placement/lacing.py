@@ -132,11 +132,11 @@ def lace_counts(n: Node, source: Node, extent: Callable[[int], Expr]) -> tuple[E
     run, rows = (n.y, source.y) if n.op == "Lace" else (source.y, n.y)
     order = run.vectorized_axis
     at = order.index(rows.vectorized_axis[-1])
-    outer, k = product(extent(a) for a in order[:at]), const(int(str(n.attrs["k"])))
+    outer, k = product(extent(a) for a in order[:at]), const(n.number("k"))
     pitch = rows.vectorized_strides[-2]
     # Runs that have the padding of long rows are turned with it.
     padded = at > 0 and run.vectorized_strides[at - 1] == pitch * k
     counts = (outer, pitch if padded else extent(order[at]), k, pitch)
     if n.op == "Lace" or n.attrs["step"] == k.value:
         return counts
-    return (*counts, *(const(int(str(n.attrs.get(name, 0)))) for name in ("step", "first")))
+    return (*counts, *(const(n.number(name, 0)) for name in ("step", "first")))

@@ -48,7 +48,7 @@ def is_run(n: Node) -> bool:
 
 def beyond(n: Node) -> int:
     """Elements that a run goes on behind the last one of its Load, for others that share it."""
-    return int(str(n.attrs.get("beyond", 0)))
+    return n.number("beyond", 0)
 
 
 def run_step(n: Node, layout: Layout) -> int | None:
@@ -222,10 +222,10 @@ def _offsets_for(n: Node, source: Node) -> tuple[str, dict[str, Attr]]:
     size = n.y.dtype.itemsize
     if n.op == "Lace":
         pitch = source.y.vectorized_strides[-2]
-        return "LaceOffsets", {"k": n.attrs["k"], "pitch": str(pitch), "size": size}
+        return "LaceOffsets", {"k": n.attrs["k"], "pitch": pitch, "size": size}
     if n.op == "Unlace":
-        return "PickOffsets", {"step": int(str(n.attrs["step"])) * size}
-    step = int(str(n.attrs["step"])) * size
+        return "PickOffsets", {"step": n.number("step") * size}
+    step = n.number("step") * size
     op = "PairOffsets" if size == 8 else "PickOffsets"
     return op, {"step": step if n.op == "PickAhead" else -step}
 
@@ -235,7 +235,8 @@ def _table(like: Node, op: str, attrs: dict[str, Attr], taken: set[str]) -> Node
     if op == "LaceOffsets":
         name = f"places_of_{attrs['k']}_by_{attrs['size']}"
     else:
-        step = int(str(attrs["step"]))
+        step = attrs["step"]
+        assert isinstance(step, int)
         kind = "pairs" if op == "PairOffsets" else "offsets"
         name = f"{kind}_of_{f'minus_{-step}' if step < 0 else step}"
     while name in taken:

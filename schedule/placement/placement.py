@@ -7,7 +7,6 @@ run of neighbouring axes; one over outer axes only is no operation at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from functools import lru_cache
 from itertools import pairwise
 
@@ -16,7 +15,7 @@ from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.graph import Api, Node
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.layout import BLOCK, Layout, Views
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Split, split_axes
 from autofuse.schedule.legal.ends import is_sink, is_source
@@ -64,21 +63,13 @@ class Placed:
     hoisted: tuple[Node, ...]
     looped: tuple[Node, ...]
     outputs: tuple[Node, ...]
-    #: The lengths that were asked for: several plans are made, and most tensors have the same few.
-    _lengths: dict[tuple[object, ...], Expr] = field(
-        default_factory=dict, compare=False, repr=False
-    )
 
     def nbytes(self, n: Node, granule: bool) -> Expr:
         """Bytes of UB for the result; ``granule``: calls on it round their length up to 256 bytes."""
-        y = n.y
-        key = (y.vectorized_axis, y.vectorized_strides, y.dtype.name, granule)
-        found = self._lengths.get(key)
-        if found is None:
-            found = self._lengths[key] = buffer_bytes(self.layout.elements(y), y.dtype, granule)
-        return found
+        return buffer_bytes(self.layout.elements(n.y), n.y.dtype, granule)
 
 
+@lru_cache(maxsize=1024)  # several plans are made, and most tensors have the same few lengths
 def buffer_bytes(elements: Expr, dtype: DType, granule: bool) -> Expr:
     """Bytes for ``elements`` of a dtype, a multiple of 32; masks take one bit per element."""
     if dtype.kind == "m":
@@ -105,6 +96,7 @@ def place(g: GroupInput, candidate: Candidate) -> Placed:
 def _place(g: GroupInput, candidate: Candidate, *, hoist: bool) -> Placed:
     split = split_axes(g, candidate.position)
     layout = Layout(split, _pitches(g, candidate, split))
+    views = Views(layout)
     nest = (split.block_out, split.block_in, *split.vector)
     stored = {i for n in g.nodes if n.op == "Store" for i in n.inputs}
     moving = {split.tiled, *split.outer}
@@ -131,7 +123,7 @@ def _place(g: GroupInput, candidate: Candidate, *, hoist: bool) -> Placed:
         node = replace(
             n,
             inputs=inputs,
-            y=layout.place(n.y),
+            y=views.place(n.y),
             axis=nest,
             loop_axis=None if still else split.block_in,
             api=api_of(n.op),

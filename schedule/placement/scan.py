@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Axis, ImplGraph, Node, TensorView
-from autofuse.schedule.axes.layout import Layout
+from autofuse.schedule.axes.layout import Layout, Views
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Split, split_axes
 from autofuse.schedule.legal.ends import is_sink, is_source
@@ -85,6 +85,7 @@ class _Placer:
         self.by_name = {n.name: n for n in g.nodes}
         self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
         self.layout = Layout(split, self._pitches(), candidate.longest)
+        self.views = Views(self.layout)
         self.made: dict[str, Node] = {}
         self.hoist = any(split.sizes[a] != 1 for a in split.blocked)
 
@@ -162,7 +163,7 @@ class _Placer:
         inner = () if split.reduce_loop is None or level != LOOP else (split.reduce_loop,)
         return replace(
             n,
-            y=self.layout.place(n.y),
+            y=self.views.place(n.y),
             axis=(split.block_out, split.block_in, *inner, *split.vector),
             loop_axis=loops[level],
             api=api_of(n.op),

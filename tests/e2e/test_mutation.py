@@ -1,4 +1,4 @@
-"""Kernels with one mistake each: the twin or the comparison must see it (``benchmarks/mutation/mutation_run.py``)."""
+"""Generated kernels with one mistake each: the twin or the comparison must see it (``mutation_run.py``)."""
 
 from collections import Counter
 from pathlib import Path
@@ -41,23 +41,6 @@ DIVIDED = """{
   "outputs": ["y"]
 }"""
 PER_CLASS = 2
-#: How many mutants of a graph mean the same as its kernel, such as one without a barrier that a queue stands in for.
-SAME = {
-    "broadcast_trailing": 2,
-    "compare_select": 2,
-    "in_out_read_by_all": 2,
-    "reduce_columns": 3,
-    "softmax": 1,
-    "reduce_twice": 8,
-    "gather_rows": 1,
-    "running_sum": 3,
-    "running_sum_rows": 1,
-    "norm_online": 4,
-    "log_sum_exp": 3,
-    "softmax_shared": 1,
-    "strided": 1,
-    "divided": 3,
-}
 
 
 @pytest.mark.parametrize("name", [*GRAPHS, "divided"], ids=lambda n: Path(n).stem)
@@ -80,11 +63,17 @@ def test_mutants_are_killed(
         rows = list(mutation.rows_of(built, chosen, pool))
     assert len(rows) == len(chosen)
     states = Counter(r.state for r in rows)
-    assert set(states) <= {"killed", "survived"}
-    stem = Path(name).stem
-    alive = [f"{r.function}: {r.kind}: {r.text}" for r in rows if r.state == "survived"]
-    assert len(alive) <= SAME.get(stem, 0), "\n".join(alive)
+    alive = [
+        f"{r.function}: {r.kind}: {r.text} ({r.state})"
+        for r in rows
+        if r.state not in ("killed", "equivalent")
+    ]
+    assert not alive, "\n".join(alive)
+    assert states["killed"] > 3 * states["equivalent"]
+    # A rule that calls a mutant equivalent which something kills is wrong.
+    assert not [r for r in rows if r.rule and r.state == "killed"]
     barriers = [r for r in rows if r.kind == "delete-syncall"]
+    stem = Path(name).stem
     assert bool(barriers) == (stem in ("in_out_read_by_all", "reduce_twice", "divided"))
     assert all("race" in r.codes and r.static for r in barriers)
     accumulators = {r.kind for r in rows} & set(ACCUMULATION)

@@ -12,6 +12,7 @@ from autofuse.codegen.backends.ascendc.backend import BACKEND
 from autofuse.codegen.backends.interface import Job, generate
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_target
 from autofuse.twin.run.compile import twin_files
@@ -60,7 +61,7 @@ def test_every_key_runs_from_tiling_data_in_gm(tmp_path: Path) -> None:
     graph = read_graph(EXAMPLE)
     target = load_target("ascend910b1")
     results = schedule(canonicalise(lower(graph)), target)
-    files = generate(BACKEND, Job(graph, target, "op-package"), results)
+    files = generate(BACKEND, Job(graph, target, Costs(target), "op-package"), results)
     assert not any("launch.cpp" in f or "CMake" in f for f in files)
     kernel = files["device/abs_test_kernel.cpp"]
     assert "GM_ADDR tiling)" in kernel

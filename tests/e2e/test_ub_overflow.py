@@ -13,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.schedule.axes.result import tiling_keys
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import choose
 from autofuse.schedule.cost.workload import ub_map
 from autofuse.targets import TargetSpec, load_target
@@ -158,7 +159,7 @@ def test_the_twin_has_the_ub_of_the_chip(repo: Path, tmp_path: Path) -> None:
     sizes = {"tokens": 1024}
     needed = [
         sum(b.nbytes * b.count for b in ub_map(impl, sizes, choice.fields[impl.tiling.tile_size]))
-        for choice in [choose(built.schedule, built.target, sizes)]
+        for choice in [choose(built.schedule, Costs(built.target), sizes)]
         if choice is not None
         for impl in tiling_keys(built.schedule)[choice.key]
     ]

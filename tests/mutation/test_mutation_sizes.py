@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from mutation_data import sizes_for, sizes_that_fill, tiles_for
-from mutation_kernels import candidates, has_room, impls_of
+from mutation_kernels import candidates, impls_of
+from mutation_memory import has_room
 from mutation_run import MAX_ELEMENTS
 
 from autofuse import api

@@ -25,6 +25,7 @@ from autofuse.codegen.ir.kernel_ir import (
     Let,
     ReturnIfEmpty,
     Stmt,
+    TilingField,
 )
 from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import Expr
@@ -74,7 +75,8 @@ class _Left(Exception):  # noqa: N818 - not an error: a core without tiles
 
 class _Core:
     def __init__(self, fn: KernelFn, data: dict[str, int], core: int) -> None:
-        self.env = {f"t.{name}": value for name, value in data.items()}
+        self.env: dict[str, int] = {}
+        self.data = data
         self.core = core
         self.params: dict[str, str] = {}
         self.blocks: dict[str, DmaBlock] = {}
@@ -96,6 +98,8 @@ class _Core:
     def step(self, s: Stmt) -> Iterator[Transfer]:
         if isinstance(s, Let):
             self.env[s.name] = self.value(s.value)
+        elif isinstance(s, TilingField):
+            self.env[s.name] = self.data[s.name]
         elif isinstance(s, BlockIndex):
             self.env[s.name] = self.core
         elif isinstance(s, ReturnIfEmpty):

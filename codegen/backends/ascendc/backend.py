@@ -107,7 +107,7 @@ def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
     graph, schedule, target = job.graph, kernel.schedule, job.target
     text = kernel_file(graph, schedule, kernel.functions, target, job.entry)
     files = {f"device/{graph.name}_kernel.cpp": text}
-    files |= host_files(graph, schedule, target)
+    files |= host_files(graph, schedule, job.costs)
     files |= project_files(graph, target)
     files[f"{graph.name}.json"] = metadata_text(graph, schedule, target, text)
     if job.entry == "op-package":

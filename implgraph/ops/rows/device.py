@@ -204,7 +204,7 @@ ROWS: tuple[OpDef, ...] = (
             Attr("value", "float", 0.0, doc="compile-time value"),
             Attr(
                 "expr",
-                "str",
+                "size",
                 "",
                 doc="instead: an expression of the graph's symbols, known when the kernel starts",
             ),
@@ -223,9 +223,12 @@ ROWS: tuple[OpDef, ...] = (
             "workspace",
             (
                 Attr("index", "int", doc="position among the workspaces"),
-                Attr("size", "str", doc="elements, an expression of the graph's symbols"),
+                Attr("size", "size", doc="elements, an expression of the graph's symbols"),
                 Attr(
-                    "offset", "str", "0", doc="first byte in the kernel's workspace, once scheduled"
+                    "offset",
+                    "size",
+                    "0",
+                    doc="first byte in the kernel's workspace, once scheduled",
                 ),
                 _PIECES,
             ),
@@ -240,8 +243,8 @@ ROWS: tuple[OpDef, ...] = (
             "Load",
             "load",
             (
-                Attr("stride", "str", "", doc="elements between neighbours of that dimension"),
-                Attr("extent", "str", "", doc="their number"),
+                Attr("stride", "size", "", doc="elements between neighbours of that dimension"),
+                Attr("extent", "size", "", doc="their number"),
                 Attr(
                     "run",
                     "bool",
@@ -406,7 +409,7 @@ ROWS: tuple[OpDef, ...] = (
         "offsets",
         attrs=(
             Attr("k", "int", doc="elements of a short row"),
-            Attr("pitch", "str", doc="elements from one long row to the next"),
+            Attr("pitch", "size", doc="elements from one long row to the next"),
             Attr("size", "int", doc="bytes of an element"),
         ),
         calls=_both(

@@ -235,7 +235,7 @@ def _gather_elements(xs: Sequence[Array], attrs: Attrs) -> Array:
 def _move(
     name: str, arity: tuple[int, int], shape: Any, reference: Any, attrs: tuple[Attr, ...], doc: str
 ) -> OpDef:
-    gathers = name.startswith("Gather")
+    gathers = name in ("Gather", "GatherElements")
     rules = {"Concat": same_dtype, "Pad": _pad_dtype}
     dtype = _gather_dtype if gathers else rules.get(name, any_dtype)
     kind, cost = ("gather", "gather") if gathers else (name.lower(), "none")

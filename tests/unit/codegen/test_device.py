@@ -10,10 +10,12 @@ import pytest
 from autofuse.codegen.backends.ascendc.backend import BACKEND
 from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.backends.interface import Job, generate
+from autofuse.codegen.ir.kernel_ir import Parameters
 from autofuse.frontends import parse_graph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.axes.result import tiling_keys
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_target
 
@@ -42,7 +44,7 @@ def made(nodes, outputs, shape=("m", "n"), **more: Any):
 
 
 def kernel_file(graph, results):
-    return generate(BACKEND, Job(graph, TARGET), results)["device/k_kernel.cpp"]
+    return generate(BACKEND, Job(graph, TARGET, Costs(TARGET)), results)["device/k_kernel.cpp"]
 
 
 ADD = ([("y", "Add", ["x", "b"])], ["y"])
@@ -50,10 +52,12 @@ ADD = ([("y", "Add", ["x", "b"])], ["y"])
 
 def test_parameters_are_inputs_then_outputs():
     graph, results = made(*ADD)
-    assert parameter_names(graph) == ("k_Data_0", "k_Data_1", "k_Output_0")
+    assert parameter_names(graph) == Parameters(("k_Data_0", "k_Data_1"), ("k_Output_0",))
     text = kernel_file(graph, results)
     head = text[text.index('extern "C"') :]
-    places = [head.index(p) for p in (*parameter_names(graph), "workspace", "AutofuseTilingData")]
+    places = [
+        head.index(p) for p in (*parameter_names(graph).names, "workspace", "AutofuseTilingData")
+    ]
     assert places == sorted(places)
 
 

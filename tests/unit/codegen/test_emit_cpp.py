@@ -37,13 +37,16 @@ from autofuse.codegen.ir.kernel_ir import (
     Let,
     LocalArg,
     Number,
+    Parameters,
     PipeDecl,
     QueueDecl,
     ReturnIfEmpty,
+    Role,
     ScalarRead,
     ScalarVar,
     Stmt,
     Sync,
+    TilingField,
 )
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
@@ -58,6 +61,7 @@ I32, I64, BOOL = BY_NAME["int32"], BY_NAME["int64"], BY_NAME["bool"]
     [
         (Comment("abs"), ["// abs"]),
         (Let("n", CeilDiv(sym("a"), 8)), ["const int64_t n = autofuse::CeilDiv(a, 8);"]),
+        (TilingField("n"), ["const int64_t n = t.n;"]),
         (BlockIndex("b"), ["const int64_t b = GetBlockIdx();"]),
         (ReturnIfEmpty("n"), ["if (n <= 0) {", "  return;", "}"]),
         (PipeDecl("tpipe"), ["TPipe tpipe;"]),
@@ -102,7 +106,10 @@ I32, I64, BOOL = BY_NAME["int32"], BY_NAME["int64"], BY_NAME["bool"]
             ["Adds(y[0], x[0], static_cast<half>(1.5f), 1);"],
         ),
         (Call("Muls", (LocalArg("y"), ScalarVar("s")), ("y",), ()), ["Muls(y[0], s);"]),
-        (Call("Tanh", (LocalArg("y"), LocalArg("y_tmp")), ("y",), ()), ["Tanh(y[0], y_tmp);"]),
+        (
+            Call("Tanh", (LocalArg("y"), LocalArg("y_tmp", None, Role.SCRATCH)), ("y",), ()),
+            ["Tanh(y[0], y_tmp);"],
+        ),
         (
             For("i", const(3), (Comment("in"),)),
             ["for (int64_t i = 0; i < 3; i++) {", "  // in", "}"],
@@ -134,7 +141,7 @@ def test_dma_without_padding_counts_in_32_byte_units():
 
 
 def test_sync_sets_and_awaits_the_same_event():
-    text = "\n".join(emit_block([Sync("MTE2_V")]))
+    text = "\n".join(emit_block([Sync("MTE2", "V")]))
     assert text.count("HardEvent::MTE2_V") >= 3
     assert text.index("SetFlag") < text.index("WaitFlag")
 
@@ -146,7 +153,7 @@ def test_every_statement_of_the_grammar_has_an_emitter():
 
 
 def test_function_marks_unused_parameters():
-    text = emit_function(KernelFn("f", ("a", "b"), (), ("title",), ("b",)))
+    text = emit_function(KernelFn("f", Parameters(("a",), ("b",)), (), ("title",), ("b",)))
     assert text.startswith("// title\n")
     assert "(void)b;" in text
     assert "(void)a;" not in text

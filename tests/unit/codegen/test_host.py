@@ -21,6 +21,7 @@ from autofuse.codegen.backends.ascendc.project import project_files
 from autofuse.implgraph.expr.expression import CeilDiv, const, sym
 from autofuse.implgraph.ir.dtypes import dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Symbol, Tensor
+from autofuse.schedule.cost.costs import Costs
 from autofuse.targets import load_target
 
 TARGET = load_target("ascend910b1")
@@ -122,14 +123,16 @@ def renamed(case, **names: str):
 @pytest.fixture
 def build(write: Writer) -> Callable[..., Host]:
     def do(case) -> Host:
-        files = host_files(case.graph, case.results, TARGET) | project_files(case.graph, TARGET)
+        files = host_files(case.graph, case.results, Costs(TARGET)) | project_files(
+            case.graph, TARGET
+        )
         return Host(case, write(files))
 
     return do
 
 
 def test_files_of_a_small_graph_are_small(abs_case) -> None:
-    files = host_files(abs_case.graph, abs_case.results, TARGET)
+    files = host_files(abs_case.graph, abs_case.results, Costs(TARGET))
     assert list(files) == [
         "autofuse_tiling_data.h",
         "host/abs_test_tiling.cpp",
@@ -146,7 +149,7 @@ def test_files_of_a_small_graph_are_small(abs_case) -> None:
 
 
 def test_tiling_data(abs_case) -> None:
-    text = host_files(abs_case.graph, abs_case.results, TARGET)["autofuse_tiling_data.h"]
+    text = host_files(abs_case.graph, abs_case.results, Costs(TARGET))["autofuse_tiling_data.h"]
     assert [line.split(";")[0].strip() for line in text.splitlines() if " = " in line] == [
         "uint32_t tiling_key = 0",
         "uint32_t block_dim = 1",
@@ -193,7 +196,7 @@ def test_too_many_dimensions(abs_case) -> None:
     wide = Tensor("x", dtype("float32"), (sym("s0"),) * 17)
     graph = replace(graph, tensors={**graph.tensors, "x": wide})
     with pytest.raises(AutofuseError, match="17 dimensions"):
-        host_files(graph, abs_case.results, TARGET)
+        host_files(graph, abs_case.results, Costs(TARGET))
 
 
 @NEEDS_GPP
@@ -203,7 +206,7 @@ def test_compiles_file_by_file_and_as_one(
     fixture: str, request: pytest.FixtureRequest, write: Writer, repo: Path
 ) -> None:
     case = request.getfixturevalue(fixture)
-    files = host_files(case.graph, case.results, TARGET)
+    files = host_files(case.graph, case.results, Costs(TARGET))
     sources = [n for n in files if n.endswith(".cpp")]
     files["unit.cpp"] = "".join(f'#include "{n}"\n' for n in sources)
     folder = write(files | project_files(case.graph, TARGET))
@@ -446,7 +449,7 @@ def test_kernel_binary(abs_case, build) -> None:
 @NEEDS_GPP
 @pytest.mark.twin
 def test_kernel_binary_that_the_build_made(abs_case, write: Writer) -> None:
-    files = host_files(abs_case.graph, abs_case.results, TARGET)
+    files = host_files(abs_case.graph, abs_case.results, Costs(TARGET))
     files |= project_files(abs_case.graph, TARGET)
     files["abs_test_kernel_bin.inc"] = "0x01,0x41,"
     host = Host(abs_case, write(files))

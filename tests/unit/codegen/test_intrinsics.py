@@ -8,7 +8,7 @@ import pytest
 
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite
-from autofuse.codegen.ir.kernel_ir import Count, EnumArg, LocalArg, Number, ScalarVar
+from autofuse.codegen.ir.kernel_ir import Count, EnumArg, LocalArg, Number, Role, ScalarVar
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.frozen import replace
@@ -126,4 +126,4 @@ def test_copy_in_ub_moves_whole_blocks(count, moved):
 def test_scratch_space_counts_as_written():
     c = spelled(site("Tanh", F32, {0: ("a", F32)}, tmp="y_tmp"))
     assert c.writes == ("y_local", "y_tmp")
-    assert LocalArg("y_tmp") in c.args
+    assert LocalArg("y_tmp", None, Role.SCRATCH) in c.args

@@ -98,12 +98,12 @@ def test_extents_of_rows_that_lie_apart(width, change, monkeypatch):
 def test_a_table_for_other_rows(built, place, monkeypatch):
     seen, places = [], FUNCTIONS["LaceOffsets"]
 
-    def other(kernel, s, n, counts, extent):
-        sizes = [i for i, a in enumerate(s.args) if isinstance(a, SizeValue)]
-        seen.append(s)
-        args = list(s.args)
+    def other(p):
+        sizes = [i for i, a in enumerate(p.call.args) if isinstance(a, SizeValue)]
+        seen.append(p)
+        args = list(p.call.args)
         args[sizes[place]] = replace(args[sizes[place]], value=args[sizes[place]].value + 8)
-        return places.covers(kernel, replace(s, args=tuple(args)), n, counts, extent)
+        return places.covers(replace(p, call=replace(p.call, args=tuple(args))))
 
     monkeypatch.setitem(FUNCTIONS, "LaceOffsets", replace(places, covers=other))
     assert bool(verify_schedule(built.graph, built.schedule, built.target)) == bool(seen)

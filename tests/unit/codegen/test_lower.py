@@ -25,6 +25,7 @@ from autofuse.codegen.ir.kernel_ir import (
     ScalarRead,
     Stmt,
     Sync,
+    TilingField,
 )
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.passes import run_passes
@@ -85,11 +86,8 @@ def lets(fn: KernelFn, env: Mapping[str, int]) -> dict[str, int]:
     """Values of all names for one core and one tile."""
     values = dict(env)
     for s in walk(fn.body):
-        if isinstance(s, Let):
-            if s.value.symbols() <= values.keys():
-                values.setdefault(s.name, s.value.evaluate(values))
-            elif any(x.startswith("t.") for x in s.value.symbols()):
-                values.setdefault(s.name, values[next(iter(s.value.symbols()))])
+        if isinstance(s, Let) and s.value.symbols() <= values.keys():
+            values.setdefault(s.name, s.value.evaluate(values))
     return values
 
 
@@ -134,7 +132,7 @@ def test_rows_that_may_be_empty_return_first():
 
 
 def test_tail_of_the_last_tile(flat):
-    env = {"t.m": 10, "t.n": 10, "t.z0z1t_size": 64, "t.z0z1Tb_size": 1, "z0z1Tb": 0}
+    env = {"m": 10, "n": 10, "z0z1t_size": 64, "z0z1Tb_size": 1, "z0z1Tb": 0}
     for core, expected in ((0, 64), (1, 36)):
         at = lets(flat, {**env, "z0z1TB": core})
         assert at["z0z1t_actual_size"] == expected
@@ -237,8 +235,10 @@ def test_every_name_is_defined_before_it_is_used(rows, name):
     defined = {"z0TB", "z0z1TB"}
     for s in walk(fn.body):
         if isinstance(s, Let):
-            used = {x for x in s.value.symbols() if not x.startswith("t.")}
+            used = s.value.symbols()
             assert used <= defined | {x for x in used if x.endswith("B")}, s.name
+            defined.add(s.name)
+        elif isinstance(s, TilingField):
             defined.add(s.name)
         elif isinstance(s, For):
             assert s.extent.symbols() <= defined

@@ -20,6 +20,7 @@ from autofuse.codegen.ir.kernel_ir import (
     KernelFn,
     Let,
     LocalArg,
+    Parameters,
     QueueDecl,
     ReturnIfEmpty,
     ScalarRead,
@@ -44,7 +45,7 @@ def call(dst: str, *src: str) -> Call:
 
 
 def fn(*body: Stmt) -> KernelFn:
-    return KernelFn("f", ("p",), body)
+    return KernelFn("f", Parameters(("p",), ()), body)
 
 
 def text(body: tuple[Stmt, ...]) -> str:
@@ -131,8 +132,8 @@ def test_what_precedes_a_loop_is_kept_apart_from_what_follows_it():
 
 
 def test_scalar_unit_that_waited_for_the_vector_pipe_orders_all_calls():
-    assert barriers(call("a", "x"), Sync("V_S"), call("b", "a")) == "ab"
-    assert barriers(call("a", "x"), Sync("MTE2_S"), call("b", "a")) == "a|b"
+    assert barriers(call("a", "x"), Sync("V", "S"), call("b", "a")) == "ab"
+    assert barriers(call("a", "x"), Sync("MTE2", "S"), call("b", "a")) == "a|b"
 
 
 def test_barrier_inside_a_call_serves_for_its_result():

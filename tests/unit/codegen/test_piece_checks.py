@@ -9,6 +9,7 @@ from autofuse.codegen.verification.pieces import pieces_cover_their_output
 from autofuse.implgraph.expr.expression import ONE, Expr, const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Symbol, Tensor
+from autofuse.implgraph.ir.graph import Node, TensorView
 
 Box = tuple[tuple[int, int], ...]  # (start, size) per dimension
 
@@ -40,12 +41,12 @@ def findings(stores: list[tuple[Expr, list[Expr], list[Expr]]], shape: list[Expr
     total = ONE
     for n in shape:
         total = total * n
-    ends = {"Output": [], "Workspace": []}
+    ends, view = {"Output": [], "Workspace": []}, TensorView(BY_NAME["float32"], (), (), ())
     if workspace:
-        attrs = {"index": 0, "size": str(total)}
-        ends["Workspace"] = [SimpleNamespace(name="w", attrs=attrs, inputs=tuple(nodes))]
+        attrs = {"index": 0, "size": total}
+        ends["Workspace"] = [Node("w", "Workspace", tuple(nodes), view, attrs)]
     else:
-        ends["Output"] = [SimpleNamespace(attrs={"index": 0}, inputs=(n,)) for n in nodes]
+        ends["Output"] = [Node("o", "Output", (n,), view, {"index": 0}) for n in nodes]
     hint = SimpleNamespace(ops=ends.__getitem__, node=nodes.__getitem__)
     t = Tensor("t", BY_NAME["float32"], tuple(shape))
     symbols = (Symbol("s", 1, 1000),)

@@ -9,6 +9,7 @@ import pytest
 from autofuse.codegen.backends.ascendc.host.host import host_files
 from autofuse.codegen.backends.ascendc.project import preset_names, project_files
 from autofuse.codegen.render import header_names, read_text
+from autofuse.schedule.cost.costs import Costs
 from autofuse.targets import load_target
 
 TARGET = load_target("ascend910b1")
@@ -55,7 +56,7 @@ def test_twin_preset_builds_a_library(abs_case, write, repo) -> None:
     from autofuse.twin.run.compile import twin_files
 
     files = project_files(abs_case.graph, TARGET)
-    files |= host_files(abs_case.graph, abs_case.results, TARGET)
+    files |= host_files(abs_case.graph, abs_case.results, Costs(TARGET))
     files["device/abs_test_kernel.cpp"] = KERNEL
     files["kernel.bin"] = "\x01AB"
     folder = write(files)

@@ -120,7 +120,7 @@ def test_wrong_loops_are_found(softmax, change, text):
 
 def test_a_divisor_is_at_least_one_where_it_divides(softmax):
     length = sym("s1") - 1  # 0 for rows of one element
-    divided = Let("part", FloorDiv(sym("t.s0") + 7, length))
+    divided = Let("part", FloorDiv(sym("s0") + 7, length))
     around = For("w", length * 2, (divided,))
     outside = [For("w", length * 2, ()), divided]
     for there, obligations in (

@@ -101,7 +101,7 @@ def test_a_loop_in_the_other_direction(sums):
         replace(n, attrs={**n.attrs, "reverse": False}) if n.op == "Scan" else n for n in impl.nodes
     )
     forward = replace(impl, nodes=nodes)
-    lowered = run_passes(lower_kernel(forward, fn.tensors, sums.target))
+    lowered = run_passes(lower_kernel(forward, fn.params, sums.target))
     assert messages(sums, forward, lowered) == []
     # The kernel of the one is not that of the other.
     assert messages(sums, forward, fn)
@@ -121,7 +121,7 @@ def test_a_sum_that_begins_with_something(sums):
         replace(n, attrs={"value": 1.0}) if n.name.endswith("_nothing") else n for n in impl.nodes
     )
     other = replace(impl, nodes=nodes)
-    lowered = run_passes(lower_kernel(other, fn.tensors, sums.target))
+    lowered = run_passes(lower_kernel(other, fn.params, sums.target))
     assert messages(sums, other, lowered) == ["the sum does not begin with 0"]
 
 

@@ -49,9 +49,9 @@ def test_axes_of_a_dense_graph_merge():
     assert [(a.name, a.id, str(a.size), a.origin, a.align) for a in hint.axes] == [
         ("z0", 0, "200", (), -1),
         ("z1", 1, "200", (), -1),
-        ("z0z1", 2, "40000", (), -1),
+        ("z0z1", 2, "40000", (0, 1), -1),
     ]
-    assert {a.type for a in hint.axes} == {AxisType.ORIGINAL}
+    assert [a.type for a in hint.axes] == [AxisType.ORIGINAL] * 2 + [AxisType.MERGED]
     assert [n.name for n in hint.nodes] == ["Data_0", "gather_0", "abs_0", "store", "Output_0"]
     assert hint.node("abs_0").y.axis == (2,)
 

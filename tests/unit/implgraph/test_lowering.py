@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.implgraph.expr.expression import Expr, sym
+from autofuse.implgraph.expr.expression import Expr, const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import (
     Constant,
@@ -153,7 +153,7 @@ def test_two_broadcasts_that_do_not_line_up_meet_in_a_workspace():
     )
     hint = lower(graph)
     (space,) = hint.ops("Workspace")
-    assert space.attrs == {"index": 0, "size": "24"}
+    assert space.attrs == {"index": 0, "size": const(24)}
     assert [n.op for n in groups(hint)[0]] == ["Load", "Load", "Broadcast", "Add", "Store"]
     assert group_order_hazards(hint) == [(0, 1)]
 

@@ -9,7 +9,7 @@ import pytest
 from lowering_checks import checked, graph
 
 from autofuse.implgraph.check.verify import verify
-from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import Symbol, Tensor
 from autofuse.implgraph.lowering.lowering import group_order_hazards, groups, lower
@@ -209,7 +209,7 @@ def test_a_mean_over_a_symbolic_size_divides_by_an_expression():
     g = graph({"x": (4, "m")}, [("y", "ReduceMean", ["x"], {"axes": (1,)})], ["y"], symbols=("m",))
     hint = checked(g, {"m": 6})
     (scalar,) = hint.ops("Scalar")
-    assert scalar.attrs == {"expr": "m"}
+    assert scalar.attrs == {"expr": sym("m")}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.cost.cache_hints import bypass_bytes, bypasses
 from autofuse.schedule.cost.cost import evaluate, traffic_us
 from autofuse.schedule.cost.cost_form import Route, cost_form
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import best_tiling
 from autofuse.schedule.cost.workload import workload
 from autofuse.targets import TargetSpec, load_target
@@ -109,7 +110,7 @@ def test_the_model_spills_less_of_what_is_written(
     for rows, fits in ((200, True), (1024, False)):
         shape = (rows, 1024)
         impl = impls({"x": shape, "y": shape}, ADD, ["t0"])[0]
-        found, plain = best_tiling(impl, CHIP, {}), make_plain(impl)
+        found, plain = best_tiling(impl, Costs(CHIP), {}), make_plain(impl)
         assert found is not None
         with_hint, without = (
             workload(i, CHIP, {}, found.tile, per_core=found.per_core) for i in (impl, plain)

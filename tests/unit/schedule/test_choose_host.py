@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from autofuse.report.explanation import explain
 from autofuse.schedule.axes.result import tiling_keys
 from autofuse.schedule.cost import solver
 from autofuse.schedule.cost.cost_form import cost_form
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import Choice, choose
 from autofuse.targets import load_target
 
@@ -52,6 +53,7 @@ class Host:
     built: api.BuildResult
     function: Callable[..., int]
     data: type[ctypes.Structure]
+    costs: Costs = field(default_factory=lambda: Costs(CHIP))
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -70,7 +72,7 @@ class Host:
         return rc or data
 
     def expected(self, sizes: Mapping[str, int], cores: int = 0, ub: int = 0) -> Choice | None:
-        return choose(self.built.schedule, CHIP, sizes, ub=ub or None, cores=cores or None)
+        return choose(self.built.schedule, self.costs, sizes, ub=ub or None, cores=cores or None)
 
     def chosen(self, choice: Choice) -> list[ImplGraph]:
         """The templates behind a key."""
@@ -220,7 +222,7 @@ def test_templates_that_load_rows_again_have_to_be_better_by_a_quarter(
                 (kept,), (again,) = host.chosen(here), host.chosen(without)
                 assert cost_form(again, CHIP).reads_again
                 assert not cost_form(kept, CHIP).reads_again
-                costs = [solver.solve_template(i, CHIP, sizes) for i in (again, kept)]
+                costs = [solver.solve_template(i, Costs(CHIP), sizes) for i in (again, kept)]
                 assert costs[0] is not None
                 assert costs[1] is not None
                 assert costs[0].cost < costs[1].cost <= costs[0].cost * 5 // 4

@@ -1,15 +1,16 @@
-"""Costs are remembered by the template that they were read off, and go with it."""
+"""Costs are remembered by the memo of a build, and go with it."""
 
 import gc
 from dataclasses import replace
 
 from autofuse import api
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.implgraph.ir.serialise import from_json, to_json
 from autofuse.schedule.cost.cost_form import CostForm, cost_form
+from autofuse.schedule.cost.costs import Costs
+from autofuse.schedule.cost.solver import solve_template
 from autofuse.targets import load_target
 
-CHIP, OTHER = load_target("ascend910b1"), load_target("ascend310p")
+CHIP = load_target("ascend910b1")
 GRAPH = {
     "schema": "autofuse.graph/1",
     "name": "g",
@@ -24,41 +25,44 @@ def template() -> ImplGraph:
 
 
 def test_costs_are_found_once_for_all_that_cost_the_same() -> None:
-    impl = template()
-    form = cost_form(impl, CHIP)
-    assert cost_form(impl, CHIP) is form
-    assert cost_form(replace(impl, graph="other"), CHIP) is form
+    impl, costs = template(), Costs(CHIP)
+    form = costs.form(impl)
+    assert form == cost_form(impl, CHIP)
+    assert costs.form(impl) is form
+    assert costs.form(replace(impl, graph="other")) is form
     first = replace(impl.tiling, first_core="core")
-    assert cost_form(replace(impl, tiling=first), CHIP) is form
+    assert costs.form(replace(impl, tiling=first)) is form
 
 
 def test_what_costs_something_else_has_costs_of_its_own() -> None:
-    impl = template()
-    form = cost_form(impl, CHIP)
-    assert cost_form(impl, OTHER) is not form
+    impl, costs = template(), Costs(CHIP)
+    form = costs.form(impl)
     fewer = replace(impl, nodes=tuple(n for n in impl.nodes if n.op != "Abs"))
-    assert cost_form(fewer, CHIP) != form
-    assert cost_form(impl, CHIP) == form
+    assert costs.form(fewer) != form
+    longer = replace(impl.tiling, granule=2 * impl.tiling.granule, ub_limit=1 << 12)
+    assert costs.form(replace(impl, tiling=longer)) is not form
+    assert costs.form(impl) == form
 
 
-def test_costs_are_no_part_of_the_value() -> None:
-    impl = template()
-    cost_form(impl, CHIP)
-    again = from_json(to_json(impl))
-    assert isinstance(again, ImplGraph)
-    assert again == impl
-    assert (len(impl.costs), again.costs) == (1, [])
+def test_what_a_template_is_bound_to_is_remembered_without_symbols() -> None:
+    impl, costs = template(), Costs(CHIP)
+    bound, searched = costs.bound(impl, {}, None)
+    assert solve_template(impl, costs, {}) is not None
+    assert costs.bound(impl, {}, None) == (bound, searched)
+    assert costs.chip in searched
+    assert costs.bound(impl, {}, 4096)[1] == {}
 
 
-def test_no_costs_are_left_when_a_template_is_gone() -> None:
+def test_no_costs_are_left_when_a_build_is_over() -> None:
     def forms() -> int:
-        return sum(type(x) is CostForm for x in gc.get_objects())
+        return sum(type(x) in (CostForm, Costs) for x in gc.get_objects())
 
     gc.collect()
     before = forms()
     impl = template()
-    cost_form(impl, CHIP)
+    costs = Costs(CHIP)
+    costs.form(impl)
     assert forms() > before
-    del impl
+    del costs
     gc.collect()
     assert forms() == before

@@ -8,6 +8,7 @@ from autofuse import api
 from autofuse.codegen.verification import verify_schedule
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.tile_limits import sample_env
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import solve_template
 from autofuse.schedule.placement.transposition import copy_rows
 from autofuse.schedule.templates import narrow
@@ -46,7 +47,7 @@ def laced(graph) -> dict[str, ImplGraph]:
 
 
 def cost(impl: ImplGraph) -> int:
-    found = solve_template(impl, CHIP, {})
+    found = solve_template(impl, Costs(CHIP), {})
     assert found is not None
     return found.cost
 

@@ -14,6 +14,7 @@ from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.tile_limits import largest_tile, smallest_tile
 from autofuse.schedule.cost.cost import evaluate
 from autofuse.schedule.cost.cost_form import cost_form
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import best_tiling
 from autofuse.schedule.cost.tile_cost import bind, chip_table, tile_cost, tile_parts
 from autofuse.schedule.cost.workload import workload
@@ -102,7 +103,7 @@ def test_the_choice_is_near_the_best(templates):
     for _ in range(12):
         sizes = {"m": int(2 ** random_.uniform(0, 13)), "n": int(2 ** random_.uniform(0, 8))}
         legal = [i for i in templates if all(c.holds(sizes) for c in i.tiling.conditions)]
-        found = [t for i in legal if (t := best_tiling(i, CHIP, sizes)) is not None]
+        found = [t for i in legal if (t := best_tiling(i, Costs(CHIP), sizes)) is not None]
         best = min(
             evaluate(
                 workload(i, CHIP, sizes, tile, per_core=max(-(-pieces // cores), 1)), CHIP

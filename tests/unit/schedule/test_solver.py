@@ -22,6 +22,7 @@ from autofuse.implgraph.ops.registry import is_many_calls
 from autofuse.schedule.cost import cost, tile_search, workload
 from autofuse.schedule.cost import tile_cost as tile_costs
 from autofuse.schedule.cost.cost_form import TICK_BITS, Place, cost_form
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import best_tiling, choose, solve, solve_template
 from autofuse.schedule.cost.tile_cost import (
     BoundForm,
@@ -200,7 +201,7 @@ def test_what_the_integers_choose_is_good_by_the_model(kernels) -> None:
         for _ in range(3):
             sizes = random_sizes(kernel.symbols, random_)
             for impl, _ in kernel.templates:
-                found = best_tiling(impl, CHIP, sizes)
+                found = best_tiling(impl, Costs(CHIP), sizes)
                 if found is None or impl.cut_axes():
                     continue
                 tried = (
@@ -236,13 +237,15 @@ def test_what_a_search_that_stopped_early_found_is_not_taken_for_the_best(kernel
             bounds_of(kernel, sizes), bounds_of(kernel, sizes), strict=True
         ):
             again = kernel.templates[i][1].reads_again
-            best = solve(form, TABLE, again=again)
+            whole: dict = {}
+            early: dict = {}
+            best = solve(form, TABLE, whole, again=again)
             assert best is not None
             for least in (best.cost // 8, best.cost // 2, best.cost, 2 * best.cost):
-                first = solve(fresh, TABLE, least=least, again=again)
-                assert first == solve(form, TABLE, least=least, again=again)
+                first = solve(fresh, TABLE, early, least=least, again=again)
+                assert first == solve(form, TABLE, whole, least=least, again=again)
                 worse += first != best
-            assert solve(fresh, TABLE, again=again) == best
+            assert solve(fresh, TABLE, early, again=again) == best
     assert worse > 10
 
 
@@ -348,11 +351,11 @@ def test_a_template_whose_longest_tile_is_the_best_is_not_left_for_its_first_one
     built = api.build({**graph, "outputs": ["y"]}, target=CHIP)
     (result,) = built.schedule
     impls = result.groups[0].impls
-    alone = [solve_template(i, CHIP, {}) for i in impls]
+    alone = [solve_template(i, Costs(CHIP), {}) for i in impls]
     costs = [s.cost for s in alone if s is not None]
     assert len(costs) == 2
     assert min(costs) < 0.95 * max(costs)
-    found = choose(built.schedule, CHIP, {})
+    found = choose(built.schedule, Costs(CHIP), {})
     assert found is not None
     assert found.key == costs.index(min(costs))
 
@@ -372,7 +375,7 @@ def test_every_core_that_takes_part_has_work(n: int, cores: int) -> None:
 def test_less_ub_gives_shorter_tiles_and_none_at_last() -> None:
     impl = api.build(ABS, target=CHIP).schedule[0].groups[0].impls[0]
     sizes = {"n": 1 << 22}
-    tiles = [solve_template(impl, CHIP, sizes, ub) for ub in (None, 8192, 1023)]
+    tiles = [solve_template(impl, Costs(CHIP), sizes, ub) for ub in (None, 8192, 1023)]
     assert tiles[0] is not None
     assert tiles[1] is not None
     assert tiles[1].tile < tiles[0].tile
@@ -436,7 +439,7 @@ def test_a_static_graph_is_folded() -> None:
         "inputs": [{"name": "x", "dtype": "float32", "shape": [4096]}],
     }
     built = api.build(document, target=CHIP)
-    found = choose(built.schedule, CHIP)
+    found = choose(built.schedule, Costs(CHIP))
     assert found is not None
     (text,) = (t for name, t in built.files.items() if name.endswith("_tiling.cpp"))
     for name, value in found.fields.items():

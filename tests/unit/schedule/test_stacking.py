@@ -10,6 +10,7 @@ from autofuse.codegen.verification import verify_schedule
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.lowering.lowering import lower_all
 from autofuse.implgraph.simplify.canonicalise import canonicalise
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import modelled_ticks
 from autofuse.schedule.placement.stacking import STACK, columns_of
 from autofuse.schedule.scheduler import schedule
@@ -92,7 +93,7 @@ def test_a_rotation_of_pairs_loads_them_once():
 
 def test_they_take_a_fraction_of_storing_them_one_by_one():
     hints = [canonicalise(h) for h in lower_all(api.read(columns(50_000, [1, 1, 1])), CHIP)]
-    together, apart = (modelled_ticks(*schedule(h, CHIP), CHIP) for h in hints)
+    together, apart = (modelled_ticks(*schedule(h, CHIP), Costs(CHIP)) for h in hints)
     assert 10 * together < apart
 
 

@@ -15,6 +15,7 @@ from autofuse.implgraph.ir.printer import print_graph
 from autofuse.schedule import scheduler
 from autofuse.schedule.cost.cost import Reach, evaluate
 from autofuse.schedule.cost.cost_form import TICK_BITS, cost_form
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import best_tiling
 from autofuse.schedule.cost.stagger import with_staggered_loops
 from autofuse.schedule.cost.tile_cost import bind, chip_table, tile_cost, tile_parts
@@ -126,7 +127,7 @@ def test_the_tables_count_the_same(tile: int):
 
 def test_it_pays_for_a_norm_of_few_rows():
     impl = loop(norm())
-    now, before = (best_tiling(i, CHIP, {}) for i in (impl, in_order(impl)))
+    now, before = (best_tiling(i, Costs(CHIP), {}) for i in (impl, in_order(impl)))
     assert now is not None
     assert before is not None
     assert now.cost.total < 0.9 * before.cost.total

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from autofuse.schedule.cost.cost import Conflict, Reach, evaluate
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import best_tiling
 from autofuse.schedule.cost.workload import (
     conflicts,
@@ -48,7 +49,7 @@ def test_one_loop_with_its_commands_and_calls(add, target):
 
 
 def test_a_size_of_zero_is_no_work(add, target):
-    found = best_tiling(add, target, {"n": 0})
+    found = best_tiling(add, Costs(target), {"n": 0})
     assert found is not None
     assert found.cost.total == found.cost.start
     assert workload(add, target, {"n": 0}, 1).loops == ()
@@ -57,7 +58,7 @@ def test_a_size_of_zero_is_no_work(add, target):
 @pytest.mark.parametrize("n", [1, 37, 1000, 1 << 16, 1 << 22, 50_000_017])
 def test_the_best_tiling_is_legal_and_none_that_is_tried_is_better(add, target, n):
     sizes = {"n": n}
-    found = best_tiling(add, target, sizes)
+    found = best_tiling(add, Costs(target), sizes)
     spec = add.tiling
     assert found is not None
     tried = tilings(add, target, sizes)
@@ -73,14 +74,14 @@ def test_the_best_tiling_is_legal_and_none_that_is_tried_is_better(add, target, 
 def test_small_tensors_take_few_cores(impls, target, nbytes, cores):
     """The closed form for a load per core: half of the square root of bytes over the cost of a further core."""
     (load,) = impls({"x": ("float32", ["n"])}, [("y", "Abs", ["x"])], ["y"], n=N)
-    found = best_tiling(load, target, {"n": nbytes // 4})
+    found = best_tiling(load, Costs(target), {"n": nbytes // 4})
     assert found is not None
     assert cores / 2 <= found.cores <= cores * 1.5
 
 
 @pytest.mark.parametrize("n", [1 << 22, 1 << 24, 50_000_017])
 def test_large_tensors_take_as_many_cores_as_gm_can_feed_and_no_huge_tiles(add, target, n):
-    found = best_tiling(add, target, {"n": n})
+    found = best_tiling(add, Costs(target), {"n": n})
     assert found is not None
     assert found.cores >= 20
     assert found.per_core >= 4
@@ -92,8 +93,8 @@ def test_where_no_tile_fits_there_is_no_tiling(impls, target):
     made = impls({"x": ("float32", [64, "n"])}, [("y", "Softmax", ["x"], {"axis": -1})], ["y"], n=N)
     whole = next(i for i in made if i.template == "reduce_all")
     assert tilings(whole, target, {"n": 1 << 20}) == ()
-    assert best_tiling(whole, target, {"n": 1 << 20}) is None
-    assert best_tiling(whole, target, {"n": 1 << 10}) is not None
+    assert best_tiling(whole, Costs(target), {"n": 1 << 20}) is None
+    assert best_tiling(whole, Costs(target), {"n": 1 << 10}) is not None
 
 
 def test_a_second_pass_reads_again_from_l2(impls, target):
@@ -178,7 +179,7 @@ def test_axes_in_tiles_of_a_constant_length_count_as_far_as_they_go(impls, targe
     cut = [i for i in found if i.cut_axes()]
     assert len(cut) > 2
     for impl in cut:
-        tiling = best_tiling(impl, target, sizes)
+        tiling = best_tiling(impl, Costs(target), sizes)
         assert tiling is not None
         work = workload(impl, target, sizes, tiling.tile, per_core=tiling.per_core)
         traffic = work.traffic
@@ -231,7 +232,7 @@ def test_conflicts_of_a_kernel_follow_from_its_addresses(add, target):
 def test_other_chips(impls, chip):
     target = load_target(chip)
     (impl, *_) = impls({"x": ("float32", [4096, 64])}, [("y", "Exp", ["x"])], ["y"])
-    found = best_tiling(impl, target, {})
+    found = best_tiling(impl, Costs(target), {})
     assert found is not None
     assert found.cores <= target.aiv_cores
     assert found.cost.total > found.cost.start
