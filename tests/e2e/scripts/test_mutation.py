@@ -10,7 +10,7 @@ from mutation_kernels import ACCUMULATION, MEMORY, SYNCHRONISATION, sample
 from autofuse import api
 from autofuse.implgraph.cutting.dimensions import shrink
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import twin as benchmark
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 pytestmark = pytest.mark.twin
 

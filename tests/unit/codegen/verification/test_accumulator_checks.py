@@ -26,7 +26,7 @@ from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.ir.graph import ImplGraph
 
-GRAPHS = Path(__file__).resolve().parents[2] / "snapshot" / "graphs"
+GRAPHS = Path(__file__).resolve().parents[3] / "snapshot" / "graphs"
 
 
 def kernel(

@@ -16,7 +16,7 @@ from autofuse.twin.run.findings import KernelText
 from autofuse.twin.run.record import ISSUE
 from autofuse.twin.timed.timed import EVENTS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CHIP = load_target("ascend910b1")
 VECTOR = 1
 

@@ -78,7 +78,7 @@ def test_a_row_in_common_is_loaded_once_for_the_rows_of_a_tile(impl, fn):
 
 def test_a_tile_is_not_empty_so_that_no_barrier_is_for_that():
     """A constant that the loop over rows reads shares a buffer: what its rows wait for is over before the next tile."""
-    where = Path(__file__).resolve().parents[3] / "examples" / "where_mask.json"
+    where = Path(__file__).resolve().parents[4] / "examples" / "where_mask.json"
     built = api.build(where, target=CHIP)
     impls = [i for r in built.schedule for g in r.groups for i in g.impls]
     impl = next(i for i in impls if i.suffix == "rows_32")

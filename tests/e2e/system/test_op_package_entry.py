@@ -17,7 +17,7 @@ from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_target
 from autofuse.twin.run.compile import twin_files
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "abs_test.json"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "abs_test.json"
 
 DRIVER = r"""
 #include <cmath>

@@ -15,7 +15,7 @@ from autofuse.codegen.verification.groups import (
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import Group, ScheduleResult
 
-GRAPHS = Path(__file__).resolve().parents[2] / "snapshot/graphs"
+GRAPHS = Path(__file__).resolve().parents[3] / "snapshot/graphs"
 #: The number of a tensor that is neither an input nor an output.
 WORKSPACE = 1000
 

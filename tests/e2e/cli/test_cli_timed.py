@@ -20,7 +20,7 @@ from autofuse.twin.oracle.data import random_inputs
 
 pytestmark = pytest.mark.twin
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
 def slices(found: Mapping[str, Any]) -> list[dict[str, Any]]:

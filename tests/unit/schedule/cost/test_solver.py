@@ -36,7 +36,7 @@ from autofuse.schedule.cost.tile_cost import (
 )
 from autofuse.targets import load_target
 
-REPO = Path(__file__).resolve().parents[3]
+REPO = Path(__file__).resolve().parents[4]
 CHIP = load_target("ascend910b2")
 TABLE = chip_table(CHIP)
 

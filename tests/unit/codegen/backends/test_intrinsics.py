@@ -16,7 +16,7 @@ from autofuse.implgraph.ir.graph import Node, TensorView
 from autofuse.implgraph.ops.registry import all_ops, lookup
 from autofuse.schedule import functions
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 F32, F16, I32, MASK = (BY_NAME[n] for n in ("float32", "float16", "int32", "mask"))
 
 

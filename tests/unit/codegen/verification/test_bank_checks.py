@@ -19,7 +19,7 @@ from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.implgraph.ir.graph import BufferPlan, ImplGraph
 from autofuse.schedule.cost.banks import HALF_BYTES, PERIOD
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 Made = tuple[KernelFn, ImplGraph, api.BuildResult]
 

@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("node") is None, reason="needs node"),
 ]
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NOTHING = re.compile(r"\b(undefined|NaN|Infinity|null|\[object)\b")
 
 

@@ -12,7 +12,7 @@ from autofuse.twin.verify.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 #: What no call of the chip sets the accuracy of stays within 2 ulp.
 ELEMENTARY = ("Expm1", "Log2", "Sinh", "Cosh", "Tan", "Asin", "Atan2", "Hypot", "Fmod")
 OTHERS = (

@@ -20,7 +20,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.targets import load_target
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 FILES = sorted(
     [*(ROOT / "examples").glob("*.json"), *(ROOT / "tests/snapshot/graphs").glob("*.json")]
 )

@@ -5,7 +5,7 @@ Every graph is built.  Of kernels that are equal but for names and numbers, whic
 compiled and runs, in quick mode; with ``CORPUS=all`` those of other sizes do too.  Every eighth of them runs in two
 hostile orders of instructions as well, with optimised code, which has the warnings of g++ that quick mode does not:
 ``benchmarks/corpus/corpus.py --check-seed`` does that for all of them, and prints counts and times.
-``tests/e2e/test_corpus_proofs.py`` proves the kernels of all graphs, at all sizes.
+``tests/e2e/corpus/test_corpus_proofs.py`` proves the kernels of all graphs, at all sizes.
 """
 
 import os

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 #: Those whose figures are in docs/performance.md and docs/verification.md.
 NAMED = (
     "model/timed_vs_model.py",

@@ -15,7 +15,7 @@ from autofuse.schedule.axes.tiling_axes import Candidate
 from autofuse.schedule.memory.memory_plan import least_bytes, plan_memory
 from autofuse.schedule.placement.placement import place
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 SOFTMAX = json.dumps(
     {
         "schema": "autofuse.graph/1",
