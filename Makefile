@@ -78,7 +78,7 @@ pytest: $(STAMP) ## the Python tests
 	$(call step,pytest,$(BIN)/pytest -n $(JOBS) --dist worksteal,Run one test alone with: $(BIN)/pytest -k NAME. If a snapshot changed on purpose: make snapshots)
 
 snapshots: $(STAMP) ## accept the present output as the expected output; read the diff before you commit it
-	$(BIN)/pytest tests/snapshot tests/e2e/test_cli_errors.py tests/e2e/test_ub_overflow.py --snapshot-update -q -m "not twin"
+	$(BIN)/pytest tests/snapshot tests/e2e/cli/test_cli_errors.py tests/e2e/kernels/test_ub_overflow.py --snapshot-update -q -m "not twin"
 	@git status --short tests
 
 replay: $(STAMP) ## generate all graphs as BASE does and as here, and report what differs (FULL=1: the whole corpus)

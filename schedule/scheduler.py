@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.frozen import replace
@@ -26,7 +26,6 @@ from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
-from autofuse.schedule.cost.alike import likeness
 from autofuse.schedule.cost.cache_hints import CacheHints, touched_bytes
 from autofuse.schedule.cost.cost_form import TICK_BITS, ticks
 from autofuse.schedule.cost.costs import Costs
@@ -36,16 +35,13 @@ from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.legal.legalize import legalize
 from autofuse.schedule.memory.workspace import place_workspaces
 from autofuse.schedule.placement.scan import SCAN, scanned_axes
-from autofuse.schedule.rank import Made, Ranking, in_order, select
+from autofuse.schedule.rank import Made, in_order, rank, select
 from autofuse.schedule.realise import Template
 from autofuse.schedule.templates.family import Family, Placing
 from autofuse.schedule.templates.table import FAMILIES
 from autofuse.targets import TargetSpec
 
 __all__ = ["schedule", "schedule_all"]
-
-#: What the templates of groups cost, for groups that do the same to other tensors.
-_Alike: TypeAlias = dict[Hashable, Ranking]
 
 #: Templates kept per group when all sizes are known, and for a kernel of symbolic sizes.
 MAX_STATIC, MAX_SYMBOLIC = 2, 5
@@ -73,7 +69,7 @@ def schedule_all(
     costs = costs or Costs(target)
     if len(hints) > 1 and not hints[0].symbols:
         return (_cheapest(hints, costs),)
-    first = _scheduled(hints[0], costs, 0, {})
+    first = _scheduled(hints[0], costs, 0)
     others: list[ScheduleResult] = []
     rejected = list(first.rejected)
     for form in hints[1:]:
@@ -88,7 +84,6 @@ def _cheapest(hints: Sequence[HintGraph], costs: Costs) -> ScheduleResult:
     found: list[tuple[int, int, ScheduleResult]] = []
     rejected: list[Rejected] = []
     refused: list[AutofuseError] = []
-    alike: _Alike = {}
     moved = _moved_ticks(hints[0], costs.chip)
     for number, form in enumerate(hints):
         least = min((f[0] for f in found), default=UNLIMITED)
@@ -98,7 +93,7 @@ def _cheapest(hints: Sequence[HintGraph], costs: Costs) -> ScheduleResult:
             rejected.append(_dominated(number, reason))
             continue
         try:
-            result = _scheduled(form, costs, 0, alike)
+            result = _scheduled(form, costs, 0)
         except AutofuseError as e:
             refused.append(e)
             rejected.append(_refused(number, e))
@@ -139,7 +134,7 @@ def _other(
 ) -> tuple[tuple[ScheduleResult, ...], list[Rejected]]:
     """The result of a form that is not needed; or why there is none."""
     try:
-        return (_scheduled(form, costs, number, {}),), []
+        return (_scheduled(form, costs, number),), []
     except AutofuseError as e:
         return (), [_refused(number, e)]
 
@@ -165,11 +160,11 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
         AutofuseError: AF3001 an op is not available, AF3002/AF3003/AF3004 no template fits (the notes name each
             buffer and the tile that would fit).
     """
-    return (_scheduled(hint, Costs(target), result, {}),)
+    return (_scheduled(hint, Costs(target), result),)
 
 
-def _scheduled(hint: HintGraph, costs: Costs, result: int, alike: _Alike) -> ScheduleResult:
-    """One way to realise ``hint``; ``alike``: the groups of other forms, some of which may be the same in this one."""
+def _scheduled(hint: HintGraph, costs: Costs, result: int) -> ScheduleResult:
+    """One way to realise ``hint``."""
     parts, target = groups(hint), costs.target
     keep = _templates_per_group(hint, len(parts))
     late = _barriers(group_order_hazards(hint))
@@ -178,11 +173,8 @@ def _scheduled(hint: HintGraph, costs: Costs, result: int, alike: _Alike) -> Sch
     out: list[Group] = []
     spaces = place_workspaces(hint, target.arch)
     for g in _group_inputs(hint, parts, spaces, target, result):
-        ranking = Ranking(g, costs)
-        if len(parts) > 1:
-            ranking = alike.setdefault((keep, likeness(g)), ranking)
         next_tensor = g.inputs + g.outputs + len(spaces)
-        impls, dropped = _schedule_group(g, keep, next_tensor, ranking)
+        impls, dropped = _schedule_group(g, keep, next_tensor, costs)
         impls = tuple(hints.given_to(i) for i in impls)
         rejected += dropped
         out.append(Group(g.group, impls, sync_before=g.group in late))
@@ -290,24 +282,20 @@ def _with_ends(nodes: Sequence[Node], hint: HintGraph, spaces: Sequence[Node]) -
 
 
 def _schedule_group(
-    g: GroupInput, keep: int, next_tensor: int, ranking: Ranking
+    g: GroupInput, keep: int, next_tensor: int, costs: Costs
 ) -> tuple[tuple[ImplGraph, ...], list[Rejected]]:
     rejected: list[Rejected] = []
     made: list[Made] = []
     taken: set[str] = set()
     families = g.target.families
-    tries = _tries(g)
-    for number, (family, placer, group, candidate) in enumerate(tries):
+    for number, (family, placer, group, candidate) in enumerate(_tries(g)):
         if families is not None and candidate.template not in families:
             reason = "the backend does not write templates of this family"
             rejected.append(Rejected(g.group, _title(group, candidate), reason))
             continue
         try:
-            impl = ranking.dropped(number, g, candidate.suffix)
-            if impl is None:
-                placed = placer(candidate)
-                template = Template(group, candidate, placed, next_tensor, ranking.costs)
-                impl = family.planned(template)
+            placed = placer(candidate)
+            impl = family.planned(Template(group, candidate, placed, next_tensor, costs))
         except TemplateRejectedError as why:
             rejected.append(Rejected(g.group, _title(group, candidate), str(why), why.code))
             continue
@@ -320,13 +308,11 @@ def _schedule_group(
         made.append(Made(number, impl, family.always_legal(impl), bool(candidate.conditions)))
     if not made:
         raise _nothing_fits(g, rejected)
-    ranked = ranking.of(made, keep)
-    chosen = select(ranked, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
-    best = ranked[0]
-    for cycles, m in ranked:
+    order = rank(made, keep, costs)
+    chosen = select(order, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
+    best = order[0]
+    for cycles, m in order:
         if m not in chosen:
-            if m.impl.suffix == tries[m.number].candidate.suffix:
-                ranking.drop(m.number, m.impl)  # else an axis of this group is in its name
             rejected.append(
                 Rejected(
                     g.group,
@@ -335,7 +321,7 @@ def _schedule_group(
                     f"{best.made.impl.name} takes {best.cycles:.0f}",
                 )
             )
-    return in_order(chosen, ranked), rejected
+    return in_order(chosen, order), rejected
 
 
 class _Try(NamedTuple):

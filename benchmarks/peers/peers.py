@@ -13,8 +13,7 @@ Every generator and graph has processes of its own, and one runs at a time.  aut
 theirs: the first time, and then the times of repetitions in the same process.  ``bishengir-compile`` is a program that
 compiles one file, so whole processes of it are timed, and whole processes of ``autofuse build`` beside them.  It ends
 where it would call ``hivmc``, which is part of CANN and not of the wheel: a program of this name that does nothing
-stands in for it.  What the kernels read, and on how many cores, is counted by the CPU twin for autofuse, and read off
-the text for ``hivmc`` for ``bishengir-compile``.
+stands in for it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "model"))
 
-import hivm_text
 from peer_graphs import cases, document, linalg
 from traffic import Case
 
@@ -49,22 +47,12 @@ AUTOFUSE = "autofuse"
 INDUCTOR = "Inductor"
 BUILD = "autofuse build, process"
 BISHENGIR = "bishengir-compile, process"
-INCUMBENT = "CANN AutoFuse, elsewhere"
 
 INSTALL = {
     INDUCTOR: "python -m venv T; T/bin/pip install torch==2.13.0; --torch-python T/bin/python",
     BISHENGIR: "pip install --target B ascendnpu-ir; --bishengir B/ascendnpuir/bin/bishengir-compile",
 }
 
-#: CANN AutoFuse (graph-autofusion at 8d0b4fbc), scheduling and code generation in a warm process, milliseconds.
-#: Measured by us, but elsewhere: on another machine, for other static shapes, on A2; section 3 of
-#: facts/incumbent_measured.md.  There is no chain of 8 operations; over all 26 graphs it is 11 to 83 ms.
-INCUMBENT_MS = {
-    "abs": 1.18 + 10.83,
-    "broadcast add": 2.77 + 34.82,
-    "layer norm": 3.24 + 23.99,
-    "softmax": 2.71 + 26.41,
-}
 #: As bishengir-compile names the target that autofuse has by default, and its vector cores.
 BISHENGIR_OPTIONS = (
     "--enable-hfusion-compile=true",
@@ -106,11 +94,9 @@ class Row:
     """One generator and one graph.
 
     Attributes:
-        status: ``measured``, ``measured elsewhere``, ``not installed`` or ``failed``.
-        text: why there are no times, or where they are from.
+        status: ``measured``, ``not installed`` or ``failed``.
+        text: why there are no times.
         times: if measured.
-        elsewhere_ms: if measured elsewhere.
-        launch: what the kernel does, as :func:`peer_autofuse.launch` has it.
         version: of the generator.
     """
 
@@ -119,8 +105,6 @@ class Row:
     status: str
     text: str = ""
     times: Times | None = None
-    elsewhere_ms: float | None = None
-    launch: Mapping[str, int] | None = None
     version: str = ""
 
 
@@ -172,7 +156,6 @@ def measure(
     out = []
     for case in wanted:
         out.append(_in_process(AUTOFUSE, case, counts.repeat, python, "peer_autofuse.py", folder))
-        out.append(_incumbent(case))
         out.append(_kept(INDUCTOR, case, inductor))
         out.append(_autofuse_build(case, counts.processes, folder))
         out.append(_kept(BISHENGIR, case, compiler))
@@ -212,16 +195,7 @@ def _in_process(
         return Row(generator, case, "not installed", f"{found['missing']}; {INSTALL[generator]}")
     first, *others = found["times_s"]
     times = Times([t[0] for t in others], [t[1] for t in others], (first[0], first[1]))
-    version, launch = found["version"], found.get("launch")
-    return Row(generator, case, "measured", times=times, launch=launch, version=version)
-
-
-def _incumbent(case: Case) -> Row:
-    known = INCUMBENT_MS.get(case.family)
-    if known is None:
-        return Row(INCUMBENT, case, "not measured", "no such graph in facts/incumbent_measured.md")
-    where = "measured elsewhere, by us, on another machine: facts/incumbent_measured.md"
-    return Row(INCUMBENT, case, "measured elsewhere", where, elsewhere_ms=known)
+    return Row(generator, case, "measured", times=times, version=found["version"])
 
 
 def _autofuse_build(case: Case, repeat: int, folder: Path) -> Row:
@@ -258,23 +232,11 @@ def _bishengir(case: Case, repeat: int, program: Path | None, folder: Path) -> R
     times = _processes(command, repeat, env)
     if not lowered.is_file():
         raise PeerError("it hands nothing to hivmc")
-    moved = hivm_text.moved(lowered.read_text(encoding="utf-8"))
-    inputs = 4 * sum(math.prod(s) for s in case.inputs.values())
-    launch = {
-        "available": moved.block_dim,
-        "cores": moved.cores,
-        "read": moved.read.total(),
-        "read_of_inputs": moved.read_of("input"),
-        "written": moved.written.total(),
-        "inputs": inputs,
-        # Every graph here has one output with the shape of x.
-        "outputs": 4 * math.prod(case.inputs["x"]),
-    }
     version = subprocess.run(
         [program, "--version"], capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     name = " ".join(version.stdout.split()[:2])
-    return Row(BISHENGIR, case, "measured", times=times, launch=launch, version=name)
+    return Row(BISHENGIR, case, "measured", times=times, version=name)
 
 
 def _processes(
@@ -338,12 +300,10 @@ def report(rows: Sequence[Row], counts: Counts) -> dict[str, Any]:
             "status": r.status,
             "text": r.text,
             "version": r.version,
-            "elsewhere_ms": r.elsewhere_ms,
             "wall_ms": r.times and spread(r.times.wall),
             "cpu_ms": r.times and spread(r.times.cpu),
             "first_ms": None,
             "ratio": ratios(r, rows),
-            "launch": r.launch,
         }
         if r.times is not None and r.times.first is not None:
             found["first_ms"] = {"wall": 1e3 * r.times.first[0], "cpu": 1e3 * r.times.first[1]}
@@ -357,13 +317,12 @@ def text(rows: Sequence[Row], counts: Counts) -> str:
     versions = sorted({r.version for r in rows if r.version})
     how = f"{counts.repeat} repetitions, or {counts.processes} processes"
     head = f"Milliseconds: median / p95 / min of {how}; {', '.join(versions)}."
-    blocks = [head, _times_table(rows), _launch_table(rows)]
     failed = [
         f"{r.generator} fails on {r.case.name}: {r.text}" for r in rows if r.status == "failed"
     ]
     missing = {r.generator: r.text for r in rows if r.status == "not installed"}
     notes = [*failed, *(f"{name} is not installed: {how}" for name, how in missing.items())]
-    return "\n\n".join([*blocks, *notes])
+    return "\n\n".join([head, _times_table(rows), *notes])
 
 
 def _times_table(rows: Sequence[Row]) -> str:
@@ -372,8 +331,7 @@ def _times_table(rows: Sequence[Row]) -> str:
     ends = ("wall over autofuse", "processor over autofuse")
     lines = [f"| {' | '.join((*head, *ends))} |", f"| --- | --- |{' --: |' * 6}"]
     for r in rows:
-        known = r.status if r.elsewhere_ms is None else f"{r.elsewhere_ms:.1f}"
-        cells = [known, *[""] * 5]
+        cells = [r.status, *[""] * 5]
         if r.times is not None:
             ratio, first = ratios(r, rows), r.times.first
             cells = [
@@ -383,33 +341,6 @@ def _times_table(rows: Sequence[Row]) -> str:
             cells += [f"{1e3 * t:.0f}" for t in first] if first else ["", ""]
             cells += [f"{ratio[k]:.2f}" for k in ("wall", "cpu")] if ratio else ["", ""]
         lines.append(f"| {' | '.join([r.case.name, r.generator, *cells])} |")
-    return "\n".join(lines)
-
-
-def _launch_table(rows: Sequence[Row]) -> str:
-    head = (
-        "graph",
-        "generator",
-        "cores with work",
-        "read / inputs",
-        "of this inputs",
-        "written / outputs",
-    )
-    lines = [f"| {' | '.join(head)} |", f"| --- | --- |{' --: |' * (len(head) - 2)}"]
-    for r in rows:
-        found = r.launch
-        if found is None:
-            continue
-        inputs = found.get("read_of_inputs")
-        cells = (
-            r.case.name,
-            r.generator.partition(",")[0],
-            f"{found['cores']} of {found['available']}",
-            f"{found['read'] / found['inputs']:.3f}",
-            "" if inputs is None else f"{inputs / found['inputs']:.3f}",
-            f"{found['written'] / found['outputs']:.3f}",
-        )
-        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

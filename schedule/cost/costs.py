@@ -53,10 +53,6 @@ class Costs:
         """
         return self._of(impl).form
 
-    def same(self, impl: ImplGraph, other: ImplGraph) -> None:
-        """Say that a template does what another one does, to other tensors: it has the same costs."""
-        self._known[_parts(impl)] = impl, self._of(other)
-
     def bound(
         self, impl: ImplGraph, sizes: Mapping[str, int], ub: int | None
     ) -> tuple[BoundForm, dict[ChipTable, Searched]]:
