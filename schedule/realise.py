@@ -11,8 +11,11 @@ from contextlib import suppress
 
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const, product
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.implgraph.ir.graph import Condition, ImplGraph, TilingSpec
-from autofuse.schedule.axes.layout import BLOCK
+from autofuse.implgraph.ir.graph import (
+    Condition,
+    ImplGraph,
+    TilingSpec,
+)
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
 from autofuse.schedule.cost.costs import Costs
@@ -48,6 +51,7 @@ def _check_block_copies(g: GroupInput, placed: Placed) -> None:
 
     Tiles are multiples of 256 bytes, so a row that is a multiple of 32 bytes leaves such a tail.
     """
+    block = g.target.arch.block_bytes
     for n in (*placed.hoisted, *placed.looped):
         if n.op not in ("Load", "Store"):
             continue
@@ -58,10 +62,10 @@ def _check_block_copies(g: GroupInput, placed: Placed) -> None:
             )
         row = g.size(g.order[-1]) if axes and axes[-1] == placed.split.vector[-1] else const(1)
         elements = row.as_int()
-        if elements is None or elements * n.y.dtype.itemsize % BLOCK:
+        if elements is None or elements * n.y.dtype.itemsize % block:
             raise TemplateRejectedError(
                 f"{g.target.name} has no DataCopyPad: rows of {row} {n.y.dtype} in {n.name} are not known "
-                f"to be a multiple of {BLOCK} bytes"
+                f"to be a multiple of {block} bytes"
             )
 
 
@@ -87,7 +91,7 @@ class Template:
             taking = with_row_operands(hoisted, looped, g.target.arch)
             placed = replace(placed, hoisted=tuple(hoisted), looped=taking)
         self.placed = placed
-        if not (ready or g.target.has_datacopypad):
+        if not (ready or g.target.arch.has_datacopypad):
             _check_block_copies(g, placed)
         self._known_tiling: TilingSpec | None = None
 
@@ -259,10 +263,10 @@ class Template:
         conditions += [c for c in more if c not in conditions]
         _check_known(more)
         if split.inner and not candidate.padded and not packed and not last.is_const:
-            conditions.append(Condition(last, alignment(g.nodes, g.order[-1])))
+            conditions.append(Condition(last, alignment(g, g.order[-1])))
         middle = product(placed.layout.split.sizes[a] for a in split.inner[:-1])
         rows_limited = bool(split.inner) and not packed
-        tile_max = rows_within(g.target.dma_block_count_max, middle) if rows_limited else None
+        tile_max = rows_within(g.target.arch.dma_block_count_max, middle) if rows_limited else None
         row_elements = product(placed.layout.extent(a) for a in split.vector if a != split.tile_in)
         return TilingSpec(
             tile_axis=split.tiled,
@@ -311,7 +315,7 @@ def _conditions(g: GroupInput, placed: Placed, own: Sequence[Condition]) -> list
         for a in split.vector
         if a in g.reduced and not g.scans and bounds(split.sizes[a], ranges)[0] < 1
     ]
-    most = g.target.dma_block_count_max
+    most = g.target.arch.dma_block_count_max
     for n in (*placed.hoisted, *placed.looped):
         rows = n.y.vectorized_axis[:-1]
         if n.op not in ("Load", "Store") or split.tile_in in rows:
@@ -334,7 +338,7 @@ def _granule(g: GroupInput, placed: Placed) -> int:
     """What tiles are multiples of.
 
     Rows along the tiled axis that start at 32-byte addresses in UB are multiples of that.  With the innermost axis
-    tiled it is 256 bytes of the narrowest tensor: tiles then start at such distances in GM.
+    tiled it is a repeat of the narrowest tensor: tiles then start at such distances in GM.
     """
     split = placed.split
     rows = [
@@ -344,5 +348,6 @@ def _granule(g: GroupInput, placed: Placed) -> int:
     ]
     moved = bool(split.inner) and any(is_relaid(n, split.vector) for n in rows)
     if split.tile_in in placed.layout.pitches or moved:
-        return alignment(g.nodes, split.tiled)
-    return 1 if split.inner else 8 * alignment(g.nodes, g.order[-1])
+        return alignment(g, split.tiled)
+    repeat = g.target.arch.vector_bytes // g.target.arch.block_bytes
+    return 1 if split.inner else repeat * alignment(g, g.order[-1])

@@ -171,7 +171,7 @@ def _scheduled(hint: HintGraph, costs: Costs, result: int) -> ScheduleResult:
     hints = CacheHints(hint, target)
     rejected: list[Rejected] = []
     out: list[Group] = []
-    spaces = place_workspaces(hint)
+    spaces = place_workspaces(hint, target.arch)
     for g in _group_inputs(hint, parts, spaces, target, result):
         next_tensor = g.inputs + g.outputs + len(spaces)
         impls, dropped = _schedule_group(g, keep, next_tensor, costs)

@@ -222,7 +222,7 @@ def _template(
         why = f"it does not hold that {' and '.join(broken)}" if broken else "no tile fits UB"
         return {**row, "lost": f"not legal for these sizes: {why}"}
     buffers = ub_map(impl, sizes, tiling.tile)
-    calls = conflicts(impl, sizes, tiling.tile)
+    calls = conflicts(impl, sizes, tiling.tile, target.arch)
     cost = asdict(tiling.cost)
     limit = cost.pop("limit")
     return {

@@ -14,7 +14,7 @@ from autofuse.implgraph.expr.expression import Expr, Func
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.cost.banks import PERIOD
+from autofuse.targets import load_target
 from autofuse.twin.oracle.balanced import balanced_inputs
 from autofuse.twin.oracle.data import divisors, positive_inputs, random_inputs
 from autofuse.twin.oracle.sizes import largest_tensor, shapes_for
@@ -28,6 +28,8 @@ _MORE = range(100, 104)
 _SMALL = 2.0**-20
 #: Half of what numbers rise or fall by over a tensor, in other data: Exp of a part of it is 0.
 _SPREAD = 1000.0
+#: Bytes after which the rounded length of a buffer repeats.
+_PERIOD = load_target("ascend910b1").arch.bank_period
 #: Elements of the largest tensor from which on a kernel has few of the data, and one seed of the scheduler for each
 #: tiling and data, by turns: else a mutant that lives would run for many minutes.
 _LARGE = 1 << 15
@@ -138,7 +140,7 @@ def _many_tiles(impl: ImplGraph, symbols: dict[str, int]) -> list[int]:
     """Legal tiles: all up to the length from which on they leave the same room again, some that are longer."""
     spec = impl.tiling
     some = legal_tiles(impl, symbols, most=8)
-    end = min(max(some, default=0), PERIOD * spec.granule)
+    end = min(max(some, default=0), _PERIOD * spec.granule)
     all_ = range(spec.granule, end + 1, spec.granule)
     fit = (t for t in all_ if spec.ub.evaluate({**symbols, spec.tile_size: t}) <= spec.ub_limit)
     return list(dict.fromkeys((*fit, *some)))

@@ -44,7 +44,6 @@ from autofuse.codegen.passes import run_passes
 from autofuse.implgraph.expr.expression import FloorDiv
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
-from autofuse.schedule.cost.banks import PERIOD
 from autofuse.targets import TargetSpec
 from autofuse.twin.run.compile import compile_kernel
 
@@ -185,7 +184,7 @@ def _smaller(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> Iterator[tupl
     for i, s in enumerate(fn.body):
         if not isinstance(s, InitBuffer) or s.name not in held:
             continue
-        for less in range(32, PERIOD + 1, 32):
+        for less in range(32, target.arch.bank_period + 1, 32):
             smaller = _with(fn, i, replace(s, nbytes=s.nbytes - less))
             if not has_room(smaller, impl, target):
                 yield f"{s.name}: {less} bytes less", smaller

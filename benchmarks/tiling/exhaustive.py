@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.cost.cost_form import Place, Route
 from autofuse.schedule.cost.tile_cost import (
     HIDDEN_BITS,
@@ -138,7 +137,7 @@ class _Choices:
         alone = np.zeros_like(self.cores)
         _, whole, _, exposed = self._pipes(self.length, alone)
         _, shorter, _, behind = self._pipes(last, alone)
-        short = (self.pieces > 1) & (last * form.row_step < BLOCK)
+        short = (self.pieces > 1) & (last * form.row_step < self.chip.block)
         tail = np.where(short, np.maximum(shorter - whole, 0), 0)
         behind = np.where(short, np.maximum(behind - exposed, 0), 0)
         every = np.maximum(self.pieces, 1)
@@ -210,10 +209,11 @@ class _Choices:
         near = np.maximum(chip.hot_rate, cores * chip.again_share)
         in_order = np.maximum(chip.load_rate, cores * chip.same_share)
         apart = np.maximum(chip.load_rate, cores * chip.shared_share)
+        block = chip.block
         for c, flow in zip(form.copies, self.flows, strict=True):
             commands, rows = _at(c.commands, length), np.maximum(_at(c.rows, length), 1)
             row = _at(c.row_bytes, length)
-            padded = np.where((row < BLOCK) & (rows > 1), chip.short_row, -(-row // BLOCK) * BLOCK)
+            padded = np.where((row < block) & (rows > 1), chip.short_row, -(-row // block) * block)
             bits = chip.line | c.aligned | np.where(self.pieces > 1, c.tiled * self.tile, 0)
             off = chip.line - (bits & -bits)
             spread = padded * (row + off) // np.maximum(row, chip.line)

@@ -15,7 +15,7 @@ from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Node, TensorView
 from autofuse.implgraph.ops.definition import Call as CallRow
-from autofuse.schedule.axes.layout import BLOCK
+from autofuse.targets import Architecture
 
 if TYPE_CHECKING:
     from autofuse.codegen.verification.model import Kernel
@@ -37,6 +37,7 @@ class FunctionSite:
         whole: this one is a full tile, not a tail.
         dst: the tensor of the result.
         operands: the tensors of the inputs.
+        arch: of the chip.
     """
 
     node: Node
@@ -46,6 +47,7 @@ class FunctionSite:
     whole: bool
     dst: str
     operands: tuple[str, ...]
+    arch: Architecture
 
     @property
     def source(self) -> Node:
@@ -79,7 +81,7 @@ class FunctionSite:
             return "Inner", [*counts, strides[run[0] - 1]]
         # Padding, if there is any, is behind all elements of the run.
         whole = product(self.extents.in_ub(y, i, True) for i in run)
-        return "Inner", [*counts, align_up(whole, BLOCK // y.dtype.itemsize)]
+        return "Inner", [*counts, align_up(whole, self.arch.block_bytes // y.dtype.itemsize)]
 
     def made(
         self,
@@ -124,9 +126,14 @@ class Proof:
         return self.call.api
 
     @property
+    def arch(self) -> Architecture:
+        """The architecture that the function is for."""
+        return self.kernel.arch
+
+    @property
     def block(self) -> int:
         """Bytes of a block of UB."""
-        return BLOCK
+        return self.arch.block_bytes
 
     @property
     def source(self) -> Node:

@@ -69,11 +69,11 @@ def _fits(p: Proof) -> Findings:
     yield from p.aligned(third * size, f"rows of {p.api}")
     if p.call.form == "Outer":
         used = (outer * third * size, outer * length * third * size)
-        scratch = reduce_outer_bytes(dtype, outer, length, third)
+        scratch = reduce_outer_bytes(dtype, outer, length, third, p.arch)
     else:
         yield from p.at_least(third, length, f"pitch of {p.api}")
         used = (align_up(outer * size, p.block), outer * third * size)
-        scratch = reduce_inner_bytes(p.n.op, dtype, outer, length, third)
+        scratch = reduce_inner_bytes(p.n.op, dtype, outer, length, third, p.arch)
     yield from p.fit((*used, scratch))
 
 

@@ -49,7 +49,7 @@ def _fits(p: Proof) -> Findings:
         return
     rows, cols = p.counts
     size = p.n.y.dtype.itemsize
-    row, scratch = rows * cols * size, row_bytes(p.n.y.dtype, rows, cols)
+    row, scratch = rows * cols * size, row_bytes(p.n.y.dtype, rows, cols, p.arch)
     yield from p.fit((row, row, align_up(rows, 8) * size, scratch))
     if rows != 1:
         yield from p.aligned(cols * size, f"rows of {p.api}")

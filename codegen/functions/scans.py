@@ -97,7 +97,7 @@ def _fits(p: Proof) -> Findings:
             yield from p.aligned(third * size, f"rows of {p.api}")
         used = [outer * length * third * size] * 2
         kept = third * size
-        scratch = scan_outer_bytes(p.n.y.dtype, outer, length, third)
+        scratch = scan_outer_bytes(p.n.y.dtype, outer, length, third, p.arch)
     else:
         row = length if third is None else third
         if third is not None:
@@ -107,7 +107,7 @@ def _fits(p: Proof) -> Findings:
         kept = Expr.of(size)
         few = p.kernel.prover.nonneg(SCANNED_TOGETHER - 1 - outer)
         together = bool(p.n.attrs.get("together", False))
-        scratch = scan_inner_bytes(p.n.y.dtype, outer, length, few=few, together=together)
+        scratch = scan_inner_bytes(p.n.y.dtype, outer, length, p.arch, few=few, together=together)
     used += [align_up(kept, p.block)] if len(p.n.inputs) > 1 else []
     yield from p.fit([*used, scratch])
 

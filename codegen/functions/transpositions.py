@@ -18,7 +18,7 @@ __all__ = ["TRANSPOSE_ROWS"]
 
 def _call(s: FunctionSite) -> Call:
     """[outer, rows, cols] -> [outer, cols, rows], rows of both at their pitches."""
-    return s.made(map(Count, transpose_counts(s.source.y, s.node.y, s.extent)))
+    return s.made(map(Count, transpose_counts(s.source.y, s.node.y, s.extent, s.arch)))
 
 
 def _covers(p: Proof) -> Findings:

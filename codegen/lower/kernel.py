@@ -499,7 +499,7 @@ class _Lowering:
             var = f"row{k}"
             loops.append((var, d.size))
             gm, ub = gm + d.gm * sym(var), ub + d.ub * sym(var)
-        return gm, ub, dma_block(inner, y.dtype.itemsize), loops
+        return gm, ub, dma_block(inner, y.dtype.itemsize, self.target.arch.block_bytes), loops
 
     def _index_read(self, n: Node, rows: Mapping[int, Expr]) -> IndexRead:
         """Which element of the indexed dimension a Load takes; ``rows`` are the indices of the axes in this tile."""
@@ -537,7 +537,9 @@ class _Lowering:
 
     def _dma(self, n: Node, local: str, gm: Expr, ub: Expr, block: DmaBlock) -> Stmt:
         kind = CopyIn if n.op == "Load" else CopyOut
-        return kind(local, ub, self.gm[n.name], gm, n.y.dtype, block, self.target.has_datacopypad)
+        return kind(
+            local, ub, self.gm[n.name], gm, n.y.dtype, block, self.target.arch.has_datacopypad
+        )
 
 
 _BYTES = DType("uint8", 8, "u", "uint8_t")

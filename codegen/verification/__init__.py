@@ -39,6 +39,7 @@ from autofuse.codegen.verification.order import (
     buffers_hold_their_tensors,
     event_ids_suffice,
     queue_protocol,
+    queues_are_within_limits,
 )
 from autofuse.codegen.verification.pieces import pieces_cover_their_output
 from autofuse.codegen.verification.ranges import (
@@ -68,6 +69,7 @@ __all__ = [
 #: Every check, in the order in which findings are reported.
 CHECKS: tuple[Callable[[Kernel], Iterator[Finding]], ...] = (
     queue_protocol,
+    queues_are_within_limits,
     event_ids_suffice,
     buffers_hold_their_tensors,
     barriers_and_events,

@@ -23,7 +23,6 @@ from autofuse.codegen.verification.model import (
     at_loads,
     node_of_copy,
 )
-from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, product, sym
 from autofuse.implgraph.ir.fusion import Tensor
 from autofuse.implgraph.ir.graph import Axis, AxisType, Node
@@ -118,7 +117,7 @@ def _of_copy(kernel: Kernel, item: Item) -> tuple[Expr, Expr, list[_Dim]]:
     s, block = item.stmt, item.block
     assert isinstance(s, CopyIn | CopyOut)
     assert block is not None
-    size = s.dtype.itemsize
+    size, unit = s.dtype.itemsize, kernel.arch.block_bytes
     ub, gm = item.values
     dims: list[_Dim] = []
     for var, extent in item.rows:
@@ -127,7 +126,7 @@ def _of_copy(kernel: Kernel, item: Item) -> tuple[Expr, Expr, list[_Dim]]:
         ub_step = ub.substitute(then) - ub.substitute(at)
         dims.append(_Dim(extent, gm_step * size, ub_step * size))
         gm, ub = gm.substitute(at), ub.substitute(at)
-    pitch = align_up(block.length, BLOCK) + block.ub_gap * BLOCK
+    pitch = align_up(block.length, unit) + block.ub_gap * unit
     dims.append(_Dim(block.count, block.length + block.gm_gap, pitch))
     dims.append(_Dim(block.length, ONE, ONE))
     return gm, ub, dims

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from autofuse.codegen.ir.kernel_ir import Call, CopyIn, CopyOut, Count, EnQue, ScalarRead, SizeValue
 from autofuse.codegen.verification.model import Finding, Item, Kernel
-from autofuse.codegen.verification.proofs.facts import MAX_CORES, K, R
+from autofuse.codegen.verification.proofs.facts import K, R
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
@@ -185,7 +185,7 @@ def _largest(kernel: Kernel, e: Expr) -> Expr:
         while powers.get("%c", 0) and powers.get(kernel.spec.block_size, 0):
             powers["%c"] -= 1
             powers[kernel.spec.block_size] -= 1
-            term = term * (tiles + MAX_CORES)
+            term = term * (tiles + kernel.arch.cores_max)
         upper = {"%k": tiles, kernel.spec.block_size: tiles, "%i": tiles, "%q": steps, R: steps}
         upper[kernel.place] = steps
         upper |= {t: extent, "%a": extent, tile: extent}

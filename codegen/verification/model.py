@@ -123,7 +123,7 @@ class Kernel:
 
     def __post_init__(self) -> None:
         spec = self.impl.tiling
-        self.spec = spec
+        self.spec, self.arch = spec, self.target.arch
         self.nodes = self.impl.by_name()
         #: Accumulators, by name; each has the tensor of its initial value.
         self.joins = {n.name: n for n in self.impl.nodes if n.attrs.get("joins")}

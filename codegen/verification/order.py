@@ -39,16 +39,16 @@ from autofuse.codegen.ir.kernel_ir import (
 from autofuse.codegen.verification.model import Finding, Item, Kernel
 from autofuse.implgraph.expr.expression import ONE, bounds
 from autofuse.implgraph.ir.graph import Position
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import find_call
 
 __all__ = [
     "barriers_and_events",
     "buffers_hold_their_tensors",
     "event_ids_suffice",
     "queue_protocol",
+    "queues_are_within_limits",
 ]
 
-_EVENT_IDS = 8
 _PIPES = ("S", "MTE2", "V", "MTE3")
 
 
@@ -279,7 +279,7 @@ def _shared(kernel: Kernel, s: Call, buf_of: dict[str, str]) -> Iterator[str]:
     place = {x: buf_of.get(x, x) for x in (*s.reads, *s.writes)}
     node = kernel.locals.get(s.writes[0])
     join = any(kernel.local_of(x) == s.writes[0] and s.writes[0] in s.reads for x in kernel.joins)
-    row = lookup(node.op).calls.get(kernel.target.arch) if node is not None else None
+    row = find_call(node.op, kernel.arch) if node is not None else None
     carries = set(s.reads) & set(s.writes[1:])
     for x in s.reads:
         if place[x] == place[s.writes[0]] and not join and not (row is not None and row.inplace):
@@ -534,6 +534,22 @@ def event_ids_suffice(kernel: Kernel) -> Iterator[Finding]:
         event = "MTE2_MTE3" if decl.copy else event
         for e in ("MTE2_V", "V_MTE3") if name in through else (event,):
             ids[e] += number.get(name, 0)
+    most = kernel.arch.event_ids
     for event, count in ids.items():
-        if count > _EVENT_IDS:
-            yield Finding(f"{count} ids of {event} are taken; there are {_EVENT_IDS}")
+        if count > most:
+            yield Finding(f"{count} ids of {event} are taken; there are {most}")
+
+
+def queues_are_within_limits(kernel: Kernel) -> Iterator[Finding]:
+    """A TPosition has no more queue buffers, and the TPipe no more buffers, than the architecture allows."""
+    found: Counter[str] = Counter()
+    for b in kernel.impl.buffers:
+        if b.kind == "queue":
+            found[b.position.value] += b.buf_num
+    limit, most = kernel.arch.queue_buffers_per_position, kernel.arch.buffers_total
+    for position, count in found.items():
+        if count > limit:
+            yield Finding(f"{count} queue buffers at {position}; the limit is {limit}")
+    count = sum(b.buf_num for b in kernel.impl.buffers)
+    if count > most:
+        yield Finding(f"{count} buffers; the limit is {most}")

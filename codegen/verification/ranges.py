@@ -21,7 +21,6 @@ from autofuse.codegen.ir.kernel_ir import (
     SizeValue,
 )
 from autofuse.codegen.verification.model import Finding, Item, Kernel, at_loads
-from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import (
     ZERO,
     CeilDiv,
@@ -33,7 +32,7 @@ from autofuse.implgraph.expr.expression import (
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.definition import Call as CallRow
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import find_call
 
 __all__ = [
     "buffers_equal_the_plan",
@@ -44,8 +43,6 @@ __all__ = [
     "dma_fields_do_not_truncate",
     "ub_is_within_its_limit",
 ]
-
-MAX_BLOCK_COUNT, MAX_BLOCK_LENGTH = 4095, 2097151
 
 
 # memory ---------------------------------------------------------------------------------------
@@ -64,7 +61,7 @@ def buffers_equal_the_plan(kernel: Kernel) -> Iterator[Finding]:
         if stmt.buf_num != number:
             yield Finding(f"{name} has {stmt.buf_num} buffers, {number} in the plan")
         yield from kernel.same(nbytes, b.nbytes, f"bytes of {name}, in the kernel and in the plan")
-        yield from kernel.multiple(nbytes, BLOCK, f"bytes of {name}")
+        yield from kernel.multiple(nbytes, kernel.arch.block_bytes, f"bytes of {name}")
     for name in have:
         yield Finding(f"{name} gets memory, but is not in the plan")
     for item in kernel.items:
@@ -107,7 +104,7 @@ def _bytes(elements: Expr, dtype: DType) -> Expr:
 
 
 def _row(kernel: Kernel, n: Node) -> CallRow | None:
-    return lookup(n.op).calls.get(kernel.target.arch)
+    return find_call(n.op, kernel.arch)
 
 
 def _calls(kernel: Kernel) -> Iterator[tuple[Item, Call, Node, list[Expr]]]:
@@ -198,13 +195,16 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
         if n.y.dtype.kind == "m" and s.api in ("And", "Or", "Not"):
             yield from kernel.at_least(counts[0] * 16, want, f"bits of {s.api}", n.name)
             yield from kernel.at_least(
-                align_up(want, 8 * BLOCK), counts[0] * 16, f"bits of {s.api}, rounded", n.name
+                align_up(want, 8 * kernel.arch.block_bytes),
+                counts[0] * 16,
+                f"bits of {s.api}, rounded",
+                n.name,
             )
             continue
         if row is not None and row.style in ("bits_1", "bits_2"):
             want = want * (n.y.dtype.itemsize // 2)  # 16 bits at a time
-        unit = row.granule if row is not None and row.granule else 0
-        unit = BLOCK if s.api == "DataCopy" else unit
+        unit = kernel.arch.vector_bytes if row is not None and row.whole_repeats else 0
+        unit = kernel.arch.block_bytes if s.api == "DataCopy" else unit
         if not unit:
             yield from kernel.same(counts[0], want, f"elements of {s.api}", n.name)
             continue
@@ -271,23 +271,22 @@ def copies_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
             yield Finding(f"{s.local} is {made.y.dtype}, but is copied as {s.dtype}", node)
         at = item.values[0] * s.dtype.itemsize
         yield from kernel.at_least(at, ZERO, "UB address of a copy", node, item)
-        yield from kernel.multiple(at, BLOCK, "UB address of a copy", node)
-        length = align_up(block.length, BLOCK)
+        yield from kernel.multiple(at, kernel.arch.block_bytes, "UB address of a copy", node)
+        length = align_up(block.length, kernel.arch.block_bytes)
         end = at + length
         if block.count != 1:
-            end = end + (block.count - 1) * (length + block.ub_gap * BLOCK)
+            end = end + (block.count - 1) * (length + block.ub_gap * kernel.arch.block_bytes)
         yield from kernel.at_least(room, end, f"bytes of {s.local} in a copy", node, item)
 
 
 def dma_fields_do_not_truncate(kernel: Kernel) -> Iterator[Finding]:
     """Fields of descriptors, and bytes of InitBuffer, are within what their types and the chip take."""
-    limit = kernel.spec.ub_limit
+    limit, gap_max = kernel.spec.ub_limit, kernel.arch.dma_gap_max
     if limit >= 1 << 32:
         yield Finding(f"the UB limit {limit} does not fit 32 bits")
     for item, s, block in at_loads(kernel):
         node = kernel.node_of(s.local)
-        count, length = kernel.target.dma_block_count_max, kernel.target.dma_block_len_max
-        count, length = min(count, MAX_BLOCK_COUNT), min(length, MAX_BLOCK_LENGTH)
+        count, length = kernel.arch.dma_block_count_max, kernel.arch.dma_block_len_max
         room = kernel.nbytes.get(kernel.buffer_of(s.local), ZERO)
         yield from kernel.at_least(const(count), block.count, "blockCount", node, item)
         yield from kernel.at_least(block.count, ZERO, "blockCount", node, item)
@@ -297,22 +296,23 @@ def dma_fields_do_not_truncate(kernel: Kernel) -> Iterator[Finding]:
             yield from kernel.at_least(const(length), block.length, "blockLen", node, item)
         for gap, what in ((block.gm_gap, "GM gap"), (block.ub_gap, "UB gap")):
             yield from kernel.at_least(gap, ZERO, what, node, item)
-            if limit <= (1 << 32) and what == "UB gap" and kernel.prover.nonneg(room - gap):
+            if limit <= gap_max and what == "UB gap" and kernel.prover.nonneg(room - gap):
                 continue
-            yield from kernel.at_least(const((1 << 32) - 1), gap, what, node, item)
+            yield from kernel.at_least(const(gap_max), gap, what, node, item)
         if not s.pad:
             yield from _whole_blocks(kernel, s, item)
 
 
 def _whole_blocks(kernel: Kernel, s: CopyIn | CopyOut, item: Item) -> Iterator[Finding]:
-    """DataCopy takes 32-byte units: of 16 bits in its descriptor."""
+    """DataCopy takes blocks, and its descriptor counts them."""
     assert item.block is not None
+    unit, most = kernel.arch.block_bytes, kernel.arch.dma_blocks_max
     node = kernel.node_of(s.local)
     for e, what in (
         (item.block.length, "blockLen of DataCopy"),
         (item.block.gm_gap, "GM gap of DataCopy"),
     ):
-        yield from kernel.multiple(e, BLOCK, what, node)
+        yield from kernel.multiple(e, unit, what, node)
         room = kernel.nbytes.get(kernel.buffer_of(s.local), ZERO)
-        if kernel.spec.ub_limit > 65535 * BLOCK or not kernel.prover.nonneg(room - e):
-            yield from kernel.at_least(const(65535), FloorDiv(e, BLOCK), what, node, item)
+        if kernel.spec.ub_limit > most * unit or not kernel.prover.nonneg(room - e):
+            yield from kernel.at_least(const(most), FloorDiv(e, unit), what, node, item)

@@ -29,7 +29,7 @@ from autofuse.implgraph.ops.call_counts import cast_calls, op_calls
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.rewrites.differences import COMPARISONS, without_differences
 from autofuse.implgraph.rewrites.value_ranges import MOVES, Interval, Ranges, limits
-from autofuse.targets import TargetSpec
+from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["narrowed"]
 
@@ -107,7 +107,7 @@ def _inside(x: Interval | None, ends: Interval) -> bool:
 class _Narrowing:
     """One way through a graph: what may be narrow, what is asked for, what of it is a gain, and the new nodes."""
 
-    def __init__(self, graph: FusionGraph, arch: str, way: _Way) -> None:
+    def __init__(self, graph: FusionGraph, arch: Architecture, way: _Way) -> None:
         self.graph, self.arch, self.way = graph, arch, way
         self.tensors = graph.tensors
         self.ranges = Ranges(graph)

@@ -53,7 +53,7 @@ def outer_first(graph: FusionGraph, target: TargetSpec) -> FusionGraph:
             nodes.append(n)
             continue
         shape, gone = flattened(tensors[x].shape, axes_of(n, len(tensors[x].shape)))
-        if not _worth_it(shape, gone, tensors[x].dtype.itemsize, target.cache_line_bytes):
+        if not _worth_it(shape, gone, tensors[x].dtype.itemsize, target.arch.cache_line_bytes):
             nodes.append(n)
             continue
         outer = gone[:-1]

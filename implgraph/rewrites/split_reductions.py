@@ -42,7 +42,7 @@ from autofuse.implgraph.expr.remainders import tight_bounds
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.fusion import AttrValue, FusionGraph, FusionNode, Operand, Tensor
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import find_call, lookup
 from autofuse.implgraph.ops.rows.reductions import JOIN, REDUCES
 from autofuse.implgraph.rewrites.online_parts import (
     Follower,
@@ -454,7 +454,7 @@ class _Splitter:
         assert isinstance(named, int)
         # The totals need a reduction of the type, which adds up as the running sum does.
         dtype = self.tensors[x].dtype
-        call = lookup("ReduceSum").calls.get(self.target.arch)
+        call = find_call("ReduceSum", self.target.arch)
         native = call is not None and dtype.name in call.dtypes
         plan = None
         if native:

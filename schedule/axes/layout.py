@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from autofuse.implgraph.expr.expression import ONE, Expr
+from autofuse.implgraph.expr.expression import ONE, CeilDiv, Expr
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.graph import TensorView
 from autofuse.schedule.axes.tiling_axes import Split
+from autofuse.targets import Architecture
 
-__all__ = ["BLOCK", "Layout", "Views"]
-
-#: Bytes of the unit of UB addresses.
-BLOCK = 32
+__all__ = ["Layout", "Views"]
 
 
 @frozen
@@ -21,12 +19,14 @@ class Layout:
     """Extents of the vectorised axes in UB.
 
     Attributes:
-        pitches: those of padded axes, where rows start at 32 bytes.
+        arch: says how long a block of UB is.
+        pitches: those of padded axes, where rows start at blocks.
         longest: of a tile, where the template has a limit of its own.
         short: axes outside the innermost one that are short rows in GM; see :mod:`autofuse.schedule.placement.lacing`.
     """
 
     split: Split
+    arch: Architecture
     pitches: Mapping[int, Expr] = field(default_factory=dict)
     longest: int | None = None
     short: tuple[int, ...] = ()
@@ -34,6 +34,11 @@ class Layout:
     def extent(self, axis: int) -> Expr:
         """Elements reserved along the axis."""
         return self.pitches.get(axis, self.split.sizes[axis])
+
+    def in_blocks(self, nbytes: Expr) -> bool:
+        """Whether bytes are known to be whole blocks."""
+        block = self.arch.block_bytes
+        return CeilDiv(nbytes, block) * block == nbytes
 
     def padded(self, axis: int) -> bool:
         """Whether elements of padding may follow those of the axis."""

@@ -61,7 +61,7 @@ class CacheHints:
     def __init__(self, hint: HintGraph, target: TargetSpec) -> None:
         held = held_bytes(hint)
         ranges = {s.name: (s.min, s.max) for s in hint.symbols}
-        wanted = target.has_l2_hint and bounds(held, ranges)[1] > target.l2_bytes
+        wanted = target.arch.has_l2_hint and bounds(held, ranges)[1] > target.l2_bytes
         self._held = held if wanted else None
         overwritten = {n.attrs.get("inout", -1) for n in hint.ops("Output")}
         readers = Counter(n.inputs[0] for n in hint.ops("Load"))

@@ -242,7 +242,7 @@ class _FormReader:
         self.tile_out = impl.tile(AxisType.TILE_OUT).id
         self.sample = sample_env(impl)
         tile = max(largest_tile(spec, self.sample), 1)
-        self.collide = {n.name: c for n, _, c in conflicts(impl, self.sample, tile)}
+        self.collide = {n.name: c for n, _, c in conflicts(impl, self.sample, tile, target.arch)}
         self.sample[self.t] = min(tile, max(spec.extent.evaluate(self.sample), 1))
         self.open = open_tile(spec, self.sample)
         self.sample = dict(self.open.typical)
@@ -319,7 +319,9 @@ class _FormReader:
         """
         operands = self._tensors(n)
         bits = max([n.y.dtype.bits, *[x.y.dtype.bits for x in operands]])
-        found = issued(n, self.impl, self.named, lambda a: self.size[a], self.open)
+        found = issued(
+            n, self.impl, self.named, lambda a: self.size[a], self.open, self.target.arch
+        )
         if found is not None:
             for x in found:
                 self._issue(x, bits, cycles)

@@ -30,12 +30,11 @@ from autofuse.implgraph.expr.expression import (
 )
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.graph import ImplGraph, Node, TilingSpec
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.cost.cost import Call, Conflict
+from autofuse.targets import Architecture
 
 __all__ = [
     "NOTHING",
-    "REPEATS",
     "ROWS",
     "SINGLE",
     "Amount",
@@ -48,8 +47,8 @@ __all__ = [
     "summed",
 ]
 
-#: As in the headers: bytes of a repeat, repeats of an instruction, rows of a transposition.
-_REPEAT, REPEATS, ROWS = 256, 255, 16
+#: As in the headers: rows of a transposition.
+ROWS = 16
 
 
 @frozen
@@ -166,6 +165,7 @@ class Chip:
         impl: its template.
         extent: axis -> its extent in a tile.
         tile: the length of a tile, which stays in the result; or values of all symbols.
+        arch: says how long blocks and repeats are, and how many repeats an instruction has.
     """
 
     def __init__(
@@ -175,12 +175,15 @@ class Chip:
         named: Mapping[str, Node],
         extent: Callable[[int], Expr],
         tile: Tile | Mapping[str, int],
+        arch: Architecture,
     ) -> None:
         self.n, self.impl, self.named, self.extent, self.tile = n, impl, named, extent, tile
+        self.arch = arch
         dtype = n.y.dtype
         self.size = dtype.itemsize
         self.float = dtype.kind == "f"
-        self.lanes, self.block = max(_REPEAT // self.size, 1), max(BLOCK // self.size, 1)
+        self.lanes = max(arch.vector_bytes // self.size, 1)
+        self.block = max(arch.block_bytes // self.size, 1)
 
     def operand(self, i: int) -> Node:
         """An input of the node."""

@@ -25,7 +25,7 @@ def transpose(c: Chip, outer: Expr, rows: Expr, cols: Expr) -> tuple[Issued, ...
 
 
 def _transpose(c: Chip) -> tuple[Issued, ...]:
-    outer, rows, cols, *_ = map(c.value, transpose_counts(c.operand(0).y, c.n.y, c.extent))
+    outer, rows, cols, *_ = map(c.value, transpose_counts(c.operand(0).y, c.n.y, c.extent, c.arch))
     return transpose(c, outer, rows, cols)
 
 

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, const, product
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Attr, Node, TensorView
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
-from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.placement.picking import PATTERNS
 
@@ -52,22 +52,18 @@ def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
     if any(gm[a] != s for a, s in list(zip(order, strides, strict=True))[len(around) :]):
         return None
     _check_dense(n, short, layout)
-    if around and not _is_whole(strides[len(around) - 1] * y.dtype.itemsize):
+    if around and not layout.in_blocks(strides[len(around) - 1] * y.dtype.itemsize):
         # With the padding of its long rows, if they have one, a run is whole blocks.
         sizes[len(around)] = layout.extent(axes[-1])
         strides = contiguous_strides(sizes)
         nbytes = strides[len(around) - 1] * y.dtype.itemsize
-        if not _is_whole(nbytes):
+        if not layout.in_blocks(nbytes):
             raise TemplateRejectedError(
-                f"runs of {nbytes} bytes of {n.name} would not start at 32-byte addresses"
+                f"runs of {nbytes} bytes of {n.name} would not start at "
+                f"{layout.arch.block_bytes}-byte addresses"
             )
     k = product(layout.split.sizes[a] for a in short)
     return replace(y, vectorized_axis=order, vectorized_strides=strides), k.value
-
-
-def _is_whole(nbytes: Expr) -> bool:
-    """Whether bytes are known to be a multiple of those of a block."""
-    return CeilDiv(nbytes, const(BLOCK)) * BLOCK == nbytes
 
 
 def _check_dense(n: Node, short: Sequence[int], layout: Layout) -> None:

@@ -99,11 +99,11 @@ class _Placer:
         self.structural = [*flow.structural]
         tiled = {split.tile_in: split.tiled}
         #: Elements that make 32 bytes along the axes of a tile.
-        self.aligned = {a: alignment(g.nodes, tiled.get(a, a)) for a in split.vector}
+        self.aligned = {a: alignment(g, tiled.get(a, a)) for a in split.vector}
         #: Vectorised axes of the tensors with certain repeats.
         self.present: dict[tuple[object, ...], tuple[int, ...]] = {}
         self.dense = self._dense_axes()
-        self.layout = Layout(split, self._pitches(short), short=short)
+        self.layout = Layout(split, g.target.arch, self._pitches(short), short=short)
         self.views = Views(self.layout)
 
     # layout -----------------------------------------------------------------------------------

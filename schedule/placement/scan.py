@@ -84,7 +84,7 @@ class _Placer:
         self.nodes = [n for n in g.nodes if not is_source(n) and not is_sink(n)]
         self.by_name = {n.name: n for n in g.nodes}
         self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
-        self.layout = Layout(split, self._pitches(), candidate.longest)
+        self.layout = Layout(split, g.target.arch, self._pitches(), candidate.longest)
         self.views = Views(self.layout)
         self.made: dict[str, Node] = {}
         self.hoist = any(split.sizes[a] != 1 for a in split.blocked)
@@ -112,7 +112,7 @@ class _Placer:
         for a in {axes[-1] for axes in self._tensors() if len(axes) > 1}:
             tiled = split.tiled if a == split.tile_in else a
             size = split.sizes[a]
-            out[a] = size if a == split.tile_in else align_up(size, alignment(self.g.nodes, tiled))
+            out[a] = size if a == split.tile_in else align_up(size, alignment(self.g, tiled))
         return out
 
     # making nodes -----------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def _shared(g: GroupInput) -> Candidates:
     """
     last = g.order[-1]
     kept = [a for a in g.order if a not in g.reduced]
-    if last not in g.reduced or not kept or not g.target.has_datacopypad:
+    if last not in g.reduced or not kept or not g.target.arch.has_datacopypad:
         return []
     varies = [frozenset(n.y.varies()) for n in g.nodes if n.op == "Load"]
     own = any({kept[-1], last} <= v for v in varies)
@@ -131,7 +131,7 @@ def _blocks(g: GroupInput) -> Candidates:
     size = g.size(last).as_int()
     outside = [p for p, a in enumerate(g.order[:-1]) if a in g.reduced]
     long = size is None or size > ROW + ROW // 2
-    if last in g.reduced or not outside or not long or not g.target.has_datacopypad:
+    if last in g.reduced or not outside or not long or not g.target.arch.has_datacopypad:
         return []
     cut = with_tiles(g, last, ROW)
     candidate = Candidate(LOOP, f"block_{ROW}", 1 + outside[-1], padded=True, all_padded=True)

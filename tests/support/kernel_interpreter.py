@@ -27,7 +27,6 @@ from autofuse.codegen.ir.kernel_ir import (
     Stmt,
     TilingField,
 )
-from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import Expr
 
 __all__ = ["Transfer", "run_kernel"]
@@ -132,7 +131,7 @@ class _Core:
         count, length, gm_gap, ub_gap = map(self.value, (b.count, b.length, b.gm_gap, b.ub_gap))
         size = s.dtype.itemsize
         gm, ub = self.value(s.gm_offset) * size, self.value(s.local_offset) * size
-        pitch = -(-length // BLOCK) * BLOCK + ub_gap * BLOCK
+        pitch = -(-length // 32) * 32 + ub_gap * 32
         pieces = tuple(
             (gm + r * (length + gm_gap), ub + r * pitch, length) for r in range(count) if length
         )

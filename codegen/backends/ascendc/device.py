@@ -13,9 +13,9 @@ from autofuse.codegen.render import render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import find_call
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
-from autofuse.targets import TargetSpec
+from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["ENTRIES", "kernel_file", "lower_templates", "parameter_names"]
 
@@ -80,9 +80,9 @@ def kernel_file(
     return render("kernel.cpp.jinja", view)
 
 
-def _headers(impls: Iterable[ImplGraph], arch: str) -> tuple[str, ...]:
+def _headers(impls: Iterable[ImplGraph], arch: Architecture) -> tuple[str, ...]:
     """Of the functions that templates call, in order."""
-    calls = [lookup(op).calls.get(arch) for op in {n.op for i in impls for n in i.nodes}]
+    calls = [find_call(op, arch) for op in {n.op for i in impls for n in i.nodes}]
     found = {FUNCTIONS[c.api].header for c in calls if c is not None and c.api in FUNCTIONS}
     return tuple(sorted(found - {""}))
 

@@ -55,6 +55,8 @@ from autofuse.implgraph.ir.dtypes import DType
 __all__ = ["callee", "emit_function", "scalar_text", "wrap_call"]
 
 INDENT = "  "
+#: Bytes of a block of UB, as the headers have it: ``kBlockBytes``, ``kDmaBlock``.
+BLOCK_BYTES = 32
 #: Columns of a line of generated code, where a line can be broken.
 WIDTH = 100
 
@@ -181,11 +183,11 @@ def _u32(e: Expr) -> str:
 
 
 def _units(b: DmaBlock, order: tuple[str, str]) -> str:
-    """DataCopyParams: everything in 32-byte units of 16 bits."""
+    """DataCopyParams: everything in blocks, of 16 bits."""
     from autofuse.implgraph.expr.expression import FloorDiv
 
-    gaps = {"gm": FloorDiv(b.gm_gap, 32), "ub": b.ub_gap}
-    parts = [b.count, FloorDiv(b.length, 32), gaps[order[0]], gaps[order[1]]]
+    gaps = {"gm": FloorDiv(b.gm_gap, BLOCK_BYTES), "ub": b.ub_gap}
+    parts = [b.count, FloorDiv(b.length, BLOCK_BYTES), gaps[order[0]], gaps[order[1]]]
     return "{" + ", ".join(f"static_cast<uint16_t>({to_cpp(p)})" for p in parts) + "}"
 
 

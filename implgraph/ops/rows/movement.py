@@ -333,12 +333,9 @@ ROWS: tuple[OpDef, ...] = (
             Attr("start", "int", 0, doc="the first number"),
             Attr("step", "int", 1, doc="the distance of neighbours"),
         ),
-        calls={
-            arch: Call(
-                "Arange", "iota", frozenset({"int16", "int32", "float16", "float32"}), inplace=False
-            )
-            for arch in ("2201", "2002")
-        },
+        call=Call(
+            "Arange", "iota", frozenset({"int16", "int32", "float16", "float32"}), inplace=False
+        ),
         cost="unary",
         doc="start + step * index along a dimension",
     ),

@@ -326,7 +326,9 @@ def test_the_error_does_not_grow_with_the_length() -> None:
         assert abs(float(kernel.run({"x": x}).outputs["y"]) / want - 1) < 3e-7
 
 
-@pytest.mark.parametrize("target", [t for t in target_names() if load_target(t).has_datacopypad])
+@pytest.mark.parametrize(
+    "target", [t for t in target_names() if load_target(t).arch.has_datacopypad]
+)
 def test_every_chip_has_its_own_number_of_parts(target: str) -> None:
     document = graph("ReduceSum", [1 << 20], [0])
     built = api.build(document, target=target, verify_ir=True)

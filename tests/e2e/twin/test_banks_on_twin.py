@@ -49,7 +49,9 @@ def on_the_twin(built: BuildResult, seed: int) -> dict[tuple[str, str], set[Conf
         spot = text.spot(int(e["line"]), nested=False)
         # Single elements are no tensors for the model.
         if len(data) == 2 and spot is not None and length > 8:
-            found.setdefault((spot.function, spot.node), set()).add(bank_conflict(data, result))
+            found.setdefault((spot.function, spot.node), set()).add(
+                bank_conflict(data, result, CHIP.arch)
+            )
     return found
 
 
@@ -60,7 +62,7 @@ def in_the_model(built: BuildResult) -> Mapping[tuple[str, str], Conflict]:
         for r in built.schedule
         for g in r.groups
         for impl in g.impls
-        for n, read, found in conflicts(impl, sizes, impl.tiling.granule)
+        for n, read, found in conflicts(impl, sizes, impl.tiling.granule, CHIP.arch)
         if read == 2
     }
 
@@ -75,7 +77,7 @@ def test_model_and_twin_count_the_same_calls(name: str) -> None:
 
 
 def test_without_halves_of_banks_the_operands_collide() -> None:
-    blind = replace(CHIP, ub_bank_groups=8)
+    blind = replace(CHIP, arch=replace(CHIP.arch, ub_bank_groups=8))
     built = build(ROOT / "examples/adam_like.json", target=blind)
     seen = on_the_twin(built, 5)
     assert len(seen) == 5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple
 from functools import lru_cache
 
 from autofuse.base.diagnostics import AutofuseError
@@ -41,7 +40,7 @@ from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import by_promise, choose
 from autofuse.schedule.cost.tile_cost import chip_table
 from autofuse.schedule.memory.workspace import workspace_bytes
-from autofuse.targets import TargetSpec
+from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["condition_text", "render_tiling"]
 
@@ -175,7 +174,7 @@ def render_tiling(graph: FusionGraph, results: tuple[ScheduleResult, ...], costs
         unrolled=bool(graph.symbols) and len(templates) <= MOST_UNROLLED,
         folded=() if graph.symbols else _folded(results, costs),
         errors=tuple(_errors(graph, results, templates)),
-        workspace_size=workspace_text(graph, results),
+        workspace_size=workspace_text(graph, results, target.arch),
         is_static="false" if graph.symbols else "true",
     )
     return render("tiling.cpp.jinja", view)
@@ -184,12 +183,14 @@ def render_tiling(graph: FusionGraph, results: tuple[ScheduleResult, ...], costs
 @lru_cache(maxsize=16)
 def _chip_row(target: TargetSpec) -> str:
     """The members of ``autofuse::Chip``."""
-    return ", ".join(int_literal(v) for v in astuple(chip_table(target)))
+    return ", ".join(int_literal(v) for v in chip_table(target).row_of_header())
 
 
-def workspace_text(graph: FusionGraph, results: Iterable[ScheduleResult]) -> str:
+def workspace_text(
+    graph: FusionGraph, results: Iterable[ScheduleResult], arch: Architecture
+) -> str:
     """Bytes of workspace as C++, in the members of ``data``; empty for none."""
-    sizes = [workspace_bytes(r.hint) for r in results]
+    sizes = [workspace_bytes(r.hint, arch) for r in results]
     most = Max(*sizes) if len(sizes) > 1 else sizes[0]
     return "" if most == 0 else to_cpp(most, symbol_expr_names(graph, "data"))
 

@@ -17,7 +17,10 @@ from autofuse.codegen.verification import verify_kernel
 from autofuse.codegen.verification.banks import buffers_start_in_their_banks
 from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.implgraph.ir.graph import BufferPlan, ImplGraph
-from autofuse.schedule.cost.banks import HALF_BYTES, PERIOD
+from autofuse.targets import load_target
+
+PERIOD = load_target("ascend910b1").arch.bank_period
+HALF_BYTES = PERIOD // 2
 
 ROOT = Path(__file__).resolve().parents[4]
 

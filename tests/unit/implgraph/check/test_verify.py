@@ -199,9 +199,8 @@ IMPL_CASES = [
     ("plan_lists_tensors", lambda g: with_buffer(g, 0, buf_num=1)),
     ("plan_lists_tensors", lambda g: with_buffer(g, 0, id=1)),
     ("plan_lists_tensors", lambda g: with_node(g, "abs_0", tmp_buffers=(TmpBuffer(4, Q),))),
-    ("queues_are_within_limits", lambda g: with_buffer(g, 0, buf_num=9)),
-    ("queues_are_within_limits", lambda g: with_buffer(g, 0, depth=0)),
-    ("queues_are_within_limits", lambda g: with_buffer(g, 0, kind="stack")),
+    ("buffers_are_counted", lambda g: with_buffer(g, 0, depth=0)),
+    ("buffers_are_counted", lambda g: with_buffer(g, 0, kind="stack")),
     ("ub_is_the_sum_of_buffers", lambda g: replace(g, tiling=replace(g.tiling, ub=const(1)))),
 ]
 

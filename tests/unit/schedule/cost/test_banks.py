@@ -11,7 +11,7 @@ from autofuse.implgraph.expr.expression import CeilDiv, Expr, Max, align_up, con
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.axes.tiling_axes import Candidate
-from autofuse.schedule.cost.banks import HALF_BYTES, PERIOD, Halves, bank_conflict, round_up
+from autofuse.schedule.cost.banks import Halves, bank_conflict, round_up
 from autofuse.schedule.cost.cost import Conflict
 from autofuse.schedule.cost.workload import conflicts, tilings, ub_map
 from autofuse.schedule.memory.memory_plan import plan_memory
@@ -19,6 +19,9 @@ from autofuse.schedule.placement.placement import place
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_chip, load_target
 
+CHIP = load_target("ascend910b1")
+PERIOD = CHIP.arch.bank_period
+HALF_BYTES = PERIOD // 2
 N = (0, 1 << 30, 1 << 20)
 GENERAL = Candidate("general", "", 0, padded=False)
 
@@ -38,7 +41,7 @@ GENERAL = Candidate("general", "", 0, padded=False)
     ],
 )
 def test_bank_conflicts(operands, result, found):
-    assert bank_conflict(operands, result) is found
+    assert bank_conflict(operands, result, CHIP.arch) is found
 
 
 # relations ------------------------------------------------------------------------------------
@@ -127,7 +130,7 @@ def test_addresses_are_those_of_the_plan_for_every_tile(steps):
                 blocks = [b.offset + k * b.nbytes for k in range(b.count)]
                 if b.plan.bank is not None:
                     assert {p % PERIOD for p in blocks} == {b.plan.bank}
-            found.append(conflicts(impl, {"n": 1 << 20}, tile))
+            found.append(conflicts(impl, {"n": 1 << 20}, tile, target.arch))
         assert all(f == found[0] for f in found)
         assert all(c is not Conflict.RESULT for f in found for _, _, c in f)
         # One tensor twice, and calls that want three tensors apart from each other, are what is left.
@@ -183,9 +186,9 @@ def test_a_plan_without_banks_is_one_buffer_after_another(plan):
 
 
 def test_chips_whose_operands_collide_anyway_get_no_pads(plan, target):
-    assert target.bank_halves
-    assert not load_chip("ascend950pr").bank_halves
-    p = plan(*ADD, chip=replace(target, ub_bank_groups=8))
+    assert target.arch.bank_halves
+    assert not load_chip("ascend950pr").arch.bank_halves
+    p = plan(*ADD, chip=replace(target, arch=replace(target.arch, ub_bank_groups=8)))
     assert {b.bank for b in p.buffers} == {None}
 
 
@@ -254,7 +257,7 @@ def whole_rows(impls):
 
 
 def left(impl, **sizes):
-    found = conflicts(impl, sizes, 1)
+    found = conflicts(impl, sizes, 1, CHIP.arch)
     return [n.op for n, read, conflict in found if read == 2 and conflict is Conflict.SOURCES]
 
 

@@ -59,11 +59,11 @@ def test_an_open_tile_gives_what_a_typical_one_does(impls, target, name) -> None
         for n in impl.nodes:
             if n.api is None or n.api.unit != "Vector":
                 continue
-            known = issued(n, impl, named, sizes.__getitem__, env)
+            known = issued(n, impl, named, sizes.__getitem__, env, target.arch)
             if known is None:
                 continue
             open_ = open_tile(impl.tiling, env)
-            left = issued(n, impl, named, sizes.__getitem__, open_)
+            left = issued(n, impl, named, sizes.__getitem__, open_, target.arch)
             assert left is not None
             want, have = work(known, env), work(left, env)
             assert have.keys() == want.keys()
@@ -98,7 +98,7 @@ def test_sizes_at_the_edges_have_costs(impls, target, name, size) -> None:
         env = {"m": size, "n": size, impl.tiling.tile_size: max(size, 1)}
         for n in impl.nodes:
             if n.api is not None and n.api.unit == "Vector":
-                found = issued(n, impl, named, axes.__getitem__, env)
+                found = issued(n, impl, named, axes.__getitem__, env, target.arch)
                 for call in summed(found or (), 32):
                     assert call.count >= 0
                     assert call.calls >= 0

@@ -69,7 +69,14 @@ def numbers(form: BoundForm, chip: ChipTable) -> list[int]:
         else:
             yield int(value)  # type: ignore[call-overload]
 
-    out = [*astuple(chip), form.extent, form.longest, form.outer, form.reduce_outer, form.granule]
+    out = [
+        *chip.row_of_header(),
+        form.extent,
+        form.longest,
+        form.outer,
+        form.reduce_outer,
+        form.granule,
+    ]
     out += [int(form.looped), form.largest]
     out += [len(form.bodies), len(form.copies), len(form.calls)]
     for rows in (form.bodies, form.copies, form.calls):

@@ -214,14 +214,14 @@ def test_buffers_lie_one_behind_the_other(add, target):
 
 def test_operands_do_not_collide_whatever_the_tile_is(add, target):
     for tile in (1, 100, 4096, 4096 + 32):
-        ((node, read, found),) = conflicts(add, {"n": 1 << 20}, tile)
+        ((node, read, found),) = conflicts(add, {"n": 1 << 20}, tile, target.arch)
         assert (node.op, read, found) == ("Add", 2, Conflict.NONE)
 
 
 def test_conflicts_of_a_kernel_follow_from_its_addresses(add, target):
     # Two queues of two buffers of 16 KiB each, and no pad: operands 32 KiB apart, in the same groups of banks.
     bare = replace(add, buffers=tuple(b for b in add.buffers if not b.pad))
-    ((_, _, found),) = conflicts(bare, {"n": 1 << 20}, 4096)
+    ((_, _, found),) = conflicts(bare, {"n": 1 << 20}, 4096, target.arch)
     assert found is Conflict.SOURCES
     (slow,) = workload(bare, target, {"n": 1 << 20}, 4096).loops[0].body.calls
     (fast,) = workload(add, target, {"n": 1 << 20}, 4096).loops[0].body.calls

@@ -59,8 +59,8 @@ def test_alignment_counts_only_tensors_along_the_axis(group):
         [("f", "Cast", ["h"], {"dtype": "float32"}), ("y", "Mul", ["x", "f"])],
         ["y"],
     )
-    assert alignment(g.nodes, g.order[-1]) == 8
-    assert alignment(g.nodes, g.order[0]) == 16
+    assert alignment(g, g.order[-1]) == 8
+    assert alignment(g, g.order[0]) == 16
 
 
 def test_middle_and_inner_axes_are_broadcast_in_two_steps_innermost_first(group):

@@ -20,6 +20,7 @@ from autofuse.schedule.placement.reduce_steps import reduce_runs
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")
+ARCH = CHIP.arch
 SINGLE, HALF, WORD = BY_NAME["float32"], BY_NAME["float16"], BY_NAME["int32"]
 
 
@@ -265,14 +266,17 @@ def test_runs_of_reduced_axes(axes, gone, dense, runs):
 
 
 def test_scratch_space():
-    assert reduce_inner_bytes("ReduceSum", SINGLE, const(4), const(50), const(56)) == 4 * 32
-    assert reduce_inner_bytes("ReduceSum", SINGLE, const(4), const(100), const(104)) == 4 * 96
-    assert reduce_inner_bytes("ReduceSum", HALF, const(4), const(50), const(64)) == 32
-    assert reduce_inner_bytes("ReduceMax", HALF, const(4), const(200), const(208)) == 4 * 256
-    assert reduce_inner_bytes("ReduceProd", SINGLE, const(4), const(50), const(56)) == 4 * 224 + 512
-    assert reduce_inner_bytes("ReduceSum", WORD, const(1), const(8), const(8)) == 32 + 512
-    assert reduce_outer_bytes(SINGLE, const(2), const(8), const(16)) == 32
-    assert reduce_outer_bytes(SINGLE, const(2), const(9), const(16)) == 2 * 2 * 16 * 4
+    assert reduce_inner_bytes("ReduceSum", SINGLE, const(4), const(50), const(56), ARCH) == 4 * 32
+    assert reduce_inner_bytes("ReduceSum", SINGLE, const(4), const(100), const(104), ARCH) == 4 * 96
+    assert reduce_inner_bytes("ReduceSum", HALF, const(4), const(50), const(64), ARCH) == 32
+    assert reduce_inner_bytes("ReduceMax", HALF, const(4), const(200), const(208), ARCH) == 4 * 256
+    assert (
+        reduce_inner_bytes("ReduceProd", SINGLE, const(4), const(50), const(56), ARCH)
+        == 4 * 224 + 512
+    )
+    assert reduce_inner_bytes("ReduceSum", WORD, const(1), const(8), const(8), ARCH) == 32 + 512
+    assert reduce_outer_bytes(SINGLE, const(2), const(8), const(16), ARCH) == 32
+    assert reduce_outer_bytes(SINGLE, const(2), const(9), const(16), ARCH) == 2 * 2 * 16 * 4
 
 
 def test_condition_in_words():
