@@ -29,7 +29,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.codegen.backends.interface import Backend, Job, Observer, generate, load_backend
+from autofuse.base.observing import Observer, Watch, inside, named
+from autofuse.codegen.backends.interface import Backend, Job, generate, load_backend
 from autofuse.codegen.backends.interface import prepared as prepared_for
 from autofuse.frontends import read
 from autofuse.implgraph.check.verify import check
@@ -71,6 +72,10 @@ class Stages:
         if self.observe is not None:
             self.observe(name, "", value, made)
         return made
+
+    def watch(self, stage: str) -> Watch | None:
+        """Who is told of the passes of a stage."""
+        return inside(self.observe, stage)
 
     def check(self, graphs: Iterable[HintGraph | ImplGraph]) -> None:
         """Raises AF2001 for a graph that breaks an invariant, if checks are wanted."""
@@ -120,15 +125,16 @@ def compile(
 def schedule(fusion: FusionGraph, target: TargetSpec, run: Stages) -> tuple[ScheduleResult, ...]:
     """The stages up to the schedule."""
     hints = lower(fusion, target, run)
+    watch = run.watch("schedule")
     try:
-        results = run("schedule", lambda hs: schedule_all(hs, target), hints)
+        results = run("schedule", lambda hs: schedule_all(hs, target, watch), hints)
     except AutofuseError:
         # Pieces of short rows that are too much together may be possible one by one.  Of known sizes both ways are
         # among the forms.
         apart = lower(fusion, target, run, columns=False) if fusion.symbols else hints
         if apart == hints:
             raise
-        results = run("schedule", lambda hs: schedule_all(hs, target), apart)
+        results = run("schedule", lambda hs: schedule_all(hs, target, watch), apart)
     run.check(i for r in results for g in r.groups for i in g.impls)
     return results
 
@@ -137,11 +143,18 @@ def lower(
     fusion: FusionGraph, target: TargetSpec, run: Stages, *, columns: bool = True
 ) -> tuple[HintGraph, ...]:
     """The forms of a graph before scheduling; ``columns``: pieces of short rows go together."""
-    hints = run("lower", lambda g: lower_all(g, target, columns=columns), fusion)
+    watch = run.watch("lower")
+    hints = run("lower", lambda g: lower_all(g, target, columns=columns, watch=watch), fusion)
     run.check(hints)
-    hints = run("simplify", lambda hs: tuple(canonicalise(h) for h in hs), hints)
+    hints = run("simplify", lambda hs: _simplified(hs, run.watch("simplify")), hints)
     run.check(hints)
     return hints
+
+
+def _simplified(hints: tuple[HintGraph, ...], watch: Watch | None) -> tuple[HintGraph, ...]:
+    if len(hints) == 1:
+        return (canonicalise(hints[0], watch),)
+    return tuple(canonicalise(h, named(watch, f"form {k}")) for k, h in enumerate(hints))
 
 
 def graph_file(graph: FusionGraph) -> dict[str, str]:
