@@ -204,7 +204,7 @@ def _group_inputs(
     spaces: Sequence[Node],
     target: TargetSpec,
     result: int,
-    watch: Watch | None,
+    watch: Watch | None = None,
 ) -> Iterator[GroupInput]:
     """What the templates of each group are made of; ``parts``: the nodes of the groups, ``spaces``: the workspaces."""
     inputs = sum(1 for _ in hint.ops("Data"))
