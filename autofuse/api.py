@@ -19,9 +19,10 @@ from autofuse.failures import internal_error, reporting_bugs
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.results import BuildResult, SplitResult, TimedRun
 from autofuse.targets import TargetSpec, load_target
+from autofuse.tracing import tracing
 
 if TYPE_CHECKING:
-    from autofuse.codegen.backends.interface import Observer
+    from autofuse.base.observing import Observer
     from autofuse.compiler import Stages
     from autofuse.implgraph.ir.graph import HintGraph
     from autofuse.twin.run.kernel import TwinKernel
@@ -39,6 +40,7 @@ __all__ = [
     "internal_error",
     "load",
     "observed",
+    "observed_split",
     "read",
     "reporting_bugs",
     "timed",
@@ -76,7 +78,15 @@ def build(
             AF5006 the target is not known; AF5007 an option is out of range; AF9001 if autofuse itself failed.  Where
             cutting the graph would help, ``cut_after`` of the diagnostic says where.
     """
-    return observed(graph, None, target=target, entry=entry, ub_bytes=ub_bytes, verify_ir=verify_ir)
+    with tracing(target) as trace:
+        return observed(
+            graph,
+            trace.observe,
+            target=target,
+            entry=entry,
+            ub_bytes=ub_bytes,
+            verify_ir=verify_ir,
+        )
 
 
 def observed(
@@ -142,11 +152,39 @@ def build_split(
             alone either.
         TypeError: ``cut_after`` is one text.
     """
+    with tracing(target) as trace:
+        return observed_split(
+            graph,
+            trace.observe,
+            target=target,
+            entry=entry,
+            ub_bytes=ub_bytes,
+            verify_ir=verify_ir,
+            cut_after=cut_after,
+        )
+
+
+def observed_split(
+    graph: GraphLike,
+    observe: Observer | None,
+    *,
+    target: str | TargetSpec = DEFAULT_TARGET,
+    entry: str = "launch",
+    ub_bytes: int | None = None,
+    verify_ir: bool | None = None,
+    cut_after: Sequence[str] | None = None,
+) -> SplitResult:
+    """As :func:`build_split`, with an observer as for :func:`observed`.
+
+    Raises:
+        AutofuseError: as :func:`build_split`.
+        TypeError: ``cut_after`` is one text.
+    """
     if isinstance(cut_after, str):
         raise TypeError("cut_after is a sequence of names, not one text")
     from autofuse import compiler, splitting
 
-    spec, run = _machine(target, ub_bytes, verify_ir)
+    spec, run = _machine(target, ub_bytes, verify_ir, observe)
     with reporting_bugs(graph, {"target": spec.name, "ub_bytes": ub_bytes, "split": True}):
         compiler.prepare(spec, entry, None)
         fusion = run("read", read, graph)
@@ -157,7 +195,7 @@ def _machine(
     target: str | TargetSpec,
     ub_bytes: int | None,
     verify_ir: bool | None,
-    observe: Observer | None = None,
+    observe: Observer | None,
 ) -> tuple[TargetSpec, Stages]:
     """The chip, and what runs the stages."""
     from autofuse.compiler import Stages
@@ -374,7 +412,8 @@ def hint_of(graph: GraphLike, *, target: str | TargetSpec = DEFAULT_TARGET) -> H
         AutofuseError: as :func:`build`.
     """
     spec = target if isinstance(target, TargetSpec) else load_target(target)
-    with reporting_bugs(graph, {"stage": "hint", "target": spec.name}):
+    with tracing(spec) as trace, reporting_bugs(graph, {"stage": "hint", "target": spec.name}):
         from autofuse import compiler
 
-        return compiler.lower(read(graph), spec, compiler.Stages())[0]
+        run = compiler.Stages(trace.observe)
+        return compiler.lower(run("read", read, graph), spec, run)[0]

@@ -29,14 +29,15 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.codegen.backends.interface import Backend, Job, Observer, generate, load_backend
+from autofuse.base.observing import Observer, Watch, inside
+from autofuse.codegen.backends.interface import Backend, Job, generate, load_backend
 from autofuse.codegen.backends.interface import prepared as prepared_for
 from autofuse.frontends import read
 from autofuse.implgraph.check.verify import check
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
 from autofuse.implgraph.lowering.lowering import lower_all
-from autofuse.implgraph.simplify.canonicalise import canonicalise
+from autofuse.implgraph.simplify.canonicalise import canonicalise_all
 from autofuse.results import BuildResult, graph_file
 from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.scheduler import schedule_all
@@ -71,6 +72,10 @@ class Stages:
             self.observe(name, "", value, made)
         return made
 
+    def watch(self, stage: str) -> Watch | None:
+        """Who is told of the passes of a stage."""
+        return inside(self.observe, stage)
+
     def check(self, graphs: Iterable[HintGraph | ImplGraph]) -> None:
         """Raises AF2001 for a graph that breaks an invariant, if checks are wanted."""
         if self.check_ir:
@@ -81,8 +86,7 @@ class Stages:
 def prepare(target: TargetSpec, entry: str, backend: Backend | None) -> tuple[Backend, TargetSpec]:
     """The backend, that of the target unless one is given, and the target as it schedules for it.
 
-    Raises:
-        AutofuseError: AF5007, there is no such backend, or it cannot do what is asked for.
+    Raises AF5007: there is no such backend, or it cannot do what is asked for.
     """
     backend = backend or load_backend(target.backend)
     return backend, prepared_for(backend, entry, target)
@@ -105,8 +109,7 @@ def compile(
         backend: what writes the kernel; None: the one that the target names.
         run: who times and observes the stages.
 
-    Raises:
-        AutofuseError: as :func:`autofuse.build`.
+    Raises what :func:`autofuse.build` does.
     """
     run = run or Stages()
     backend, target = prepare(target, entry, backend)
@@ -122,14 +125,15 @@ def schedule(
 ) -> tuple[ScheduleResult, ...]:
     """The stages up to the schedule; ``costs``: where those of its templates are kept."""
     hints = lower(fusion, target, run)
+    watch = run.watch("schedule")
     try:
-        results = run("schedule", lambda hs: schedule_all(hs, target, costs), hints)
+        results = run("schedule", lambda hs: schedule_all(hs, target, costs, watch), hints)
     except AutofuseError:
         # Pieces of short rows that are too much together may be possible one by one; of known sizes both are forms.
         apart = lower(fusion, target, run, columns=False) if fusion.symbols else hints
         if apart == hints:
             raise
-        results = run("schedule", lambda hs: schedule_all(hs, target, costs), apart)
+        results = run("schedule", lambda hs: schedule_all(hs, target, costs, watch), apart)
     run.check(i for r in results for g in r.groups for i in g.impls)
     return results
 
@@ -138,8 +142,9 @@ def lower(
     fusion: FusionGraph, target: TargetSpec, run: Stages, *, columns: bool = True
 ) -> tuple[HintGraph, ...]:
     """The forms of a graph before scheduling; ``columns``: pieces of short rows go together."""
-    hints = run("lower", lambda g: lower_all(g, target, columns=columns), fusion)
+    watch = run.watch("lower")
+    hints = run("lower", lambda g: lower_all(g, target, columns=columns, watch=watch), fusion)
     run.check(hints)
-    hints = run("simplify", lambda hs: tuple(canonicalise(h) for h in hs), hints)
+    hints = run("simplify", lambda hs: canonicalise_all(hs, run.watch("simplify")), hints)
     run.check(hints)
     return hints

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.observing import Watch, named, told
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import (
     AllocType,
@@ -24,14 +25,14 @@ from autofuse.implgraph.ir.graph import (
 from autofuse.implgraph.lowering.lowering import group_order_hazards, groups
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.axes.rejection import TemplateRejectedError
-from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult
+from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult, Verdict
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
 from autofuse.schedule.cost.cache_hints import CacheHints, touched_bytes
 from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.legal.legalize import legalize
 from autofuse.schedule.memory.workspace import place_workspaces
 from autofuse.schedule.placement.scan import SCAN, scanned_axes
-from autofuse.schedule.rank import Made, in_order, rank, select
+from autofuse.schedule.rank import Made, Ranked, in_order, modelled_cycles, rank, select
 from autofuse.schedule.realise import Template
 from autofuse.schedule.search.cost_form import TICK_BITS, ticks
 from autofuse.schedule.search.costs import Costs
@@ -54,7 +55,10 @@ LITTLE = 20
 
 
 def schedule_all(
-    hints: Sequence[HintGraph], target: TargetSpec, costs: Costs | None = None
+    hints: Sequence[HintGraph],
+    target: TargetSpec,
+    costs: Costs | None = None,
+    watch: Watch | None = None,
 ) -> tuple[ScheduleResult, ...]:
     """One result per form of a graph: the host chooses for the sizes of a call.  Of known sizes only the best one.
 
@@ -62,24 +66,27 @@ def schedule_all(
         hints: canonical graphs.  All but the first one may be dropped, with the reasons among what was rejected.
         target: the chip.
         costs: what is known of the costs of templates on it, for who asks for them again; by default nothing is.
+        watch: told of legalisation, and of the candidates of every group.
 
     Raises:
         AutofuseError: as :func:`schedule`, for the first form.
     """
     costs = costs or Costs(target)
     if len(hints) > 1 and not hints[0].symbols:
-        return (_cheapest(hints, costs),)
-    first = _scheduled(hints[0], costs, 0)
+        return (_cheapest(hints, costs, watch),)
+    of_first = watch if len(hints) == 1 else named(watch, "form 0")
+    first = _scheduled(hints[0], costs, 0, of_first)
     others: list[ScheduleResult] = []
     rejected = list(first.rejected)
     for form in hints[1:]:
-        found, why = _other(form, costs, 1 + len(others))
+        number = 1 + len(others)
+        found, why = _other(form, costs, number, named(watch, f"form {number}"))
         others += found
         rejected += why
     return (replace(first, rejected=tuple(rejected)), *others)
 
 
-def _cheapest(hints: Sequence[HintGraph], costs: Costs) -> ScheduleResult:
+def _cheapest(hints: Sequence[HintGraph], costs: Costs, watch: Watch | None) -> ScheduleResult:
     """The form of the least modelled time, the first of equals; the others are among what was rejected."""
     found: list[tuple[int, int, ScheduleResult]] = []
     rejected: list[Rejected] = []
@@ -93,7 +100,7 @@ def _cheapest(hints: Sequence[HintGraph], costs: Costs) -> ScheduleResult:
             rejected.append(_dominated(number, reason))
             continue
         try:
-            result = _scheduled(form, costs, 0)
+            result = _scheduled(form, costs, 0, named(watch, f"form {number}"))
         except AutofuseError as e:
             refused.append(e)
             rejected.append(_refused(number, e))
@@ -130,11 +137,11 @@ def _moved_ticks(hint: HintGraph, chip: ChipTable) -> int:
 
 
 def _other(
-    form: HintGraph, costs: Costs, number: int
+    form: HintGraph, costs: Costs, number: int, watch: Watch | None
 ) -> tuple[tuple[ScheduleResult, ...], list[Rejected]]:
     """The result of a form that is not needed; or why there is none."""
     try:
-        return (_scheduled(form, costs, number),), []
+        return (_scheduled(form, costs, number, watch),), []
     except AutofuseError as e:
         return (), [_refused(number, e)]
 
@@ -148,22 +155,27 @@ def _dominated(number: int, why: str) -> Rejected:
     return Rejected(0, f"form {number}", f"dominated: {why}")
 
 
-def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[ScheduleResult, ...]:
+def schedule(
+    hint: HintGraph, target: TargetSpec, *, result: int = 0, watch: Watch | None = None
+) -> tuple[ScheduleResult, ...]:
     """All ways to realise ``hint`` that are worth a branch in the kernel; at present one result.
 
     Args:
         hint: a canonical graph.
         target: the chip.
         result: the number of the result.
+        watch: as for :func:`schedule_all`.
 
     Raises:
         AutofuseError: AF3001 an op is not available, AF3002/AF3003/AF3004 no template fits (the notes name each
             buffer and the tile that would fit).
     """
-    return (_scheduled(hint, Costs(target), result),)
+    return (_scheduled(hint, Costs(target), result, watch),)
 
 
-def _scheduled(hint: HintGraph, costs: Costs, result: int) -> ScheduleResult:
+def _scheduled(
+    hint: HintGraph, costs: Costs, result: int, watch: Watch | None = None
+) -> ScheduleResult:
     """One way to realise ``hint``."""
     parts, target = groups(hint), costs.target
     keep = _templates_per_group(hint, len(parts))
@@ -172,9 +184,9 @@ def _scheduled(hint: HintGraph, costs: Costs, result: int) -> ScheduleResult:
     rejected: list[Rejected] = []
     out: list[Group] = []
     spaces = place_workspaces(hint, target.arch)
-    for g in _group_inputs(hint, parts, spaces, target, result):
+    for g in _group_inputs(hint, parts, spaces, target, result, watch):
         next_tensor = g.inputs + g.outputs + len(spaces)
-        impls, dropped = _schedule_group(g, keep, next_tensor, costs)
+        impls, dropped = _schedule_group(g, keep, next_tensor, costs, watch)
         impls = tuple(hints.given_to(i) for i in impls)
         rejected += dropped
         out.append(Group(g.group, impls, sync_before=g.group in late))
@@ -187,12 +199,17 @@ def _group_inputs(
     spaces: Sequence[Node],
     target: TargetSpec,
     result: int,
+    watch: Watch | None = None,
 ) -> Iterator[GroupInput]:
     """What the templates of each group are made of; ``parts``: the nodes of the groups, ``spaces``: the workspaces."""
     inputs = sum(1 for _ in hint.ops("Data"))
     outputs = 1 + max((n.number("index") for n in hint.ops("Output")), default=-1)
     for index, nodes in enumerate(parts):
-        legal = _in_gm(legalize(_with_ends(nodes, hint, spaces), hint, target), inputs, outputs)
+        whole = _with_ends(nodes, hint, spaces)
+        legal = _in_gm(legalize(whole, hint, target), inputs, outputs)
+        if watch is not None:
+            before, after = (replace(hint, nodes=tuple(ns)) for ns in (whole, legal))
+            told(watch, f"legalise group {index}", before, after)
         order = next(n.y.axis for n in legal if n.op == "Store")
         yield GroupInput(
             hint.name,
@@ -282,7 +299,7 @@ def _with_ends(nodes: Sequence[Node], hint: HintGraph, spaces: Sequence[Node]) -
 
 
 def _schedule_group(
-    g: GroupInput, keep: int, next_tensor: int, costs: Costs
+    g: GroupInput, keep: int, next_tensor: int, costs: Costs, watch: Watch | None = None
 ) -> tuple[tuple[ImplGraph, ...], list[Rejected]]:
     rejected: list[Rejected] = []
     made: list[Made] = []
@@ -307,6 +324,7 @@ def _schedule_group(
         taken.add(impl.name)
         made.append(Made(number, impl, family.always_legal(impl), bool(candidate.conditions)))
     if not made:
+        told(watch, f"candidates of group {g.group}", g, _verdicts((), (), rejected, costs))
         raise _nothing_fits(g, rejected)
     order = rank(made, keep, costs)
     chosen = select(order, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
@@ -321,7 +339,25 @@ def _schedule_group(
                     f"{best.made.impl.name} takes {best.cycles:.0f}",
                 )
             )
+    if watch is not None:
+        found = _verdicts(order, chosen, rejected, costs)
+        told(watch, f"candidates of group {g.group}", g, found)
     return in_order(chosen, order), rejected
+
+
+def _verdicts(
+    ranked: Sequence[Ranked], chosen: Sequence[Made], rejected: Sequence[Rejected], costs: Costs
+) -> tuple[Verdict, ...]:
+    """What became of all candidates of a group: those that could be made, the best first, then the others."""
+    reasons = {r.template: r.reason for r in rejected}
+    made = {m.impl.name for _, m in ranked}
+    out = []
+    for cycles, m in ranked:
+        # Ranking leaves out what costs that decide nothing are.
+        cycles = cycles or modelled_cycles(m.impl, costs)
+        out.append(Verdict(m.impl.name, cycles, "" if m in chosen else reasons[m.impl.name]))
+    out += [Verdict(r.template, None, r.reason) for r in rejected if r.template not in made]
+    return tuple(out)
 
 
 class _Try(NamedTuple):

@@ -43,7 +43,7 @@ _GRACE_S = 600.0
 #: Unfinished folders older than this are left over from a killed process.
 _STALE_S = 3600.0
 _PRUNE_EVERY_S = 600.0
-_KINDS = ("kernels", "headers", "failed")
+_KINDS = ("kernels", "headers", "failed", "traces")
 #: A file of every entry: the digest of the file that makes the entry complete, and of others that are read.
 _DIGEST = "sha256"
 
@@ -168,8 +168,8 @@ def entry(
     """The folder of an entry, made by ``make`` if it is not there or damaged.
 
     Args:
-        kind: ``kernels`` (compiled), ``headers`` (precompiled) or ``failed`` (sources kept for the
-            user to look at).
+        kind: ``kernels`` (compiled), ``headers`` (precompiled), ``failed`` (sources kept for the
+            user to look at) or ``traces`` (pages of AUTOFUSE_TRACE).
         key: hex digest of everything the content depends on.
         done: a file that a complete entry holds; its digest is kept, and compared at every use.
         make: fills the folder it is given; what it raises is passed on, and no entry is made.  It

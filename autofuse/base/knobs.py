@@ -25,6 +25,7 @@ __all__ = [
     "KNOBS",
     "OPT",
     "THREADS",
+    "TRACE",
     "VERIFY_MEMORY_MB",
     "VERIFY_TIMEOUT",
     "Knob",
@@ -170,6 +171,13 @@ REPORT = Knob(
     False,
     "torch.compile prints what was fused, what was not, and why, when a graph has been compiled",
 )
+TRACE = Knob(
+    "AUTOFUSE_TRACE",
+    "",
+    "show every pass and every candidate of a build: text on stderr, or html, a page in the output folder of build, "
+    "else in the cache folder; empty: nothing",
+    values=("text", "html"),
+)
 VERIFY_TIMEOUT = Knob(
     "AUTOFUSE_VERIFY_TIMEOUT", 300, "seconds that a worker may spend on one kernel", least=1
 )
@@ -189,6 +197,7 @@ KNOBS: tuple[Knob[str] | Knob[int] | Knob[bool] | Knob[tuple[str, ...]], ...] = 
     VERIFY_TIMEOUT,
     VERIFY_MEMORY_MB,
     REPORT,
+    TRACE,
     DEBUG,
 )
 

@@ -18,6 +18,7 @@ from autofuse.commands.machine import bisheng
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.words import target_option
 from autofuse.targets import load_target
+from autofuse.tracing import tracing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,13 +92,16 @@ def _built(
 ) -> tuple[Path, dict[str, Any]]:
     """The folder with the files of a graph, and what was made."""
     result: api.BuildResult | api.SplitResult
-    if split:
-        whole = api.build_split(graph, target=target, entry=entry, ub_bytes=ub_bytes)
-        result = whole if whole.split is not None else whole.parts[0]
-    else:
-        result = api.build(graph, target=target, entry=entry, ub_bytes=ub_bytes)
-    folder = output if output is not None else DEFAULT_FOLDER / result.name
-    written = result.write(folder, force=force)
+    options: dict[str, Any] = {"target": target, "entry": entry, "ub_bytes": ub_bytes}
+    with tracing(target) as trace:
+        if split:
+            whole = api.observed_split(graph, trace.observe, **options)
+            result = whole if whole.split is not None else whole.parts[0]
+        else:
+            result = api.observed(graph, trace.observe, **options)
+        folder = output if output is not None else DEFAULT_FOLDER / result.name
+        written = result.write(folder, force=force)
+        trace.folder = folder
     found = {
         **result.summary(),
         "folder": str(folder),

@@ -15,6 +15,8 @@ from autofuse.commands import writing
 from autofuse.commands.outcome import Outcome
 from autofuse.implgraph.ir.printer import print_graph
 from autofuse.implgraph.ir.serialise import to_json
+from autofuse.report.text.graph import fusion_text
+from autofuse.tracing import tracing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,16 +45,20 @@ def dump(graph: Path, *, stage: str, template: int | None, target: str) -> Outco
         )
     if stage == "fusion":
         fusion = api.read(graph)
-        return _texts(stage, [(fusion.name, _fusion_text(fusion), to_json(fusion))])
+        return _texts(stage, [(fusion.name, fusion_text(fusion), to_json(fusion))])
     if stage == "hint":
         loops = api.hint_of(graph)
         return _texts(stage, [(loops.name, print_graph(loops), to_json(loops))])
     made: dict[str, Any] = {}
 
-    def keep(stage: str, name: str, before: object, after: Any) -> None:
-        made[stage] = after
+    with tracing(target) as trace:
 
-    result = api.observed(graph, keep, target=target)
+        def keep(stage: str, name: str, before: object, after: Any) -> None:
+            made[stage] = after
+            if trace.observe is not None:
+                trace.observe(stage, name, before, after)
+
+        result = api.observed(graph, keep, target=target)
     if stage == "files":
         found = {"stage": stage, "files": dict(sorted(result.files.items()))}
         return Outcome(found, lambda screen: _write_files(result.files))
@@ -94,36 +100,6 @@ def _texts(stage: str, parts: Sequence[tuple[str, str, object]]) -> Outcome:
 def _write_files(files: Mapping[str, str]) -> None:
     for name, text in sorted(files.items()):
         sys.stdout.write(f"==> {name}\n{text}\n")
-
-
-def _fusion_text(graph: FusionGraph) -> str:
-    """One line per symbol, parameter and op."""
-    lines = [f"graph {graph.name}"]
-    for s in graph.symbols:
-        hint = f", hint {s.hint}" if s.hint is not None else ""
-        lines.append(f"symbol {s.name}: {s.min}..{s.max}{hint}")
-    lines += [f"input {_tensor_text(graph, name)}" for name in graph.inputs]
-    for n in graph.nodes:
-        operands = ", ".join(i if isinstance(i, str) else str(i.value) for i in n.inputs)
-        attrs = "".join(f", {k}={_attr_text(v)}" for k, v in sorted(n.attrs.items()))
-        results = ", ".join(_tensor_text(graph, o) for o in n.outputs)
-        lines.append(f"{results} = {n.op}({operands}{attrs})")
-    for o in graph.outputs:
-        place = f" in place of {o.inout}" if o.inout else ""
-        lines.append(f"output {o.name} = {o.tensor}{place}")
-    return "\n".join(lines) + "\n"
-
-
-def _tensor_text(graph: FusionGraph, name: str) -> str:
-    t = graph.tensors[name]
-    text = f"{name}: {t.dtype}[{', '.join(map(str, t.shape))}]"
-    if t.strides is not None:
-        text += f" strides [{', '.join(map(str, t.strides))}]"
-    return text + (f" offset {t.offset}" if t.offset is not None else "")
-
-
-def _attr_text(value: object) -> str:
-    return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
 
 
 def show(graph: Path, output: Path | None) -> Outcome:

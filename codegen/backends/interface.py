@@ -16,6 +16,7 @@ from pkgutil import iter_modules
 from typing import Any, Protocol, TypeAlias
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.observing import Observer
 from autofuse.implgraph.cutting.cut import Split
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import ScheduleResult
@@ -27,15 +28,12 @@ __all__ = [
     "Capabilities",
     "Files",
     "Job",
-    "Observer",
     "Stage",
     "generate",
     "load_backend",
     "prepared",
 ]
 
-#: Called with a stage, the name of what runs in it (a pass, or empty for the whole stage), its input and its output.
-Observer: TypeAlias = Callable[[str, str, object, object], None]
 #: A stage by name: from the output of the one before it to its own.  The first one takes the schedule, the last one
 #: returns the files, relative path -> text.
 Stage: TypeAlias = tuple[str, Callable[[Any], Any]]

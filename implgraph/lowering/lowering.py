@@ -18,9 +18,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.observing import Watch, told
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Tensor
@@ -44,7 +44,11 @@ __all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower", "lower_al
 
 
 def lower_all(
-    graph: FusionGraph, target: TargetSpec, *, columns: bool = True
+    graph: FusionGraph,
+    target: TargetSpec,
+    *,
+    columns: bool = True,
+    watch: Watch | None = None,
 ) -> tuple[HintGraph, ...]:
     """The forms of a FusionGraph to choose from: one, or more where reductions can be divided or go in steps.
 
@@ -55,26 +59,40 @@ def lower_all(
         graph: as for :func:`lower`.
         target: the chip.
         columns: pieces that short rows hold are computed together although they load nothing in common.
+        watch: told of every step.
 
     Raises:
         AutofuseError: as :func:`lower`.
     """
-    graph = recognise(narrowed(graph, target))
-    written = decompose(graph)
-    ways = [written, *_rewritten(graph, written, target)]
-    forms: list[HintGraph] = []
-    for form in (d for way in ways for d in split_forms(way, target)):
-        # What has no common axes once it is divided stays undivided.
-        with suppress(AutofuseError):
-            hint, together = _lowered(form, columns)
-            forms.append(hint)
-            if together and not graph.symbols:
-                forms.append(_lowered(form, False)[0])
-    return tuple(forms) or (lower_written(written),)
+    graph = told(watch, "narrow", graph, narrowed(graph, target))
+    graph = told(watch, "recognise", graph, recognise(graph))
+    written = told(watch, "decompose", graph, decompose(graph))
+    ways = [written, *_rewritten(graph, written, target, watch)]
+    divided = [
+        told(watch, "split-reductions", way, form)
+        for way in ways
+        for form in split_forms(way, target)
+    ]
+    forms = [hint for form in divided for hint in _loops(form, columns, watch)]
+    return tuple(forms) or (told(watch, "loops", written, lower_written(written)),)
+
+
+def _loops(form: FusionGraph, columns: bool, watch: Watch | None) -> Iterator[HintGraph]:
+    """The HintGraph of a form, of known sizes also with pieces of short rows apart; none where it has no common axes.
+
+    What has none once it is divided stays undivided.
+    """
+    try:
+        hint, together = _lowered(form, columns)
+        yield told(watch, "loops", form, hint)
+        if together and not form.symbols:
+            yield told(watch, "loops, columns apart", form, _lowered(form, False)[0])
+    except AutofuseError as e:
+        told(watch, "loops", form, e)
 
 
 def _rewritten(
-    graph: FusionGraph, written: FusionGraph, target: TargetSpec
+    graph: FusionGraph, written: FusionGraph, target: TargetSpec, watch: Watch | None
 ) -> Iterator[FusionGraph]:
     """Other ways to write a graph out than ``written``, of which it depends on the sizes which one is faster.
 
@@ -84,8 +102,11 @@ def _rewritten(
     ways = [{"gather_rows": True}] if "Gather" in ops else []
     ways += [{"frames": True}] if ops & {"Concat", "Pad"} else []
     ways += [{"compare_places": True}] if "GatherElements" in ops else []
-    others = [decompose(graph, **how) for how in ways]
-    yield from (other for other in (*others, outer_first(written, target)) if other != written)
+    others = [
+        told(watch, f"decompose, {next(iter(how))}", graph, decompose(graph, **how)) for how in ways
+    ]
+    others.append(told(watch, "outer-first", written, outer_first(written, target)))
+    yield from (other for other in others if other != written)
 
 
 def lower(graph: FusionGraph) -> HintGraph:

@@ -8,12 +8,13 @@ until nothing changes, so it is idempotent. Names of nodes survive, except those
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from autofuse.base.observing import Watch, named, told
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, product
 from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
 from autofuse.implgraph.ir.frozen import replace
@@ -39,6 +40,7 @@ __all__ = [
     "Pass",
     "SinkBroadcast",
     "canonicalise",
+    "canonicalise_all",
 ]
 
 #: A pass is run again at most this often; graphs need two or three rounds.
@@ -586,7 +588,7 @@ def _is_counted(name: str, prefix: str) -> bool:
 
 
 #: The passes of one round.
-PIPELINE: tuple[Callable[[HintGraph], HintGraph], ...] = (
+PIPELINE: tuple[Pass, ...] = (
     NoOpCast(),
     IntegerLimits(),
     DoubleBroadcast(),
@@ -600,12 +602,22 @@ PIPELINE: tuple[Callable[[HintGraph], HintGraph], ...] = (
 )
 
 
-def canonicalise(hint: HintGraph) -> HintGraph:
-    """Run :data:`PIPELINE` until nothing changes; doing it twice is doing it once."""
+def canonicalise(hint: HintGraph, watch: Watch | None = None) -> HintGraph:
+    """Run :data:`PIPELINE` until nothing changes; doing it twice is doing it once.  ``watch`` is told of every pass."""
     settled = 0
     for step in PIPELINE * MAX_ROUNDS:
         before, hint = hint, step(hint)
+        told(watch, step.name, before, hint)
         settled = settled + 1 if hint is before else 0
         if settled == len(PIPELINE):
             return hint
     raise RuntimeError(f"the passes do not settle on {hint.name} within {MAX_ROUNDS} rounds")
+
+
+def canonicalise_all(
+    hints: Sequence[HintGraph], watch: Watch | None = None
+) -> tuple[HintGraph, ...]:
+    """The forms of a graph, each in its simplest form; ``watch`` is told of every pass."""
+    if len(hints) == 1:
+        return (canonicalise(hints[0], watch),)
+    return tuple(canonicalise(h, named(watch, f"form {k}")) for k, h in enumerate(hints))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
 
-__all__ = ["Group", "Rejected", "ScheduleResult", "tiling_keys"]
+__all__ = ["Group", "Rejected", "ScheduleResult", "Verdict", "tiling_keys"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,20 @@ class Rejected:
     template: str
     reason: str
     code: str = "AF3002"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a template that was tried, for those who watch.
+
+    Attributes:
+        cycles: modelled cycles at typical sizes, infinite where it is not legal there; None: it could not be made.
+        reason: why it was dropped; empty for those that are kept.
+    """
+
+    template: str
+    cycles: float | None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,35 @@
+"""Who is told what the compiler does: callables that stages and passes are given, so that nothing of it is global."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+__all__ = ["Observer", "Watch", "inside", "named", "told"]
+
+#: Called with a stage, the name of what runs in it (a pass, or empty for the whole stage), its input and its output.
+Observer: TypeAlias = Callable[[str, str, object, object], None]
+#: The same inside one stage: the name of a pass, its input and its output.
+Watch: TypeAlias = Callable[[str, object, object], None]
+
+T = TypeVar("T")
+
+
+def inside(observe: Observer | None, stage: str) -> Watch | None:
+    """Who is told of the passes of a stage; None: nobody listens."""
+    return None if observe is None else partial(observe, stage)
+
+
+def named(watch: Watch | None, prefix: str) -> Watch | None:
+    """The same, with ``prefix`` before the name of every pass."""
+    if watch is None:
+        return None
+    return lambda name, before, after: watch(f"{prefix}: {name}", before, after)
+
+
+def told(watch: Watch | None, name: str, before: object, after: T) -> T:
+    """``after``, which the pass ``name`` made of ``before``, once whoever listens has been told."""
+    if watch is not None:
+        watch(name, before, after)
+    return after

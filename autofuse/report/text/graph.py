@@ -1,0 +1,41 @@
+"""A FusionGraph as text."""
+
+from __future__ import annotations
+
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph
+
+__all__ = ["fusion_text"]
+
+
+def fusion_text(graph: FusionGraph) -> str:
+    """One line per symbol, parameter and op."""
+    lines = [f"graph {graph.name}"]
+    for s in graph.symbols:
+        hint = f", hint {s.hint}" if s.hint is not None else ""
+        lines.append(f"symbol {s.name}: {s.min}..{s.max}{hint}")
+    lines += [f"input {_tensor_text(graph, name)}" for name in graph.inputs]
+    for n in graph.nodes:
+        operands = ", ".join(i if isinstance(i, str) else _constant_text(i) for i in n.inputs)
+        attrs = "".join(f", {k}={_attr_text(v)}" for k, v in sorted(n.attrs.items()))
+        results = ", ".join(_tensor_text(graph, o) for o in n.outputs)
+        lines.append(f"{results} = {n.op}({operands}{attrs})")
+    for o in graph.outputs:
+        place = f" in place of {o.inout}" if o.inout else ""
+        lines.append(f"output {o.name} = {o.tensor}{place}")
+    return "\n".join(lines) + "\n"
+
+
+def _tensor_text(graph: FusionGraph, name: str) -> str:
+    t = graph.tensors[name]
+    text = f"{name}: {t.dtype}[{', '.join(map(str, t.shape))}]"
+    if t.strides is not None:
+        text += f" strides [{', '.join(map(str, t.strides))}]"
+    return text + (f" offset {t.offset}" if t.offset is not None else "")
+
+
+def _attr_text(value: object) -> str:
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+
+
+def _constant_text(c: Constant) -> str:
+    return str(c.value if c.expr is None else c.expr)

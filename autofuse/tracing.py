@@ -1,0 +1,88 @@
+"""``AUTOFUSE_TRACE``: what a build does, step by step, on stderr or as a page; off unless the variable is set."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autofuse.base import cache, knobs
+from autofuse.base.artifacts import digest
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.observing import Observer
+from autofuse.targets import TargetSpec
+
+if TYPE_CHECKING:
+    from autofuse.report.text.trace_steps import BuildTrace
+
+__all__ = ["Tracing", "tracing"]
+
+
+@dataclass(slots=True)
+class Tracing:
+    """What a build that may be traced is given.
+
+    Attributes:
+        observe: for the driver; None where nothing is traced.
+        folder: that the page goes to, once it is known; None: the cache folder.
+    """
+
+    observe: Observer | None = None
+    folder: Path | None = None
+
+
+@contextmanager
+def tracing(target: str | TargetSpec) -> Iterator[Tracing]:
+    """Trace the build inside, if ``AUTOFUSE_TRACE`` asks for it.  The page of one that fails is in the cache folder.
+
+    Raises:
+        AutofuseError: AF5008, the variable has a wrong value.
+    """
+    form = knobs.TRACE.get()
+    if not form:
+        yield Tracing()
+        return
+    from autofuse.report.text.trace_steps import BuildTrace
+
+    trace = BuildTrace()
+    held = Tracing(trace)
+    try:
+        yield held
+    except AutofuseError as e:
+        held.folder = None
+        trace.failed(e)
+        raise
+    finally:
+        if trace.name:
+            chip = target if isinstance(target, str) else target.name
+            sys.stderr.write(
+                _text(trace, chip) if form == "text" else _page(trace, chip, held.folder)
+            )
+
+
+def _text(trace: BuildTrace, target: str) -> str:
+    from autofuse.report.text.build_trace import trace_text
+
+    return trace_text(trace, target)
+
+
+def _page(trace: BuildTrace, target: str, folder: Path | None) -> str:
+    """Writes the page; a line that says where it is, or why it is not: a trace never makes a build fail."""
+    from autofuse.report.pages.build_trace_page import trace_page
+
+    page = trace_page(trace, target)
+    name = f"{re.sub(r'[^A-Za-z0-9_]', '_', trace.name)[:64]}.trace.html"
+    try:
+        if folder is None:
+            made = cache.entry(
+                "traces", digest(page), name, lambda f: cache.write_atomic(f / name, page)
+            )
+            return f"trace: {made / name}\n"
+        cache.write_atomic(folder / name, page)
+        return f"trace: {folder / name}\n"
+    except (OSError, AutofuseError) as e:
+        return f"trace: the page cannot be written: {e}\n"
