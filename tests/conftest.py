@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import corpus_sample
 import pytest
 
 REPO = Path(__file__).resolve().parent.parent
@@ -15,6 +16,10 @@ def pytest_configure() -> None:
     required = os.environ.get("AUTOFUSE_REQUIRE_TORCH") == "1"
     if required and importlib.util.find_spec("torch") is None:
         raise pytest.UsageError("AUTOFUSE_REQUIRE_TORCH=1, but PyTorch is not installed")
+
+
+def pytest_report_header() -> str:
+    return corpus_sample.head()
 
 
 @pytest.fixture(scope="session")
@@ -31,10 +36,14 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _kernel_cache(kernel_cache: Path) -> Iterator[None]:
-    """The user's own cache is left alone; a test about the cache names another one."""
+def _knobs(kernel_cache: Path) -> Iterator[None]:
+    """The user's own cache is left alone, and kernels that run once are not optimised.
+
+    Tests of the cache and of compiling set their own; commands get no knobs, and so optimise as a user's do.
+    """
     with pytest.MonkeyPatch.context() as m:
         m.setenv("AUTOFUSE_CACHE_DIR", str(kernel_cache))
+        m.setenv("AUTOFUSE_OPT", "0")
         yield
 
 

@@ -37,14 +37,7 @@ from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.narrowing import narrowed
 from autofuse.implgraph.rewrites.outer_first import outer_first
 from autofuse.implgraph.rewrites.recognise import recognise
-from autofuse.implgraph.rewrites.split_reductions import (
-    GAIN,
-    MAY_GAIN,
-    MIGHT_GAIN,
-    SURE_GAIN,
-    split_forms,
-    split_reductions,
-)
+from autofuse.implgraph.rewrites.split_reductions import split_forms
 from autofuse.targets import TargetSpec
 
 __all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower", "lower_all", "lower_written"]
@@ -70,7 +63,7 @@ def lower_all(
     written = decompose(graph)
     ways = [written, *_rewritten(graph, written, target)]
     forms: list[HintGraph] = []
-    for form in (d for way in ways for d in _divided(way, target)):
+    for form in (d for way in ways for d in split_forms(way, target)):
         # What has no common axes once it is divided stays undivided.
         with suppress(AutofuseError):
             hint, together = _lowered(form, columns)
@@ -93,15 +86,6 @@ def _rewritten(
     ways += [{"compare_places": True}] if "GatherElements" in ops else []
     others = [decompose(graph, **how) for how in ways]
     yield from (other for other in (*others, outer_first(written, target)) if other != written)
-
-
-def _divided(graph: FusionGraph, target: TargetSpec) -> list[FusionGraph]:
-    """The graph as it is, or with what is certainly worth it divided, and what else may be worth it; all different."""
-    if not graph.symbols:
-        return split_forms(graph, target, (SURE_GAIN, GAIN, MIGHT_GAIN))
-    sure = split_reductions(graph, target)
-    more = split_reductions(graph, target, symbolic=True, gain=MAY_GAIN)
-    return [sure] if more == sure else [sure, more]
 
 
 def lower(graph: FusionGraph) -> HintGraph:

@@ -40,7 +40,6 @@ class _Row(Family):
         return out
 
     def planned(self, template: Template) -> ImplGraph:
-        """Tiles hold whole rows."""
         return template.of_rows()
 
 

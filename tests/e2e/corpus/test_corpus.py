@@ -1,11 +1,12 @@
-"""Every graph of ``shared/corpus/akg`` that is made of supported ops is built, compiled and verified.
+"""Graphs of ``shared/corpus/akg`` that are made of supported ops are built, compiled and verified.
 
+They are dealt out to twelve parts, of which a run takes three, others for another commit, and all with ``CORPUS=all``.
 A graph with a tensor of more than 2**20 elements is shrunk first (``implgraph.cutting.dimensions.shrink``).
-Every graph is built.  Of kernels that are equal but for names and numbers, which are sizes for the most part, one is
-compiled and runs, in quick mode; with ``CORPUS=all`` those of other sizes do too.  Every eighth of them runs in two
-hostile orders of instructions as well, with optimised code, which has the warnings of g++ that quick mode does not:
+Every graph of a part is built.  Of kernels that are equal but for names and numbers, which are sizes for the most part,
+one is compiled and runs, in quick mode; with ``CORPUS=all`` those of other sizes do too.  Every eighth of them runs in
+two hostile orders of instructions as well, with optimised code, which has the warnings of g++ that quick mode does not:
 ``benchmarks/corpus/corpus.py --check-seed`` does that for all of them, and prints counts and times.
-``tests/e2e/corpus/test_corpus_proofs.py`` proves the kernels of all graphs, at all sizes.
+``tests/e2e/corpus/test_corpus_proofs.py`` proves the kernels of graphs at their own sizes.
 """
 
 import os
@@ -13,6 +14,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from corpus_sample import WHOLE, some
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
@@ -32,12 +34,12 @@ NOT_SUPPORTED = {"MatMul", "Conv2D"}
 #: Files whose shapes only fit in the private layout FRACTAL_NZ.
 FRACTAL = 5
 MAX_ELEMENTS = 1 << 20
-#: The graphs are dealt out to so many tests, which may run at the same time.
-PARTS = 12
+#: The graphs are dealt out to so many tests, of which a sample runs, at the same time.
+PARTS, SAMPLE = 12, 3
 #: Orders of the adversarial scheduler, which kernels of a part run in them besides program order, and how optimised.
 ORDERS, HOSTILE, OPTIMISED = (1, 2), 8, "-O1"
 #: Kernels of other sizes are others.
-SIZES = os.environ.get("CORPUS") == "all"
+SIZES = WHOLE
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +93,7 @@ def test_every_graph_is_in_one_part(in_scope: dict[Path, int], parts: list[list[
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", some("graphs", SAMPLE, PARTS))
 def test_graphs_are_verified(
     part: int,
     in_scope: dict[Path, int],

@@ -63,13 +63,14 @@ def built_of(document: Mapping[str, Any]) -> api.BuildResult:
 
 def check(
     document: Mapping[str, Any], sizes: Sequence[dict[str, int]] = ({},), seed: int = 1
-) -> None:
+) -> api.BuildResult:
     """In checked mode, instructions in a hostile order: every key whose conditions hold, every size."""
     built = built_of(document)
     report = api.verify(built, shapes=sizes, check_seed=seed)
     assert report.ok, "\n".join(map(str, report.diagnostics))
     first = len(_keys_of(built, 0)) if built.graph.symbols else 0
     assert any(c.key >= first and c.status == "passed" and c.block_dim > 1 for c in report.cases)
+    return built
 
 
 def _keys_of(built: api.BuildResult, result: int) -> set[int]:
@@ -108,10 +109,8 @@ def test_known_lengths(op: str, shape: Sequence[int], axes: Sequence[int], dtype
 )
 def test_outer_dimensions_are_reduced_first(op: str, shape: Sequence[int], dtype: str) -> None:
     """Those on both sides of what is kept, with rows that are no whole cache lines."""
-    document = graph(op, shape, (0, 2, 3), dtype)
-    check(document)
-    kernel = api.build(document).files["device/k_kernel.cpp"]
-    assert "_outer" in kernel
+    built = check(graph(op, shape, (0, 2, 3), dtype))
+    assert "_outer" in built.files["device/k_kernel.cpp"]
 
 
 @pytest.mark.parametrize("dtype", [F, "float16", "int32"])
@@ -128,8 +127,8 @@ def test_outer_dimensions_are_reduced_first_for_sizes_unknown(
 ) -> None:
     least = 0 if op == "ReduceSum" else 1
     document = graph(op, shape, axes, dtype, least)
-    check(document, [s for s in sizes if min(s.values()) >= least])
-    kernel = api.build(document).files["device/k_kernel.cpp"]
+    built = check(document, [s for s in sizes if min(s.values()) >= least])
+    kernel = built.files["device/k_kernel.cpp"]
     assert "_outer" in kernel
     assert "_inner" in kernel
 
@@ -216,10 +215,9 @@ def test_statistics_of_any_length(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("shape", [(1, 262_147), (2, 131_071), (5, 200_003), (3, 48 * 4096)])
 def test_statistics_of_known_lengths(name: str, shape: Sequence[int]) -> None:
     """Parts and their rest, each read once; and once more where the results are as many as the data."""
-    document = statistics(STATISTICS[name], shape)
-    check(document, seed=4)
+    built = check(statistics(STATISTICS[name], shape), seed=4)
     rest = shape[1] % 48 != 0
-    assert sum(phases(built_of(document))) == 1 + rest + (name in STORED)
+    assert sum(phases(built)) == 1 + rest + (name in STORED)
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,11 @@ def kernel_files(*changes: tuple[str, str]) -> dict[str, str]:
     return files
 
 
+@pytest.fixture(autouse=True)
+def _optimised_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AUTOFUSE_OPT")
+
+
 @pytest.fixture
 def abs_files() -> Callable[..., dict[str, str]]:
     return kernel_files

@@ -16,7 +16,8 @@ from autofuse.implgraph.lowering.lowering import groups, lower, lower_all
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.rewrites.interpret import interpret
-from autofuse.implgraph.rewrites.split_reductions import _Sizes, split_reductions
+from autofuse.implgraph.rewrites.split_reductions import split_reductions
+from autofuse.implgraph.rewrites.worth import Sizes, Worth
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.targets import load_target, target_names
 
@@ -100,12 +101,14 @@ def test_parts_are_as_many_as_the_chip_has_cores(name):
 
 
 def test_no_number_of_parts_takes_less_than_two_phases_do_at_least():
+    worth = Worth(CHIP)
     for length, blocks, block in itertools.product((2, 1000, 4099), (1, 7, 48, 100), (4, 512)):
         for again in (False, True):
-            sizes = _Sizes(length, blocks, block, block, again)
-            least = sizes.least_parted(CHIP)
+            sizes = Sizes(length, blocks, block, block, again)
+            sums = replace(sizes, sums=True)
+            least = worth.least_parted(sizes)
             for parts in range(2, min(length, 192) + 1):
-                assert least < sizes.parted(parts, CHIP) < sizes.summed_parted(parts, CHIP)
+                assert least < worth.parted(sizes, parts) < worth.parted(sums, parts)
 
 
 def test_a_chip_with_one_core_divides_nothing():
