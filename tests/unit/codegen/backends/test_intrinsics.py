@@ -17,13 +17,8 @@ from autofuse.implgraph.ops.registry import all_ops, call_of
 from autofuse.schedule import functions
 from autofuse.targets import load_target
 
-<<<<<<< HEAD
-ROOT = Path(__file__).resolve().parents[4]
-ARCH = load_target("ascend910b1").arch
-=======
 ARCH = load_target("ascend910b1").arch
 ROOT = Path(__file__).resolve().parents[4]
->>>>>>> house
 F32, F16, I32, MASK = (BY_NAME[n] for n in ("float32", "float16", "int32", "mask"))
 
 
