@@ -26,7 +26,7 @@ class Figure:
 
     Attributes:
         status: ``measured`` on silicon by the source, ``vendor`` statement, ``fitted`` by us to times measured on
-            silicon (``benchmarks/validate_model.py``), ``modelled`` by the source, ``assumed`` by us.
+            silicon (``benchmarks/model/validate_model.py``), ``modelled`` by the source, ``assumed`` by us.
     """
 
     name: str
