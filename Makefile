@@ -22,7 +22,7 @@ RUNTIME := $(shell find runtime -type f -not -path '*/tests/*' 2>/dev/null)
 # $(call step,NAME,COMMAND,WHAT TO DO WHEN IT FAILS)
 step = @echo '== $(1)'; $(2) || { echo; echo 'FAILED: $(1). $(3)' >&2; exit 1; }
 
-.PHONY: help demo test env lint format pytest ctest snapshots replay sanitize asan ubsan clean
+.PHONY: help demo test quick env lint format pytest ctest snapshots replay sanitize asan ubsan clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z ]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -32,6 +32,10 @@ demo: $(STAMP) ## generate a fused kernel, run it on the CPU twin, compare with 
 
 test: lint pytest ctest sanitize ## everything that must pass: lint, types, floors, pytest, ctest, sanitizers
 	@echo; echo 'All tests passed.'
+
+# A test that compiles is one of the twin; without that mark it fails here, since g++ knows no such option.
+quick: lint ## what shows most mistakes in two minutes: lint, types, unit tests and snapshots, nothing compiled
+	$(call step,quick,AUTOFUSE_CXXFLAGS=-fnothing-is-compiled $(BIN)/pytest tests/unit tests/snapshot -n $(JOBS) --dist worksteal -q -m "not twin and not slow and not corpus",All the rest: make test)
 
 env: $(STAMP) ## create .venv and install autofuse into it, with live edits
 
@@ -74,7 +78,7 @@ pytest: $(STAMP) ## the Python tests
 	$(call step,pytest,$(BIN)/pytest -n $(JOBS) --dist worksteal,Run one test alone with: $(BIN)/pytest -k NAME. If a snapshot changed on purpose: make snapshots)
 
 snapshots: $(STAMP) ## accept the present output as the expected output; read the diff before you commit it
-	$(BIN)/pytest --snapshot-update -q -m "not corpus"
+	$(BIN)/pytest tests/snapshot tests/e2e/cli/test_cli_errors.py tests/e2e/kernels/test_ub_overflow.py --snapshot-update -q -m "not twin"
 	@git status --short tests
 
 replay: $(STAMP) ## generate all graphs as BASE does and as here, and report what differs (FULL=1: the whole corpus)

@@ -36,15 +36,15 @@ from autofuse.frontends import read
 from autofuse.implgraph.check.verify import check
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
-from autofuse.implgraph.ir.serialise import json_text, to_json
 from autofuse.implgraph.lowering.lowering import lower_all
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.results import BuildResult
+from autofuse.results import BuildResult, graph_file
 from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.scheduler import schedule_all
 from autofuse.targets import TargetSpec
 
-__all__ = ["Stages", "compile", "graph_file", "lower", "prepare", "read", "schedule"]
+__all__ = ["Stages", "compile", "lower", "prepare", "read", "schedule"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -61,8 +61,7 @@ class Stages:
     """
 
     def __init__(self, observe: Observer | None = None, *, check_ir: bool = False) -> None:
-        self.observe, self.check_ir = observe, check_ir
-        self.seconds: dict[str, float] = {}
+        self.observe, self.check_ir, self.seconds = observe, check_ir, dict[str, float]()
 
     def __call__(self, name: str, stage: Callable[[T], U], value: T) -> U:
         """What a stage makes of ``value``."""
@@ -116,25 +115,27 @@ def compile(
     """
     run = run or Stages()
     backend, target = prepare(target, entry, backend)
-    results = schedule(fusion, target, run)
-    job = Job(fusion, target, entry, run.check_ir, run.observe)
+    costs = Costs(target)
+    results = schedule(fusion, target, run, costs)
+    job = Job(fusion, target, costs, entry, run.check_ir, run.observe)
     files = generate(backend, job, results, run) | graph_file(fusion)
     return BuildResult(fusion, target, results[0].hint, results, files, run.seconds)
 
 
-def schedule(fusion: FusionGraph, target: TargetSpec, run: Stages) -> tuple[ScheduleResult, ...]:
-    """The stages up to the schedule."""
+def schedule(
+    fusion: FusionGraph, target: TargetSpec, run: Stages, costs: Costs | None = None
+) -> tuple[ScheduleResult, ...]:
+    """The stages up to the schedule; ``costs``: where those of its templates are kept."""
     hints = lower(fusion, target, run)
     watch = run.watch("schedule")
     try:
-        results = run("schedule", lambda hs: schedule_all(hs, target, watch), hints)
+        results = run("schedule", lambda hs: schedule_all(hs, target, costs, watch), hints)
     except AutofuseError:
-        # Pieces of short rows that are too much together may be possible one by one.  Of known sizes both ways are
-        # among the forms.
+        # Pieces of short rows that are too much together may be possible one by one; of known sizes both are forms.
         apart = lower(fusion, target, run, columns=False) if fusion.symbols else hints
         if apart == hints:
             raise
-        results = run("schedule", lambda hs: schedule_all(hs, target, watch), apart)
+        results = run("schedule", lambda hs: schedule_all(hs, target, costs, watch), apart)
     run.check(i for r in results for g in r.groups for i in g.impls)
     return results
 
@@ -155,8 +156,3 @@ def _simplified(hints: tuple[HintGraph, ...], watch: Watch | None) -> tuple[Hint
     if len(hints) == 1:
         return (canonicalise(hints[0], watch),)
     return tuple(canonicalise(h, named(watch, f"form {k}")) for k, h in enumerate(hints))
-
-
-def graph_file(graph: FusionGraph) -> dict[str, str]:
-    """The graph itself, so that a folder of generated files is enough to load and verify the kernel."""
-    return {f"{graph.name}.graph.json": json_text(to_json(graph), indent=1) + "\n"}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from autofuse.base import artifacts
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.serialise import json_text, to_json
 from autofuse.targets import TargetSpec
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from autofuse.schedule.axes.result import ScheduleResult
     from autofuse.twin.run.kernel import Run
 
-__all__ = ["BuildResult", "SplitResult", "TimedRun"]
+__all__ = ["BuildResult", "SplitResult", "TimedRun", "graph_file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +166,8 @@ class TimedRun:
         from autofuse.report.pages.trace_page import page_text
 
         return page_text(self.report)
+
+
+def graph_file(graph: FusionGraph) -> dict[str, str]:
+    """The graph itself, so that a folder of generated files is enough to load and verify the kernel."""
+    return {f"{graph.name}.graph.json": json_text(to_json(graph), indent=1) + "\n"}

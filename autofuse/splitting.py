@@ -13,7 +13,7 @@ from autofuse.implgraph.cutting.cut import Split, needed_nodes
 from autofuse.implgraph.cutting.split import Uncut, find_split
 from autofuse.implgraph.cutting.split import cut_after as cut_at
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.results import SplitResult
+from autofuse.results import SplitResult, graph_file
 from autofuse.targets import TargetSpec
 
 __all__ = ["compile_split", "with_cuts"]
@@ -68,7 +68,7 @@ def compile_split(
         return SplitResult(fusion, target, None, tuple(parts), parts[0].files, run.seconds)
     schedules, made = [p.schedule for p in parts], [p.files for p in parts]
     files = run("join", lambda s: backend.join(s, schedules, made, target), split)
-    files = dict(sorted({**files, **compiler.graph_file(fusion)}.items()))
+    files = dict(sorted({**files, **graph_file(fusion)}.items()))
     return SplitResult(fusion, target, split, tuple(parts), files, run.seconds)
 
 

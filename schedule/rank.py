@@ -10,13 +10,11 @@ from typing import NamedTuple
 
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.tile_limits import sample_env
-from autofuse.schedule.axes.tiling_axes import GroupInput
-from autofuse.schedule.cost.alike import named_for
-from autofuse.schedule.cost.cost_form import TICK_BITS, costs_as
+from autofuse.schedule.cost.cost_form import TICK_BITS
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import comparable, solve_template
-from autofuse.targets import TargetSpec
 
-__all__ = ["Made", "Ranked", "Ranking", "in_order", "modelled_cycles", "select"]
+__all__ = ["Made", "Ranked", "in_order", "modelled_cycles", "rank", "select"]
 
 
 class Made(NamedTuple):
@@ -41,54 +39,26 @@ class Ranked(NamedTuple):
     made: Made
 
 
-class Ranking:
-    """Modelled cycles of the templates of a group, and of others that do the same to other tensors."""
+def rank(made: Sequence[Made], keep: int, costs: Costs) -> list[Ranked]:
+    """The templates of a group, the best first; with 0 cycles where nothing depends on what they take.
 
-    def __init__(self, g: GroupInput) -> None:
-        self.target, self._group = g.target, g
-        self._known: dict[int, tuple[ImplGraph, float]] = {}
-        self._dropped: dict[int, ImplGraph] = {}
-
-    def drop(self, number: int, impl: ImplGraph) -> None:
-        """Say that a template is not kept, and so need not be made for groups that do the same."""
-        self._dropped.setdefault(number, impl)
-
-    def dropped(self, number: int, g: GroupInput, suffix: str) -> ImplGraph | None:
-        """What stands for a template in a group that does the same as one which has dropped it; None for others."""
-        impl = self._dropped.get(number)
-        return None if impl is None else named_for(impl, self._group, g, suffix)
-
-    def of(self, made: Sequence[Made], keep: int) -> list[Ranked]:
-        """The templates, the best first; with 0 cycles where nothing depends on what they take.
-
-        Args:
-            made: the templates.
-            keep: how many of them are kept.
-        """
-        settled = len(made) <= keep and _in_one_order(made)
-        found = [Ranked(self._cycles(m.number, m.impl, settled=settled), m) for m in made]
-        if not settled:
-            found.sort(
-                key=lambda r: (comparable(r.cycles, r.made.impl, self.target), r.made.number)
-            )
-        return found
-
-    def _cycles(self, number: int, impl: ImplGraph, *, settled: bool) -> float:
-        if number in self._known:
-            like, cycles = self._known[number]
-            costs_as(impl, like, self.target)
-            return cycles
-        cycles = 0.0 if settled else modelled_cycles(impl, self.target)
-        self._known[number] = (impl, cycles)
-        return cycles
+    Args:
+        made: the templates.
+        keep: how many of them are kept.
+        costs: of the templates of the graph.
+    """
+    if len(made) <= keep and _in_one_order(made):
+        return [Ranked(0.0, m) for m in made]
+    found = [Ranked(modelled_cycles(m.impl, costs), m) for m in made]
+    return sorted(found, key=lambda r: (comparable(r.cycles, r.made.impl, costs), r.made.number))
 
 
-def modelled_cycles(impl: ImplGraph, target: TargetSpec) -> float:
+def modelled_cycles(impl: ImplGraph, costs: Costs) -> float:
     """Modelled cycles of a template at typical sizes, with the tiling that the host function would choose.
 
     Without what all templates have in common, the start of a kernel; infinite where the template is not legal.
     """
-    found = solve_template(impl, target, sample_env(impl))
+    found = solve_template(impl, costs, sample_env(impl))
     return float("inf") if found is None else found.cost / (1 << TICK_BITS)
 
 

@@ -10,12 +10,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const, product
-from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.implgraph.ir.graph import Condition, ImplGraph, TilingSpec
-from autofuse.schedule.axes.layout import BLOCK
+from autofuse.implgraph.ir.graph import (
+    Condition,
+    ImplGraph,
+    TilingSpec,
+)
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.stagger import with_staggered_loops
 from autofuse.schedule.memory.budget import check_budget, exceeds_budget
 from autofuse.schedule.memory.memory_plan import MemoryPlan, plan_memory
@@ -48,6 +51,7 @@ def _check_block_copies(g: GroupInput, placed: Placed) -> None:
 
     Tiles are multiples of 256 bytes, so a row that is a multiple of 32 bytes leaves such a tail.
     """
+    block = g.target.arch.block_bytes
     for n in (*placed.hoisted, *placed.looped):
         if n.op not in ("Load", "Store"):
             continue
@@ -58,10 +62,10 @@ def _check_block_copies(g: GroupInput, placed: Placed) -> None:
             )
         row = g.size(g.order[-1]) if axes and axes[-1] == placed.split.vector[-1] else const(1)
         elements = row.as_int()
-        if elements is None or elements * n.y.dtype.itemsize % BLOCK:
+        if elements is None or elements * n.y.dtype.itemsize % block:
             raise TemplateRejectedError(
                 f"{g.target.name} has no DataCopyPad: rows of {row} {n.y.dtype} in {n.name} are not known "
-                f"to be a multiple of {BLOCK} bytes"
+                f"to be a multiple of {block} bytes"
             )
 
 
@@ -77,16 +81,17 @@ class Template:
         candidate: Candidate,
         placed: Placed,
         next_tensor: int,
+        costs: Costs,
         *,
         ready: bool = False,
     ) -> None:
-        self.g, self.candidate, self.next_tensor = g, candidate, next_tensor
+        self.g, self.candidate, self.next_tensor, self.costs = g, candidate, next_tensor, costs
         if not ready:
             hoisted, looped = tables(share_runs(placed.hoisted), share_runs(placed.looped))
             taking = with_row_operands(hoisted, looped, g.target.arch)
             placed = replace(placed, hoisted=tuple(hoisted), looped=taking)
         self.placed = placed
-        if not (ready or g.target.has_datacopypad):
+        if not (ready or g.target.arch.has_datacopypad):
             _check_block_copies(g, placed)
         self._known_tiling: TilingSpec | None = None
 
@@ -144,7 +149,7 @@ class Template:
         placed = with_late_casts(self.placed)
         if placed is None:
             return None
-        return Template(self.g, self.candidate, placed, self.next_tensor, ready=True)
+        return Template(self.g, self.candidate, placed, self.next_tensor, self.costs, ready=True)
 
     def planned(self, ways: Sequence[tuple[int, bool]]) -> ImplGraph:
         """The template with the first plan that fits, each with and without what the banks of UB ask for.
@@ -180,8 +185,8 @@ class Template:
         """A further plan, if there is one that takes less by more than a part of the time."""
         with suppress(TemplateRejectedError):
             made = other()
-            cycles = modelled_cycles(impl, self.g.target)
-            if modelled_cycles(made, self.g.target) < cycles - cycles / _GAIN:
+            cycles = modelled_cycles(impl, self.costs)
+            if modelled_cycles(made, self.costs) < cycles - cycles / _GAIN:
                 return made
         return impl
 
@@ -201,7 +206,8 @@ class Template:
         if plan.ub.symbols() - {self._tiling.tile_size}:
             return math.inf  # rows of any length: the longest ones would not fit with a larger plan
         try:
-            return modelled_cycles(self._assemble(plan), self.g.target)
+            # Nobody asks for the costs of this one again: they are not remembered.
+            return modelled_cycles(self._assemble(plan), Costs(self.g.target))
         except TemplateRejectedError:
             return math.inf
 
@@ -257,10 +263,10 @@ class Template:
         conditions += [c for c in more if c not in conditions]
         _check_known(more)
         if split.inner and not candidate.padded and not packed and not last.is_const:
-            conditions.append(Condition(last, alignment(g.nodes, g.order[-1])))
+            conditions.append(Condition(last, alignment(g, g.order[-1])))
         middle = product(placed.layout.split.sizes[a] for a in split.inner[:-1])
         rows_limited = bool(split.inner) and not packed
-        tile_max = rows_within(g.target.dma_block_count_max, middle) if rows_limited else None
+        tile_max = rows_within(g.target.arch.dma_block_count_max, middle) if rows_limited else None
         row_elements = product(placed.layout.extent(a) for a in split.vector if a != split.tile_in)
         return TilingSpec(
             tile_axis=split.tiled,
@@ -293,7 +299,7 @@ def _conditions(g: GroupInput, placed: Placed, own: Sequence[Condition]) -> list
     split, out = placed.split, list[Condition]()
     # An index is brought inside its dimension, which takes one that is not empty.
     extents = dict.fromkeys(
-        parse(str(n.attrs["extent"])) for n in g.nodes if len(n.inputs) > 1 and n.op == "Load"
+        n.size("extent") for n in g.nodes if len(n.inputs) > 1 and n.op == "Load"
     )
     out += [
         Condition(e, at_least=1)
@@ -309,7 +315,7 @@ def _conditions(g: GroupInput, placed: Placed, own: Sequence[Condition]) -> list
         for a in split.vector
         if a in g.reduced and not g.scans and bounds(split.sizes[a], ranges)[0] < 1
     ]
-    most = g.target.dma_block_count_max
+    most = g.target.arch.dma_block_count_max
     for n in (*placed.hoisted, *placed.looped):
         rows = n.y.vectorized_axis[:-1]
         if n.op not in ("Load", "Store") or split.tile_in in rows:
@@ -332,7 +338,7 @@ def _granule(g: GroupInput, placed: Placed) -> int:
     """What tiles are multiples of.
 
     Rows along the tiled axis that start at 32-byte addresses in UB are multiples of that.  With the innermost axis
-    tiled it is 256 bytes of the narrowest tensor: tiles then start at such distances in GM.
+    tiled it is a repeat of the narrowest tensor: tiles then start at such distances in GM.
     """
     split = placed.split
     rows = [
@@ -342,5 +348,6 @@ def _granule(g: GroupInput, placed: Placed) -> int:
     ]
     moved = bool(split.inner) and any(is_relaid(n, split.vector) for n in rows)
     if split.tile_in in placed.layout.pitches or moved:
-        return alignment(g.nodes, split.tiled)
-    return 1 if split.inner else 8 * alignment(g.nodes, g.order[-1])
+        return alignment(g, split.tiled)
+    repeat = g.target.arch.vector_bytes // g.target.arch.block_bytes
+    return 1 if split.inner else repeat * alignment(g, g.order[-1])

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.base.observing import Watch, named, told
@@ -27,25 +27,22 @@ from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult, Verdict
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
-from autofuse.schedule.cost.alike import likeness
 from autofuse.schedule.cost.cache_hints import CacheHints, touched_bytes
 from autofuse.schedule.cost.cost_form import TICK_BITS, ticks
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import modelled_ticks
-from autofuse.schedule.cost.tile_cost import TICK_SHIFT, UNLIMITED, chip_table
+from autofuse.schedule.cost.tile_cost import TICK_SHIFT, UNLIMITED, ChipTable
 from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.legal.legalize import legalize
 from autofuse.schedule.memory.workspace import place_workspaces
 from autofuse.schedule.placement.scan import SCAN, scanned_axes
-from autofuse.schedule.rank import Made, Ranked, Ranking, in_order, modelled_cycles, select
+from autofuse.schedule.rank import Made, Ranked, in_order, modelled_cycles, rank, select
 from autofuse.schedule.realise import Template
 from autofuse.schedule.templates.family import Family, Placing
 from autofuse.schedule.templates.table import FAMILIES
 from autofuse.targets import TargetSpec
 
 __all__ = ["schedule", "schedule_all"]
-
-#: What the templates of groups cost, for groups that do the same to other tensors.
-_Alike: TypeAlias = dict[Hashable, Ranking]
 
 #: Templates kept per group when all sizes are known, and for a kernel of symbolic sizes.
 MAX_STATIC, MAX_SYMBOLIC = 2, 5
@@ -58,55 +55,57 @@ LITTLE = 20
 
 
 def schedule_all(
-    hints: Sequence[HintGraph], target: TargetSpec, watch: Watch | None = None
+    hints: Sequence[HintGraph],
+    target: TargetSpec,
+    costs: Costs | None = None,
+    watch: Watch | None = None,
 ) -> tuple[ScheduleResult, ...]:
     """One result per form of a graph: the host chooses for the sizes of a call.  Of known sizes only the best one.
 
     Args:
         hints: canonical graphs.  All but the first one may be dropped, with the reasons among what was rejected.
         target: the chip.
+        costs: what is known of the costs of templates on it, for who asks for them again; by default nothing is.
         watch: told of legalisation, and of the candidates of every group.
 
     Raises:
         AutofuseError: as :func:`schedule`, for the first form.
     """
+    costs = costs or Costs(target)
     if len(hints) > 1 and not hints[0].symbols:
-        return (_cheapest(hints, target, watch),)
+        return (_cheapest(hints, costs, watch),)
     of_first = watch if len(hints) == 1 else named(watch, "form 0")
-    (first,) = schedule(hints[0], target, watch=of_first)
+    first = _scheduled(hints[0], costs, 0, of_first)
     others: list[ScheduleResult] = []
     rejected = list(first.rejected)
     for form in hints[1:]:
         number = 1 + len(others)
-        found, why = _other(form, target, number, named(watch, f"form {number}"))
+        found, why = _other(form, costs, number, named(watch, f"form {number}"))
         others += found
         rejected += why
     return (replace(first, rejected=tuple(rejected)), *others)
 
 
-def _cheapest(
-    hints: Sequence[HintGraph], target: TargetSpec, watch: Watch | None
-) -> ScheduleResult:
+def _cheapest(hints: Sequence[HintGraph], costs: Costs, watch: Watch | None) -> ScheduleResult:
     """The form of the least modelled time, the first of equals; the others are among what was rejected."""
     found: list[tuple[int, int, ScheduleResult]] = []
     rejected: list[Rejected] = []
     refused: list[AutofuseError] = []
-    alike: _Alike = {}
-    moved = _moved_ticks(hints[0], target)
+    moved = _moved_ticks(hints[0], costs.chip)
     for number, form in enumerate(hints):
         least = min((f[0] for f in found), default=UNLIMITED)
-        always = moved + len(_barriers(group_order_hazards(form))) * ticks(target.sync_all)
+        always = moved + len(_barriers(group_order_hazards(form))) * ticks(costs.target.sync_all)
         if always >= least - least // LITTLE:
             reason = f"its barriers and GM alone take {always >> TICK_BITS} cycles"
             rejected.append(_dominated(number, reason))
             continue
         try:
-            result = _scheduled(form, target, 0, alike, named(watch, f"form {number}"))
+            result = _scheduled(form, costs, 0, named(watch, f"form {number}"))
         except AutofuseError as e:
             refused.append(e)
             rejected.append(_refused(number, e))
             continue
-        cost = modelled_ticks(result, target)
+        cost = modelled_ticks(result, costs)
         found.append((UNLIMITED if cost is None else cost, number, result))
     if not found:
         raise refused[0]
@@ -118,9 +117,8 @@ def _cheapest(
     return replace(taken, rejected=(*taken.rejected, *rejected))
 
 
-def _moved_ticks(hint: HintGraph, target: TargetSpec) -> int:
+def _moved_ticks(hint: HintGraph, chip: ChipTable) -> int:
     """What GM takes at least for the inputs and outputs of a graph of known sizes, whatever its form."""
-    chip = chip_table(target)
     given = {n.name for n in hint.ops("Data")}
     made = {n.inputs[0] for n in hint.ops("Output")}
     loaded: dict[str, int] = {}
@@ -139,11 +137,11 @@ def _moved_ticks(hint: HintGraph, target: TargetSpec) -> int:
 
 
 def _other(
-    form: HintGraph, target: TargetSpec, number: int, watch: Watch | None
+    form: HintGraph, costs: Costs, number: int, watch: Watch | None
 ) -> tuple[tuple[ScheduleResult, ...], list[Rejected]]:
     """The result of a form that is not needed; or why there is none."""
     try:
-        return schedule(form, target, result=number, watch=watch), []
+        return (_scheduled(form, costs, number, watch),), []
     except AutofuseError as e:
         return (), [_refused(number, e)]
 
@@ -157,41 +155,35 @@ def _dominated(number: int, why: str) -> Rejected:
     return Rejected(0, f"form {number}", f"dominated: {why}")
 
 
-def schedule(
-    hint: HintGraph, target: TargetSpec, *, result: int = 0, watch: Watch | None = None
-) -> tuple[ScheduleResult, ...]:
+def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[ScheduleResult, ...]:
     """All ways to realise ``hint`` that are worth a branch in the kernel; at present one result.
 
     Args:
         hint: a canonical graph.
         target: the chip.
         result: the number of the result.
-        watch: as for :func:`schedule_all`.
 
     Raises:
         AutofuseError: AF3001 an op is not available, AF3002/AF3003/AF3004 no template fits (the notes name each
             buffer and the tile that would fit).
     """
-    return (_scheduled(hint, target, result, {}, watch),)
+    return (_scheduled(hint, Costs(target), result),)
 
 
 def _scheduled(
-    hint: HintGraph, target: TargetSpec, result: int, alike: _Alike, watch: Watch | None = None
+    hint: HintGraph, costs: Costs, result: int, watch: Watch | None = None
 ) -> ScheduleResult:
-    """One way to realise ``hint``; ``alike``: the groups of other forms, some of which may be the same in this one."""
-    parts = groups(hint)
+    """One way to realise ``hint``."""
+    parts, target = groups(hint), costs.target
     keep = _templates_per_group(hint, len(parts))
     late = _barriers(group_order_hazards(hint))
     hints = CacheHints(hint, target)
     rejected: list[Rejected] = []
     out: list[Group] = []
-    spaces = place_workspaces(hint)
+    spaces = place_workspaces(hint, target.arch)
     for g in _group_inputs(hint, parts, spaces, target, result, watch):
-        ranking = Ranking(g)
-        if len(parts) > 1:
-            ranking = alike.setdefault((keep, likeness(g)), ranking)
         next_tensor = g.inputs + g.outputs + len(spaces)
-        impls, dropped = _schedule_group(g, keep, next_tensor, ranking, watch)
+        impls, dropped = _schedule_group(g, keep, next_tensor, costs, watch)
         impls = tuple(hints.given_to(i) for i in impls)
         rejected += dropped
         out.append(Group(g.group, impls, sync_before=g.group in late))
@@ -208,7 +200,7 @@ def _group_inputs(
 ) -> Iterator[GroupInput]:
     """What the templates of each group are made of; ``parts``: the nodes of the groups, ``spaces``: the workspaces."""
     inputs = sum(1 for _ in hint.ops("Data"))
-    outputs = 1 + max((int(str(n.attrs["index"])) for n in hint.ops("Output")), default=-1)
+    outputs = 1 + max((n.number("index") for n in hint.ops("Output")), default=-1)
     for index, nodes in enumerate(parts):
         whole = _with_ends(nodes, hint, spaces)
         legal = _in_gm(legalize(whole, hint, target), inputs, outputs)
@@ -304,22 +296,20 @@ def _with_ends(nodes: Sequence[Node], hint: HintGraph, spaces: Sequence[Node]) -
 
 
 def _schedule_group(
-    g: GroupInput, keep: int, next_tensor: int, ranking: Ranking, watch: Watch | None = None
+    g: GroupInput, keep: int, next_tensor: int, costs: Costs, watch: Watch | None = None
 ) -> tuple[tuple[ImplGraph, ...], list[Rejected]]:
     rejected: list[Rejected] = []
     made: list[Made] = []
     taken: set[str] = set()
     families = g.target.families
-    tries = _tries(g)
-    for number, (family, placer, group, candidate) in enumerate(tries):
+    for number, (family, placer, group, candidate) in enumerate(_tries(g)):
         if families is not None and candidate.template not in families:
             reason = "the backend does not write templates of this family"
             rejected.append(Rejected(g.group, _title(group, candidate), reason))
             continue
         try:
-            impl = ranking.dropped(number, g, candidate.suffix)
-            if impl is None:
-                impl = family.planned(Template(group, candidate, placer(candidate), next_tensor))
+            placed = placer(candidate)
+            impl = family.planned(Template(group, candidate, placed, next_tensor, costs))
         except TemplateRejectedError as why:
             rejected.append(Rejected(g.group, _title(group, candidate), str(why), why.code))
             continue
@@ -331,15 +321,13 @@ def _schedule_group(
         taken.add(impl.name)
         made.append(Made(number, impl, family.always_legal(impl), bool(candidate.conditions)))
     if not made:
-        told(watch, f"candidates of group {g.group}", g, _verdicts(g, (), (), rejected))
+        told(watch, f"candidates of group {g.group}", g, _verdicts((), (), rejected, costs))
         raise _nothing_fits(g, rejected)
-    ranked = ranking.of(made, keep)
-    chosen = select(ranked, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
-    best = ranked[0]
-    for cycles, m in ranked:
+    order = rank(made, keep, costs)
+    chosen = select(order, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
+    best = order[0]
+    for cycles, m in order:
         if m not in chosen:
-            if m.impl.suffix == tries[m.number].candidate.suffix:
-                ranking.drop(m.number, m.impl)  # else an axis of this group is in its name
             rejected.append(
                 Rejected(
                     g.group,
@@ -349,21 +337,21 @@ def _schedule_group(
                 )
             )
     if watch is not None:
-        found = _verdicts(g, ranked, chosen, rejected)
+        found = _verdicts(order, chosen, rejected, costs)
         told(watch, f"candidates of group {g.group}", g, found)
-    return in_order(chosen, ranked), rejected
+    return in_order(chosen, order), rejected
 
 
 def _verdicts(
-    g: GroupInput, ranked: Sequence[Ranked], chosen: Sequence[Made], rejected: Sequence[Rejected]
+    ranked: Sequence[Ranked], chosen: Sequence[Made], rejected: Sequence[Rejected], costs: Costs
 ) -> tuple[Verdict, ...]:
     """What became of all candidates of a group: those that could be made, the best first, then the others."""
     reasons = {r.template: r.reason for r in rejected}
     made = {m.impl.name for _, m in ranked}
     out = []
     for cycles, m in ranked:
-        # Ranking leaves out what costs that decide nothing are.
-        cycles = cycles or modelled_cycles(m.impl, g.target)
+        # The ranking leaves out what costs that decide nothing are.
+        cycles = cycles or modelled_cycles(m.impl, costs)
         out.append(Verdict(m.impl.name, cycles, "" if m in chosen else reasons[m.impl.name]))
     out += [Verdict(r.template, None, r.reason) for r in rejected if r.template not in made]
     return tuple(out)
@@ -407,7 +395,7 @@ def _in_gm(nodes: Sequence[Node], inputs: int, outputs: int) -> tuple[Node, ...]
     """
     first = {"Data": 0, "Output": inputs, "Workspace": inputs + outputs}
     found = {
-        n.name: Mem(first[n.op] + int(str(n.attrs["index"])), _GLOBAL, _GM, _AT_GM)
+        n.name: Mem(first[n.op] + n.number("index"), _GLOBAL, _GM, _AT_GM)
         for n in nodes
         if n.op in first
     }

@@ -2,8 +2,10 @@
 
 import importlib.util
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import corpus_sample
 import pytest
 
 REPO = Path(__file__).resolve().parent.parent
@@ -16,10 +18,33 @@ def pytest_configure() -> None:
         raise pytest.UsageError("AUTOFUSE_REQUIRE_TORCH=1, but PyTorch is not installed")
 
 
+def pytest_report_header() -> str:
+    return corpus_sample.head()
+
+
 @pytest.fixture(scope="session")
 def repo() -> Path:
     """The root of the checkout."""
     return REPO
+
+
+@pytest.fixture(scope="session")
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache of kernels for all tests of a run, also of workers side by side: headers are compiled once."""
+    folder = tmp_path_factory.getbasetemp()
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "kernel_cache"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _knobs(kernel_cache: Path) -> Iterator[None]:
+    """The user's own cache is left alone, and kernels that run once are not optimised.
+
+    Tests of the cache and of compiling set their own; commands get no knobs, and so optimise as a user's do.
+    """
+    with pytest.MonkeyPatch.context() as m:
+        m.setenv("AUTOFUSE_CACHE_DIR", str(kernel_cache))
+        m.setenv("AUTOFUSE_OPT", "0")
+        yield
 
 
 @pytest.fixture(scope="session")

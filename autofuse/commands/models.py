@@ -217,7 +217,7 @@ def _calls(
     built: ModelResult, folder: Path, pool: WorkerPool, check: str, check_seed: int
 ) -> KernelCall:
     """Calls of kernels in a worker, with arrays in files."""
-    from autofuse.models.build import kernel_folder
+    from autofuse.models.result import kernel_folder
     from autofuse.models.run import Called
 
     def call(name: str, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:

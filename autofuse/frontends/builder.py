@@ -82,43 +82,35 @@ class GraphBuilder:
 
     def check_shape(self, shape: Shape, pointer: str, what: str) -> bool:
         """Rank and sizes within the limits, for every value of the symbols; notes AF1109."""
+        wrong = self._too_large(shape, what)
+        if wrong is not None:
+            self.findings.add("AF1109", wrong[0], pointer, hint=wrong[1])
+        return wrong is None
+
+    def _too_large(self, shape: Shape, what: str) -> tuple[str, str] | None:
+        """What is wrong with a shape, and a hint."""
         if len(shape) > MAX_RANK:
-            self.findings.add(
-                "AF1109",
-                f"{what} has {len(shape)} dimensions; at most {MAX_RANK} are allowed",
-                pointer,
-            )
-            return False
+            return f"{what} has {len(shape)} dimensions; at most {MAX_RANK} are allowed", ""
+        if not all(map(is_moderate, shape)):
+            return f"a size of {what} has too large numbers in it", ""
         ranges = self.ranges()
-        if not all(is_moderate(s) for s in shape):
-            self.findings.add("AF1109", f"a size of {what} has too large numbers in it", pointer)
-            return False
         try:
             for i, size in enumerate(shape):
                 lo, hi = bounds(size, ranges)
                 if lo < 0:
                     text = f"dimension {i} of {what} is {size}, which can be negative"
-                    self.findings.add("AF1109", text, pointer, hint="raise the min of its symbols")
-                    return False
+                    return text, "raise the min of its symbols"
                 if size.is_const and hi > MAX_SIZE:
-                    self.findings.add(
-                        "AF1109",
-                        f"dimension {i} of {what} is {hi}; at most {MAX_SIZE} is allowed",
-                        pointer,
-                    )
-                    return False
+                    return f"dimension {i} of {what} is {hi}; at most {MAX_SIZE} is allowed", ""
             most = bounds(product(shape), ranges)[1]
         except ExprError as e:
-            self.findings.add("AF1109", f"the shape of {what} has no bounds: {e}", pointer)
-            return False
-        if most >= MAX_ELEMENTS:
-            names = sorted({n for s in shape for n in s.symbols()})
-            amount = most if most < 1 << 64 else "2**64 or more"
-            hint = f"give {', '.join(names)} a smaller max" if names else ""
-            text = f"{what} {shape_text(shape)} has up to {amount} elements; the limit is 2**48 - 1"
-            self.findings.add("AF1109", text, pointer, hint=hint)
-            return False
-        return True
+            return f"the shape of {what} has no bounds: {e}", ""
+        if most < MAX_ELEMENTS:
+            return None
+        names = sorted({n for s in shape for n in s.symbols()})
+        amount = most if most < 1 << 64 else "2**64 or more"
+        text = f"{what} {shape_text(shape)} has up to {amount} elements; the limit is 2**48 - 1"
+        return text, f"give {', '.join(names)} a smaller max" if names else ""
 
     def infer(
         self,
@@ -131,19 +123,13 @@ class GraphBuilder:
         operand_pointers: Sequence[str] = (),
     ) -> tuple[DType, Shape] | None:
         """Dtype and shape of a node's result; None, with a finding, if the op refuses these."""
-        integers = any(isinstance(x, Tensor) and x.dtype.kind in "iu" for x in operands)
-        for o, p in zip(operands, operand_pointers, strict=False):
-            if (
-                not integers
-                or isinstance(o, Tensor)
-                or o.dtype is not None
-                or math.isfinite(o.value)
-            ):
-                continue
-            text = f"the constant {o.value} has no integer value"
-            hint = "Cast the tensor to a float type first"
-            self.findings.add("AF1203", text, p, hint=hint, node=node)
-            return None
+        if any(isinstance(x, Tensor) and x.dtype.kind in "iu" for x in operands):
+            for o, p in zip(operands, operand_pointers, strict=False):
+                if isinstance(o, Constant) and o.dtype is None and not math.isfinite(o.value):
+                    text = f"the constant {o.value} has no integer value"
+                    hint = "Cast the tensor to a float type first"
+                    self.findings.add("AF1203", text, p, hint=hint, node=node)
+                    return None
         try:
             dtype, shape = infer_node(row, operands, attrs)
             given = operand_dtypes(operands)
@@ -151,9 +137,8 @@ class GraphBuilder:
             self.findings.add(e.code, str(e), pointer, hint=e.hint, node=node)
             return None
         except ExprError as e:
-            self.findings.add(
-                "AF1204", f"the shape of the result cannot be computed: {e}", pointer, node=node
-            )
+            text = f"the shape of the result cannot be computed: {e}"
+            self.findings.add("AF1204", text, pointer, node=node)
             return None
         ok = True
         for o, d, p in zip(operands, given, operand_pointers, strict=False):
@@ -173,13 +158,8 @@ class GraphBuilder:
                 self.findings.add("AF1104", text, pointer, node=node)
                 return False
         elif dtype.kind == "b" and value not in (0, 1):
-            self.findings.add(
-                "AF1104",
-                f"the constant {value} is not a bool",
-                pointer,
-                hint="true, false",
-                node=node,
-            )
+            text = f"the constant {value} is not a bool"
+            self.findings.add("AF1104", text, pointer, hint="true, false", node=node)
             return False
         return True
 

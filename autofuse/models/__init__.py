@@ -5,15 +5,8 @@
 Needs the package ``onnx`` (the extra of the same name).
 """
 
-from autofuse.models.build import (
-    Fallback,
-    ModelLike,
-    ModelRegion,
-    ModelResult,
-    Step,
-    build,
-    is_partitioned,
-)
+from autofuse.models.build import ModelLike, build, is_partitioned
+from autofuse.models.result import Fallback, ModelRegion, ModelResult, Step
 from autofuse.models.run import Called, KernelCall, ModelRun, run
 
 __all__ = [

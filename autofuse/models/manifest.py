@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from autofuse import __version__
 from autofuse.base.artifacts import digest
@@ -10,11 +11,7 @@ from autofuse.frontends.onnx.pieces import KNOWN, RENAMED, UNUSED, ModelPieces
 from autofuse.frontends.onnx.values import Known, Traced
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.serialise import json_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from autofuse.models.build import Fallback, ModelRegion, ModelResult
+from autofuse.models.result import Fallback, ModelRegion, ModelResult, kernel_folder
 
 __all__ = ["SCHEMA", "manifest_of", "public_names"]
 
@@ -91,7 +88,7 @@ def _region(
         "region": index,
         "nodes": [_node(i, pieces) for i in r.nodes],
         "kernel": r.kernel or None,
-        "folder": f"kernels/{r.kernel}" if r.kernel else None,
+        "folder": kernel_folder(r.kernel) if r.kernel else None,
         **bound,
         # Where symbols have typical sizes; `modelled` by the template, the others from shapes.
         "bytes": {

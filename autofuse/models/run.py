@@ -22,7 +22,7 @@ from autofuse.frontends.onnx.regions import Regions, evaluated
 from autofuse.frontends.onnx.values import Foreign, Known, Traced
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import numpy_dtype
-from autofuse.models.build import ModelLike, ModelRegion, ModelResult, Progress, build
+from autofuse.models.build import ModelLike, Progress, build
 from autofuse.models.manifest import public_names
 from autofuse.models.reference import (
     MAX_BYTES,
@@ -32,6 +32,7 @@ from autofuse.models.reference import (
     differences,
     identical,
 )
+from autofuse.models.result import ModelRegion, ModelResult
 from autofuse.targets import TargetSpec
 from autofuse.twin.oracle.oracle import evaluate
 from autofuse.twin.run.kernel import MAX_SEED

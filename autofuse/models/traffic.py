@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from autofuse.api import BuildResult, SplitResult
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.schedule.axes.result import Group, ScheduleResult
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import best_tiling, comparable
 from autofuse.schedule.cost.workload import workload
-from autofuse.targets import TargetSpec
 
 __all__ = ["modelled_bytes"]
 
@@ -27,7 +27,7 @@ def modelled_bytes(built: BuildResult | SplitResult, sizes: Mapping[str, int]) -
     parts = built.parts if isinstance(built, SplitResult) else (built,)
     total = 0
     for p in parts:
-        forms = [_form(r, p.target, sizes) for r in p.schedule]
+        forms = [_form(r, Costs(p.target), sizes) for r in p.schedule]
         legal = [f for f in forms if f is not None]
         if not legal:
             return None
@@ -36,27 +36,27 @@ def modelled_bytes(built: BuildResult | SplitResult, sizes: Mapping[str, int]) -
 
 
 def _form(
-    result: ScheduleResult, target: TargetSpec, sizes: Mapping[str, int]
+    result: ScheduleResult, costs: Costs, sizes: Mapping[str, int]
 ) -> tuple[float, int] | None:
     """Modelled microseconds and bytes of one way to realise a graph."""
-    groups = [_group(g, target, sizes) for g in result.groups]
+    groups = [_group(g, costs, sizes) for g in result.groups]
     found = [g for g in groups if g is not None]
     if len(found) < len(groups):
         return None
     return sum(us for us, _ in found), sum(count for _, count in found)
 
 
-def _group(group: Group, target: TargetSpec, sizes: Mapping[str, int]) -> tuple[float, int] | None:
+def _group(group: Group, costs: Costs, sizes: Mapping[str, int]) -> tuple[float, int] | None:
     legal = []
     for impl in group.impls:
         try:
-            tiling = best_tiling(impl, target, sizes, barriers=int(group.sync_before))
+            tiling = best_tiling(impl, costs, sizes, barriers=int(group.sync_before))
         except ExprError:
             continue  # a size that this template divides by is 0
         if tiling is not None:
-            work = workload(impl, target, sizes, tiling.tile, per_core=tiling.per_core)
+            work = workload(impl, costs.target, sizes, tiling.tile, per_core=tiling.per_core)
             traffic = work.traffic
             count = traffic.read + traffic.reread + traffic.shared + traffic.same_order
-            us = comparable(tiling.cost.total, impl, target)
+            us = comparable(tiling.cost.total, impl, costs)
             legal.append((us, count + traffic.written))
     return min(legal, default=None)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.pyautofuse.dtype_rules import infer_dtype
 from autofuse.pyautofuse.nodes import Operator
 from autofuse.pyautofuse.sizes import Axis, SizeExpr, SizeLike, size_of
 
@@ -41,8 +42,6 @@ class Graph:
 
     def infer_dtype_of(self, node: Operator) -> None:
         """Set the element type of a node's outputs from those of its inputs, where it is not set."""
-        from autofuse.pyautofuse.dtype_rules import infer_dtype
-
         infer_dtype(node)
 
     def __repr__(self) -> str:

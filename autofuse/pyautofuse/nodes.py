@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from autofuse.base.diagnostics import AutofuseError, Where
-
-if TYPE_CHECKING:
-    from autofuse.pyautofuse.graphs import Graph
 
 __all__ = ["IrAttributes", "OpOutput", "Operator", "source_of"]
 
 #: Names of inputs: x, x1, x2, ...; what else ops call theirs.
 _INPUT = re.compile(r"x\d*|mask|value|bias|offset_w|filter|index\Z", re.A)
+
+
+class Owner(Protocol):
+    """What a node needs of the graph that it is in."""
+
+    def infer_dtype_of(self, node: Operator) -> None:
+        """Set the element types of a node's outputs."""
 
 
 class OpOutput:
@@ -121,7 +125,7 @@ class Operator:
 
     name: str
     type: str
-    graph: Graph
+    graph: Owner
     attr: _Attributes
     ir_attr: IrAttributes
     inputs: dict[str, Any]
@@ -130,7 +134,7 @@ class Operator:
 
     __slots__ = ("attr", "graph", "inputs", "ir_attr", "name", "outputs", "subgraph", "type")
 
-    def __init__(self, kind: str, name: str, graph: Graph, subgraph: Any = None) -> None:
+    def __init__(self, kind: str, name: str, graph: Owner, subgraph: Any = None) -> None:
         put = object.__setattr__
         put(self, "type", kind)
         put(self, "name", str(name))

@@ -31,7 +31,11 @@ def set_platform(arch: str, aiv_num: int | None = None, ub_size: int | None = No
         AutofuseError: AF5006, the chip is not known; AF5007, a number is out of range.
     """
     names = target_names()
-    name = arch if arch in names else next((n for n in names if load_target(n).arch == arch), arch)
+    name = (
+        arch
+        if arch in names
+        else next((n for n in names if load_target(n).arch.name == arch), arch)
+    )
     spec = load_target(name)
     if aiv_num is not None:
         if not 0 < aiv_num <= spec.aiv_cores:

@@ -17,7 +17,8 @@ from autofuse.implgraph.ir.graph import ImplGraph, Node
 from autofuse.schedule.axes.result import Group, ScheduleResult, tiling_keys
 from autofuse.schedule.cost.cache_hints import bypasses, held_bytes
 from autofuse.schedule.cost.cost import NOTE, Conflict, evaluate
-from autofuse.schedule.cost.cost_form import cost_form, ticks
+from autofuse.schedule.cost.cost_form import ticks
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import choose, solve_template
 from autofuse.schedule.cost.stagger import passes, same_on_all_cores
 from autofuse.schedule.cost.workload import Tiling, UbBuffer, conflicts, ub_map, workload
@@ -120,15 +121,16 @@ def explain(
         sizes: values of all symbols.
         inputs: names of the graph's inputs; what is said of one has its number.
     """
-    chosen = choose(results, target, sizes)
+    costs = Costs(target)
+    chosen = choose(results, costs, sizes)
     forms: list[_Form] = []
     first_key = 0
     for r in results:
         choices = tiling_keys((r,))
         here = chosen is not None and first_key <= chosen.key < first_key + len(choices)
-        own = chosen if here else choose((r,), target, sizes)
+        own = chosen if here else choose((r,), costs, sizes)
         taken = () if own is None else choices[own.key - (first_key if here else 0)]
-        tried = [[_solved(i, target, sizes, g.sync_before) for i in g.impls] for g in r.groups]
+        tried = [[_solved(i, costs, sizes, g.sync_before) for i in g.impls] for g in r.groups]
         forms.append(_Form(r, here, taken, tried))
         first_key += len(choices)
     best = next((f for f in forms if f.chosen), None)
@@ -145,18 +147,18 @@ def explain(
     }
 
 
-def _solved(impl: ImplGraph, target: TargetSpec, sizes: Mapping[str, int], barrier: bool) -> _Tried:
+def _solved(impl: ImplGraph, costs: Costs, sizes: Mapping[str, int], barrier: bool) -> _Tried:
     try:
-        found = solve_template(impl, target, sizes)
+        found = solve_template(impl, costs, sizes)
         if found is None:
             return _Tried(impl)
         work = workload(
-            impl, target, sizes, found.tile, per_core=found.per_core, barriers=int(barrier)
+            impl, costs.target, sizes, found.tile, per_core=found.per_core, barriers=int(barrier)
         )
     except ExprError:
         return _Tried(impl)  # a size that this template divides by is 0
-    tiling = Tiling(found.tile, found.per_core, work.cores, evaluate(work, target))
-    return _Tried(impl, tiling, found.cost, cost_form(impl, target).reads_again)
+    tiling = Tiling(found.tile, found.per_core, work.cores, evaluate(work, costs.target))
+    return _Tried(impl, tiling, found.cost, costs.form(impl).reads_again)
 
 
 def _result(
@@ -220,7 +222,7 @@ def _template(
         why = f"it does not hold that {' and '.join(broken)}" if broken else "no tile fits UB"
         return {**row, "lost": f"not legal for these sizes: {why}"}
     buffers = ub_map(impl, sizes, tiling.tile)
-    calls = conflicts(impl, sizes, tiling.tile)
+    calls = conflicts(impl, sizes, tiling.tile, target.arch)
     cost = asdict(tiling.cost)
     limit = cost.pop("limit")
     return {
@@ -257,7 +259,7 @@ def _l2(
     return {
         "touched_bytes": held_bytes(result.hint).evaluate(sizes),
         "size_bytes": target.l2_bytes,
-        "bypassed_inputs": sorted(int(str(named[n.inputs[0]].attrs["index"])) for n in found),
+        "bypassed_inputs": sorted(named[n.inputs[0]].number("index") for n in found),
     }
 
 
@@ -265,7 +267,7 @@ def _loads(impl: ImplGraph) -> dict[str, int]:
     """The input that each load of one reads."""
     named = impl.by_name()
     found = ((n.name, named[n.inputs[0]]) for n in impl.nodes if n.op == "Load")
-    return {name: int(str(end.attrs["index"])) for name, end in found if end.op == "Data"}
+    return {name: end.number("index") for name, end in found if end.op == "Data"}
 
 
 def _staggered(impl: ImplGraph) -> list[int]:
@@ -273,7 +275,7 @@ def _staggered(impl: ImplGraph) -> list[int]:
     named = impl.by_name()
     loops = [nodes for p, nodes in enumerate(passes(impl)) if p in impl.tiling.staggered]
     ends = [named[n.inputs[0]] for nodes in loops for n in nodes if same_on_all_cores(impl, n)]
-    return sorted({int(str(end.attrs["index"])) for end in ends if end.op == "Data"})
+    return sorted({end.number("index") for end in ends if end.op == "Data"})
 
 
 def _holds(condition: Any, sizes: Mapping[str, int]) -> bool:

@@ -7,7 +7,6 @@ the chip's file replaces the one of the base.  Base files start with ``dav-`` an
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -16,43 +15,19 @@ from types import MappingProxyType
 from typing import Any, SupportsIndex
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.targets.architecture import Architecture, read_architecture
 from autofuse.targets.cost_table import UNITS, CostTable
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from autofuse.targets.figures import Figure, figure, made, parsed, read_figures
 
 __all__ = [
-    "STATUSES",
-    "Figure",
     "TargetSpec",
     "VectorCost",
     "chip_names",
     "load_chip",
     "load_target",
-    "read_target",
+    "read_chip",
     "target_names",
 ]
-
-#: How a figure was obtained, best first.
-STATUSES = ("measured", "vendor", "fitted", "modelled", "assumed")
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One number with its provenance.
-
-    Attributes:
-        status: ``measured`` on silicon by the source, ``vendor`` statement, ``fitted`` by us to times measured on
-            silicon (``benchmarks/validate_model.py``), ``modelled`` by the source, ``assumed`` by us.
-    """
-
-    name: str
-    value: float
-    unit: str
-    status: str
-    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +54,7 @@ class TargetSpec:
     Attributes:
         name: as ``load_target`` takes it.
         soc: name of the chip in CANN.
-        arch: architecture of its cores: 2002, 2201, 3510.
-        npu_arch: value of the compiler's ``--npu-arch``.
-        has_datacopypad: false where only 32-byte multiples can be moved.
-        has_l2_hint: whether a GlobalTensor can bypass L2 (SetL2CacheHint).
+        arch: architecture of its cores.
         backend: the folder of ``codegen.backends`` that writes its kernels.
         queues: data cross between the pipes of a core in queues; false: local memory is plain arrays.
         families: the template families to try; None: all of them.
@@ -92,16 +64,8 @@ class TargetSpec:
         ub_bytes: bytes of UB of a core, with what is reserved.
         ub_reserved: bytes of UB that the framework takes.
         ub_reserved_select: bytes of UB that Select and some other calls take.
-        ub_bank_groups: groups of banks of UB, each as wide as a block.
-        block_bytes: bytes of a block, to which addresses in UB are aligned.
-        vector_bytes: bytes of one repeat of a vector instruction.
-        cache_line_bytes: bytes in which GM is accessed.
         clock_mhz: clock of the cores.
         l2_bytes: bytes of L2.
-        dma_block_count_max: rows of a DMA command.
-        dma_block_len_max: bytes of such a row.
-        queue_buffers_per_position: buffers of all queues in one TPosition.
-        buffers_total: buffers of one TPipe.
         load_head, store_head: cycles of a DMA command before its first byte.
         load_rate, store_rate: one core alone.
         load_rate_all, store_rate_all: per core with all cores reading, writing.
@@ -114,10 +78,7 @@ class TargetSpec:
 
     name: str
     soc: str
-    arch: str
-    npu_arch: str
-    has_datacopypad: bool
-    has_l2_hint: bool
+    arch: Architecture
     backend: str
     queues: bool
     families: frozenset[str] | None
@@ -127,14 +88,6 @@ class TargetSpec:
     ub_bytes: int
     ub_reserved: int
     ub_reserved_select: int
-    queue_buffers_per_position: int
-    buffers_total: int
-    dma_block_count_max: int
-    dma_block_len_max: int
-    block_bytes: int
-    vector_bytes: int
-    ub_bank_groups: int
-    cache_line_bytes: int
     clock_mhz: int
     l2_bytes: int
     gm_bandwidth_gbs: float
@@ -152,9 +105,9 @@ class TargetSpec:
     _figures: tuple[Figure, ...]
 
     @property
-    def bank_halves(self) -> bool:
-        """Whether two operands of a vector call can be in groups of banks that have nothing in common."""
-        return self.ub_bank_groups * self.block_bytes >= 2 * self.vector_bytes
+    def npu_arch(self) -> str:
+        """Value of the compiler's ``--npu-arch``."""
+        return self.arch.npu_arch
 
     @property
     def ub_usable(self) -> int:
@@ -186,7 +139,7 @@ class TargetSpec:
 
     def figures(self) -> tuple[Figure, ...]:
         """Every number with unit, status and source, in the order of the files."""
-        return self._figures
+        return (*self.arch.figures, *self._figures)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -235,7 +188,7 @@ def load_chip(name: str) -> TargetSpec:
     """
     if name not in chip_names():
         raise _unknown(name, chip_names())
-    return _load(name)
+    return read_chip(name, _files())
 
 
 def _unknown(name: str, names: tuple[str, ...]) -> AutofuseError:
@@ -259,56 +212,42 @@ def _restored(values: dict[str, Any]) -> TargetSpec:
     return TargetSpec(**{**values, "vector": MappingProxyType(values["vector"])})
 
 
-def _load(name: str) -> TargetSpec:
-    return read_target(name, _files()[name])
+#: What a file need not say.
+_USUAL = {"model_only": False, "backend": "ascendc", "queues": True, "families": None}
 
 
-def read_target(name: str, text: str) -> TargetSpec:
-    """The chip that a text like the files of this folder describes; without ``base`` it has every figure itself.
+def read_chip(name: str, files: Mapping[str, str]) -> TargetSpec:
+    """The chip of the file ``name``, where ``files`` has the texts of that and of its base by their names.
+
+    A file without ``base`` has what its architecture has in common itself.
 
     Raises:
-        ValueError: something is missing, unknown, or without status and source.
+        KeyError: a file or a table is missing.
+        ValueError: a figure is missing or unknown, or lacks its status or its source.
     """
-    chip = tomllib.loads(text)
-    base = tomllib.loads(_files()[chip["base"]]) if "base" in chip else {}
+    chip = parsed(files[name])
+    base = parsed(files[chip["base"]]) if "base" in chip else {}
     values: dict[str, Any] = {"name": name, **_USUAL, **base.get("chip", {}), **chip["chip"]}
+    values["arch"] = read_architecture(files[chip.get("base", name)])
     rows = {**base.get("vector", {}), **chip.get("vector", {})}
     figures = {f.name: f for doc in (base, chip) for f in _read_figures(doc)}
     values |= {f.name: f.value for f in figures.values() if "." not in f.name}
-    model = {n.removeprefix(_MODEL): f.value for n, f in figures.items() if n.startswith(_MODEL)}
-    values["model"] = CostTable.read(model)
+    model = {**base.get("model", {}), **chip["model"]}
+    values["model"] = CostTable.read({name: row["value"] for name, row in model.items()})
     values["vector"] = MappingProxyType(
         {k: VectorCost(r["head"], r["rate16"], r["rate32"]) for k, r in rows.items()}
     )
     values["_figures"] = tuple(figures.values())
-    wanted = {f.name for f in fields(TargetSpec)}
-    if wanted != values.keys():
-        odd = ", ".join(sorted(wanted ^ values.keys()))
-        raise ValueError(f"target file {name}.toml: missing or unknown {odd}")
-    return TargetSpec(**values)
-
-
-#: What a file need not say.
-_USUAL = {"model_only": False, "backend": "ascendc", "queues": True, "families": None}
-#: What the names of the cost model's figures start with.
-_MODEL = "model."
+    return made(TargetSpec, values, f"target file {name}.toml")
 
 
 def _read_figures(doc: Mapping[str, Any]) -> Iterator[Figure]:
-    for key, row in doc.get("figures", {}).items():
-        yield _figure(key, row["value"], row.get("unit", ""), row)
-    for key, row in doc.get("model", {}).items():
-        yield _figure(_MODEL + key, row["value"], UNITS.get(key, ""), row)
+    yield from read_figures(doc.get("figures", {}))
+    yield from read_figures(doc.get("model", {}), "model.", UNITS)
     for key, row in doc.get("vector", {}).items():
         for part, unit in (
             ("head", "cycles"),
             ("rate16", "elements/cycle"),
             ("rate32", "elements/cycle"),
         ):
-            yield _figure(f"vector.{key}.{part}", row[part], unit, row)
-
-
-def _figure(name: str, value: float, unit: str, row: Mapping[str, str]) -> Figure:
-    if row["status"] not in STATUSES or not row["source"]:
-        raise ValueError(f"figure {name} needs a status in {STATUSES} and a source")
-    return Figure(name, value, unit, row["status"], row["source"])
+            yield figure(f"vector.{key}.{part}", row[part], unit, row)

@@ -18,7 +18,7 @@ from autofuse.frontends.builder import topological_order
 from autofuse.torch import report as reports
 from autofuse.torch.kernels import Built, built_for, traffic
 from autofuse.torch.lower import Lowered, lower, refusal
-from autofuse.torch.ops.table import Kind
+from autofuse.torch.ops.row import Kind
 from autofuse.torch.options import Options
 from autofuse.torch.partition import (
     Candidate,

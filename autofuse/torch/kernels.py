@@ -134,11 +134,14 @@ def traffic(result: api.SplitResult, sizes: Mapping[str, int]) -> int | None:
         result: what was built.
         sizes: a value for every symbol.
     """
+    from autofuse.schedule.cost.costs import Costs
+
     total = 0
     for part in result.parts:
         own = {s.name: sizes[s.name] for s in part.graph.symbols}
+        costs = Costs(result.target)
         for group in part.schedule[0].groups:
-            moved = [_moved(impl, result.target, own) for impl in group.impls]
+            moved = [_moved(impl, costs, own) for impl in group.impls]
             known = [m for m in moved if m is not None]
             if not known:
                 return None
@@ -146,15 +149,15 @@ def traffic(result: api.SplitResult, sizes: Mapping[str, int]) -> int | None:
     return total
 
 
-def _moved(impl: Any, target: Any, sizes: Mapping[str, int]) -> int | None:
+def _moved(impl: Any, costs: Any, sizes: Mapping[str, int]) -> int | None:
     from autofuse.schedule.cost.solver import solve_template
     from autofuse.schedule.cost.workload import workload
 
     try:
-        found = solve_template(impl, target, sizes)
+        found = solve_template(impl, costs, sizes)
         if found is None:
             return None
-        t = workload(impl, target, sizes, found.tile, per_core=found.per_core).traffic
+        t = workload(impl, costs.target, sizes, found.tile, per_core=found.per_core).traffic
     except ExprError:
         return None
     return t.read + t.reread + t.written

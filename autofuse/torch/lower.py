@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from autofuse.frontends.names import identifier
+from autofuse.implgraph.cutting.cut import expressions
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
 from autofuse.torch.emit import Emitter, Value
-from autofuse.torch.ops.table import Call, Kind, dtype_of, find
+from autofuse.torch.ops.row import Call, Kind, dtype_of
+from autofuse.torch.ops.table import find
 from autofuse.torch.refusal import RefusedError, reason_for_kind
 from autofuse.torch.sizes import Shape, Sizes, hint_of
 
@@ -311,17 +313,11 @@ class _Lowering:
         )
 
     def symbols(
-        self, tensors: Iterable[Tensor], nodes: Iterable[FusionNode], numbers: Iterable[Expr]
+        self, tensors: Collection[Tensor], nodes: Sequence[FusionNode], numbers: Iterable[Expr]
     ) -> list[Symbol]:
         """Those that the kernel or a number for it needs, with limits."""
-        shapes = [t.shape for t in tensors]
-        alive = {s for shape in (*shapes, tuple(numbers)) for e in shape for s in e.symbols()}
-        for n in nodes:
-            for value in n.attrs.values():
-                for e in value if isinstance(value, tuple) else ():
-                    if isinstance(e, Expr):
-                        alive |= e.symbols()
-        return [s for s in self.sizes.limit(shapes) if s.name in alive]
+        alive = {s for e in (*expressions(nodes, tensors), *numbers) for s in e.symbols()}
+        return [s for s in self.sizes.limit([t.shape for t in tensors]) if s.name in alive]
 
 
 def _pairs(found: Value | Sequence[Value], val: Any) -> list[tuple[Value, torch.Tensor]]:

@@ -1,8 +1,9 @@
 """Which nodes of a graph become kernels.
 
-PyTorch's partitioner proposes sets of nodes that leave no cycle, and ``merging`` joins what shares data.  These are cut
-here: pieces that have nothing to do with each other are kernels of their own, long ones are cut where the least data
-pass, and a view that something outside needs is made outside, where it moves nothing.
+PyTorch's partitioner proposes sets of nodes that leave no cycle, but stops at the first set that it finds for a node:
+what shares data is joined (``autofuse.frontends.regions``).  These sets are cut here: pieces that have nothing to do
+with each other are kernels of their own, long ones are cut where the least data pass, and a view that something outside
+needs is made outside, where it moves nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import torch
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from autofuse.torch.merging import merged
-from autofuse.torch.ops.table import Kind, find
+from autofuse.frontends.regions import GraphView, Partition, components, merged
+from autofuse.torch.ops.row import Kind
+from autofuse.torch.ops.table import find
 from autofuse.torch.options import Options
 from autofuse.torch.sizes import number_of_elements
 
@@ -28,6 +30,7 @@ __all__ = [
     "candidates",
     "cheapest_cut",
     "kind_of",
+    "view_of",
     "views_kept_for_strides",
 ]
 
@@ -121,7 +124,7 @@ def candidates(
         options: limits.
         cuts: nodes after which a region ends, in the order of the graph.
     """
-    order = {n: i for i, n in enumerate(gm.graph.nodes)}
+    view = view_of(gm)
     wanted = {n for n in fusible if kind_of(n) is not Kind.CREATE}
     # Results of a node with several, and the node, are together.
     for n in list(wanted):
@@ -141,20 +144,23 @@ def candidates(
     connected = [
         c
         for p in found
-        for c in _components(sorted(p.nodes, key=lambda n: order[n]))
+        for c in components(sorted(p.nodes, key=view.place), view.operands)
         if any(kind_of(n) in (Kind.COMPUTE, Kind.COPY) for n in c)
     ]
-    for joined in merged(connected, bytes_of, options.max_ops):
-        nodes = sorted(joined, key=lambda n: order[n])
-        for piece in _pieces(_whole(nodes), options.max_ops):
+    for joined in merged(view, connected, bytes_of, options.max_ops):
+        for piece in _pieces(view, _whole(sorted(joined, key=view.place)), options.max_ops):
             parts = _cut(piece, options.max_ops, set(cuts))
-            # What a cut leaves may have nothing to do with each other any more.
-            again = [q for part in parts for q in _pieces(part, options.max_ops)]
-            for c in parts if len(parts) == 1 else again:
-                made = _candidate(c, order)
-                if made is not None:
-                    out.append(made)
+            if len(parts) > 1:
+                # What a cut leaves may have nothing to do with each other any more.
+                parts = [q for part in parts for q in _pieces(view, part, options.max_ops)]
+            out += [made for c in parts if (made := _candidate(c, view)) is not None]
     return out
+
+
+def view_of(gm: torch.fx.GraphModule) -> GraphView[torch.fx.Node]:
+    """A graph as the partitioner sees it."""
+    order = {n: i for i, n in enumerate(gm.graph.nodes)}
+    return GraphView(order.__getitem__, lambda n: n.all_input_nodes, lambda n: n.users)
 
 
 def _items(node: torch.fx.Node) -> list[torch.fx.Node]:
@@ -176,56 +182,28 @@ def _whole(nodes: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
 # pieces ---------------------------------------------------------------------------------------
 
 
-def _components(nodes: Sequence[torch.fx.Node]) -> list[list[torch.fx.Node]]:
-    """Nodes that are connected by what they compute."""
-    group = {n: n for n in nodes}
-
-    def root(n: torch.fx.Node) -> torch.fx.Node:
-        while group[n] is not n:
-            group[n] = group[group[n]]
-            n = group[n]
-        return n
-
-    for n in nodes:
-        for x in n.all_input_nodes:
-            if x in group:
-                group[root(n)] = root(x)
-    out: dict[torch.fx.Node, list[torch.fx.Node]] = {}
-    for n in nodes:
-        out.setdefault(root(n), []).append(n)
-    return list(out.values())
-
-
-def _pieces(nodes: Sequence[torch.fx.Node], most: int) -> list[list[torch.fx.Node]]:
+def _pieces(
+    view: GraphView[torch.fx.Node], nodes: Sequence[torch.fx.Node], most: int
+) -> list[list[torch.fx.Node]]:
     """Connected nodes; pieces that read the same large tensor stay together while they are small.
 
     Two kernels would read that tensor twice.
     """
-    pieces = _components(nodes)
-    readers: dict[torch.fx.Node, list[int]] = {}
-    for i, piece in enumerate(pieces):
-        largest = max((bytes_of(n) for n in piece), default=0)
-        have = set(piece)
-        for x in {x for n in piece for x in n.all_input_nodes} - have:
+    pieces = components(nodes, view.operands)
+    joined = Partition(view, pieces, lambda together: len(together) <= most)
+    readers: dict[torch.fx.Node, list[torch.fx.Node]] = {}
+    for piece in pieces:
+        largest = max(map(bytes_of, piece))
+        for x in dict.fromkeys(x for n in piece for x in n.all_input_nodes if x not in joined.home):
             if 2 * bytes_of(x) >= largest > 0:
-                readers.setdefault(x, []).append(i)
-    joined = {i: {i} for i in range(len(pieces))}
-    for together in readers.values():
-        for i in together[1:]:
-            a, b = joined[together[0]], joined[i]
-            if a is not b and sum(len(pieces[k]) for k in a | b) <= most:
-                a |= b
-                for k in b:
-                    joined[k] = a
-    out, done = [], set()
-    order = {n: i for i, n in enumerate(nodes)}
-    for i in range(len(pieces)):
-        if i in done:
-            continue
-        done |= joined[i]
-        merged = [n for k in sorted(joined[i]) for n in pieces[k]]
-        out.append(sorted(merged, key=lambda n: order[n]))
-    return out
+                readers.setdefault(x, []).append(piece[0])
+    for first, *others in readers.values():
+        for n in others:
+            joined.join(joined.home[first], joined.home[n])
+    return sorted(
+        (sorted(p, key=view.place) for p in joined.members.values()),
+        key=lambda p: view.place(p[0]),
+    )
 
 
 def _cut(
@@ -258,9 +236,7 @@ def cheapest_cut(nodes: Sequence[torch.fx.Node], most: int) -> int:
 # outputs --------------------------------------------------------------------------------------
 
 
-def _candidate(
-    nodes: Sequence[torch.fx.Node], order: Mapping[torch.fx.Node, int]
-) -> Candidate | None:
+def _candidate(nodes: Sequence[torch.fx.Node], view: GraphView[torch.fx.Node]) -> Candidate | None:
     nodes = _whole(nodes)
     have = set(nodes)
     needed = [n for n in nodes if not _items(n) and any(u not in have for u in n.users)]
@@ -283,8 +259,8 @@ def _candidate(
     kept = tuple(n for n in nodes if n in live)
     return Candidate(
         kept,
-        tuple(sorted(outputs, key=lambda n: order[n])),
-        tuple(sorted(outside, key=lambda n: order[n])),
+        tuple(sorted(outputs, key=view.place)),
+        tuple(sorted(outside, key=view.place)),
     )
 
 

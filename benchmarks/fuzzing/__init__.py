@@ -1,1 +1,1 @@
-"""Parts of ``benchmarks/fuzz.py``: targets, mutations, engines."""
+"""Parts of ``benchmarks/fuzzing/fuzz.py``: targets, mutations, engines."""

@@ -20,6 +20,7 @@ from autofuse.base.observing import Observer
 from autofuse.implgraph.cutting.cut import Split
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.schedule.cost.costs import Costs
 from autofuse.targets import TargetSpec
 
 __all__ = [
@@ -66,6 +67,7 @@ class Job:
     Attributes:
         graph: the graph as it was read.
         target: the chip.
+        costs: of the templates, as the scheduler found them.
         entry: how the kernel is entered, one of ``Capabilities.entries``.
         check: prove what can be proved before it is written.
         observe: told about every pass inside a stage; None: nobody listens.
@@ -73,6 +75,7 @@ class Job:
 
     graph: FusionGraph
     target: TargetSpec
+    costs: Costs
     entry: str = "launch"
     check: bool = False
     observe: Observer | None = None

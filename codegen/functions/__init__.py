@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autofuse.codegen.functions.broadcasts import BROADCAST
-from autofuse.codegen.functions.definition import DeviceFunction, Phases
+from autofuse.codegen.functions.definition import DeviceFunction
 from autofuse.codegen.functions.laces import LACE, PLACES
 from autofuse.codegen.functions.picks import OFFSETS, PICK
 from autofuse.codegen.functions.reductions import REDUCE
@@ -11,7 +11,7 @@ from autofuse.codegen.functions.row_operands import WITH_ROWS
 from autofuse.codegen.functions.scans import SCAN_ROWS
 from autofuse.codegen.functions.stacks import STACK_ROWS
 from autofuse.codegen.functions.transpositions import TRANSPOSE_ROWS
-from autofuse.codegen.ir.kernel_ir import Call
+from autofuse.codegen.ir.kernel_ir import Call, Phases
 
 __all__ = ["FUNCTIONS", "phases"]
 

@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from autofuse.codegen.functions.definition import (
-    DeviceFunction,
-    Extent,
-    Findings,
-    FunctionSite,
-    Phases,
-    locals_of,
-    room_of,
-    span,
-)
-from autofuse.codegen.ir.finding import Finding
-from autofuse.codegen.ir.kernel_ir import Call, Count
-from autofuse.implgraph.expr.expression import ONE, Expr, align_up, product
+from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
+from autofuse.codegen.ir.kernel_ir import Call, Count, Phases
+from autofuse.implgraph.expr.expression import ONE, align_up, product
 from autofuse.implgraph.ir.graph import Node
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.placement.row_operands import broadcast_run
-
-if TYPE_CHECKING:
-    from autofuse.codegen.verification.model import Kernel
 
 __all__ = ["BROADCAST", "spreads"]
 
@@ -37,61 +20,40 @@ def _call(s: FunctionSite) -> Call:
     return s.made(map(Count, (*counts, product(extents[run[-1] + 1 :]))), "Outer")
 
 
-def _covers(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent) -> Findings:
-    return spreads(kernel, s, n, kernel.nodes[n.inputs[0]], counts, extent)
+def _covers(p: Proof) -> Findings:
+    return spreads(p, p.source)
 
 
-def spreads(
-    kernel: Kernel, s: Call, n: Node, source: Node, counts: Sequence[Expr], extent: Extent
-) -> Findings:
+def spreads(p: Proof, source: Node) -> Findings:
     """[outer, 1, inner] -> [outer, mid, inner]: the new axes in their place, and all of the tile."""
-    y, run = n.y, broadcast_run(n, source)
-    outer, mid, inner = (*counts, ONE)[:3]
-    strides, needed = y.vectorized_strides, span(y, extent)
+    y, run = p.n.y, broadcast_run(p.n, source)
+    outer, mid, inner = (*p.counts, ONE)[:3]
+    strides, needed = y.vectorized_strides, p.span(y)
     if not run:
-        yield Finding(f"{s.api} makes no new axis", n.name)
+        yield p.wrong(f"{p.api} makes no new axis")
         return
-    yield from kernel.same(
-        inner, strides[run[-1]], f"elements of {s.api} that are repeated", n.name
-    )
+    yield from p.same(inner, strides[run[-1]], f"elements of {p.api} that are repeated")
     if run[0] > 0:
-        yield from kernel.same(
-            mid * inner, strides[run[0] - 1], f"elements of a row of {s.api}", n.name
-        )
+        yield from p.same(mid * inner, strides[run[0] - 1], f"elements of a row of {p.api}")
     # More than the tile where rows are padded and this one is the only row.
-    yield from kernel.at_least(product(counts), needed, f"elements of {s.api}", n.name)
+    yield from p.at_least(product(p.counts), needed, f"elements of {p.api}")
     if run[0] > 0 or run[-1] + 1 < len(strides):
-        yield from kernel.same(
-            outer * mid * inner, needed, f"elements of {s.api}, outer x mid x inner", n.name
-        )
-    yield from kernel.at_least(
-        outer * inner, span(source.y, extent), f"{s.api} reads all of {source.name}", n.name
-    )
+        yield from p.same(outer * mid * inner, needed, f"elements of {p.api}, outer x mid x inner")
+    yield from p.at_least(outer * inner, p.span(source.y), f"{p.api} reads all of {source.name}")
 
 
-def _fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
-    locals_ = locals_of(s)
-    rooms = [room_of(kernel, x) for x in locals_]
-    size = n.y.dtype.itemsize
-    yield from kernel.at_least(
-        rooms[0], product(counts) * size, f"bytes of {locals_[0]} in {s.api}", n.name
-    )
-    if s.form == "Inner":
-        rows, cols = counts
-        eights = align_up(rows, 8)
-        yield from kernel.at_least(
-            rooms[1], eights * size, f"bytes of {locals_[1]} in {s.api}", n.name
-        )
-        yield from kernel.at_least(rooms[2], eights * BLOCK, f"scratch space of {s.api}", n.name)
-        if rows != 1:
-            yield from kernel.multiple(cols * size, BLOCK, f"rows of {s.api}", n.name)
-        return
-    outer, mid, inner = counts
-    yield from kernel.at_least(
-        rooms[1], outer * inner * size, f"bytes of {locals_[1]} in {s.api}", n.name
-    )
-    if outer != 1 or mid != 1:
-        yield from kernel.multiple(inner * size, BLOCK, f"rows of {s.api}", n.name)
+def _fits(p: Proof) -> Findings:
+    """Operand, result and scratch space lie in their buffers, rows at 32-byte addresses."""
+    outer, *_, last = p.counts
+    size, made = p.n.y.dtype.itemsize, product(p.counts)
+    if p.call.form == "Inner":
+        # The elements are spread in eights, to 32 bytes each.
+        eights = align_up(outer, 8)
+        yield from p.fit((made * size, eights * size, eights * p.block))
+    else:
+        yield from p.fit((made * size, outer * last * size))
+    if product(p.counts[:-1]) != 1:
+        yield from p.aligned(last * size, f"rows of {p.api}")
 
 
 def _phases(s: Call) -> Phases:

@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from autofuse.codegen.ir.extents import Extents
 from autofuse.codegen.ir.finding import Finding
-from autofuse.codegen.ir.kernel_ir import Arg, Call, Form, LocalArg
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr
+from autofuse.codegen.ir.intrinsics import scratch
+from autofuse.codegen.ir.kernel_ir import Arg, Call, Form, LocalArg, Phases, Role
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Node, TensorView
 from autofuse.implgraph.ops.definition import Call as CallRow
+from autofuse.targets import Architecture
 
 if TYPE_CHECKING:
     from autofuse.codegen.verification.model import Kernel
 
-__all__ = ["DeviceFunction", "Extent", "Findings", "FunctionSite", "locals_of", "room_of", "span"]
+__all__ = ["DeviceFunction", "Findings", "FunctionSite", "Proof"]
 
-#: Iterations of a vectorised axis in this tile.
-Extent: TypeAlias = Callable[[int], Expr]
 Findings: TypeAlias = Iterator[Finding]
-#: What is read and what is written, part by part.
-Phases: TypeAlias = tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
 
 
 @frozen
@@ -39,6 +37,7 @@ class FunctionSite:
         whole: this one is a full tile, not a tail.
         dst: the tensor of the result.
         operands: the tensors of the inputs.
+        arch: of the chip.
     """
 
     node: Node
@@ -48,6 +47,7 @@ class FunctionSite:
     whole: bool
     dst: str
     operands: tuple[str, ...]
+    arch: Architecture
 
     @property
     def source(self) -> Node:
@@ -62,6 +62,27 @@ class FunctionSite:
         """Elements along the vectorised axes of a tensor in UB, padding included."""
         return [self.extents.in_ub(y, i, self.whole) for i in range(len(y.vectorized_axis))]
 
+    def along(self, y: TensorView, run: Sequence[int]) -> tuple[Form, list[Expr]]:
+        """How a tensor is gone through along a run of its vectorised axes, by their places; none: row by row.
+
+        Returns:
+            The form; the elements before the run, in it, and behind it, or, where nothing is, from one row to the next.
+        """
+        padded, strides = self.padded(y), y.vectorized_strides
+        if not run:
+            return "Outer", [ONE, ONE, product(padded)]
+        counts = [
+            product(padded[: run[0]]),
+            product(self.extent(y.vectorized_axis[i]) for i in run),
+        ]
+        if run[-1] + 1 < len(padded):
+            return "Outer", [*counts, strides[run[-1]]]
+        if run[0]:
+            return "Inner", [*counts, strides[run[0] - 1]]
+        # Padding, if there is any, is behind all elements of the run.
+        whole = product(self.extents.in_ub(y, i, True) for i in run)
+        return "Inner", [*counts, align_up(whole, self.arch.block_bytes // y.dtype.itemsize)]
+
     def made(
         self,
         args: Iterable[Arg],
@@ -72,13 +93,82 @@ class FunctionSite:
         """The statement: result, operands and scratch space, then ``args``; ``kept`` are operands that it writes."""
         moved = self.row.as_type.get(self.node.y.dtype.name)
         view = BY_NAME[moved] if moved else None
-        tmp = (f"{self.node.name}_tmp",) if self.node.tmp_buffers else ()
+        tmp = (scratch(self.node),) if self.node.tmp_buffers else ()
         tensors = (
             *(LocalArg(x, view) for x in (self.dst, *self.operands)),
-            *(LocalArg(x) for x in tmp),
+            *(LocalArg(x, None, Role.SCRATCH) for x in tmp),
         )
         writes = (self.dst, *tmp, *kept)
         return Call(self.row.api, (*tensors, *args), writes, self.operands, form, of)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is to be proved of a statement: obligations, each a finding where it does not hold.
+
+    Attributes:
+        kernel: the function that it is in.
+        call: the statement.
+        n: its node.
+        counts: the numbers of elements that it states, in the variables of the kernel.
+        extent: iterations of a vectorised axis of the node in this tile.
+    """
+
+    kernel: Kernel
+    call: Call
+    n: Node
+    counts: Sequence[Expr]
+    extent: Callable[[int], Expr]
+
+    @property
+    def api(self) -> str:
+        """The function."""
+        return self.call.api
+
+    @property
+    def arch(self) -> Architecture:
+        """The architecture that the function is for."""
+        return self.kernel.arch
+
+    @property
+    def block(self) -> int:
+        """Bytes of a block of UB."""
+        return self.arch.block_bytes
+
+    @property
+    def source(self) -> Node:
+        """The first operand."""
+        return self.kernel.nodes[self.n.inputs[0]]
+
+    def span(self, y: TensorView) -> Expr:
+        """Elements of UB from the first to the last of a tensor in this tile, rows with their padding."""
+        axes = y.vectorized_axis
+        return self.extent(axes[0]) * y.vectorized_strides[0] if axes else ONE
+
+    def wrong(self, message: str, *, refuted: bool = True) -> Finding:
+        """A finding on the node."""
+        return Finding(message, self.n.name, refuted)
+
+    def same(self, a: Expr, b: Expr, what: str) -> Findings:
+        """``a == b``."""
+        return self.kernel.same(a, b, what, self.n.name)
+
+    def at_least(self, a: Expr, b: Expr, what: str) -> Findings:
+        """``a >= b``."""
+        return self.kernel.at_least(a, b, what, self.n.name)
+
+    def aligned(self, nbytes: Expr, what: str) -> Findings:
+        """Bytes are whole blocks of UB, so that what follows them has an address where a tensor may start."""
+        return self.kernel.multiple(nbytes, self.block, what, self.n.name)
+
+    def fit(self, nbytes: Sequence[Expr]) -> Findings:
+        """Every tensor that the statement gets, in order, has a buffer of so many bytes."""
+        tensors = [a.local for a in self.call.args if isinstance(a, LocalArg)]
+        if len(tensors) > len(nbytes):
+            yield self.wrong(f"{self.api} gets {len(tensors)} tensors")
+        for local, used in zip(tensors, nbytes, strict=False):
+            room = self.kernel.nbytes.get(self.kernel.buffer_of(local), ZERO)
+            yield from self.at_least(room, used, f"bytes of {local} in {self.api}")
 
 
 def _no_arguments(n: Node, form: Form) -> tuple[str | bool, ...]:
@@ -107,23 +197,8 @@ class DeviceFunction:
 
     header: str
     call: Callable[[FunctionSite], Call] | None = None
-    covers: Callable[[Kernel, Call, Node, Sequence[Expr], Extent], Findings] | None = None
-    fits: Callable[[Kernel, Call, Node, Sequence[Expr]], Findings] | None = None
+    covers: Callable[[Proof], Findings] | None = None
+    fits: Callable[[Proof], Findings] | None = None
     of: Callable[[Node, Form], tuple[str | bool, ...]] = _no_arguments
     phases: Callable[[Call], Phases] = _one_phase
     carries: bool = False
-
-
-def span(y: TensorView, extent: Extent) -> Expr:
-    """Elements of UB from the first to the last of a tensor in this tile, rows with their padding."""
-    return extent(y.vectorized_axis[0]) * y.vectorized_strides[0] if y.vectorized_axis else ONE
-
-
-def locals_of(s: Call) -> list[str]:
-    """The tensors that a statement gets, in order."""
-    return [a.local for a in s.args if isinstance(a, LocalArg)]
-
-
-def room_of(kernel: Kernel, local: str) -> Expr:
-    """Bytes of the buffer of a tensor."""
-    return kernel.nbytes.get(kernel.buffer_of(local), ZERO)

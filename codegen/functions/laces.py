@@ -7,31 +7,21 @@ dense rows ``step`` is ``k``, and ``first`` is 0.  Where there are several runs,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
-from autofuse.codegen.functions.definition import (
-    DeviceFunction,
-    Extent,
-    Findings,
-    FunctionSite,
-    locals_of,
-    room_of,
-)
-from autofuse.codegen.functions.picks import PATTERNS, has_table_room, loaded, table_fits
-from autofuse.codegen.ir.extents import size_of
-from autofuse.codegen.ir.finding import Finding
+from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
+from autofuse.codegen.functions.picks import PATTERNS, TABLE, loaded, table_fits
 from autofuse.codegen.ir.kernel_ir import Call, Count, SizeValue
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Node, TensorView
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.placement.lacing import lace_counts
 from autofuse.schedule.placement.picking import beyond, is_run
 
-if TYPE_CHECKING:
-    from autofuse.codegen.verification.model import Kernel
-
 __all__ = ["LACE", "PLACES"]
+
+#: ``outer, rows, k, pitch, step, first`` of a call.
+_Stated: TypeAlias = tuple[Expr, Expr, Expr, Expr, Expr, Expr]
 
 
 def _call(s: FunctionSite) -> Call:
@@ -45,83 +35,75 @@ def _table(s: FunctionSite) -> Call:
 
 
 def _sizes(n: Node) -> list[Expr]:
-    return [size_of(n.attrs[name]) for name in ("k", "pitch", "size")]
+    return [n.size(name) for name in ("k", "pitch", "size")]
 
 
-def _places_cover(
-    kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent
-) -> Findings:
+def _places_cover(p: Proof) -> Findings:
     """The table is made for the rows that its node states."""
-    have = [a.value for a in s.args if isinstance(a, SizeValue)]
-    want = _sizes(n)
+    have = [a.value for a in p.call.args if isinstance(a, SizeValue)]
+    want = _sizes(p.n)
     if len(have) != len(want):
-        yield Finding(f"{s.api} has {len(have)} sizes", n.name)
+        yield p.wrong(f"{p.api} has {len(have)} sizes")
         return
     for a, b in zip(have, want, strict=True):
-        yield from kernel.same(a, b, f"sizes of {s.api}", n.name)
+        yield from p.same(a, b, f"sizes of {p.api}")
 
 
-def _covers(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent) -> Findings:
+def _covers(p: Proof) -> Findings:
     """Every element of the tile goes from its place in the operand to its place in the result."""
-    source = kernel.nodes[n.inputs[0]]
-    run, long = (n.y, source.y) if s.api == "Lace" else (source.y, n.y)
-    stated = _stated(s, counts)
+    source = p.source
+    run, long = (p.n.y, source.y) if p.api == "Lace" else (source.y, p.n.y)
+    stated = _stated(p)
     short = _short(run, long)
     if stated is None or not short:
-        yield Finding(f"{s.api} does not turn short rows of {source.name}", n.name)
+        yield p.wrong(f"{p.api} does not turn short rows of {source.name}")
         return
     outer, rows, k, pitch, step, first = stated
     order = run.vectorized_axis
     row = long.vectorized_axis[-1]
     around = order[: order.index(row)]
-    yield from kernel.same(outer, product(extent(a) for a in around), f"runs of {s.api}", n.name)
+    yield from p.same(outer, product(p.extent(a) for a in around), f"runs of {p.api}")
     if around:
-        yield from kernel.at_least(rows, extent(row), f"rows of {s.api}", n.name)
+        yield from p.at_least(rows, p.extent(row), f"rows of {p.api}")
     else:
-        yield from kernel.same(rows, extent(row), f"rows of {s.api}", n.name)
-    yield from kernel.same(k, product(extent(a) for a in short), f"short rows of {s.api}", n.name)
-    turned = [(a, rows if a == row else extent(a)) for a in order[1:]]
+        yield from p.same(rows, p.extent(row), f"rows of {p.api}")
+    yield from p.same(k, product(p.extent(a) for a in short), f"short rows of {p.api}")
+    turned = [(a, rows if a == row else p.extent(a)) for a in order[1:]]
     if len(order) == len(long.vectorized_axis):
-        yield from _lies(kernel, n, run, order, turned, ONE)
+        yield from _lies(p, run, order, turned, ONE)
         if (step, first) != (k, ZERO):
-            yield Finding(f"{s.api} takes rows that are {step} apart from {first} on", n.name)
+            yield p.wrong(f"{p.api} takes rows that are {step} apart from {first} on")
     else:
-        yield from _lies(kernel, n, run, order, turned, step)
-        yield from _are_loaded(kernel, s, n, stated)
-    inner = [(a, extent(a)) for a in long.vectorized_axis[1:-1]]
-    yield from _lies(kernel, n, long, long.vectorized_axis[:-1], inner, pitch)
-    yield from _has_its_table(kernel, s, n, stated)
+        yield from _lies(p, run, order, turned, step)
+        yield from _are_loaded(p, stated)
+    inner = [(a, p.extent(a)) for a in long.vectorized_axis[1:-1]]
+    yield from _lies(p, long, long.vectorized_axis[:-1], inner, pitch)
+    yield from _has_its_table(p, stated)
 
 
-def _stated(s: Call, counts: Sequence[Expr]) -> tuple[Expr, Expr, Expr, Expr, Expr, Expr] | None:
-    """``outer, rows, k, pitch, step, first`` of a call; None if it has another number of counts."""
-    if len(counts) == 4:
-        outer, rows, k, pitch = counts
+def _stated(p: Proof) -> _Stated | None:
+    """What the call states; None if it has another number of p.counts."""
+    if len(p.counts) == 4:
+        outer, rows, k, pitch = p.counts
         return outer, rows, k, pitch, k, ZERO
-    if len(counts) != 6 or s.api == "Lace":
+    if len(p.counts) != 6 or p.api == "Lace":
         return None
-    outer, rows, k, pitch, step, first = counts
+    outer, rows, k, pitch, step, first = p.counts
     return outer, rows, k, pitch, step, first
 
 
-def _are_loaded(
-    kernel: Kernel, s: Call, n: Node, stated: tuple[Expr, Expr, Expr, Expr, Expr, Expr]
-) -> Findings:
+def _are_loaded(p: Proof, stated: _Stated) -> Findings:
     """What lies apart was loaded with what lies between, as far as the last element of a row."""
     _, _, k, _, step, first = stated
-    load = loaded(kernel, n)
+    load = loaded(p)
     if not is_run(load):
-        yield Finding(f"{load.name} does not load a run", n.name)
+        yield p.wrong(f"{load.name} does not load a run")
         return
     strides = dict(zip(load.y.axis, load.y.strides, strict=True))
     row = load.y.vectorized_axis[-1]
-    yield from kernel.same(strides[row], step, f"step of {s.api}", n.name)
-    yield from kernel.same(
-        first, const(int(str(n.attrs.get("first", 0)))), f"start of {s.api}", n.name
-    )
-    yield from kernel.at_least(
-        const(beyond(load) + 1), first + k, f"elements of {load.name}", n.name
-    )
+    yield from p.same(strides[row], step, f"step of {p.api}")
+    yield from p.same(first, const(p.n.number("first", 0)), f"start of {p.api}")
+    yield from p.at_least(const(beyond(load) + 1), first + k, f"elements of {load.name}")
 
 
 def _short(run: TensorView, long: TensorView) -> tuple[int, ...]:
@@ -138,64 +120,51 @@ def _short(run: TensorView, long: TensorView) -> tuple[int, ...]:
 
 
 def _lies(
-    kernel: Kernel,
-    n: Node,
-    y: TensorView,
-    axes: Sequence[int],
-    inner: Sequence[tuple[int, Expr]],
-    step: Expr,
+    p: Proof, y: TensorView, axes: Sequence[int], inner: Sequence[tuple[int, Expr]], step: Expr
 ) -> Findings:
     """The strides of a view along ``axes`` are those of the call; ``inner`` are extents, ``step`` the innermost one."""
     strides = dict(zip(y.vectorized_axis, y.vectorized_strides, strict=True))
     extents = dict(inner)
     for a in reversed(axes):
-        where = f"distance along {kernel.axes[a].name} in {n.name}"
-        yield from kernel.same(strides[a], step, where, n.name)
+        where = f"distance along {p.kernel.axes[a].name} in {p.n.name}"
+        yield from p.same(strides[a], step, where)
         step = step * extents.get(a, ONE)
 
 
-def _has_its_table(
-    kernel: Kernel, s: Call, n: Node, stated: tuple[Expr, Expr, Expr, Expr, Expr, Expr]
-) -> Findings:
+def _has_its_table(p: Proof, stated: _Stated) -> Findings:
     """The table that a call reads is made for its rows; GatherMask has a pattern for them."""
     _, _, k, pitch, step, first = stated
-    tables = [kernel.nodes[i] for i in n.inputs[1:]]
-    size = const(n.y.dtype.itemsize)
-    if s.api == "UnlaceByMask":
-        if step not in [const(p) for p in PATTERNS] or tables:
-            yield Finding(f"{s.api} has no pattern for a step of {step}", n.name)
-        yield from kernel.at_least(step, first + k, f"elements of a row of {s.api}", n.name)
+    tables = [p.kernel.nodes[i] for i in p.n.inputs[1:]]
+    size = const(p.n.y.dtype.itemsize)
+    if p.api == "UnlaceByMask":
+        if step not in [const(x) for x in PATTERNS] or tables:
+            yield p.wrong(f"{p.api} has no pattern for a step of {step}")
+        yield from p.at_least(step, first + k, f"elements of a row of {p.api}")
         return
-    laces = s.api == "Lace"
+    laces = p.api == "Lace"
     want = "LaceOffsets" if laces else "PickOffsets"
     if [t.op for t in tables] != [want]:
-        yield Finding(f"{s.api} reads another table than {want}", n.name)
+        yield p.wrong(f"{p.api} reads another table than {want}")
         return
-    attrs = tables[0].attrs
     wanted = {"k": k, "pitch": pitch, "size": size} if laces else {"step": step * size}
     for name, value in wanted.items():
-        yield from kernel.same(size_of(attrs[name]), value, f"{name} of {tables[0].name}", n.name)
+        yield from p.same(tables[0].size(name), value, f"{name} of {tables[0].name}")
 
 
-def _fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
+def _fits(p: Proof) -> Findings:
     """Run, rows and table lie in their buffers, rows and runs at 32-byte addresses."""
-    stated = _stated(s, counts)
+    stated = _stated(p)
     if stated is None:
         return  # a finding of its own
-    locals_ = locals_of(s)
-    rooms = [room_of(kernel, x) for x in locals_[:2]]
     outer, rows, k, pitch, step, first = stated
-    size = n.y.dtype.itemsize
-    yield from kernel.multiple(pitch * size, BLOCK, f"rows of {s.api}", n.name)
-    yield from kernel.at_least(pitch, rows, f"elements of a row of {s.api}", n.name)
+    size = p.n.y.dtype.itemsize
+    yield from p.aligned(pitch * size, f"rows of {p.api}")
+    yield from p.at_least(pitch, rows, f"elements of a row of {p.api}")
     if outer != ONE:
-        yield from kernel.multiple(rows * step * size, BLOCK, f"runs of {s.api}", n.name)
+        yield from p.aligned(rows * step * size, f"runs of {p.api}")
     run, long = (outer * rows - 1) * step + first + k, (outer * k - 1) * pitch + rows
-    needed = (run, long) if s.api == "Lace" else (long, run)
-    for local, room, elements in zip(locals_, rooms, needed, strict=False):
-        yield from kernel.at_least(room, elements * size, f"bytes of {local} in {s.api}", n.name)
-    for local in locals_[2:]:
-        yield from has_table_room(kernel, local, s, n)
+    needed = (run, long) if p.api == "Lace" else (long, run)
+    yield from p.fit((*(elements * size for elements in needed), TABLE))
 
 
 LACE = DeviceFunction("lace", _call, _covers, _fits)

@@ -6,40 +6,27 @@ element ``first + i * step`` of the run; ``PickBack`` takes those of a row from 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from autofuse.codegen.functions.definition import (
-    DeviceFunction,
-    Extent,
-    Findings,
-    FunctionSite,
-    locals_of,
-    room_of,
-)
-from autofuse.codegen.ir.finding import Finding
+from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
 from autofuse.codegen.ir.kernel_ir import Call, Count, SizeValue
 from autofuse.implgraph.expr.expression import ZERO, Expr, const, divide_exact
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.rows.device import PICK_BYTES
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.placement.picking import beyond
 
-if TYPE_CHECKING:
-    from autofuse.codegen.verification.model import Kernel
-
-__all__ = ["OFFSETS", "PATTERNS", "PICK", "has_table_room", "loaded", "table_fits"]
+__all__ = ["OFFSETS", "PATTERNS", "PICK", "TABLE", "loaded", "table_fits"]
 
 PATTERNS = (2, 4)
+#: Bytes of a table, and of what one is made in.
+TABLE = const(PICK_BYTES)
 
 
 def _call(s: FunctionSite) -> Call:
     """``count, step``, and ``first`` if it is not 0; of rows from their end ``rows, n, pitch, step``; in elements."""
     n, axes = s.node, s.node.y.vectorized_axis
-    elements, step = s.extents.elements(n.y, s.whole), const(int(str(n.attrs["step"])))
+    elements, step = s.extents.elements(n.y, s.whole), const(n.number("step"))
     if n.op != "PickBack" or len(axes) < 2:
-        first = int(str(n.attrs.get("first", 0)))
+        first = n.number("first", 0)
         return s.made(map(Count, (elements, step, *([const(first)] if first else []))))
     pitch = n.y.vectorized_strides[-2]
     rows = divide_exact(elements, pitch)
@@ -49,127 +36,111 @@ def _call(s: FunctionSite) -> Call:
 
 def _table(s: FunctionSite) -> Call:
     """A table of the offsets of every so many bytes, of a length that the call knows."""
-    return s.made((SizeValue(const(int(str(s.node.attrs["step"]))), BY_NAME["int64"]),))
+    return s.made((SizeValue(const(s.node.number("step")), BY_NAME["int64"]),))
 
 
-def _offsets_cover(
-    kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent
-) -> Findings:
+def _offsets_cover(p: Proof) -> Findings:
     """The offsets of a table are those that its node states."""
-    have = [a.value for a in s.args if isinstance(a, SizeValue)]
-    if have != [const(int(str(n.attrs["step"])))]:
+    have = [a.value for a in p.call.args if isinstance(a, SizeValue)]
+    if have != [const(p.n.number("step"))]:
         steps = ", ".join(map(str, have))
-        yield Finding(f"{s.api} has offsets every ({steps}) bytes", n.name)
+        yield p.wrong(f"{p.api} has offsets every ({steps}) bytes")
 
 
-def table_fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
+def table_fits(p: Proof) -> Findings:
     """The table, and what it is made in, have the room of all its entries."""
-    for local in locals_of(s):
-        yield from has_table_room(kernel, local, s, n)
+    return p.fit((TABLE, TABLE))
 
 
-def has_table_room(kernel: Kernel, local: str, s: Call, n: Node) -> Findings:
-    """A table has the room of all its entries."""
-    room = room_of(kernel, local)
-    yield from kernel.at_least(room, const(PICK_BYTES), f"bytes of {local} in {s.api}", n.name)
-
-
-def _covers(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent) -> Findings:
+def _covers(p: Proof) -> Findings:
     """Every element of the tile goes from its place in the run to its place in the result."""
-    y, source = n.y, kernel.nodes[n.inputs[0]]
-    step = int(str(n.attrs["step"]))
-    back = s.api == "PickBack"
-    if len(counts) != _counts(s, n) or not y.vectorized_axis:
-        yield Finding(f"{s.api} has {len(counts)} counts", n.name)
+    y, source = p.n.y, p.source
+    step = p.n.number("step")
+    back = p.api == "PickBack"
+    if len(p.counts) != _counts(p) or not y.vectorized_axis:
+        yield p.wrong(f"{p.api} has {len(p.counts)} counts")
         return
     apart = tuple(t * step for t in y.vectorized_strides)
     if (source.y.vectorized_axis, source.y.vectorized_strides) != (y.vectorized_axis, apart):
-        yield Finding(f"{source.name} is not {n.name} with elements {step} apart", n.name)
-    forwards = len(counts) < 4
-    stated = counts[1] if forwards else counts[-1]
-    yield from kernel.same(stated, const(step), f"step of {s.api}", n.name)
-    if s.api == "PickByMask" and step not in PATTERNS:
-        yield Finding(f"{s.api} has no pattern for a step of {step}", n.name)
-    yield from _has_its_table(kernel, s, n, -step if back else step)
-    yield from _goes_as_loaded(kernel, n, back=back)
-    elements = extent(y.vectorized_axis[0]) * y.vectorized_strides[0]
+        yield p.wrong(f"{source.name} is not {p.n.name} with elements {step} apart")
+    forwards = len(p.counts) < 4
+    stated = p.counts[1] if forwards else p.counts[-1]
+    yield from p.same(stated, const(step), f"step of {p.api}")
+    if p.api == "PickByMask" and step not in PATTERNS:
+        yield p.wrong(f"{p.api} has no pattern for a step of {step}")
+    yield from _has_its_table(p, -step if back else step)
+    yield from _goes_as_loaded(p, back=back)
+    elements = p.extent(y.vectorized_axis[0]) * y.vectorized_strides[0]
     if forwards:
-        first = int(str(n.attrs.get("first", 0)))
-        yield from kernel.same(_first(counts), const(first), f"start of {s.api}", n.name)
-        yield from kernel.same(counts[0], elements, f"elements of {s.api}", n.name)
+        first = p.n.number("first", 0)
+        yield from p.same(_first(p), const(first), f"start of {p.api}")
+        yield from p.same(p.counts[0], elements, f"elements of {p.api}")
         return
-    rows, length, pitch, _ = counts
-    yield from kernel.same(
-        length, extent(y.vectorized_axis[-1]), f"elements of a row of {s.api}", n.name
-    )
-    yield from kernel.same(pitch, y.vectorized_strides[-2], f"pitch of {s.api}", n.name)
-    yield from kernel.same(rows * pitch, elements, f"elements of {s.api}", n.name)
+    rows, length, pitch, _ = p.counts
+    yield from p.same(length, p.extent(y.vectorized_axis[-1]), f"elements of a row of {p.api}")
+    yield from p.same(pitch, y.vectorized_strides[-2], f"pitch of {p.api}")
+    yield from p.same(rows * pitch, elements, f"elements of {p.api}")
 
 
-def _counts(s: Call, n: Node) -> int:
+def _counts(p: Proof) -> int:
     """How many the call states: of rows that are gone through from their end, also those of the rows."""
-    if s.api == "PickBack" and len(n.y.vectorized_axis) > 1:
+    if p.api == "PickBack" and len(p.n.y.vectorized_axis) > 1:
         return 4
-    return 3 if n.attrs.get("first") else 2
+    return 3 if p.n.attrs.get("first") else 2
 
 
-def _first(counts: Sequence[Expr]) -> Expr:
+def _first(p: Proof) -> Expr:
     """Elements of a run before the first one that a call of one row takes."""
-    return counts[2] if len(counts) == 3 else ZERO
+    return p.counts[2] if len(p.counts) == 3 else ZERO
 
 
-def _has_its_table(kernel: Kernel, s: Call, n: Node, step: int) -> Findings:
+def _has_its_table(p: Proof, step: int) -> Findings:
     """The table that a call reads is that of its step, for elements of its width."""
-    if s.api == "PickByMask":
+    if p.api == "PickByMask":
         return
-    tables = [kernel.nodes[i] for i in n.inputs[1:]]
-    size = n.y.dtype.itemsize
+    tables = [p.kernel.nodes[i] for i in p.n.inputs[1:]]
+    size = p.n.y.dtype.itemsize
     want = ("PairOffsets" if size == 8 else "PickOffsets", step * size)
     if [(t.op, t.attrs.get("step")) for t in tables] != [want]:
-        yield Finding(f"{s.api} reads another table than {want[0]} of {want[1]} bytes", n.name)
+        yield p.wrong(f"{p.api} reads another table than {want[0]} of {want[1]} bytes")
 
 
-def loaded(kernel: Kernel, n: Node) -> Node:
+def loaded(p: Proof) -> Node:
     """The Load of what a node takes elements of, which may have been widened."""
-    load = kernel.nodes[n.inputs[0]]
+    load = p.source
     while load.op == "Cast":
-        load = kernel.nodes[load.inputs[0]]
+        load = p.kernel.nodes[load.inputs[0]]
     return load
 
 
-def _goes_as_loaded(kernel: Kernel, n: Node, *, back: bool) -> Findings:
+def _goes_as_loaded(p: Proof, *, back: bool) -> Findings:
     """A run is gone through from its end where it was loaded from there."""
-    load = loaded(kernel, n)
+    load = loaded(p)
     if load.op != "Load" or not load.attrs.get("run"):
-        yield Finding(f"{load.name} does not load a run", n.name)
+        yield p.wrong(f"{load.name} does not load a run")
         return
     strides = dict(zip(load.y.axis, load.y.strides, strict=True))
     step = strides[load.y.vectorized_axis[-1]].as_int() or 0
-    if (step < 0) != back or abs(step) != n.attrs["step"]:
-        yield Finding(f"{n.op} goes through a run with a step of {step}", n.name)
-    first = int(str(n.attrs.get("first", 0)))
+    if (step < 0) != back or abs(step) != p.n.attrs["step"]:
+        yield p.wrong(f"{p.n.op} goes through a run with a step of {step}")
+    first = p.n.number("first", 0)
     if not 0 <= first <= (0 if back else beyond(load)):
-        yield Finding(f"{n.op} begins {first} elements behind what {load.name} loads", n.name)
+        yield p.wrong(f"{p.n.op} begins {first} elements behind what {load.name} loads")
 
 
-def _fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
+def _fits(p: Proof) -> Findings:
     """Run, result and tables lie in their buffers, rows at 32-byte addresses."""
-    if len(counts) != _counts(s, n):
+    if len(p.counts) != _counts(p):
         return  # a finding of its own
-    locals_ = locals_of(s)
-    rooms = [room_of(kernel, x) for x in locals_[:2]]
-    size, step = n.y.dtype.itemsize, counts[-1] if len(counts) == 4 else counts[1]
-    last = counts[0] - 1  # the place of the last element in the result
-    if len(counts) == 4:
-        rows, length, pitch, _ = counts
+    size, step = p.n.y.dtype.itemsize, p.counts[-1] if len(p.counts) == 4 else p.counts[1]
+    last = p.counts[0] - 1  # the place of the last element in the result
+    if len(p.counts) == 4:
+        rows, length, pitch, _ = p.counts
         last = (rows - 1) * pitch + length - 1
-        yield from kernel.multiple(pitch * size, BLOCK, f"rows of {s.api}", n.name)
-        yield from kernel.at_least(pitch, length, f"elements of a row of {s.api}", n.name)
-    needed = (last + 1, last * step + 1 + _first(counts))
-    for local, room, elements in zip(locals_, rooms, needed, strict=False):
-        yield from kernel.at_least(room, elements * size, f"bytes of {local} in {s.api}", n.name)
-    for local in locals_[2:]:
-        yield from has_table_room(kernel, local, s, n)
+        yield from p.aligned(pitch * size, f"rows of {p.api}")
+        yield from p.at_least(pitch, length, f"elements of a row of {p.api}")
+    run = last * step + 1 + _first(p)
+    yield from p.fit(((last + 1) * size, run * size, TABLE, TABLE))
 
 
 PICK = DeviceFunction("pick", _call, _covers, _fits)

@@ -2,56 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from autofuse.codegen.functions.definition import (
-    DeviceFunction,
-    Extent,
-    Findings,
-    FunctionSite,
-    Phases,
-    locals_of,
-    room_of,
-)
-from autofuse.codegen.ir.finding import Finding
-from autofuse.codegen.ir.kernel_ir import Call, Count, Form
+from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
+from autofuse.codegen.ir.kernel_ir import Call, Count, Form, Phases
 from autofuse.implgraph.expr.expression import ONE, Expr, align_up, product
-from autofuse.implgraph.ir.graph import AxisType, Node
-from autofuse.schedule.axes.layout import BLOCK
+from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.functions.scratch import scan_inner_bytes, scan_outer_bytes
 from autofuse.schedule.placement.scan import (
-    SCAN,
     SCANNED_TOGETHER,
-    goes_backwards,
     scan_run,
-    scanned_axes,
 )
 
-if TYPE_CHECKING:
-    from autofuse.codegen.verification.model import Kernel
-
-__all__ = ["SCAN_ROWS", "sums_go_on_in_order"]
+__all__ = ["SCAN_ROWS"]
 
 
 def _call(s: FunctionSite) -> Call:
     """Running sums along a run of axes of the tile; along none of them, of the tiles."""
-    n, y, run = s.node, s.node.y, scan_run(s.node, s.extents.axes)
-    carry = s.operands[1:]
-    own, padded = [s.extent(a) for a in y.vectorized_axis], s.padded(y)
-    strides = y.vectorized_strides
-    form: Form = "Inner" if run and run[-1] + 1 == len(own) else "Outer"
-    counts: list[Expr]
-    if not run:
-        counts = [ONE, ONE, product(padded)]
-    elif form == "Inner":
-        pitch = strides[run[0] - 1] if run[0] else None
-        if pitch is None:
-            whole = product(s.extents.in_ub(y, i, True) for i in run)
-            pitch = align_up(whole, BLOCK // y.dtype.itemsize)
-        counts = [product(padded[: run[0]]), product(own[i] for i in run), pitch]
-    else:
-        counts = [product(padded[: run[0]]), product(own[i] for i in run), strides[run[-1]]]
+    n, run, carry = s.node, scan_run(s.node, s.extents.axes), s.operands[1:]
+    form, counts = s.along(n.y, run)
     if carry:
         counts = counts[1:2] if form == "Inner" else counts[1:]
     return s.made(map(Count, counts), form, _flags(n, form), carry)
@@ -63,89 +30,86 @@ def _flags(n: Node, form: Form) -> tuple[bool, ...]:
     return (bool(n.attrs["exclusive"]), bool(n.attrs["reverse"]), *together)
 
 
-def _counts(s: Call, n: Node, counts: Sequence[Expr]) -> tuple[Expr, Expr, Expr | None] | None:
+def _counts(p: Proof) -> tuple[Expr, Expr, Expr | None] | None:
     """``(outer, n, inner or pitch)``: with a carry there is one row or matrix, and no pitch."""
-    carry, inner = len(n.inputs) > 1, s.form == "Inner"
-    if len(counts) != (3 - carry - (carry and inner)):
+    carry, inner = len(p.n.inputs) > 1, p.call.form == "Inner"
+    if len(p.counts) != (3 - carry - (carry and inner)):
         return None
     if not carry:
-        return counts[0], counts[1], counts[2]
-    return ONE, counts[0], None if inner else counts[1]
+        return p.counts[0], p.counts[1], p.counts[2]
+    return ONE, p.counts[0], None if inner else p.counts[1]
 
 
-def _covers(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent) -> Findings:
+def _covers(p: Proof) -> Findings:
     """The call adds up along the axes of its node: all of the tile, and nothing of its padding."""
-    found, run = _counts(s, n, counts), scan_run(n, kernel.axes)
-    source, y = kernel.nodes[n.inputs[0]].y, n.y
+    found, run = _counts(p), scan_run(p.n, p.kernel.axes)
+    source, y = p.source.y, p.n.y
     axes, strides = y.vectorized_axis, y.vectorized_strides
     if found is None or run != list(range(run[0], run[-1] + 1) if run else ()):
-        yield Finding(f"{s.api} adds up along no run of axes", n.name)
+        yield p.wrong(f"{p.api} adds up along no run of axes")
         return
     if (source.vectorized_axis, source.vectorized_strides) != (axes, strides):
-        yield Finding(f"{s.api} reads another layout than it writes", n.name)
+        yield p.wrong(f"{p.api} reads another layout than it writes")
     outer, length, third = found
-    sizes = [extent(a) for a in axes]
+    sizes = [p.extent(a) for a in axes]
     total = sizes[0] * strides[0] if axes else ONE
-    if (bool(run) and run[-1] + 1 == len(axes)) != (s.form == "Inner"):
-        yield Finding(f"{s.api} adds up along other axes than {n.name}", n.name)
+    if (bool(run) and run[-1] + 1 == len(axes)) != (p.call.form == "Inner"):
+        yield p.wrong(f"{p.api} adds up along other axes than {p.n.name}")
         return
     if not run:
-        if len(n.inputs) < 2:
-            yield Finding(f"{s.api} adds up nothing", n.name)
-        yield from kernel.same(length, ONE, f"rows of {s.api}", n.name)
+        if len(p.n.inputs) < 2:
+            yield p.wrong(f"{p.api} adds up nothing")
+        yield from p.same(length, ONE, f"rows of {p.api}")
         assert third is not None
-        yield from kernel.same(third, total, f"elements of {s.api}", n.name)
+        yield from p.same(third, total, f"elements of {p.api}")
         return
     for i in run[:-1]:
         below = sizes[i + 1] * strides[i + 1]
-        yield from kernel.same(strides[i], below, f"rows of {s.api} without padding", n.name)
-    yield from kernel.same(length, product(sizes[i] for i in run), f"what {s.api} adds up", n.name)
-    if s.form == "Outer":
+        yield from p.same(strides[i], below, f"rows of {p.api} without padding")
+    yield from p.same(length, product(sizes[i] for i in run), f"what {p.api} adds up")
+    if p.call.form == "Outer":
         assert third is not None
-        yield from kernel.same(third, strides[run[-1]], f"elements of a row of {s.api}", n.name)
+        yield from p.same(third, strides[run[-1]], f"elements of a row of {p.api}")
         if run[0] > 0:
             step = strides[run[0] - 1]
-            yield from kernel.same(length * third, step, f"rows of a sum of {s.api}", n.name)
-        yield from kernel.same(outer * length * third, total, f"elements of {s.api}", n.name)
+            yield from p.same(length * third, step, f"rows of a sum of {p.api}")
+        yield from p.same(outer * length * third, total, f"elements of {p.api}")
         return
     if run[0] > 0 and third is not None:
-        yield from kernel.same(third, strides[run[0] - 1], f"pitch of {s.api}", n.name)
-        yield from kernel.same(outer * third, total, f"elements of {s.api}", n.name)
+        yield from p.same(third, strides[run[0] - 1], f"pitch of {p.api}")
+        yield from p.same(outer * third, total, f"elements of {p.api}")
     else:
-        yield from kernel.same(outer, ONE, f"rows of {s.api}", n.name)
+        yield from p.same(outer, ONE, f"rows of {p.api}")
     for i in range(run[0] if third is None else 0):
-        yield from kernel.same(sizes[i], ONE, f"rows of {s.api} with a carry", n.name)
+        yield from p.same(sizes[i], ONE, f"rows of {p.api} with a carry")
 
 
-def _fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
+def _fits(p: Proof) -> Findings:
     """Operand, result, carry and scratch space lie in their buffers, rows at 32-byte addresses."""
-    found = _counts(s, n, counts)
+    found = _counts(p)
     if found is None:
         return  # a finding of its own
-    locals_ = locals_of(s)
-    rooms = [room_of(kernel, x) for x in locals_]
     outer, length, third = found
-    size = n.y.dtype.itemsize
-    if s.form == "Outer":
+    size = p.n.y.dtype.itemsize
+    if p.call.form == "Outer":
         assert third is not None
         if length != 1:
-            yield from kernel.multiple(third * size, BLOCK, f"rows of {s.api}", n.name)
+            yield from p.aligned(third * size, f"rows of {p.api}")
         used = [outer * length * third * size] * 2
         kept = third * size
-        scratch = scan_outer_bytes(n.y.dtype, outer, length, third)
+        scratch = scan_outer_bytes(p.n.y.dtype, outer, length, third, p.arch)
     else:
         row = length if third is None else third
         if third is not None:
-            yield from kernel.multiple(third * size, BLOCK, f"rows of {s.api}", n.name)
-            yield from kernel.at_least(third, length, f"pitch of {s.api}", n.name)
+            yield from p.aligned(third * size, f"rows of {p.api}")
+            yield from p.at_least(third, length, f"pitch of {p.api}")
         used = [outer * row * size] * 2
         kept = Expr.of(size)
-        few = kernel.prover.nonneg(SCANNED_TOGETHER - 1 - outer)
-        together = bool(n.attrs.get("together", False))
-        scratch = scan_inner_bytes(n.y.dtype, outer, length, few=few, together=together)
-    used += [align_up(kept, BLOCK)] if len(n.inputs) > 1 else []
-    for local, room, nbytes in zip(locals_, rooms, [*used, scratch], strict=True):
-        yield from kernel.at_least(room, nbytes, f"bytes of {local} in {s.api}", n.name)
+        few = p.kernel.prover.nonneg(SCANNED_TOGETHER - 1 - outer)
+        together = bool(p.n.attrs.get("together", False))
+        scratch = scan_inner_bytes(p.n.y.dtype, outer, length, p.arch, few=few, together=together)
+    used += [align_up(kept, p.block)] if len(p.n.inputs) > 1 else []
+    yield from p.fit([*used, scratch])
 
 
 def _phases(s: Call) -> Phases:
@@ -161,43 +125,3 @@ def _phases(s: Call) -> Phases:
 
 
 SCAN_ROWS = DeviceFunction("scan", _call, _covers, _fits, _flags, _phases, carries=True)
-
-
-def sums_go_on_in_order(kernel: Kernel) -> Findings:
-    """A loop over the axes of a sum goes through them in the order of its elements, from the end if the sum does.
-
-    Of the axes that a tile does not hold whole, those of the loop are the outer ones, outermost first; a carry is set
-    before the loop, and its call is in it.
-    """
-    impl = kernel.impl
-    for n in impl.nodes:
-        if n.op != SCAN:
-            continue
-        axes = [impl.axes[a] for a in scanned_axes(n)]
-        inside = {i for a in n.y.vectorized_axis for i in (a, *kernel.axes[a].origin)}
-        looped = [a.origin[0] if a.type is AxisType.TILE_OUT else a.id for a in kernel.looped]
-        if n.loop_axis == impl.r_axis and impl.r_axis is not None:
-            if looped != [a.id for a in axes[: len(looped)]]:
-                yield Finding("the loop goes through other axes than the sum", n.name)
-            if bool(n.attrs["reverse"]) != goes_backwards(impl):
-                yield Finding("the loop goes in another direction than the sum", n.name)
-            carry = kernel.nodes.get(n.inputs[1]) if len(n.inputs) > 1 else None
-            if carry is None or carry.op != "Duplicate" or carry.loop_axis == impl.r_axis:
-                yield Finding("nothing is carried from tile to tile", n.name)
-            elif _value(kernel, carry) != 0:
-                yield Finding("the sum does not begin with 0", n.name)
-        elif len(n.inputs) > 1:
-            yield Finding("a carry goes from one sum to another", n.name)
-        else:
-            looped = []
-        rest = [a for a in axes if a.id not in looped and a.size != 1]
-        whole = [a.id for a in rest if a.id not in inside]
-        if whole:
-            yield Finding(f"a tile does not hold all of {impl.axes[whole[0]].name}", n.name)
-        order = [i for i in n.y.vectorized_axis if i in {a.id for a in rest}]
-        if order != [a.id for a in rest if a.id in order]:
-            yield Finding("the axes of the sum are in another order in UB", n.name)
-
-
-def _value(kernel: Kernel, carry: Node) -> object:
-    return kernel.nodes[carry.inputs[0]].attrs.get("value")

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from autofuse.codegen.functions.definition import (
-    DeviceFunction,
-    Extent,
-    Findings,
-    FunctionSite,
-    locals_of,
-    room_of,
-)
-from autofuse.codegen.ir.finding import Finding
+from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
 from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg
-from autofuse.implgraph.expr.expression import Expr, align_up, const, product
-from autofuse.implgraph.ir.graph import Node
-from autofuse.schedule.axes.layout import BLOCK
+from autofuse.implgraph.expr.expression import align_up, const, product
 from autofuse.schedule.placement.stacking import stack_counts
-
-if TYPE_CHECKING:
-    from autofuse.codegen.verification.model import Kernel
 
 __all__ = ["STACK_ROWS"]
 
@@ -33,51 +17,48 @@ def _call(s: FunctionSite) -> Call:
     return Call(s.row.api, args, (s.dst,), s.operands)
 
 
-def _covers(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent) -> Findings:
+def _covers(p: Proof) -> Findings:
     """Every operand is all of one column, in a layout that differs from that of the result by the columns only."""
-    axes, sources = n.y.vectorized_axis, [kernel.nodes[i] for i in n.inputs]
+    axes, sources = p.n.y.vectorized_axis, [p.kernel.nodes[i] for i in p.n.inputs]
     own = [i for i, a in enumerate(axes) if a not in sources[0].y.vectorized_axis]
-    if len(counts) != 3 or len(own) != 1 or own[0] + 1 == len(axes):
-        yield Finding(f"{s.api} does not place rows side by side", n.name)
+    if len(p.counts) != 3 or len(own) != 1 or own[0] + 1 == len(axes):
+        yield p.wrong(f"{p.api} does not place rows side by side")
         return
-    outer, row, unit = counts
+    outer, row, unit = p.counts
     at = own[0]
     column, inside, around = axes[at], axes[at + 1 :], axes[:at]
-    strides = dict(zip(axes, n.y.vectorized_strides, strict=True))
+    strides = dict(zip(axes, p.n.y.vectorized_strides, strict=True))
     k = const(len(sources))
-    yield from kernel.same(extent(column), k, f"operands of {s.api}", n.name)
-    yield from kernel.same(strides[column], unit, f"distance of columns of {s.api}", n.name)
-    yield from kernel.same(outer, product(extent(a) for a in around), f"rows of {s.api}", n.name)
-    whole = extent(inside[0]) * strides[inside[0]]
-    yield from kernel.same(row, whole, f"elements of a row of {s.api}", n.name)
+    yield from p.same(p.extent(column), k, f"operands of {p.api}")
+    yield from p.same(strides[column], unit, f"distance of columns of {p.api}")
+    yield from p.same(outer, product(p.extent(a) for a in around), f"rows of {p.api}")
+    whole = p.extent(inside[0]) * strides[inside[0]]
+    yield from p.same(row, whole, f"elements of a row of {p.api}")
     wanted = {a: strides[a] for a in inside}
     step = unit
     for a in reversed(around):
-        yield from kernel.same(strides[a], step * k, f"distance of rows of {s.api}", n.name)
+        yield from p.same(strides[a], step * k, f"distance of rows of {p.api}")
         wanted[a] = step
-        step = step * extent(a)
+        step = step * p.extent(a)
     for x in sources:
-        if x.y.vectorized_axis != (*around, *inside) or x.y.dtype is not n.y.dtype:
-            yield Finding(f"{x.name} is no column of {n.name}", n.name)
+        if x.y.vectorized_axis != (*around, *inside) or x.y.dtype is not p.n.y.dtype:
+            yield p.wrong(f"{x.name} is no column of {p.n.name}")
             continue
         for a, have in zip(x.y.vectorized_axis, x.y.vectorized_strides, strict=True):
-            yield from kernel.same(have, wanted[a], f"distance of rows of {x.name}", n.name)
+            yield from p.same(have, wanted[a], f"distance of rows of {x.name}")
 
 
-def _fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
+def _fits(p: Proof) -> Findings:
     """Columns and operands lie in their buffers, with what follows a row up to the next 32 bytes."""
-    if len(counts) != 3:
+    if len(p.counts) != 3:
         return  # a finding of its own
-    outer, row, unit = counts
-    size = n.y.dtype.itemsize
-    last = align_up(row, BLOCK // size)
-    yield from kernel.multiple(unit * size, BLOCK, f"columns of {s.api}", n.name)
-    yield from kernel.at_least(unit, last, f"elements of a column of {s.api}", n.name)
-    locals_ = locals_of(s)
-    for local, k in zip(locals_, (len(n.inputs), *(1 for _ in n.inputs)), strict=True):
-        room = room_of(kernel, local)
-        used = ((outer * k - 1) * unit + last) * size
-        yield from kernel.at_least(room, used, f"bytes of {local} in {s.api}", n.name)
+    outer, row, unit = p.counts
+    size = p.n.y.dtype.itemsize
+    last = align_up(row, p.block // size)
+    yield from p.aligned(unit * size, f"columns of {p.api}")
+    yield from p.at_least(unit, last, f"elements of a column of {p.api}")
+    columns = (len(p.n.inputs), *(1 for _ in p.n.inputs))
+    yield from p.fit([((outer * k - 1) * unit + last) * size for k in columns])
 
 
 STACK_ROWS = DeviceFunction("lace", _call, _covers, _fits)

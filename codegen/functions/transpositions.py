@@ -7,69 +7,50 @@ counts rows if its source stride is ``src_pitch`` times that of the result, colu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from autofuse.codegen.functions.definition import (
-    DeviceFunction,
-    Extent,
-    Findings,
-    FunctionSite,
-    locals_of,
-    room_of,
-)
-from autofuse.codegen.ir.finding import Finding
+from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
 from autofuse.codegen.ir.kernel_ir import Call, Count
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, divide_exact
-from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, divide_exact
 from autofuse.implgraph.ops.rows.device import TRANSPOSE_BYTES
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.placement.transposition import transpose_counts
-
-if TYPE_CHECKING:
-    from autofuse.codegen.verification.model import Kernel
 
 __all__ = ["TRANSPOSE_ROWS"]
 
 
 def _call(s: FunctionSite) -> Call:
     """[outer, rows, cols] -> [outer, cols, rows], rows of both at their pitches."""
-    return s.made(map(Count, transpose_counts(s.source.y, s.node.y, s.extent)))
+    return s.made(map(Count, transpose_counts(s.source.y, s.node.y, s.extent, s.arch)))
 
 
-def _covers(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr], extent: Extent) -> Findings:
+def _covers(p: Proof) -> Findings:
     """Every element of the tile goes from its place in the operand to its place in the result."""
-    source = kernel.nodes[n.inputs[0]]
+    source = p.source
     src = dict(zip(source.y.vectorized_axis, source.y.vectorized_strides, strict=True))
-    dst = dict(zip(n.y.vectorized_axis, n.y.vectorized_strides, strict=True))
-    if len(counts) != 5 or src.keys() != dst.keys():
-        yield Finding(f"{s.api} does not move all axes of {source.name}", n.name)
+    dst = dict(zip(p.n.y.vectorized_axis, p.n.y.vectorized_strides, strict=True))
+    if len(p.counts) != 5 or src.keys() != dst.keys():
+        yield p.wrong(f"{p.api} does not move all axes of {source.name}")
         return
-    outer, rows, cols, src_pitch, dst_pitch = counts
+    outer, rows, cols, src_pitch, dst_pitch = p.counts
     last = {"matrices": ONE, "rows": ONE, "columns": ONE}
     for a, mine in src.items():
         theirs = dst[a]
-        kind, step = _kind(kernel, (mine, theirs), counts)
+        kind, step = _kind(p, (mine, theirs))
         if not kind:
-            name = kernel.axes[a].name
-            yield Finding(
-                f"{s.api} brings the elements along {name} from strides of {mine} to {theirs}",
-                n.name,
-                False,
-            )
+            name = p.kernel.axes[a].name
+            text = f"{p.api} brings the elements along {name} from strides of {mine} to {theirs}"
+            yield p.wrong(text, refuted=False)
             return
-        last[kind] = last[kind] + (extent(a) - 1) * step
+        last[kind] = last[kind] + (p.extent(a) - 1) * step
     for count, kind in ((outer, "matrices"), (rows, "rows"), (cols, "columns")):
-        yield from kernel.at_least(count, last[kind], f"{kind} of {s.api}", n.name)
-    yield from kernel.at_least(src_pitch, cols, f"elements of a row of {s.api}", n.name)
-    yield from kernel.at_least(dst_pitch, rows, f"elements of a column of {s.api}", n.name)
+        yield from p.at_least(count, last[kind], f"{kind} of {p.api}")
+    yield from p.at_least(src_pitch, cols, f"elements of a row of {p.api}")
+    yield from p.at_least(dst_pitch, rows, f"elements of a column of {p.api}")
 
 
-def _kind(kernel: Kernel, strides: tuple[Expr, Expr], counts: Sequence[Expr]) -> tuple[str, Expr]:
-    """What an axis counts, and how many of them one step is."""
-    _, rows, cols, src_pitch, dst_pitch = counts
+def _kind(p: Proof, strides: tuple[Expr, Expr]) -> tuple[str, Expr]:
+    """What an axis p.counts, and how many of them one step is."""
+    _, rows, cols, src_pitch, dst_pitch = p.counts
     mine, theirs = strides
-    same = kernel.prover.equal
+    same = p.kernel.prover.equal
     if same(mine, theirs * src_pitch):
         return "rows", theirs
     if same(theirs, mine * dst_pitch):
@@ -81,23 +62,17 @@ def _kind(kernel: Kernel, strides: tuple[Expr, Expr], counts: Sequence[Expr]) ->
     return "", ZERO
 
 
-def _fits(kernel: Kernel, s: Call, n: Node, counts: Sequence[Expr]) -> Findings:
+def _fits(p: Proof) -> Findings:
     """Operand, result and scratch space lie in their buffers, rows at 32-byte addresses."""
-    if len(counts) != 5:
+    if len(p.counts) != 5:
         return  # a finding of its own
-    locals_ = locals_of(s)
-    rooms = [room_of(kernel, x) for x in locals_]
-    outer, rows, cols, src_pitch, dst_pitch = counts
-    size = n.y.dtype.itemsize
+    outer, rows, cols, src_pitch, dst_pitch = p.counts
+    size = p.n.y.dtype.itemsize
     for pitch in (src_pitch, dst_pitch):
-        yield from kernel.multiple(pitch * size, BLOCK, f"rows of {s.api}", n.name)
+        yield from p.aligned(pitch * size, f"rows of {p.api}")
     # Rows are read in blocks of 32 bytes, results are whole rows.
-    used = (outer * cols * dst_pitch * size, align_up(outer * rows * src_pitch * size, BLOCK))
-    for local, room, nbytes in zip(locals_, rooms, used, strict=False):
-        yield from kernel.at_least(room, nbytes, f"bytes of {local} in {s.api}", n.name)
-    yield from kernel.at_least(
-        rooms[2], Expr.of(TRANSPOSE_BYTES), f"scratch space of {s.api}", n.name
-    )
+    read = align_up(outer * rows * src_pitch * size, p.block)
+    yield from p.fit((outer * cols * dst_pitch * size, read, const(TRANSPOSE_BYTES)))
 
 
 TRANSPOSE_ROWS = DeviceFunction("reduce", _call, _covers, _fits)

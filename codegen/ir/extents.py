@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from autofuse.implgraph.expr.expression import ONE, Expr, Min, divide_exact, sym
-from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.graph import Axis, AxisType, ImplGraph, TensorView
 
-__all__ = ["Extents", "actual_size", "size_of"]
+__all__ = ["Extents", "actual_size"]
 
 
 class Extents:
@@ -90,8 +89,3 @@ def _exact(a: Expr, b: Expr) -> Expr:
     q = divide_exact(a, b)
     assert q is not None, f"UB strides {a} and {b} do not nest"
     return q
-
-
-def size_of(value: object) -> Expr:
-    """An attribute that is an integer, or the text of an expression of sizes."""
-    return Expr.of(value) if isinstance(value, int) else parse(str(value))

@@ -12,6 +12,7 @@ from autofuse.codegen.ir.kernel_ir import (
     EnumArg,
     LocalArg,
     Number,
+    Role,
     ScalarVar,
     SizeValue,
 )
@@ -20,14 +21,12 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.definition import Call as CallRow
+from autofuse.targets import Architecture
 
-__all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar"]
+__all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar", "scratch"]
 
 #: What a call takes as a scalar operand.
 Scalar: TypeAlias = "Number | ScalarVar | SizeValue"
-
-#: Elements per mask word group: a mask buffer is sized in steps of 256 elements, 16 words of 16 bits.
-MASK_STEP, MASK_WORDS = 256, 16
 
 
 @frozen
@@ -37,6 +36,7 @@ class CallSite:
     Attributes:
         tensors: UB tensor of every input that is one, by position; scalars by position in ``scalars``.
         count: elements of the result, without rounding.
+        arch: says how long blocks and repeats are.
     """
 
     node: Node
@@ -46,6 +46,7 @@ class CallSite:
     scalars: Mapping[int, Scalar]
     count: Expr
     tmp: str | None
+    arch: Architecture
 
     def local(self, i: int) -> LocalArg:
         """Input ``i`` as a tensor argument, reinterpreted if the row says so."""
@@ -62,12 +63,14 @@ class CallSite:
         return LocalArg(self.dst, self.view(self.node.y.dtype))
 
     def rounded(self, dtype: DType) -> Expr:
-        """The count, rounded up to the call's granule in elements of ``dtype``."""
-        return (
-            align_up(self.count, self.row.granule // dtype.itemsize)
-            if self.row.granule
-            else self.count
-        )
+        """The count; rounded up to whole repeats of ``dtype`` if the row says so."""
+        if not self.row.whole_repeats:
+            return self.count
+        return align_up(self.count, self.arch.vector_bytes // dtype.itemsize)
+
+    def in_blocks(self) -> Count:
+        """The count, rounded up to whole blocks of UB."""
+        return Count(align_up(self.count, self.arch.block_bytes // self.node.y.dtype.itemsize))
 
     def made(self, *args: Arg, extra: tuple[str, ...] = ()) -> Call:
         """The statement."""
@@ -80,7 +83,9 @@ Style: TypeAlias = Callable[[CallSite], Call]
 
 def _count(s: CallSite) -> Count:
     if s.node.y.dtype.kind == "m":
-        return Count(CeilDiv(s.count, MASK_STEP) * MASK_WORDS)
+        # A mask is whole blocks, of a bit per element; the calls take 16 bits at a time.
+        bits = 8 * s.arch.block_bytes
+        return Count(CeilDiv(s.count, bits) * (bits // 16))
     return Count(s.count)
 
 
@@ -156,27 +161,32 @@ def _iota(s: CallSite) -> Call:
 
 
 def _ub_copy(s: CallSite) -> Call:
-    """DataCopy moves whole 32-byte units; the buffers are sized in such units."""
-    step = 32 // s.node.y.dtype.itemsize
-    return s.made(s.result(), s.local(0), Count(align_up(s.count, step)))
+    """DataCopy moves whole blocks; the buffers are sized in such units."""
+    return s.made(s.result(), s.local(0), s.in_blocks())
 
 
 def _reinterpret(s: CallSite) -> Call:
     """A copy between two types of one width; the count as that of a copy."""
-    step = 32 // s.node.y.dtype.itemsize
     source = LocalArg(s.tensors[0][0], s.node.y.dtype)
-    return s.made(s.result(), source, Count(align_up(s.count, step)))
+    return s.made(s.result(), source, s.in_blocks())
 
 
 def _advanced_unary(s: CallSite) -> Call:
     assert s.tmp is not None
-    return s.made(s.result(), s.local(0), LocalArg(s.tmp), Count(s.count), extra=(s.tmp,))
+    return s.made(
+        s.result(), s.local(0), LocalArg(s.tmp, None, Role.SCRATCH), Count(s.count), extra=(s.tmp,)
+    )
 
 
 def _advanced_binary(s: CallSite) -> Call:
     assert s.tmp is not None
     return s.made(
-        s.result(), s.local(0), s.local(1), LocalArg(s.tmp), Count(s.count), extra=(s.tmp,)
+        s.result(),
+        s.local(0),
+        s.local(1),
+        LocalArg(s.tmp, None, Role.SCRATCH),
+        Count(s.count),
+        extra=(s.tmp,),
     )
 
 
@@ -205,3 +215,8 @@ SCALAR_INPUTS: Mapping[str, tuple[int, ...]] = {
     "select": (2,),
     "duplicate": (0,),
 }
+
+
+def scratch(n: Node) -> str:
+    """The scratch space of the call of a node."""
+    return f"{n.name}_tmp"

@@ -6,6 +6,7 @@ Sizes are :class:`Expr` over C++ variables that a ``Let`` or a ``For`` of the sa
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Literal, TypeAlias
 
 from autofuse.implgraph.expr.expression import ZERO, Expr
@@ -14,6 +15,7 @@ from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Position
 
 __all__ = [
+    "WORKSPACE",
     "Alias",
     "Alloc",
     "Arg",
@@ -41,16 +43,39 @@ __all__ = [
     "KernelFn",
     "Let",
     "LocalArg",
+    "Loop",
     "Number",
+    "Parameters",
+    "Phases",
     "PipeDecl",
     "QueueDecl",
     "ReturnIfEmpty",
+    "Role",
     "ScalarRead",
     "ScalarVar",
     "SizeValue",
     "Stmt",
     "Sync",
+    "TilingField",
 ]
+
+#: The parameter for what groups leave each other in GM; the others are in ``KernelFn.params``.
+WORKSPACE = "workspace"
+
+
+class Role(Enum):
+    """What a tensor in UB is to the node that it is declared for."""
+
+    RESULT = "result"
+    SCRATCH = "scratch"
+
+
+class Loop(Enum):
+    """What a loop goes through: the tiles of a core, the steps of a reduction, or rows of one copy."""
+
+    TILES = "tiles"
+    STEPS = "steps"
+    ROWS = "rows"
 
 
 # arguments of calls ---------------------------------------------------------------------------
@@ -60,6 +85,7 @@ class LocalArg:
 
     local: str
     as_type: DType | None = None
+    role: Role = Role.RESULT
 
 
 @frozen
@@ -119,11 +145,18 @@ class Let:
 
 
 @frozen
-class BlockIndex:
-    """``const int64_t name = GetBlockIdx()``; counted from another core if ``first`` says which."""
+class TilingField:
+    """``const int64_t name = t.name``: a number of the tiling data."""
 
     name: str
-    first: Expr | None = None
+
+
+@frozen
+class BlockIndex:
+    """``const int64_t name = GetBlockIdx()``; counted from the core in the tiling data's ``first``, if any."""
+
+    name: str
+    first: str | None = None
 
 
 @frozen
@@ -161,20 +194,22 @@ class PipeDecl:
 
 @frozen
 class QueueDecl:
-    """A TQue, or with ``copy`` a TQueBind from VECIN to VECOUT."""
+    """A TQue, or with ``copy`` a TQueBind from VECIN to VECOUT; ``id`` of the queue in the plan."""
 
     name: str
     position: Position
     depth: int
     copy: bool = False
+    id: int = 0
 
 
 @frozen
 class BufDecl:
-    """A TBuf."""
+    """A TBuf; ``id`` of the buffer in the plan."""
 
     name: str
     position: Position
+    id: int = 0
 
 
 @frozen
@@ -189,29 +224,33 @@ class InitBuffer:
 
 @frozen
 class GetBuf:
-    """The tensor of a TBuf."""
+    """The tensor of a TBuf; ``node``: whose result or scratch space it is."""
 
     local: str
     buf: str
     dtype: DType
+    node: str = ""
+    role: Role = Role.RESULT
 
 
 @frozen
 class Alloc:
-    """A free buffer of the queue."""
+    """A free buffer of the queue, for the result of ``node``."""
 
     local: str
     queue: str
     dtype: DType
+    node: str = ""
 
 
 @frozen
 class Alias:
-    """Another name for the memory of ``of``, a tensor of a queue that is no longer needed."""
+    """The memory of ``of``, a tensor of a queue that is no longer needed, for the result of ``node``."""
 
     local: str
     of: str
     dtype: DType
+    node: str = ""
 
 
 @frozen
@@ -298,6 +337,8 @@ class CopyOut:
 
 #: Of a function with two forms: along the innermost axes of a tensor, or along others.
 Form: TypeAlias = Literal["", "Inner", "Outer"]
+#: What a call reads and what it writes, in parts between which it has a barrier of the vector pipe itself.
+Phases: TypeAlias = tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
 
 
 @frozen
@@ -334,7 +375,8 @@ class ScalarRead:
 class IndexRead:
     """``const int64_t name = autofuse::IndexIn(local.GetValue(offset), extent)`` on the scalar unit.
 
-    The place along a dimension of ``extent`` elements that an element of ``local`` names: 0 <= name < extent.
+    The place along a dimension of ``extent`` elements that an element of ``local`` names: 0 <= name < extent.  The Load
+    ``load`` takes its elements there.
     """
 
     name: str
@@ -342,13 +384,20 @@ class IndexRead:
     offset: Expr
     dtype: DType
     extent: Expr
+    load: str = ""
 
 
 @frozen
 class Sync:
-    """Flag set on one pipe and awaited on another; ``event`` is a HardEvent such as ``MTE2_V``."""
+    """Flag set on the pipe ``source`` and awaited on ``target``."""
 
-    event: str
+    source: str
+    target: str
+
+    @property
+    def event(self) -> str:
+        """The HardEvent, such as ``MTE2_V``."""
+        return f"{self.source}_{self.target}"
 
 
 @frozen
@@ -365,11 +414,13 @@ class For:
     var: str
     extent: Expr
     body: tuple[Stmt, ...]
+    over: Loop = Loop.ROWS
 
 
 Stmt: TypeAlias = (
     Comment
     | Let
+    | TilingField
     | BlockIndex
     | ReturnIfEmpty
     | GlobalDecl
@@ -397,17 +448,30 @@ Stmt: TypeAlias = (
 
 
 @frozen
+class Parameters:
+    """The GM parameters of a kernel for tensors, in its order: inputs, then outputs."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.inputs, *self.outputs)
+
+
+@frozen
 class KernelFn:
     """A device function: one template.
 
     Attributes:
-        tensors: GM parameters in the kernel's order (inputs, then outputs).
+        params: the tensors that it is given.
         title: comment above the function, one line per entry.
         unused: parameters that the body does not touch.
     """
 
     name: str
-    tensors: tuple[str, ...]
+    params: Parameters
     body: tuple[Stmt, ...]
     title: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from autofuse.codegen.ir.kernel_ir import DmaBlock
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, FloorDiv
 from autofuse.implgraph.ir.frozen import frozen
-from autofuse.schedule.axes.layout import BLOCK
 
 __all__ = ["Dim", "dma_block", "join_dims", "run_dims"]
 
@@ -21,8 +20,8 @@ class Dim:
     ub: Expr
 
 
-def dma_block(dims: Sequence[Dim], itemsize: int) -> DmaBlock:
-    """The descriptor that moves at most two dimensions, the inner one of which is contiguous."""
+def dma_block(dims: Sequence[Dim], itemsize: int, block: int) -> DmaBlock:
+    """The descriptor that moves at most two dimensions, the inner one contiguous; ``block``: bytes of a block of UB."""
     if len(dims) == 2:
         rows, row = dims
         length = row.size * itemsize
@@ -30,7 +29,7 @@ def dma_block(dims: Sequence[Dim], itemsize: int) -> DmaBlock:
             rows.size,
             length,
             (rows.gm - row.size) * itemsize,
-            FloorDiv(rows.ub * itemsize, BLOCK) - CeilDiv(length, BLOCK),
+            FloorDiv(rows.ub * itemsize, block) - CeilDiv(length, block),
         )
     count = dims[0].size if dims else ONE
     return DmaBlock(ONE, count * itemsize, ZERO, ZERO)
@@ -41,7 +40,7 @@ def join_dims(dims: Sequence[Dim]) -> list[Dim]:
     out: list[Dim] = []
     for d in reversed(dims):
         if not out and (d.gm != 1 or d.ub != 1):
-            # The innermost dimension is not contiguous: single elements, each in a 32-byte slot of its own.
+            # The innermost dimension is not contiguous: single elements, each in a block of its own.
             out = [d, Dim(ONE, ONE, ONE)]
             continue
         _join(out, d)

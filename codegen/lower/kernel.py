@@ -11,8 +11,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from autofuse.codegen.ir.extents import Extents, actual_size, size_of
+from autofuse.codegen.ir.extents import Extents, actual_size
+from autofuse.codegen.ir.intrinsics import scratch
 from autofuse.codegen.ir.kernel_ir import (
+    WORKSPACE,
     Alias,
     Alloc,
     BlockIndex,
@@ -32,13 +34,17 @@ from autofuse.codegen.ir.kernel_ir import (
     InitBuffer,
     KernelFn,
     Let,
+    Loop,
+    Parameters,
     PipeDecl,
     QueueDecl,
     ReturnIfEmpty,
+    Role,
     ScalarRead,
     ScalarVar,
     Stmt,
     Sync,
+    TilingField,
 )
 from autofuse.codegen.lower.dma import Dim, dma_block, join_dims, run_dims
 from autofuse.codegen.lower.vector_calls import VectorCalls
@@ -66,21 +72,21 @@ _Moved: TypeAlias = "tuple[Expr, Expr, DmaBlock, Sequence[tuple[str, Expr]]]"
 PIPE = "tpipe"
 
 
-def lower_kernel(impl: ImplGraph, tensors: Sequence[str], target: TargetSpec) -> KernelFn:
+def lower_kernel(impl: ImplGraph, params: Parameters, target: TargetSpec) -> KernelFn:
     """The device function of one template.
 
     Args:
         impl: a scheduled graph.
-        tensors: names of the kernel's GM parameters, inputs then outputs; Data and Output nodes index into them.
+        params: the kernel's GM parameters; Data and Output nodes index into them.
         target: dialect (which DMA call) and architecture (which vector calls).
     """
-    return _Lowering(impl, tuple(tensors), target).function()
+    return _Lowering(impl, params, target).function()
 
 
 class _Lowering:
-    def __init__(self, impl: ImplGraph, tensors: tuple[str, ...], target: TargetSpec) -> None:
+    def __init__(self, impl: ImplGraph, params: Parameters, target: TargetSpec) -> None:
         self.impl = impl
-        self.tensors = tensors
+        self.params = params
         self.target = target
         self.extents = Extents(impl)
         #: The range of every size that copies depend on: of symbols, of the tile, of tails.
@@ -89,7 +95,6 @@ class _Lowering:
         self.nodes = self.calls.nodes
         #: Where every Store goes: an Output, or a Workspace.
         self.sinks = {i: n for n in impl.nodes if n.op in ("Output", "Workspace") for i in n.inputs}
-        self.inputs = len(tensors) - _output_count(impl, tensors)
         #: The GlobalTensor of every Load and Store.
         self.gm: dict[str, str] = {}
         self.loop = self.extents.axes[self.extents.block_out.origin[0]]
@@ -127,6 +132,7 @@ class _Lowering:
                 self.extents.block_in.name,
                 sym(f"{self.extents.block_in.name}_loop_size"),
                 tuple(loop),
+                Loop.TILES,
             )
         )
         used = {s.param for s in body if isinstance(s, GlobalDecl)}
@@ -137,10 +143,10 @@ class _Lowering:
         )
         return KernelFn(
             self.impl.name,
-            self.tensors,
+            self.params,
             tuple(body),
             title,
-            tuple(t for t in self.tensors if t not in used),
+            tuple(t for t in self.params.names if t not in used),
         )
 
     def _reduce_title(self) -> tuple[str, ...]:
@@ -154,14 +160,13 @@ class _Lowering:
         spec = self.impl.tiling
         known = {spec.tile_size, spec.block_size, *(s.name for s in self.impl.symbols)}
         wanted = [s.name for s in self.impl.symbols] + [spec.tile_size, spec.block_size]
-        out: list[Stmt] = [Let(name, sym(f"t.{name}")) for name in wanted if name in known]
+        out: list[Stmt] = [TilingField(name) for name in wanted if name in known]
         total = f"{self.loop.name}_axis_size"
         if bounds(spec.row_elements, {s.name: (s.min, s.max) for s in self.impl.symbols})[0] < 1:
             out += [Let("row_size", spec.row_elements), ReturnIfEmpty("row_size")]
-        first_core = sym(f"t.{spec.first_core}") if spec.first_core else None
         out += [
             Let(total, spec.tiles),
-            BlockIndex(self.extents.block_out.name, first_core),
+            BlockIndex(self.extents.block_out.name, spec.first_core),
             Let(
                 f"{self.extents.block_in.name}_loop_size",
                 Min(sym(spec.block_size), sym(total) - self.first),
@@ -180,15 +185,16 @@ class _Lowering:
                 continue
             end = self.nodes[n.inputs[0]] if n.op == "Load" else self.sinks[n.name]
             if end.op == "Workspace":
-                param, gm = "workspace", f"{end.name}_gm"
+                param, gm = WORKSPACE, f"{end.name}_gm"
             else:
-                first = 0 if n.op == "Load" else self.inputs
-                param = self.tensors[int(str(end.attrs["index"])) + first]
-                gm = f"{param.removeprefix(f'{self.impl.graph}_')}_gm"
+                index = end.number("index")
+                param = (self.params.inputs if n.op == "Load" else self.params.outputs)[index]
+                # The pieces of an output are written to one tensor.
+                gm = f"{end.op}_{index}_gm"
             self.gm[n.name] = gm
             if gm not in declared:
                 declared.add(gm)
-                out.append(GlobalDecl(gm, n.y.dtype, param, size_of(end.attrs.get("offset", 0))))
+                out.append(GlobalDecl(gm, n.y.dtype, param, end.size("offset", 0)))
                 held = bypass_bytes(n)
                 if held is not None:
                     out.append(BypassL2(gm, held, self.target.l2_bytes))
@@ -211,8 +217,11 @@ class _Lowering:
         out: list[Stmt] = []
         for n in nodes:
             if n.op != "Store" and n.y.buf is not None and n.name not in self.calls.same:
-                out.append(GetBuf(self.calls.local(n), f"buf{n.y.buf}", n.y.dtype))
-            out.extend(GetBuf(f"{n.name}_tmp", f"buf{t.id}", _BYTES) for t in n.tmp_buffers)
+                out.append(GetBuf(self.calls.local(n), f"buf{n.y.buf}", n.y.dtype, n.name))
+            out.extend(
+                GetBuf(scratch(n), f"buf{t.id}", _BYTES, n.name, Role.SCRATCH)
+                for t in n.tmp_buffers
+            )
         return out
 
     # before the loop --------------------------------------------------------------------------
@@ -294,7 +303,7 @@ class _Lowering:
         for n in members:
             body += self._in_loop(n)
         self.scalars = known
-        out.append(For(var, self._steps(loop), tuple(body)))
+        out.append(For(var, self._steps(loop), tuple(body), Loop.STEPS))
         names = {n.name for n in members}
         inside = range(self.position[members[0].name], self.position[members[-1].name] + 1)
         for x in dict.fromkeys(i for n in members for i in n.inputs if i not in names):
@@ -348,15 +357,17 @@ class _Lowering:
         local, dtype, whole = self.calls.local(n), n.y.dtype, self._whole(n)
         if n.op == "Load":
             queue, link = f"que{_queue(n)}", "in" if n.name in self.hosts else ""
-            out.append(Alloc(local, queue, dtype))
+            out.append(Alloc(local, queue, dtype, n.name))
             out += self._copies(n, local, whole=whole)
             out += [EnQue(local, queue, dtype, link), DeQue(local, queue, dtype, link)]
         else:
             out += self._scalar_reads(n)
             if n.attrs.get("over"):
-                out.append(Alias(local, f"{n.attrs['over']}_local", dtype))
+                out.append(
+                    Alias(local, self.calls.local(self.nodes[str(n.attrs["over"])]), dtype, n.name)
+                )
             elif n.y.que is not None:
-                out.append(Alloc(local, f"que{_queue(n)}", dtype))
+                out.append(Alloc(local, f"que{_queue(n)}", dtype, n.name))
             out.append(self.calls.of(n, whole, self.scalars))
         return out + self._frees(n)
 
@@ -373,7 +384,7 @@ class _Lowering:
             out += [EnQue(local, queue, dtype, link), DeQue(local, queue, dtype, link)]
         if any(load not in self._needed_by(n) for load in self._overwritten_by(n)):
             # The copy to GM overwrites what an earlier copy from GM reads, and no data tie the two together.
-            out.append(Sync("MTE2_S"))
+            out.append(Sync("MTE2", "S"))
         return out + self._copies(n, local, whole=False)
 
     def _overwritten_by(self, store: Node) -> list[str]:
@@ -381,8 +392,12 @@ class _Lowering:
         over = self.sinks[store.name].attrs.get("inout", -1)
         if over == -1:
             return []
-        data = f"Data_{over}"
-        return [n.name for n in self.impl.nodes if n.op == "Load" and n.inputs[0] == data]
+        return [n.name for n in self.impl.nodes if n.op == "Load" and self._reads(n, over)]
+
+    def _reads(self, load: Node, index: object) -> bool:
+        """Whether a Load reads the input of the kernel with this index."""
+        source = self.nodes[load.inputs[0]]
+        return source.op == "Data" and source.attrs["index"] == index
 
     def _needed_by(self, n: Node) -> set[str]:
         """Names of all nodes that ``n`` depends on."""
@@ -436,7 +451,7 @@ class _Lowering:
         read: list[Stmt] = []
         if is_indexed:
             at = self._index_read(n, {a: sym(f"row{k}") for k, a in enumerate(indices)})
-            gm = gm + sym(at.name) * size_of(n.attrs["stride"])
+            gm = gm + sym(at.name) * n.size("stride")
             read = [at]
         stmts: list[Stmt] = [self._dma(n, local, gm, ub, block)]
         if not (loops or read):
@@ -484,7 +499,7 @@ class _Lowering:
             var = f"row{k}"
             loops.append((var, d.size))
             gm, ub = gm + d.gm * sym(var), ub + d.ub * sym(var)
-        return gm, ub, dma_block(inner, y.dtype.itemsize), loops
+        return gm, ub, dma_block(inner, y.dtype.itemsize, self.target.arch.block_bytes), loops
 
     def _index_read(self, n: Node, rows: Mapping[int, Expr]) -> IndexRead:
         """Which element of the indexed dimension a Load takes; ``rows`` are the indices of the axes in this tile."""
@@ -492,8 +507,10 @@ class _Lowering:
         offset = ZERO
         for a, pitch in zip(index.y.vectorized_axis, index.y.vectorized_strides, strict=True):
             offset = offset + pitch * rows[a]
-        extent = size_of(n.attrs["extent"])
-        return IndexRead(f"{n.name}_at", self.calls.local(index), offset, index.y.dtype, extent)
+        extent = n.size("extent")
+        return IndexRead(
+            f"{n.name}_at", self.calls.local(index), offset, index.y.dtype, extent, n.name
+        )
 
     def _gap_fits(self, rows: Dim, row: Dim, size: int, *, apart: bool) -> bool:
         """Whether the bytes between two rows in GM fit the 32 bits of a descriptor, which has no sign.
@@ -520,15 +537,12 @@ class _Lowering:
 
     def _dma(self, n: Node, local: str, gm: Expr, ub: Expr, block: DmaBlock) -> Stmt:
         kind = CopyIn if n.op == "Load" else CopyOut
-        return kind(local, ub, self.gm[n.name], gm, n.y.dtype, block, self.target.has_datacopypad)
+        return kind(
+            local, ub, self.gm[n.name], gm, n.y.dtype, block, self.target.arch.has_datacopypad
+        )
 
 
 _BYTES = DType("uint8", 8, "u", "uint8_t")
-
-
-def _output_count(impl: ImplGraph, tensors: Sequence[str]) -> int:
-    prefix = f"{impl.graph}_Output_"
-    return sum([t.startswith(prefix) for t in tensors])
 
 
 def _buffer(b: BufferPlan) -> str:
@@ -537,8 +551,8 @@ def _buffer(b: BufferPlan) -> str:
 
 def _declaration(b: BufferPlan) -> Stmt:
     if b.kind == "queue":
-        return QueueDecl(_buffer(b), b.position, b.depth, b.copy)
-    return BufDecl(_buffer(b), b.position)
+        return QueueDecl(_buffer(b), b.position, b.depth, b.copy, b.id)
+    return BufDecl(_buffer(b), b.position, b.id)
 
 
 def _queue(n: Node) -> int:

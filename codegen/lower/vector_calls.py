@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.functions.definition import FunctionSite
-from autofuse.codegen.ir.extents import Extents, size_of
-from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
+from autofuse.codegen.ir.extents import Extents
+from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar, scratch
 from autofuse.codegen.ir.kernel_ir import Call, Number, ScalarVar, SizeValue
 from autofuse.codegen.lower.counting import elements_done
 from autofuse.implgraph.expr.expression import ZERO, sym
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import ImplGraph, Node
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import call_of, find_call
+from autofuse.targets import Architecture
 
 __all__ = ["VectorCalls"]
 
@@ -21,7 +22,7 @@ __all__ = ["VectorCalls"]
 class VectorCalls:
     """The calls of an ImplGraph on one architecture; ``extents`` are those of its tiles."""
 
-    def __init__(self, impl: ImplGraph, arch: str, extents: Extents) -> None:
+    def __init__(self, impl: ImplGraph, arch: Architecture, extents: Extents) -> None:
         self.impl = impl
         self.arch = arch
         self.extents = extents
@@ -32,7 +33,7 @@ class VectorCalls:
         self.scalar_inputs = {n.name: at for n in impl.nodes if (at := self._scalar_inputs(n))}
 
     def _scalar_inputs(self, n: Node) -> tuple[int, ...]:
-        row = lookup(n.op).calls.get(self.arch)
+        row = find_call(n.op, self.arch)
         places = () if row is None else SCALAR_INPUTS.get(row.style, ())
         if places and n.op == "SelectMask":
             varies = self.nodes[n.inputs[2]].y.vectorized_axis
@@ -45,12 +46,14 @@ class VectorCalls:
 
     def of(self, n: Node, whole: bool, known: Mapping[str, ScalarVar]) -> Call:
         """The call of a node; ``known`` are uniform tensors that were read as scalars."""
-        row = lookup(n.op).calls[self.arch]
+        row = call_of(n.op, self.arch)
         function = FUNCTIONS.get(row.api)
         if function is not None and function.call is not None:
             operands = tuple([self.local(self.nodes[i]) for i in n.inputs])
             return function.call(
-                FunctionSite(n, row, self.nodes, self.extents, whole, self.local(n), operands)
+                FunctionSite(
+                    n, row, self.nodes, self.extents, whole, self.local(n), operands, self.arch
+                )
             )
         as_scalar = self.scalar_inputs.get(n.name, ())
         tensors: dict[int, tuple[str, DType]] = {}
@@ -65,10 +68,9 @@ class VectorCalls:
                 scalars[i] = known.get(name) or ScalarVar(f"{name}_scalar")
             else:
                 tensors[i] = (self.local(x), x.y.dtype)
-        tmp = f"{n.name}_tmp" if n.tmp_buffers else None
-        site = CallSite(
-            n, row, self.local(n), tensors, scalars, self.extents.elements(n.y, whole), tmp
-        )
+        tmp = scratch(n) if n.tmp_buffers else None
+        count = self.extents.elements(n.y, whole)
+        site = CallSite(n, row, self.local(n), tensors, scalars, count, tmp, self.arch)
         return STYLES[row.style](site)
 
     def _counted(self, x: Node) -> SizeValue:
@@ -80,7 +82,7 @@ class VectorCalls:
 
     def _line(self, n: Node) -> tuple[SizeValue, SizeValue]:
         """First value and step of an Iota: what its index is at the start of the tile."""
-        start, step = (size_of(n.attrs.get(k, d)) for k, d in (("start", 0), ("step", 1)))
+        start, step = (n.size(k, d) for k, d in (("start", 0), ("step", 1)))
         first = ZERO
         for a, s, r in zip(n.y.axis, n.y.strides, n.y.repeats, strict=True):
             if r == 1:
@@ -95,9 +97,8 @@ class VectorCalls:
 
 def _scalar(x: Node) -> Number | SizeValue:
     """The value of a Scalar node."""
-    text = x.attrs.get("expr")
-    if text:
-        return SizeValue(size_of(text), x.y.dtype)
+    if "expr" in x.attrs:
+        return SizeValue(x.size("expr"), x.y.dtype)
     value = x.attrs["value"]
     assert isinstance(value, (int, float))
     return Number(value, x.y.dtype)

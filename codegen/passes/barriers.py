@@ -33,7 +33,7 @@ from autofuse.implgraph.ir.graph import Position
 __all__ = ["InsertBarriers"]
 
 
-_BARRIER = Barrier("PIPE_V")
+_BARRIER, _V_S = Barrier("PIPE_V"), Sync("V", "S")
 _BARRIERS = (_BARRIER, Barrier("PIPE_ALL"))
 #: What the vector pipe has to do with; the same and loops.
 _OF_PIPES = frozenset({Alloc, Barrier, Call, Sync})
@@ -159,7 +159,7 @@ def _block(body: tuple[Stmt, ...], pending: _Touched, known: _Known) -> tuple[_M
                 marks.inside[i] = found
             # What is left is what its last iteration leaves; not what was before, as if it did not run.
             reads, writes = last if known.runs(s) else every
-        elif (isinstance(s, Sync) and s.event == "V_S") or s in _BARRIERS:
+        elif (isinstance(s, Sync) and s == _V_S) or s in _BARRIERS:
             reads = writes = 0
     return marks, (reads, writes)
 

@@ -30,6 +30,7 @@ __all__ = ["InsertSyncs"]
 
 #: What loads or computes tensors or uses them, and loops.
 _CONCERNED = frozenset({Call, CopyIn, DeQue, For, IndexRead, ScalarRead, Sync})
+_MTE2_V, _MTE2_S, _V_S = Sync("MTE2", "V"), Sync("MTE2", "S"), Sync("V", "S")
 #: What the scalar unit reads.
 _READS = frozenset({ScalarRead, IndexRead})
 
@@ -72,24 +73,24 @@ class _Pending:
     def places(self, *tensors: str) -> set[str]:
         return {self.bufs.get(x, x) for x in tensors}
 
-    def need(self, s: Stmt) -> str:
-        """The event that the statement has to wait for; empty if there is none."""
+    def need(self, s: Stmt) -> Sync | None:
+        """What the statement has to wait for."""
         if isinstance(s, Call):
             loaded = self.vector and self.vector & self.places(*s.reads, *s.writes)
-            return "MTE2_V" if loaded else ""
+            return _MTE2_V if loaded else None
         if isinstance(s, (ScalarRead, IndexRead)):
             place = self.places(s.local)
-            return "V_S" if self.made & place else "MTE2_S" if self.scalar & place else ""
-        return ""
+            return _V_S if self.made & place else _MTE2_S if self.scalar & place else None
+        return None
 
-    def wait(self, event: str) -> None:
+    def wait(self, sync: Sync) -> None:
         """After a sync."""
-        if event == "MTE2_V":
+        if sync == _MTE2_V:
             self.vector.clear()
-        elif event == "MTE2_S":
+        elif sync == _MTE2_S:
             self.scalar.clear()
             self.vector.clear()
-        elif event == "V_S":
+        elif sync == _V_S:
             self.made.clear()
             self.scalar &= self.vector
 
@@ -109,7 +110,7 @@ class _Pending:
         elif isinstance(s, DeQue):
             self.vector -= self.places(s.local)
         elif isinstance(s, Sync):
-            self.wait(s.event)
+            self.wait(s)
 
 
 @dataclass(frozen=True)
@@ -135,15 +136,15 @@ class InsertSyncs:
                 out.append(s)
                 continue
             if isinstance(s, For):
-                for event in _before_loop(s, pending):
-                    out.append(Sync(event))
-                    pending.wait(event)
+                for sync in _before_loop(s, pending):
+                    out.append(sync)
+                    pending.wait(sync)
                 out.append(replace(s, body=self._loop(s.body, pending)))
                 continue
-            event = pending.need(s)
-            if event:
-                out.append(Sync(event))
-                pending.wait(event)
+            needed = pending.need(s)
+            if needed:
+                out.append(needed)
+                pending.wait(needed)
             pending.step(s)
             out.append(s)
         return tuple(out)
@@ -158,7 +159,7 @@ class InsertSyncs:
                 return out
 
 
-def _before_loop(loop: For, pending: _Pending) -> Iterator[str]:
+def _before_loop(loop: For, pending: _Pending) -> Iterator[Sync]:
     """Syncs that a statement of the loop needs for what was loaded or computed before the loop."""
     if not (pending.vector or pending.scalar or pending.made):
         return
@@ -166,10 +167,10 @@ def _before_loop(loop: For, pending: _Pending) -> Iterator[str]:
     own = {x for s in inside for x in pending.places(*_written(s))}
     outside = pending.without(own)
     for s in inside:
-        event = outside.need(s)
-        if event:
-            yield event
-            outside.wait(event)
+        sync = outside.need(s)
+        if sync:
+            yield sync
+            outside.wait(sync)
 
 
 def _written(s: Stmt) -> tuple[str, ...]:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
-from autofuse.codegen.ir.kernel_ir import Arg, DmaBlock, For, KernelFn, Let, ReturnIfEmpty, Stmt
+from autofuse.codegen.ir.kernel_ir import (
+    Arg,
+    DmaBlock,
+    For,
+    KernelFn,
+    Let,
+    ReturnIfEmpty,
+    Stmt,
+    TilingField,
+)
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.frozen import replace
 
@@ -14,8 +23,8 @@ __all__ = ["RemoveUnused"]
 
 #: How fields are declared that hold no expressions.
 _PLAIN = frozenset(
-    {"str", "int", "bool", "float | int", "DType", "DType | None", "Form", "Position"}
-    | {"tuple[str, ...]", "tuple[str | bool, ...]"}
+    {"str", "str | None", "int", "bool", "float | int", "tuple[str, ...]", "tuple[str | bool, ...]"}
+    | {"DType", "DType | None", "Form", "Loop", "Position", "Role"}
 )
 #: The other fields of a statement, or of a part of one.
 _MEMBERS: dict[type, tuple[str, ...]] = {
@@ -23,12 +32,14 @@ _MEMBERS: dict[type, tuple[str, ...]] = {
     for kind in (*get_args(Stmt), *get_args(Arg), DmaBlock)
 }
 #: What uses a size or an index.
-_USING = frozenset({kind for kind, names in _MEMBERS.items() if names} | {Expr, ReturnIfEmpty})
+_USING = frozenset(
+    {kind for kind, names in _MEMBERS.items() if names} | {Expr, ReturnIfEmpty, TilingField}
+)
 
 
 @dataclass(frozen=True)
 class RemoveUnused:
-    """Drops every ``Let`` whose name does not occur later; chains of them go too."""
+    """Drops every ``Let`` and ``TilingField`` whose name does not occur later; chains of them go too."""
 
     name: str = "remove-unused"
 
@@ -44,6 +55,9 @@ def _sweep(body: tuple[Stmt, ...], used: set[str]) -> tuple[Stmt, ...]:
         kind = type(s)
         if kind not in _USING:
             pass
+        elif isinstance(s, TilingField):
+            if s.name not in used:
+                continue
         elif isinstance(s, Let):
             if s.name not in used:
                 continue

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.codegen.backends.ascendc.device import lower_templates
-from autofuse.codegen.functions.scans import sums_go_on_in_order
 from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification.accumulators import (
     accumulators_are_read_in_order,
     elements_are_counted,
+    sums_go_on_in_order,
 )
 from autofuse.codegen.verification.banks import buffers_start_in_their_banks
 from autofuse.codegen.verification.cover import (
@@ -39,6 +39,7 @@ from autofuse.codegen.verification.order import (
     buffers_hold_their_tensors,
     event_ids_suffice,
     queue_protocol,
+    queues_are_within_limits,
 )
 from autofuse.codegen.verification.pieces import pieces_cover_their_output
 from autofuse.codegen.verification.ranges import (
@@ -68,6 +69,7 @@ __all__ = [
 #: Every check, in the order in which findings are reported.
 CHECKS: tuple[Callable[[Kernel], Iterator[Finding]], ...] = (
     queue_protocol,
+    queues_are_within_limits,
     event_ids_suffice,
     buffers_hold_their_tensors,
     barriers_and_events,

@@ -1,4 +1,4 @@
-"""Checks of accumulators: what is read of them is what they held at that time, and elements are counted as they go by.
+"""Checks of what loops carry on: accumulators hold what is read of them, elements are counted, sums go on in order.
 
 Several statements of a reduce loop may read an accumulator before the one that joins it, and others after it.  All of
 them name the same tensor, so that it is the order of the statements that decides which value they get.
@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from autofuse.codegen.ir.kernel_ir import Call, ScalarRead, SizeValue
 from autofuse.codegen.verification.model import Finding, Item, Kernel
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, product, sym
-from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ir.graph import AxisType, Node
 from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.schedule.placement.scan import SCAN, goes_backwards, scanned_axes
 
-__all__ = ["accumulators_are_read_in_order", "elements_are_counted"]
+__all__ = ["accumulators_are_read_in_order", "elements_are_counted", "sums_go_on_in_order"]
 
 
 def _made(kernel: Kernel) -> Iterator[tuple[int, Item, Node]]:
@@ -91,3 +92,43 @@ def _done(kernel: Kernel, *, after: bool) -> Expr:
             done, step = done + kernel.index[axis.id] * step, step * axis.size
     here = sym("%a") if spec.reduce_tiles else ONE
     return (done + here) * inner if after else done * inner
+
+
+def sums_go_on_in_order(kernel: Kernel) -> Iterator[Finding]:
+    """A loop over the axes of a sum goes through them in the order of its elements, from the end if the sum does.
+
+    Of the axes that a tile does not hold whole, those of the loop are the outer ones, outermost first; a carry is set
+    before the loop, and its call is in it.
+    """
+    impl = kernel.impl
+    for n in impl.nodes:
+        if n.op != SCAN:
+            continue
+        axes = [impl.axes[a] for a in scanned_axes(n)]
+        inside = {i for a in n.y.vectorized_axis for i in (a, *kernel.axes[a].origin)}
+        looped = [a.origin[0] if a.type is AxisType.TILE_OUT else a.id for a in kernel.looped]
+        if n.loop_axis == impl.r_axis and impl.r_axis is not None:
+            if looped != [a.id for a in axes[: len(looped)]]:
+                yield Finding("the loop goes through other axes than the sum", n.name)
+            if bool(n.attrs["reverse"]) != goes_backwards(impl):
+                yield Finding("the loop goes in another direction than the sum", n.name)
+            carry = kernel.nodes.get(n.inputs[1]) if len(n.inputs) > 1 else None
+            if carry is None or carry.op != "Duplicate" or carry.loop_axis == impl.r_axis:
+                yield Finding("nothing is carried from tile to tile", n.name)
+            elif _value(kernel, carry) != 0:
+                yield Finding("the sum does not begin with 0", n.name)
+        elif len(n.inputs) > 1:
+            yield Finding("a carry goes from one sum to another", n.name)
+        else:
+            looped = []
+        rest = [a for a in axes if a.id not in looped and a.size != 1]
+        whole = [a.id for a in rest if a.id not in inside]
+        if whole:
+            yield Finding(f"a tile does not hold all of {impl.axes[whole[0]].name}", n.name)
+        order = [i for i in n.y.vectorized_axis if i in {a.id for a in rest}]
+        if order != [a.id for a in rest if a.id in order]:
+            yield Finding("the axes of the sum are in another order in UB", n.name)
+
+
+def _value(kernel: Kernel, carry: Node) -> object:
+    return kernel.nodes[carry.inputs[0]].attrs.get("value")

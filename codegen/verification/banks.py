@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from autofuse.codegen.ir.kernel_ir import InitBuffer
 from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.implgraph.expr.expression import ZERO
-from autofuse.schedule.cost.banks import PERIOD
 
 __all__ = ["buffers_start_in_their_banks"]
 
@@ -20,13 +19,13 @@ def buffers_start_in_their_banks(kernel: Kernel) -> Iterator[Finding]:
     if order != list(plans):
         yield Finding(f"UB is handed out to {', '.join(order)}; the plan has {', '.join(plans)}")
         return
-    address = ZERO
+    address, period = ZERO, kernel.arch.bank_period
     for item, (name, b) in zip(made, plans.items(), strict=True):
         nbytes = item.values[0]
         if b.bank is not None:
             yield from kernel.multiple(
-                address - b.bank, PERIOD, f"bytes before {name}, without {b.bank}"
+                address - b.bank, period, f"bytes before {name}, without {b.bank}"
             )
             if b.buf_num > 1:
-                yield from kernel.multiple(nbytes, PERIOD, f"bytes of each of the {name}")
+                yield from kernel.multiple(nbytes, period, f"bytes of each of the {name}")
         address = address + nbytes * b.buf_num

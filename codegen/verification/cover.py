@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from autofuse.codegen.ir.extents import size_of
-from autofuse.codegen.ir.kernel_ir import CopyIn, CopyOut, GlobalDecl, IndexRead
+from autofuse.codegen.ir.kernel_ir import WORKSPACE, CopyIn, CopyOut, GlobalDecl, IndexRead
 from autofuse.codegen.verification.model import (
     Finding,
     Item,
@@ -24,7 +23,6 @@ from autofuse.codegen.verification.model import (
     at_loads,
     node_of_copy,
 )
-from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, product, sym
 from autofuse.implgraph.ir.fusion import Tensor
 from autofuse.implgraph.ir.graph import Axis, AxisType, Node
@@ -119,7 +117,7 @@ def _of_copy(kernel: Kernel, item: Item) -> tuple[Expr, Expr, list[_Dim]]:
     s, block = item.stmt, item.block
     assert isinstance(s, CopyIn | CopyOut)
     assert block is not None
-    size = s.dtype.itemsize
+    size, unit = s.dtype.itemsize, kernel.arch.block_bytes
     ub, gm = item.values
     dims: list[_Dim] = []
     for var, extent in item.rows:
@@ -128,7 +126,7 @@ def _of_copy(kernel: Kernel, item: Item) -> tuple[Expr, Expr, list[_Dim]]:
         ub_step = ub.substitute(then) - ub.substitute(at)
         dims.append(_Dim(extent, gm_step * size, ub_step * size))
         gm, ub = gm.substitute(at), ub.substitute(at)
-    pitch = align_up(block.length, BLOCK) + block.ub_gap * BLOCK
+    pitch = align_up(block.length, unit) + block.ub_gap * unit
     dims.append(_Dim(block.count, block.length + block.gm_gap, pitch))
     dims.append(_Dim(block.length, ONE, ONE))
     return gm, ub, dims
@@ -139,12 +137,12 @@ def indices_are_their_operands(kernel: Kernel) -> Iterator[Finding]:
 
     Of the place itself nothing is known but that it is inside of its dimension (``Kernel._place_read``).
     """
-    reads = {i.stmt.name: i for i in kernel.items if isinstance(i.stmt, IndexRead)}
+    reads = {i.stmt.load: i for i in kernel.items if isinstance(i.stmt, IndexRead)}
     for item, s, _ in at_loads(kernel):
         n = kernel.locals.get(s.local)
         if not isinstance(s, CopyIn) or n is None or len(n.inputs) < 2:
             continue
-        at = reads.pop(f"{n.name}_at", None)
+        at = reads.pop(n.name, None)
         if at is None:
             yield Finding("no statement reads the index of the elements", n.name)
             continue
@@ -157,9 +155,7 @@ def indices_are_their_operands(kernel: Kernel) -> Iterator[Finding]:
         if len(at.rows) != len(axes) or item.rows[: len(at.rows)] != at.rows:
             yield Finding("the index is not read in the loops of its axes", n.name)
             continue
-        yield from kernel.same(
-            at.values[1], size_of(n.attrs["extent"]), "extent of what is indexed", n.name
-        )
+        yield from kernel.same(at.values[1], n.size("extent"), "extent of what is indexed", n.name)
         yield from kernel.at_least(at.values[1], ONE, "extent of what is indexed", n.name)
         mine = dict(zip(n.y.vectorized_axis, n.y.vectorized_strides, strict=True))
         theirs = dict(zip(index.y.vectorized_axis, index.y.vectorized_strides, strict=True))
@@ -173,8 +169,9 @@ def indices_are_their_operands(kernel: Kernel) -> Iterator[Finding]:
             yield from kernel.same(step, mine[a], "UB stride of an indexed axis", n.name, item)
             wanted = wanted + theirs.get(a, ZERO) * sym(var)
         yield from kernel.same(at.values[0], wanted, "UB offset of an index", n.name, at)
-    for name in reads:
-        yield Finding(f"{name} is read for no copy")
+    for at in reads.values():
+        assert isinstance(at.stmt, IndexRead)
+        yield Finding(f"{at.stmt.name} is read for no copy")
 
 
 def copies_move_their_region(kernel: Kernel) -> Iterator[Finding]:
@@ -183,9 +180,8 @@ def copies_move_their_region(kernel: Kernel) -> Iterator[Finding]:
     for item, s, _ in at_loads(kernel):
         param = _param(kernel, s.gm)
         nodes = [n for n in node_of_copy(kernel, s) if _tensor(kernel, n) == param]
-        local = s.local.removesuffix("_local")
         if not nodes:
-            yield Finding(f"no node moves {s.local} and {s.gm}", local)
+            yield Finding(f"no node moves {s.local} and {s.gm}", kernel.node_of(s.local))
             continue
         # Several Stores of one tensor to one parameter are copied in their order.
         n = next((n for n in nodes if n.name not in done), nodes[0])
@@ -232,12 +228,7 @@ def _param(kernel: Kernel, gm: str) -> str:
 
 def _memory(s: GlobalDecl) -> str:
     """A parameter, or a part of the workspace."""
-    return f"workspace + {s.offset}" if s.param == "workspace" else s.param
-
-
-def _inputs(kernel: Kernel) -> int:
-    tensors = kernel.fn.tensors
-    return len(tensors) - sum(1 for t in tensors if t.startswith(f"{kernel.impl.graph}_Output_"))
+    return f"workspace + {s.offset}" if s.param == WORKSPACE else s.param
 
 
 def _output(kernel: Kernel, n: Node) -> Node:
@@ -254,21 +245,21 @@ def _tensor(kernel: Kernel, n: Node) -> str:
     """The parameter that a Load reads or a Store writes."""
     end = _end(kernel, n)
     if end.op == "Workspace":
-        return f"workspace + {size_of(end.attrs['offset'])}"
-    first = 0 if n.op == "Load" else _inputs(kernel)
-    return kernel.fn.tensors[first + int(str(end.attrs["index"]))]
+        return f"workspace + {end.size('offset')}"
+    params = kernel.fn.params
+    return (params.inputs if n.op == "Load" else params.outputs)[end.number("index")]
 
 
 def _declared(kernel: Kernel, n: Node) -> Tensor | None:
     """The tensor of the graph behind that parameter."""
     graph, end = kernel.graph, _end(kernel, n)
     if end.op == "Workspace":
-        return Tensor(end.name, end.y.dtype, (size_of(end.attrs["size"]),))
+        return Tensor(end.name, end.y.dtype, (end.size("size"),))
     if graph is None:
         return None
     if n.op == "Load":
-        return graph.tensors[graph.inputs[int(str(kernel.nodes[n.inputs[0]].attrs["index"]))]]
-    out = graph.outputs[int(str(_output(kernel, n).attrs["index"]))]
+        return graph.tensors[graph.inputs[kernel.nodes[n.inputs[0]].number("index")]]
+    out = graph.outputs[_output(kernel, n).number("index")]
     made = graph.tensors[out.tensor]
     if out.inout is None:
         return replace(made, strides=None, offset=None)
@@ -286,12 +277,12 @@ def tensors_are_their_parameters(kernel: Kernel) -> Iterator[Finding]:
         s = item.stmt
         if isinstance(s, GlobalDecl):
             dtype, name = dtypes.get(_memory(s), (s.dtype, ""))
-            if s.offset != 0 and (s.param != "workspace" or _memory(s) not in dtypes):
+            if s.offset != 0 and (s.param != WORKSPACE or _memory(s) not in dtypes):
                 yield Finding(f"{s.name} begins at byte {s.offset} of {s.param}", name)
             if dtype.itemsize != s.dtype.itemsize:
                 yield Finding(f"{s.name} is declared as {s.dtype}, its tensor is {dtype}", name)
         elif isinstance(s, CopyIn | CopyOut) and not _param(kernel, s.gm):
-            yield Finding(f"{s.gm} is not declared", s.local.removesuffix("_local"))
+            yield Finding(f"{s.gm} is not declared", kernel.node_of(s.local))
 
 
 def _whole(kernel: Kernel, n: Node) -> list[tuple[Expr, Expr]]:
@@ -451,13 +442,13 @@ def loads_are_inside_their_tensor(kernel: Kernel) -> Iterator[Finding]:
 def in_place_regions_agree(kernel: Kernel) -> Iterator[Finding]:
     """What a Store overwrites in place is read by the same tile, if it is read in this function at all."""
     for out in kernel.impl.nodes:
-        index = int(str(out.attrs.get("inout", -1)))
+        index = out.number("inout", -1)
         if out.op != "Output" or index < 0:
             continue
         store = kernel.nodes[out.inputs[0]]
         for n in kernel.impl.nodes:
             source = kernel.nodes[n.inputs[0]] if n.op == "Load" else None
-            if source is None or source.op != "Data" or int(str(source.attrs["index"])) != index:
+            if source is None or source.op != "Data" or source.number("index") != index:
                 continue
             if n.loop_axis is None:
                 yield Finding(

@@ -26,7 +26,7 @@ def outputs_have_one_writer(graph: FusionGraph, r: ScheduleResult) -> Iterator[F
     writers = [0] * len(graph.outputs)
     pieces = [0] * len(graph.outputs)
     for o in r.hint.ops("Output"):
-        pieces[int(str(o.attrs["index"]))] += 1
+        pieces[o.number("index")] += 1
     for g in r.groups:
         sets = {_outputs(i) for i in g.impls}
         if len(sets) != 1:
@@ -44,7 +44,7 @@ def _outputs(impl: ImplGraph) -> tuple[int, ...]:
     nodes = impl.by_name()
     return tuple(
         sorted(
-            int(str(n.attrs["index"]))
+            n.number("index")
             for n in impl.nodes
             if n.op == "Output"
             for _ in range(columns_of(nodes[n.inputs[0]]))
@@ -64,14 +64,14 @@ class _Touched:
 def cores_meet_between_groups(graph: FusionGraph, r: ScheduleResult) -> Iterator[Finding]:
     """Between two groups of which one writes GM that the other one touches stands a SyncAll."""
     first_output, touched = len(graph.inputs), [_touched(g) for g in r.groups]
-    counts = Counter(int(str(o.attrs["index"])) for o in r.hint.ops("Output"))
+    counts = Counter(o.number("index") for o in r.hint.ops("Output"))
     # No two pieces of an output, or of a workspace, overlap: a check of its own.
     outputs = [index for index, count in counts.items() if count > 1]
     overwritten = [graph.outputs[index].inout for index in outputs]
     pieces = {first_output + index for index in outputs}
     pieces |= {graph.inputs.index(name) for name in overwritten if name is not None}
     pieces |= {
-        first_output + len(graph.outputs) + int(str(w.attrs["index"]))
+        first_output + len(graph.outputs) + w.number("index")
         for w in r.hint.ops("Workspace")
         if len(w.inputs) > 1
     }
@@ -102,9 +102,9 @@ def _touched(group: Group) -> _Touched:
     for impl in group.impls:
         nodes = impl.by_name()
         same = {
-            _memory(impl, o.name): int(str(o.attrs["inout"]))
+            _memory(impl, o.name): o.number("inout")
             for o in impl.nodes
-            if o.op == "Output" and int(str(o.attrs.get("inout", -1))) >= 0
+            if o.op == "Output" and o.number("inout", -1) >= 0
         }
         for n in impl.nodes:
             if n.op == "Load":

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from autofuse.codegen.ir.kernel_ir import Call, CopyIn, CopyOut, Count, EnQue, ScalarRead, SizeValue
 from autofuse.codegen.verification.model import Finding, Item, Kernel
-from autofuse.codegen.verification.proofs.facts import MAX_CORES, K, R
+from autofuse.codegen.verification.proofs.facts import K, R
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
@@ -33,11 +33,7 @@ def _expressions(kernel: Kernel) -> Iterator[tuple[Expr, str]]:
 
 def _expressions_of(kernel: Kernel, item: Item) -> Iterator[tuple[Expr, str]]:
     s = item.stmt
-    node = (
-        s.local.removesuffix("_local")
-        if isinstance(s, CopyIn | CopyOut | ScalarRead | EnQue)
-        else ""
-    )
+    node = kernel.node_of(s.local) if isinstance(s, CopyIn | CopyOut | ScalarRead | EnQue) else ""
     for e in item.values:
         if not e.is_const:
             yield e, node
@@ -48,7 +44,7 @@ def _expressions_of(kernel: Kernel, item: Item) -> Iterator[tuple[Expr, str]]:
     if isinstance(s, Call):
         for a in s.args:
             if isinstance(a, Count | SizeValue) and not a.value.is_const:
-                yield kernel.value(a.value), s.writes[0].removesuffix("_local")
+                yield kernel.value(a.value), kernel.node_of(s.writes[0])
 
 
 def divisors_are_positive(kernel: Kernel) -> Iterator[Finding]:
@@ -189,7 +185,7 @@ def _largest(kernel: Kernel, e: Expr) -> Expr:
         while powers.get("%c", 0) and powers.get(kernel.spec.block_size, 0):
             powers["%c"] -= 1
             powers[kernel.spec.block_size] -= 1
-            term = term * (tiles + MAX_CORES)
+            term = term * (tiles + kernel.arch.cores_max)
         upper = {"%k": tiles, kernel.spec.block_size: tiles, "%i": tiles, "%q": steps, R: steps}
         upper[kernel.place] = steps
         upper |= {t: extent, "%a": extent, tile: extent}

@@ -28,21 +28,29 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from autofuse.codegen.ir.extents import size_of
 from autofuse.codegen.ir.finding import Finding
 from autofuse.codegen.ir.kernel_ir import (
+    Alias,
+    Alloc,
     BlockIndex,
+    BufDecl,
     CopyIn,
     CopyOut,
     DmaBlock,
     DmaLet,
     For,
+    GetBuf,
     IndexRead,
     InitBuffer,
     KernelFn,
     Let,
+    Loop,
+    QueueDecl,
     ReturnIfEmpty,
+    Role,
+    ScalarRead,
     Stmt,
+    TilingField,
 )
 from autofuse.codegen.verification.proofs.facts import A, J, K, Q, R, assumed, factors, facts
 from autofuse.codegen.verification.proofs.prover import Fact, Prover
@@ -115,11 +123,20 @@ class Kernel:
 
     def __post_init__(self) -> None:
         spec = self.impl.tiling
-        self.spec = spec
+        self.spec, self.arch = spec, self.target.arch
         self.nodes = self.impl.by_name()
         #: Accumulators, by name; each has the tensor of its initial value.
         self.joins = {n.name: n for n in self.impl.nodes if n.attrs.get("joins")}
-        self.locals = {f"{n.name}_local": n for n in self.impl.nodes if n.name not in self.joins}
+        #: The nodes whose results tensors in UB hold, and those whose scratch space they are.
+        self.locals: dict[str, Node] = {}
+        self.scratch: dict[str, Node] = {}
+        #: The tensors of these nodes, by name; the tensors that scalars are read from, by theirs.
+        self._results: dict[str, str] = {}
+        self.scalars: dict[str, str] = {}
+        #: The queue or TBuf of every tensor in UB; of the plan's, by kind and id.
+        self._buffers: dict[str, str] = {}
+        self.planned: dict[tuple[str, int | None], str] = {}
+        self._declare(self.fn.body)
         self.t, self.b = sym(spec.tile_size), sym(spec.block_size)
         self.axes = {a.id: a for a in self.impl.axes}
         self.tile_in = self.impl.tile(AxisType.TILE_IN)
@@ -156,7 +173,6 @@ class Kernel:
         self._define()
         self._env: dict[str, Expr] = {}
         self._blocks: dict[str, DmaBlock] = {}
-        self._buffers = _buffers(self.fn.body)
         self._cache: dict[Expr, Expr] = {}
         self._samples: list[dict[str, int]] | None = None
         self._proved: set[tuple[Expr, Expr]] = set()
@@ -165,6 +181,8 @@ class Kernel:
         self._few: tuple[dict[str, int], ...] | None = None
         #: Places that tensors say, by the name in the text: the variable, and the extent of the dimension.
         self.read: dict[str, tuple[str, Expr]] = {}
+        #: Those variables, by the Load that takes its elements there.
+        self.places: dict[str, Expr] = {}
         self.prover = Prover(
             facts(self),
             {c.value: c.multiple_of for c in spec.conditions if c.multiple_of != 1},
@@ -181,6 +199,35 @@ class Kernel:
 
     def _axis(self, kind: AxisType) -> Axis:
         return next(a for a in self.impl.axes if a.type is kind)
+
+    def _declare(self, body: Iterable[Stmt]) -> None:
+        """What every tensor in UB and every buffer was declared for."""
+        for s in body:
+            if isinstance(s, For):
+                self._declare(s.body)
+            elif isinstance(s, QueueDecl | BufDecl):
+                self.planned["queue" if isinstance(s, QueueDecl) else "buf", s.id] = s.name
+            elif isinstance(s, ScalarRead):
+                self.scalars[s.name] = s.local
+            elif isinstance(s, GetBuf | Alloc | Alias):
+                self._declare_tensor(s)
+
+    def _declare_tensor(self, s: GetBuf | Alloc | Alias) -> None:
+        if isinstance(s, Alias):
+            self._buffers[s.local] = self._buffers.get(s.of, "")
+        else:
+            self._buffers[s.local] = s.buf if isinstance(s, GetBuf) else s.queue
+        n = self.nodes.get(s.node)
+        scratch = isinstance(s, GetBuf) and s.role is Role.SCRATCH
+        table = self.scratch if scratch else self.locals
+        # An accumulator has the tensor of its initial value.
+        known = scratch or (
+            s.node not in self.joins and self._results.setdefault(s.node, s.local) == s.local
+        )
+        if n is None or not known or table.setdefault(s.local, n) is not n:
+            self.problems.append(
+                Finding(f"{s.local} is declared for {s.node or 'no node'}", s.node)
+            )
 
     # meaning ----------------------------------------------------------------------------------
     def _define(self) -> None:
@@ -231,7 +278,9 @@ class Kernel:
             if isinstance(s, For):
                 break
             if isinstance(s, Let):
-                self._let(s, False)
+                self._bind(s.name, self.value(s.value))
+            elif isinstance(s, TilingField):
+                self._bind(s.name, sym(s.name))
             elif isinstance(s, BlockIndex):
                 self._env[s.name] = self.core
             elif isinstance(s, ReturnIfEmpty):
@@ -250,13 +299,10 @@ class Kernel:
             self._cache[e] = found
         return found
 
-    def _let(self, s: Let, inside: bool) -> Expr:
-        name = str(s.value)
-        field = name.startswith("t.") and s.value == sym(name)
-        meant = sym(name[2:]) if field else self.value(s.value)
-        if self._env.get(s.name, meant) != meant:  # a variable of an earlier loop
-            self._cache = {e: v for e, v in self._cache.items() if s.name not in e.symbols()}
-        self._env[s.name] = meant
+    def _bind(self, name: str, meant: Expr) -> Expr:
+        if self._env.get(name, meant) != meant:  # a variable of an earlier loop
+            self._cache = {e: v for e, v in self._cache.items() if name not in e.symbols()}
+        self._env[name] = meant
         return meant
 
     def _resolve(self, body: Iterable[Stmt], at: Item) -> None:
@@ -269,7 +315,9 @@ class Kernel:
             values: tuple[Expr, ...] = ()
             block = None
             if isinstance(s, Let):
-                values = (self._let(s, inside),)
+                values = (self._bind(s.name, self.value(s.value)),)
+            elif isinstance(s, TilingField):
+                values = (self._bind(s.name, sym(s.name)),)
             elif isinstance(s, BlockIndex):
                 self._env[s.name] = self.core
             elif isinstance(s, InitBuffer):
@@ -283,11 +331,14 @@ class Kernel:
             elif isinstance(s, CopyIn | CopyOut):
                 if s.block_name and s.block_name not in blocks:
                     text = f"the descriptor {s.block_name} is not defined yet"
-                    self.problems.append(Finding(text, _node_of(s)))
+                    self.problems.append(Finding(text, self.node_of(s.local)))
                 stated = blocks.get(s.block_name, s.block) if s.block_name else s.block
                 if stated != s.block:
                     self.problems.append(
-                        Finding(f"the copy states another block than {s.block_name}", _node_of(s))
+                        Finding(
+                            f"the copy states another block than {s.block_name}",
+                            self.node_of(s.local),
+                        )
                     )
                 values = (self.value(s.local_offset), self.value(s.gm_offset))
                 parts = (stated.count, stated.length, stated.gm_gap, stated.ub_gap)
@@ -297,7 +348,7 @@ class Kernel:
 
     def _loop(self, s: For, at: Item) -> None:
         extent, rows = self.value(s.extent), at.rows
-        if not at.inside and s.var == self.block_in.name:
+        if not at.inside and s.over is Loop.TILES:
             self.loops += 1
             self._env[s.var] = self.step
             if extent != self.loop_size:
@@ -305,11 +356,8 @@ class Kernel:
                 self.problems.append(Finding(text))
             self._resolve(s.body, replace(at, inside=True))
             return
-        loop = "" if self.reduce_loop is None else self.reduce_loop.name
         staggered = self.passes in self.spec.staggered
-        renamed = self.backwards or staggered
-        reduces = bool(loop) and s.var == (f"{loop}_step" if renamed else loop)
-        if at.inside and at.number is None and not rows and reduces:
+        if at.inside and at.number is None and not rows and s.over is Loop.STEPS:
             self._env[s.var] = sym(R if staggered else Q)
             self._cache = {e: v for e, v in self._cache.items() if s.var not in e.symbols()}
             if extent != self.steps_here:
@@ -336,6 +384,7 @@ class Kernel:
         self.prover.facts[var] = Fact(upper=((ONE, extent - 1),), rank=70 + depth)
         self.prover.ranges[var] = (0, 1 << 62)
         self.read[s.name] = (var, extent)
+        self.places[s.load] = sym(var)
         self._env[s.name] = sym(var)
         self._cache = {e: v for e, v in self._cache.items() if s.name not in e.symbols()}
 
@@ -483,7 +532,17 @@ class Kernel:
     def local_of(self, name: str) -> str:
         """The tensor in UB that holds the result of a node."""
         n = self.joins.get(name)
-        return f"{n.attrs['joins'] if n is not None else name}_local"
+        made = name if n is None else str(n.attrs["joins"])
+        return self._results.get(made, f"no tensor of {made}")
+
+    def scratch_of(self, n: Node) -> str:
+        """The tensor in UB that is the scratch space of a node."""
+        return next((x for x, of in self.scratch.items() if of is n), f"no scratch of {n.name}")
+
+    def node_of(self, local: str) -> str:
+        """The name of the node that a tensor in UB was declared for; empty for none."""
+        n = self.locals.get(local) or self.scratch.get(local)
+        return "" if n is None else n.name
 
     def start_of(self, n: Node) -> Expr:
         """GM offset, in elements, of the first element of a node's tensor in this tile."""
@@ -494,7 +553,7 @@ class Kernel:
             elif a != self.block_out.id and a not in n.y.vectorized_axis:
                 start = start + s * self.index.get(a, ZERO)
         if n.op == "Load" and len(n.inputs) > 1:
-            start = start + sym(f"%{n.name}_at") * size_of(n.attrs["stride"])
+            start = start + self.places.get(n.name, ZERO) * n.size("stride")
         return start
 
     def indexed_axes(self, n: Node) -> list[int]:
@@ -518,26 +577,6 @@ class Kernel:
         if axis in self.cut:
             return sym(f"{A}{self.axes[axis].name}")
         return sym(A) if axis == self.tile_in.id else self.axes[axis].size
-
-
-def _buffers(body: Iterable[Stmt]) -> dict[str, str]:
-    from autofuse.codegen.ir.kernel_ir import Alias, Alloc, GetBuf
-
-    out: dict[str, str] = {}
-    for s in body:
-        if isinstance(s, For):
-            out |= _buffers(s.body)
-        elif isinstance(s, GetBuf):
-            out[s.local] = s.buf
-        elif isinstance(s, Alloc):
-            out[s.local] = s.queue
-        elif isinstance(s, Alias):
-            out[s.local] = out.get(s.of, "")
-    return out
-
-
-def _node_of(s: CopyIn | CopyOut) -> str:
-    return s.local.removesuffix("_local")
 
 
 def at_loads(kernel: Kernel) -> Iterator[tuple[Item, CopyIn | CopyOut, DmaBlock]]:

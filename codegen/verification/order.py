@@ -39,16 +39,16 @@ from autofuse.codegen.ir.kernel_ir import (
 from autofuse.codegen.verification.model import Finding, Item, Kernel
 from autofuse.implgraph.expr.expression import ONE, bounds
 from autofuse.implgraph.ir.graph import Position
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import find_call
 
 __all__ = [
     "barriers_and_events",
     "buffers_hold_their_tensors",
     "event_ids_suffice",
     "queue_protocol",
+    "queues_are_within_limits",
 ]
 
-_EVENT_IDS = 8
 _PIPES = ("S", "MTE2", "V", "MTE3")
 
 
@@ -90,7 +90,7 @@ class _Protocol:
         self.found: dict[str, Finding] = {}
 
     def say(self, text: str, local: str) -> None:
-        self.found.setdefault(text, Finding(text, local.removesuffix("_local")))
+        self.found.setdefault(text, Finding(text, self.kernel.node_of(local)))
 
     def step(self, s: Stmt) -> None:
         if isinstance(s, QueueDecl):
@@ -216,17 +216,18 @@ def buffers_hold_their_tensors(kernel: Kernel) -> Iterator[Finding]:
     """What is read from a TBuf is what was last written to it; operands of a call share bytes only where it may."""
     buf_of: dict[str, str] = {}
     declared: set[str] = set()
+    queues: set[str] = set()
     owner: dict[str, str] = {}
     scalars: set[str] = set()
     found: dict[str, Finding] = {}
 
     def say(text: str, local: str) -> None:
-        found.setdefault(text, Finding(text, local.removesuffix("_local")))
+        found.setdefault(text, Finding(text, kernel.node_of(local)))
 
     def read(local: str) -> None:
         buf = buf_of.get(local)
         if buf is None:
-            if local not in buf_of and not kernel.buffer_of(local).startswith("que"):
+            if local not in buf_of and kernel.buffer_of(local) not in queues:
                 say(f"{local} is read, but has no buffer", local)
         elif owner.get(buf) != local:
             say(f"{local} is read, but {buf} holds {owner.get(buf, 'nothing yet')}", local)
@@ -234,6 +235,8 @@ def buffers_hold_their_tensors(kernel: Kernel) -> Iterator[Finding]:
     def step(s: Stmt) -> None:
         if isinstance(s, BufDecl):
             declared.add(s.name)
+        elif isinstance(s, QueueDecl):
+            queues.add(s.name)
         elif isinstance(s, GetBuf):
             buf_of[s.local] = s.buf
             if s.buf not in declared:
@@ -276,7 +279,7 @@ def _shared(kernel: Kernel, s: Call, buf_of: dict[str, str]) -> Iterator[str]:
     place = {x: buf_of.get(x, x) for x in (*s.reads, *s.writes)}
     node = kernel.locals.get(s.writes[0])
     join = any(kernel.local_of(x) == s.writes[0] and s.writes[0] in s.reads for x in kernel.joins)
-    row = lookup(node.op).calls.get(kernel.target.arch) if node is not None else None
+    row = find_call(node.op, kernel.arch) if node is not None else None
     carries = set(s.reads) & set(s.writes[1:])
     for x in s.reads:
         if place[x] == place[s.writes[0]] and not join and not (row is not None and row.inplace):
@@ -384,7 +387,7 @@ class _Waits:
         self.overwrites = _in_place(kernel)
 
     def say(self, text: str, local: str) -> None:
-        self.found.setdefault(text, Finding(text, local.removesuffix("_local")))
+        self.found.setdefault(text, Finding(text, self.kernel.node_of(local)))
 
     def enter(self, item: Item) -> None:
         """The next statement: every iteration of a reduce loop has a tile of its own."""
@@ -414,8 +417,7 @@ class _Waits:
         elif isinstance(s, ScalarRead | IndexRead):
             self._access("S", (s.local,), (), "GetValue")
         elif isinstance(s, Sync):
-            first, then = s.event.split("_")
-            time.learn(then, time.mark(first))
+            time.learn(s.target, time.mark(s.source))
         elif isinstance(s, Barrier):
             if s.pipe in ("PIPE_V", "PIPE_ALL"):
                 time.barrier = time.count["V"]
@@ -498,12 +500,11 @@ def _who(access: tuple[str, int]) -> str:
 def _in_place(kernel: Kernel) -> dict[str, list[str]]:
     """Output parameter -> input parameters whose memory it has."""
     out: dict[str, list[str]] = {}
-    tensors = kernel.fn.tensors
-    inputs = len(tensors) - sum(1 for t in tensors if t.startswith(f"{kernel.impl.graph}_Output_"))
+    params = kernel.fn.params
     for n in kernel.impl.nodes:
-        index = int(str(n.attrs.get("inout", -1)))
+        index = n.number("inout", -1)
         if n.op == "Output" and index >= 0:
-            out.setdefault(tensors[inputs + int(str(n.attrs["index"]))], []).append(tensors[index])
+            out.setdefault(params.outputs[n.number("index")], []).append(params.inputs[index])
     return out
 
 
@@ -522,7 +523,7 @@ def event_ids_suffice(kernel: Kernel) -> Iterator[Finding]:
             number[s.name] = s.buf_num
         elif isinstance(s, EnQue) and s.link:
             through.add(s.queue)
-        elif isinstance(s, Sync) and not s.event.endswith("_S"):
+        elif isinstance(s, Sync) and s.target != "S":
             ids[s.event] += 1
             if item.inside:
                 yield Finding(
@@ -533,6 +534,22 @@ def event_ids_suffice(kernel: Kernel) -> Iterator[Finding]:
         event = "MTE2_MTE3" if decl.copy else event
         for e in ("MTE2_V", "V_MTE3") if name in through else (event,):
             ids[e] += number.get(name, 0)
+    most = kernel.arch.event_ids
     for event, count in ids.items():
-        if count > _EVENT_IDS:
-            yield Finding(f"{count} ids of {event} are taken; there are {_EVENT_IDS}")
+        if count > most:
+            yield Finding(f"{count} ids of {event} are taken; there are {most}")
+
+
+def queues_are_within_limits(kernel: Kernel) -> Iterator[Finding]:
+    """A TPosition has no more queue buffers, and the TPipe no more buffers, than the architecture allows."""
+    found: Counter[str] = Counter()
+    for b in kernel.impl.buffers:
+        if b.kind == "queue":
+            found[b.position.value] += b.buf_num
+    limit, most = kernel.arch.queue_buffers_per_position, kernel.arch.buffers_total
+    for position, count in found.items():
+        if count > limit:
+            yield Finding(f"{count} queue buffers at {position}; the limit is {limit}")
+    count = sum(b.buf_num for b in kernel.impl.buffers)
+    if count > most:
+        yield Finding(f"{count} buffers; the limit is {most}")

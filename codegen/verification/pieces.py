@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from autofuse.codegen.verification.model import Finding
 from autofuse.codegen.verification.proofs.prover import Fact, Prover
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, divide_exact, product
-from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.axes.result import ScheduleResult
@@ -46,7 +45,7 @@ def pieces_cover_their_output(graph: FusionGraph, r: ScheduleResult) -> Iterator
     prover = Prover({s.name: Fact(s.min, max(s.max, 1)) for s in graph.symbols})
     stores: dict[int, list[Node]] = {}
     for o in r.hint.ops("Output"):
-        stores.setdefault(int(str(o.attrs["index"])), []).append(r.hint.node(o.inputs[0]))
+        stores.setdefault(o.number("index"), []).append(r.hint.node(o.inputs[0]))
     for index, written in stores.items():
         if len(written) < 2:
             continue
@@ -56,7 +55,7 @@ def pieces_cover_their_output(graph: FusionGraph, r: ScheduleResult) -> Iterator
     for w in r.hint.ops("Workspace"):
         if len(w.inputs) > 1:
             written = [r.hint.node(x) for x in w.inputs]
-            elements = parse(str(w.attrs["size"]))
+            elements = w.size("size")
             yield from _check(prover, written, elements, w.name)
 
 

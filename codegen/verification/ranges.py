@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from autofuse.codegen.functions import FUNCTIONS
-from autofuse.codegen.functions.definition import span
-from autofuse.codegen.ir.extents import size_of
+from autofuse.codegen.functions.definition import Proof
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Call,
@@ -22,7 +21,6 @@ from autofuse.codegen.ir.kernel_ir import (
     SizeValue,
 )
 from autofuse.codegen.verification.model import Finding, Item, Kernel, at_loads
-from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import (
     ZERO,
     CeilDiv,
@@ -34,7 +32,7 @@ from autofuse.implgraph.expr.expression import (
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.definition import Call as CallRow
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import find_call
 
 __all__ = [
     "buffers_equal_the_plan",
@@ -46,8 +44,6 @@ __all__ = [
     "ub_is_within_its_limit",
 ]
 
-MAX_BLOCK_COUNT, MAX_BLOCK_LENGTH = 4095, 2097151
-
 
 # memory ---------------------------------------------------------------------------------------
 def buffers_equal_the_plan(kernel: Kernel) -> Iterator[Finding]:
@@ -56,7 +52,7 @@ def buffers_equal_the_plan(kernel: Kernel) -> Iterator[Finding]:
         i.stmt.name: (i.stmt, i.values[0]) for i in kernel.items if isinstance(i.stmt, InitBuffer)
     }
     for b in kernel.impl.buffers:
-        name = f"{'que' if b.kind == 'queue' else 'buf'}{b.id}"
+        name = kernel.planned.get((b.kind, b.id), f"{b.kind} {b.id}")
         if name not in have:
             yield Finding(f"{name} of the plan gets no memory")
             continue
@@ -65,17 +61,17 @@ def buffers_equal_the_plan(kernel: Kernel) -> Iterator[Finding]:
         if stmt.buf_num != number:
             yield Finding(f"{name} has {stmt.buf_num} buffers, {number} in the plan")
         yield from kernel.same(nbytes, b.nbytes, f"bytes of {name}, in the kernel and in the plan")
-        yield from kernel.multiple(nbytes, BLOCK, f"bytes of {name}")
+        yield from kernel.multiple(nbytes, kernel.arch.block_bytes, f"bytes of {name}")
     for name in have:
         yield Finding(f"{name} gets memory, but is not in the plan")
     for item in kernel.items:
         if isinstance(item.stmt, GetBuf):
             node = kernel.locals.get(item.stmt.local)
-            if node is not None and f"buf{node.y.buf}" != item.stmt.buf:
+            if node is not None and kernel.planned.get(("buf", node.y.buf)) != item.stmt.buf:
                 yield Finding(f"{item.stmt.local} is taken from {item.stmt.buf}", node.name)
         elif isinstance(item.stmt, Alias):
             node = kernel.locals.get(item.stmt.local)
-            if node is not None and f"{node.attrs.get('over')}_local" != item.stmt.of:
+            if node is not None and kernel.local_of(str(node.attrs.get("over"))) != item.stmt.of:
                 yield Finding(f"{item.stmt.local} has the memory of {item.stmt.of}", node.name)
 
 
@@ -108,7 +104,7 @@ def _bytes(elements: Expr, dtype: DType) -> Expr:
 
 
 def _row(kernel: Kernel, n: Node) -> CallRow | None:
-    return lookup(n.op).calls.get(kernel.target.arch)
+    return find_call(n.op, kernel.arch)
 
 
 def _calls(kernel: Kernel) -> Iterator[tuple[Item, Call, Node, list[Expr]]]:
@@ -131,11 +127,11 @@ def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
     for item, s, n, _ in _calls(kernel):
         seen.add(n.name)
         want = [kernel.local_of(n.name)]
-        scalars = {a.name for a in s.args if isinstance(a, ScalarVar)}
+        scalars = {kernel.scalars.get(a.name) for a in s.args if isinstance(a, ScalarVar)}
         for x in n.inputs:
-            scalar = kernel.nodes[x].op == "Scalar" or f"{x}_scalar" in scalars
+            scalar = kernel.nodes[x].op == "Scalar" or kernel.local_of(x) in scalars
             want += [] if scalar else [kernel.local_of(x)]
-        want += [f"{n.name}_tmp"] * len(n.tmp_buffers)
+        want += [kernel.scratch_of(n)] * len(n.tmp_buffers)
         have = [a.local for a in s.args if isinstance(a, LocalArg)]
         if have != want:
             yield Finding(f"{s.api} gets ({', '.join(have)}), its node ({', '.join(want)})", n.name)
@@ -148,7 +144,7 @@ def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
             yield Finding(f"{n.op} is done by {s.api}", n.name)
         if not _same_constants(kernel, s, n):
             yield Finding(f"{s.api} gets another constant than {n.op}", n.name)
-        if (set(s.writes), set(s.reads)) != _touched(n, s, have):
+        if (set(s.writes), set(s.reads)) != _touched(kernel, n, s, have):
             yield Finding(f"{s.api} states other reads and writes than its operands", n.name)
     for n in kernel.impl.nodes:
         if n.api is not None and n.api.unit == "Vector" and n.name not in seen:
@@ -172,8 +168,8 @@ def _same_constants(kernel: Kernel, s: Call, n: Node) -> bool:
     return True
 
 
-def _touched(n: Node, s: Call, have: list[str]) -> tuple[set[str], set[str]]:
-    scratch = {x for x in have if x == f"{n.name}_tmp"}
+def _touched(kernel: Kernel, n: Node, s: Call, have: list[str]) -> tuple[set[str], set[str]]:
+    scratch = {x for x in have if kernel.scratch.get(x) is n}
     # What a running sum carries from tile to tile is read and written.
     carries = s.api in FUNCTIONS and FUNCTIONS[s.api].carries
     carry = set(have[2:3]) - scratch if carries else set[str]()
@@ -183,13 +179,13 @@ def _touched(n: Node, s: Call, have: list[str]) -> tuple[set[str], set[str]]:
 def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
     """The count of a call is that of its result in this tile, or that rounded up as the call asks for."""
     for _item, s, n, counts in _calls(kernel):
-        extent = partial(_extent, kernel, n)
-        want = span(n.y, extent)
+        proof = Proof(kernel, s, n, counts, partial(_extent, kernel, n))
+        want = proof.span(n.y)
         if n.op == "Iota":
             yield from _line_starts(kernel, s, n)
         f = FUNCTIONS.get(s.api)
         if f is not None and f.covers is not None:
-            yield from f.covers(kernel, s, n, counts, extent)
+            yield from f.covers(proof)
             continue
         if len(counts) != 1:
             yield Finding(f"{s.api} has {len(counts)} counts", n.name)
@@ -199,13 +195,16 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
         if n.y.dtype.kind == "m" and s.api in ("And", "Or", "Not"):
             yield from kernel.at_least(counts[0] * 16, want, f"bits of {s.api}", n.name)
             yield from kernel.at_least(
-                align_up(want, 8 * BLOCK), counts[0] * 16, f"bits of {s.api}, rounded", n.name
+                align_up(want, 8 * kernel.arch.block_bytes),
+                counts[0] * 16,
+                f"bits of {s.api}, rounded",
+                n.name,
             )
             continue
-        if row is not None and row.style.startswith("bits_"):
+        if row is not None and row.style in ("bits_1", "bits_2"):
             want = want * (n.y.dtype.itemsize // 2)  # 16 bits at a time
-        unit = row.granule if row is not None and row.granule else 0
-        unit = BLOCK if s.api == "DataCopy" else unit
+        unit = kernel.arch.vector_bytes if row is not None and row.whole_repeats else 0
+        unit = kernel.arch.block_bytes if s.api == "DataCopy" else unit
         if not unit:
             yield from kernel.same(counts[0], want, f"elements of {s.api}", n.name)
             continue
@@ -218,7 +217,7 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
 def _line_starts(kernel: Kernel, s: Call, n: Node) -> Iterator[Finding]:
     """The first number of an Iota is that of the tile's first index."""
     have = [kernel.value(a.value) for a in s.args if isinstance(a, SizeValue)]
-    start, step = (size_of(n.attrs.get(k, d)) for k, d in (("start", 0), ("step", 1)))
+    start, step = (n.size(k, d) for k, d in (("start", 0), ("step", 1)))
     for value, wanted in zip(have, (start + step * kernel.start_of(n), step), strict=True):
         yield from kernel.same(value, wanted, f"number of {s.api}", n.name)
 
@@ -235,7 +234,7 @@ def calls_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
     for _item, s, n, counts in _calls(kernel):
         f = FUNCTIONS.get(s.api)
         if f is not None and f.fits is not None:
-            yield from f.fits(kernel, s, n, counts)
+            yield from f.fits(Proof(kernel, s, n, counts, partial(_extent, kernel, n)))
             continue
         if len(counts) != 1:
             continue
@@ -262,7 +261,7 @@ def calls_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
 def copies_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
     """Every block of a DMA command starts at a 32-byte address of its buffer, and ends in it, filler included."""
     for item, s, block in at_loads(kernel):
-        node = s.local.removesuffix("_local")
+        node = kernel.node_of(s.local)
         room = kernel.nbytes.get(kernel.buffer_of(s.local))
         if room is None:
             yield Finding(f"{s.local} has no memory", node)
@@ -272,23 +271,22 @@ def copies_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
             yield Finding(f"{s.local} is {made.y.dtype}, but is copied as {s.dtype}", node)
         at = item.values[0] * s.dtype.itemsize
         yield from kernel.at_least(at, ZERO, "UB address of a copy", node, item)
-        yield from kernel.multiple(at, BLOCK, "UB address of a copy", node)
-        length = align_up(block.length, BLOCK)
+        yield from kernel.multiple(at, kernel.arch.block_bytes, "UB address of a copy", node)
+        length = align_up(block.length, kernel.arch.block_bytes)
         end = at + length
         if block.count != 1:
-            end = end + (block.count - 1) * (length + block.ub_gap * BLOCK)
+            end = end + (block.count - 1) * (length + block.ub_gap * kernel.arch.block_bytes)
         yield from kernel.at_least(room, end, f"bytes of {s.local} in a copy", node, item)
 
 
 def dma_fields_do_not_truncate(kernel: Kernel) -> Iterator[Finding]:
     """Fields of descriptors, and bytes of InitBuffer, are within what their types and the chip take."""
-    limit = kernel.spec.ub_limit
+    limit, gap_max = kernel.spec.ub_limit, kernel.arch.dma_gap_max
     if limit >= 1 << 32:
         yield Finding(f"the UB limit {limit} does not fit 32 bits")
     for item, s, block in at_loads(kernel):
-        node = s.local.removesuffix("_local")
-        count, length = kernel.target.dma_block_count_max, kernel.target.dma_block_len_max
-        count, length = min(count, MAX_BLOCK_COUNT), min(length, MAX_BLOCK_LENGTH)
+        node = kernel.node_of(s.local)
+        count, length = kernel.arch.dma_block_count_max, kernel.arch.dma_block_len_max
         room = kernel.nbytes.get(kernel.buffer_of(s.local), ZERO)
         yield from kernel.at_least(const(count), block.count, "blockCount", node, item)
         yield from kernel.at_least(block.count, ZERO, "blockCount", node, item)
@@ -298,22 +296,23 @@ def dma_fields_do_not_truncate(kernel: Kernel) -> Iterator[Finding]:
             yield from kernel.at_least(const(length), block.length, "blockLen", node, item)
         for gap, what in ((block.gm_gap, "GM gap"), (block.ub_gap, "UB gap")):
             yield from kernel.at_least(gap, ZERO, what, node, item)
-            if limit <= (1 << 32) and what == "UB gap" and kernel.prover.nonneg(room - gap):
+            if limit <= gap_max and what == "UB gap" and kernel.prover.nonneg(room - gap):
                 continue
-            yield from kernel.at_least(const((1 << 32) - 1), gap, what, node, item)
+            yield from kernel.at_least(const(gap_max), gap, what, node, item)
         if not s.pad:
             yield from _whole_blocks(kernel, s, item)
 
 
 def _whole_blocks(kernel: Kernel, s: CopyIn | CopyOut, item: Item) -> Iterator[Finding]:
-    """DataCopy takes 32-byte units: of 16 bits in its descriptor."""
+    """DataCopy takes blocks, and its descriptor counts them."""
     assert item.block is not None
-    node = s.local.removesuffix("_local")
+    unit, most = kernel.arch.block_bytes, kernel.arch.dma_blocks_max
+    node = kernel.node_of(s.local)
     for e, what in (
         (item.block.length, "blockLen of DataCopy"),
         (item.block.gm_gap, "GM gap of DataCopy"),
     ):
-        yield from kernel.multiple(e, BLOCK, what, node)
+        yield from kernel.multiple(e, unit, what, node)
         room = kernel.nbytes.get(kernel.buffer_of(s.local), ZERO)
-        if kernel.spec.ub_limit > 65535 * BLOCK or not kernel.prover.nonneg(room - e):
-            yield from kernel.at_least(const(65535), FloorDiv(e, BLOCK), what, node, item)
+        if kernel.spec.ub_limit > most * unit or not kernel.prover.nonneg(room - e):
+            yield from kernel.at_least(const(most), FloorDiv(e, unit), what, node, item)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -19,11 +18,7 @@ from autofuse.implgraph.ir.graph import (
 )
 from autofuse.implgraph.ops.registry import find
 
-__all__ = ["CHECKS", "QUEUE_BUFFERS", "QUEUE_BUFFERS_PER_POSITION"]
-
-#: Buffers of all queues of a kernel, and of the queues of one position.
-QUEUE_BUFFERS = 64
-QUEUE_BUFFERS_PER_POSITION = 8
+__all__ = ["CHECKS"]
 
 #: Nodes whose result is in GM and can be loaded.
 _MEMORY = ("Data", "Output", "Workspace")
@@ -130,24 +125,15 @@ def _described(n: Node, b: BufferPlan) -> Iterator[Finding]:
         yield Finding(f"{text}; those of queue {b.id} are {b.depth} and {b.buf_num}", n.name)
 
 
-def queues_are_within_limits(g: Graph) -> Iterator[Finding]:
-    """At most 8 queue buffers per position and 64 in all; counts are positive."""
+def buffers_are_counted(g: Graph) -> Iterator[Finding]:
+    """There are queues and bufs, and their counts are positive."""
     if not isinstance(g, ImplGraph):
         return
-    totals: Counter[str] = Counter()
     for b in g.buffers:
         if b.kind not in ("queue", "buf"):
             yield Finding(f"buffer {b.id} is neither a queue nor a buf, but {b.kind!r}")
         if b.buf_num < 1 or (b.kind == "queue" and b.depth < 1):
             yield Finding(f"{b.kind} {b.id} has depth {b.depth} and {b.buf_num} buffers")
-        if b.kind == "queue":
-            totals[b.position.value] += b.buf_num
-    for position, count in totals.items():
-        if count > QUEUE_BUFFERS_PER_POSITION:
-            limit = QUEUE_BUFFERS_PER_POSITION
-            yield Finding(f"{count} queue buffers at {position}; the limit is {limit}")
-    if totals.total() > QUEUE_BUFFERS:
-        yield Finding(f"{totals.total()} queue buffers; the limit is {QUEUE_BUFFERS}")
 
 
 def ub_is_the_sum_of_buffers(g: Graph) -> Iterator[Finding]:
@@ -209,7 +195,7 @@ def _may_overwrite(n: Node, operand: Node) -> bool:
         return True
     if row is None or operand.name not in n.inputs:
         return False
-    return bool(row.calls) and all(c.inplace for c in row.calls.values())
+    return row.call is not None and row.call.inplace
 
 
 CHECKS: tuple[Callable[[Graph], Iterator[Finding]], ...] = (
@@ -217,7 +203,7 @@ CHECKS: tuple[Callable[[Graph], Iterator[Finding]], ...] = (
     tensors_have_one_place,
     tensor_ids_are_unique,
     plan_lists_tensors,
-    queues_are_within_limits,
+    buffers_are_counted,
     ub_is_the_sum_of_buffers,
     buffers_are_not_shared_in_time,
 )

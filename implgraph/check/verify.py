@@ -342,13 +342,13 @@ def calls_take_dtypes(g: Graph) -> Iterator[Finding]:
     without = ("data", "output", "scalar", "load", "store", "broadcast", "view", "workspace")
     for n in g.nodes:
         row = find(n.op)
-        if row is None or n.op == "Cast" or (not row.calls and row.compute_type in without):
+        if row is None or n.op == "Cast" or (row.call is None and row.compute_type in without):
             continue
-        if not row.calls:
+        if row.call is None:
             yield Finding(f"{n.op} has no Ascend C call; it had to be expanded", n.name)
             continue
         element = _element_type(n, row, nodes)
-        taken = set[str]().union(*({*c.dtypes, *c.as_type} for c in row.calls.values()))
+        taken = {*row.call.dtypes, *row.call.as_type}
         if element.name not in taken:
             text = f"{n.op} does not take {element}; it takes {', '.join(sorted(taken))}"
             yield Finding(text, n.name)
@@ -356,7 +356,7 @@ def calls_take_dtypes(g: Graph) -> Iterator[Finding]:
 
 def _element_type(n: Node, row: OpDef, nodes: dict[str, Node]) -> DType:
     """Type of the first tensor operand; a mask counts only where the call works on masks."""
-    masks = any("mask" in c.dtypes for c in row.calls.values())
+    masks = row.call is not None and "mask" in row.call.dtypes
     for i in n.inputs:
         d = nodes[i].y.dtype
         if nodes[i].op != "Scalar" and (masks or d.kind != "m"):

@@ -107,15 +107,15 @@ class Dimensions:
         attrs: Mapping[str, Any] = node.attrs
         if op == "Transpose":
             self._equate([a[p] for p in attrs["perm"]], b)
-        elif "axes" in attrs or op.startswith(("Reduce", "Arg")):
+        elif op in ("Softmax", "LogSoftmax", "CumSum"):
+            self._equate(a, b)
+        elif "axes" in attrs or lookup(op).cost == "reduce":
             axes = attrs.get("axes", ()) if "axis" not in attrs else (attrs["axis"],)
             gone = reduced_axes(axes, len(a))
             kept = [f for i, f in enumerate(a) if i not in gone]
             if len(a) == len(b):
                 kept = [f if i not in gone else None for i, f in enumerate(a)]
             self._equate(kept, b)
-        elif op in ("Softmax", "LogSoftmax", "CumSum"):
-            self._equate(a, b)
         else:
             self._relate_parts(node, op, a, b)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, align_up, sym
 from autofuse.implgraph.ir.dtypes import DType
@@ -17,6 +17,7 @@ from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import Symbol
 
 __all__ = [
+    "SIZE_ATTRS",
     "AllocType",
     "Api",
     "Axis",
@@ -35,7 +36,12 @@ __all__ = [
     "TmpBuffer",
 ]
 
-Attr: TypeAlias = "int | float | str | bool | tuple[int, ...]"
+Attr: TypeAlias = "int | float | str | bool | Expr | tuple[int, ...]"
+
+#: Attributes of nodes that are sizes: integers, or expressions, whose text stands in quotes where a graph is written.
+SIZE_ATTRS = frozenset(
+    {"bypass", "expr", "extent", "offset", "pitch", "size", "start", "step", "stride"}
+)
 
 
 class AxisType(str, Enum):
@@ -194,13 +200,26 @@ class Node:
     origin: str = ""
     loop_pass: int = 0
 
+    def size(self, attr: str, default: int | None = None) -> Expr:
+        """An attribute that is a size; without a default the node must have it."""
+        value = self.attrs[attr] if default is None else self.attrs.get(attr, default)
+        assert isinstance(value, int | Expr), f"{attr} of {self.name} is no size"
+        return Expr.of(value)
+
+    def number(self, attr: str, default: int | None = None) -> int:
+        """An attribute that is an integer; without a default the node must have it."""
+        value = self.attrs[attr] if default is None else self.attrs.get(attr, default)
+        assert isinstance(value, int), f"{attr} of {self.name} is no integer"
+        return value
+
 
 @frozen
 class HintGraph:
     """A loop-level graph before scheduling.
 
     ``Data`` nodes (attr ``index``) are the kernel's inputs, ``Output`` nodes its outputs; ``Load`` and ``Store`` move
-    between GM and UB; ``Scalar`` nodes hold compile-time values.  Axes that are merged stay in the list.
+    between GM and UB; ``Scalar`` nodes hold compile-time values.  Axes that are merged stay in
+    the list: they are the origin of the MERGED one.
     """
 
     name: str
@@ -356,9 +375,6 @@ class ImplGraph:
         suffix: variant, such as ``unaligned``; empty for none.
         y_axis: id of the axis in the Y place of the function's name.
         r_axis: the axis of the reduce loop (in the R place); None where there is none.
-        costs: what ``schedule.cost.cost_form`` has read off it, which copies share as long as they cost the same; no
-            part of
-            the value.
     """
 
     graph: str
@@ -374,7 +390,6 @@ class ImplGraph:
     tiling: TilingSpec
     x_axis: int | None = None
     r_axis: int | None = None
-    costs: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def name(self) -> str:

@@ -59,7 +59,8 @@ def in_place_pairs(hint: HintGraph) -> list[tuple[str, str]]:
 def _writers(hint: HintGraph) -> dict[str, list[str]]:
     """The Stores that overwrite an input, by the name of the Data node."""
     out: dict[str, list[str]] = {}
-    for o in hint.ops("Output"):
-        if "inout" in o.attrs:
-            out.setdefault(f"Data_{o.attrs['inout']}", []).append(o.inputs[0])
+    over = [o for o in hint.ops("Output") if "inout" in o.attrs]
+    data = {n.number("index"): n.name for n in hint.ops("Data")} if over else {}
+    for o in over:
+        out.setdefault(data.get(o.number("inout"), ""), []).append(o.inputs[0])
     return out

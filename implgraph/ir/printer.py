@@ -101,8 +101,8 @@ def _value(v: Attr) -> str:
     """An attribute value; the type can be told from the text."""
     if isinstance(v, bool):
         return "true" if v else "false"
-    if isinstance(v, str):
-        return json.dumps(v)
+    if isinstance(v, str | Expr):
+        return json.dumps(str(v))
     if isinstance(v, tuple):
         return _braces(_value(x) for x in v)
     return repr(v)

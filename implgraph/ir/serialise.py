@@ -3,8 +3,8 @@
 The dataclasses are the schema: an object has one key per field, in the order of definition, and all
 of them are written.  Expressions are strings as ``str(Expr)`` prints them, dtypes are names, enums
 are values, tuples are lists.  What has no JSON of its own is an object with one key:
-``{"expr": "s0*4"}`` inside attributes (where a plain string is a string), ``{"float": "nan"}`` for
-NaN and infinities.
+``{"expr": "s0*4"}`` inside lists of attributes (where a plain string is a string), ``{"float": "nan"}``
+for NaN and infinities.  An attribute in ``SIZE_ATTRS`` that is a string is an expression.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from autofuse.implgraph.expr.expression import Expr, ExprError
 from autofuse.implgraph.expr.parser import ir_reader
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph
-from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
+from autofuse.implgraph.ir.graph import SIZE_ATTRS, HintGraph, ImplGraph
 
 __all__ = ["SCHEMAS", "field_names", "from_json", "from_json_as", "json_text", "to_json"]
 
@@ -120,7 +120,10 @@ def _encode(value: Any) -> object:
         return value.value
     if isinstance(value, Mapping):
         # Attributes of nodes, or the tensors of a FusionGraph.
-        return {k: _encode(v) if field_names(type(v)) else _attr(v) for k, v in value.items()}
+        return {
+            k: _encode(v) if type(v) is Expr or field_names(type(v)) else _attr(v)
+            for k, v in value.items()
+        }
     return value
 
 
@@ -229,7 +232,13 @@ class _Reader:
         if origin is Mapping:
             item = typing.get_args(kind)[1]
             table = self.expect(dict, value, at)
-            return {k: self.guard(item, v, f"{at}/{_escape(k)}") for k, v in table.items()}
+            sizes = SIZE_ATTRS if Expr in typing.get_args(item) else ()
+            return {
+                k: self.guard(
+                    Expr if k in sizes and isinstance(v, str) else item, v, f"{at}/{_escape(k)}"
+                )
+                for k, v in table.items()
+            }
         if kind is Expr:
             return self.expression(value, at)
         if kind is DType:

@@ -15,11 +15,12 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.implgraph.expr.expression import ZERO
+from autofuse.implgraph.expr.expression import ZERO, ExprError
 from autofuse.implgraph.expr.parser import ir_reader
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import (
+    SIZE_ATTRS,
     AllocType,
     Api,
     Attr,
@@ -372,7 +373,13 @@ class _GraphParser:
     def attr(self, line: Line) -> tuple[str, Attr]:
         name = line.word("the name of an attribute")
         line.expect(":")
-        return name, line.value()
+        start, value = line.i, line.value()
+        if name not in SIZE_ATTRS or not isinstance(value, str):
+            return name, value
+        try:
+            return name, self.reader.read(value)
+        except ExprError as err:
+            raise line.fail(str(err), start) from None
 
     def tmp_buffer(self, line: Line) -> TmpBuffer:
         number = line.integer()

@@ -37,14 +37,7 @@ from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.narrowing import narrowed
 from autofuse.implgraph.rewrites.outer_first import outer_first
 from autofuse.implgraph.rewrites.recognise import recognise
-from autofuse.implgraph.rewrites.split_reductions import (
-    GAIN,
-    MAY_GAIN,
-    MIGHT_GAIN,
-    SURE_GAIN,
-    split_forms,
-    split_reductions,
-)
+from autofuse.implgraph.rewrites.split_reductions import split_forms
 from autofuse.targets import TargetSpec
 
 __all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower", "lower_all", "lower_written"]
@@ -74,9 +67,10 @@ def lower_all(
     graph = told(watch, "narrow", graph, narrowed(graph, target))
     graph = told(watch, "recognise", graph, recognise(graph))
     written = told(watch, "decompose", graph, decompose(graph))
-    ways = [written, *_rewritten(graph, written, target, watch)]
-    divided = [d for way in ways for d in _divided(way, target, watch)]
-    forms = [hint for form in divided for hint in _loops(form, columns, watch)]
+    forms: list[HintGraph] = []
+    for way in (written, *_rewritten(graph, written, target, watch)):
+        for form in split_forms(way, target):
+            forms += _loops(told(watch, "split-reductions", way, form), columns, watch)
     return tuple(forms) or (told(watch, "loops", written, lower_written(written)),)
 
 
@@ -110,17 +104,6 @@ def _rewritten(
     ]
     others.append(told(watch, "outer-first", written, outer_first(written, target)))
     yield from (other for other in others if other != written)
-
-
-def _divided(graph: FusionGraph, target: TargetSpec, watch: Watch | None) -> list[FusionGraph]:
-    """The graph as it is, or with what is certainly worth it divided, and what else may be worth it; all different."""
-    if not graph.symbols:
-        found = split_forms(graph, target, (SURE_GAIN, GAIN, MIGHT_GAIN))
-    else:
-        sure = split_reductions(graph, target)
-        more = split_reductions(graph, target, symbolic=True, gain=MAY_GAIN)
-        found = [sure] if more == sure else [sure, more]
-    return [told(watch, "split-reductions", graph, form) for form in found]
 
 
 def lower(graph: FusionGraph) -> HintGraph:
@@ -344,7 +327,7 @@ class _Builder:
         step = self.program.steps[result.tensor]
         attrs: dict[str, Attr] = {
             "index": result.workspace,
-            "size": str(self.program.counts[result.tensor]),
+            "size": self.program.counts[result.tensor],
         }
         view = TensorView(step.tensor.dtype, (), (), ())
         name = f"Workspace_{result.workspace}"
@@ -404,7 +387,7 @@ class _Builder:
             name, op = self.names.user(step.node.name), "Load"
             inputs = (self._memory_of(inst.places), *inputs)
             y = views.indexed(dtype, inst.axes, inst.places)
-            attrs = {"stride": str(inst.places.stride), "extent": str(inst.places.extent)}
+            attrs = {"stride": inst.places.stride, "extent": inst.places.extent}
         elif inst.kind == SCALAR:
             assert inst.constant is not None
             assert inst.constant.dtype is not None
@@ -443,11 +426,11 @@ class _Builder:
 
 
 def _scalar_attrs(c: Constant) -> dict[str, Attr]:
-    return {"value": c.value} if c.expr is None else {"expr": str(c.expr)}
+    return {"value": c.value} if c.expr is None else {"expr": c.expr}
 
 
 def _number(e: Expr) -> Attr:
-    return e.value if e.is_const else str(e)
+    return e.value if e.is_const else e
 
 
 def _attrs(node: FusionNode) -> dict[str, Attr]:

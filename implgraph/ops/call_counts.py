@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ops.cast_routes import cast_route
+from autofuse.targets import Architecture
 
 __all__ = ["cast_calls", "op_calls"]
 
@@ -58,7 +59,7 @@ def op_calls(op: str, d: DType) -> float:
     return _WORD.get(op, 1)
 
 
-def cast_calls(arch: str, have: DType, to: DType) -> int | None:
+def cast_calls(arch: Architecture, have: DType, to: DType) -> int | None:
     """Calls of a Cast between signed integers, bytes, bool and floats; None where the chip has none.
 
     Args:

@@ -1,8 +1,9 @@
 """What a row of the op registry is.
 
-A row gives name, arity, dtype rule, shape rule, NumPy reference, the Ascend C call per architecture (or the expansion
-into other ops), the tmp-buffer rule and the cost row.  Frontends, inference, legalisation, code generation, the oracle
-and ``docs/support.md`` read rows; nothing else knows an op by name.
+A row gives name, arity, dtype rule, shape rule, NumPy reference, the Ascend C call (or the expansion into other ops),
+the tmp-buffer rule and the cost row.  Which calls an architecture lacks is in its file of ``autofuse/targets``.
+Frontends, inference, legalisation, code generation, the oracle and ``docs/support.md`` read rows; nothing else knows an
+op by name.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ class OpError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """An attribute of an op: ``kind`` is ``int float bool str dtype shape ints``; required if ``default`` is None."""
+    """An attribute of an op; required if ``default`` is None.
+
+    ``kind``: ``int float bool str dtype shape ints``, or ``size``, an expression, of ops that no user writes.
+    """
 
     name: str
     kind: str
@@ -62,16 +66,17 @@ class Attr:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """How an op is spelled in Ascend C on one architecture.
+    """How an op is spelled in Ascend C.
 
     Attributes:
-        api: name of the function.
-        style: how arguments are put together; a key of ``codegen.ir.intrinsics.STYLES``.
+        api: name of the function: of Ascend C, or of ``device_templates/``, without what tells its two forms apart.
+        style: how arguments are put together: a key of ``codegen.ir.intrinsics.STYLES``, or ``device`` where the entry
+            of ``api`` in ``codegen.functions`` says it.
         dtypes: element types (of the first tensor operand) that the function takes.
         as_type: type to which tensors are reinterpreted first (bit moves on 32- and 16-bit data), by dtype name.
         tmp: bytes of ``sharedTmpBuffer`` for n elements, or None.
         inplace: the destination may be one of the sources (documented, or element-wise level-2 calls).
-        granule: the element count of a call is rounded up so that it covers a multiple of this many bytes.
+        whole_repeats: the element count of a call is rounded up so that it covers whole repeats of the vector unit.
     """
 
     api: str
@@ -80,7 +85,7 @@ class Call:
     as_type: Mapping[str, str] = field(default_factory=dict)
     tmp: TmpRule | None = None
     inplace: bool = True
-    granule: int = 0
+    whole_repeats: bool = False
 
 
 class OpSink(Protocol):
@@ -108,7 +113,7 @@ class OpSink(Protocol):
 
 
 #: Rewrites one op into others; returns the operand that replaces the op's result, or None to decline.
-#: Tried before ``calls``: a row may have both (Add has a call, and folds a uniform operand into Adds).
+#: Tried before ``call``: a row may have both (Add has a call, and folds a uniform operand into Adds).
 Expansion: TypeAlias = Callable[[OpSink, Sequence[Any], Attrs], Any]
 
 
@@ -126,7 +131,7 @@ class OpDef:
             gather`` for ops that lowering leaves none of.
         reference: NumPy function on float64 (floats) or exact integer arrays; shapes broadcast as NumPy's do.
         attrs: attributes it takes.
-        calls: Ascend C call by architecture name; empty for ops that never reach the device.
+        call: Ascend C call, with all dtypes that it takes anywhere; None for ops that never reach the device.
         expand: rewriting into other ops; tried first, and may decline.
         promote: dtype name -> dtype name in which to compute when neither call nor expansion takes the dtype.
         short: rewriting of float32 operands in the place of ``expand`` where operands and result are rounded to 16
@@ -148,7 +153,7 @@ class OpDef:
     compute_type: str
     reference: Reference | None = None
     attrs: tuple[Attr, ...] = ()
-    calls: Mapping[str, Call] = field(default_factory=dict)
+    call: Call | None = None
     expand: Expansion | None = None
     promote: Mapping[str, str] = field(default_factory=dict)
     short: Expansion | None = None

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from autofuse.implgraph.ops.definition import OpDef
+from autofuse.implgraph.ops.definition import Call, OpDef
 from autofuse.implgraph.ops.rows import (
     activations,
     bessel,
@@ -24,8 +24,18 @@ from autofuse.implgraph.ops.rows import (
     reductions,
     special,
 )
+from autofuse.targets import Architecture
 
-__all__ = ["Registry", "all_ops", "find", "is_many_calls", "lookup", "suggest"]
+__all__ = [
+    "Registry",
+    "all_ops",
+    "call_of",
+    "find",
+    "find_call",
+    "is_many_calls",
+    "lookup",
+    "suggest",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +92,29 @@ def lookup(name: str) -> OpDef:
 
 
 @lru_cache(maxsize=1024)
+def find_call(op: str, arch: Architecture) -> Call | None:
+    """The call of an op, with the dtypes that it takes on an architecture; None where it has no such call."""
+    call = None if arch.on_registers else lookup(op).call
+    taken = dict(arch.calls).get(op)
+    if call is None or taken is None:
+        return call
+    as_type = {have: to for have, to in call.as_type.items() if have in taken}
+    return replace(call, dtypes=call.dtypes & taken, as_type=as_type) if taken else None
+
+
+def call_of(op: str, arch: Architecture) -> Call:
+    """The call of an op that has one on an architecture; KeyError if it has none."""
+    call = find_call(op, arch)
+    if call is None:
+        raise KeyError(f"architecture {arch.name} has no call for {op}")
+    return call
+
+
+@lru_cache(maxsize=1024)
 def is_many_calls(op: str) -> bool:
     """Whether the call of an op is many of the chip, at addresses that depend on sizes, and not an element-wise one."""
-    return any(c.style == "device" for c in lookup(op).calls.values())
+    call = lookup(op).call
+    return call is not None and call.style == "device"
 
 
 def all_ops(*, user: bool | None = None) -> list[OpDef]:

@@ -27,7 +27,6 @@ __all__ = [
     "fill_dtype",
     "float_dtype",
     "integer_dtype",
-    "logical_dtype",
     "number_dtype",
     "power",
     "reciprocal",
@@ -69,7 +68,6 @@ def _only(kinds: str, what: str) -> Callable[[Sequence[DType], Attrs], DType]:
 
 float_dtype = _only("f", "a float type")
 number_dtype = _only("fiu", "a number type")
-logical_dtype = _only("b", "bool")
 integer_dtype = _only("iu", "an integer type")
 bits_dtype = _only("iub", "an integer type or bool")
 

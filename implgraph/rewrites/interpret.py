@@ -11,8 +11,6 @@ from functools import reduce
 
 import numpy as np
 
-from autofuse.implgraph.expr.expression import Expr
-from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
 from autofuse.implgraph.ir.graph import HintGraph, Node, TensorView
 from autofuse.implgraph.ops.definition import ANY
@@ -106,22 +104,22 @@ class _Run:
             here = (
                 self.workspaces[source.name]
                 if source.op == "Workspace"
-                else self.inputs[_input_index(n)]
+                else self.inputs[source.number("index")]
             )
             if len(operands) == 1:
                 return self._indexed(here, n, operands[0])
             return np.array(_window(here, n.y, self.env))
         if n.op == "Scalar":
-            given = self._number(n.attrs["expr"]) if "expr" in n.attrs else n.attrs["value"]
+            given = n.size("expr").evaluate(self.env) if "expr" in n.attrs else n.attrs["value"]
             return np.full((1,) * len(n.y.axis), given).astype(dtype)
         if n.op == "Broadcast":
             return np.broadcast_to(operands[0], _sizes(n.y, self.env))
         if n.op == "Iota":
             sizes = _sizes(n.y, self.env)
             (axis,) = [i for i, s in enumerate(n.y.strides) if s != 0] or [0]
-            line = self._number(n.attrs["start"]) + self._number(n.attrs["step"]) * np.arange(
-                sizes[axis]
-            )
+            line = n.size("start").evaluate(self.env) + n.size("step").evaluate(
+                self.env
+            ) * np.arange(sizes[axis])
             return line.astype(dtype).reshape(sizes)
         if n.op == "Scan":
             return self._scan(n, operands[0])
@@ -148,23 +146,13 @@ class _Run:
 
     def _indexed(self, memory: np.ndarray, n: Node, index: np.ndarray) -> np.ndarray:
         """Elements of which ``index`` says the place along one dimension."""
-        extent, stride = self._number(n.attrs["extent"]), self._number(n.attrs["stride"])
+        extent, stride = (n.size(k).evaluate(self.env) for k in ("extent", "stride"))
         sizes = _sizes(n.y, self.env)
         at = np.asarray(n.y.offset.evaluate(self.env) + inside(index, extent) * stride)
         for i, s in enumerate(n.y.strides):
             line = s.evaluate(self.env) * np.arange(sizes[i])
             at = at + line.reshape([-1 if k == i else 1 for k in range(len(sizes))])
         return np.array(memory[np.broadcast_to(at, sizes)])
-
-    def _number(self, given: object) -> int:
-        """An integer, or the text of an expression."""
-        e = parse(given) if isinstance(given, str) else Expr.of(given)  # type: ignore[arg-type]
-        return e.evaluate(self.env)
-
-
-def _input_index(load: Node) -> int:
-    """Index of the input that a Load reads; Data nodes are named by it."""
-    return int(load.inputs[0].removeprefix("Data_"))
 
 
 def apply(

@@ -26,9 +26,10 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Operand, Tensor
 from autofuse.implgraph.ops.call_counts import cast_calls, op_calls
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.rewrites.differences import COMPARISONS, without_differences
 from autofuse.implgraph.rewrites.value_ranges import MOVES, Interval, Ranges, limits
-from autofuse.targets import TargetSpec
+from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["narrowed"]
 
@@ -106,7 +107,7 @@ def _inside(x: Interval | None, ends: Interval) -> bool:
 class _Narrowing:
     """One way through a graph: what may be narrow, what is asked for, what of it is a gain, and the new nodes."""
 
-    def __init__(self, graph: FusionGraph, arch: str, way: _Way) -> None:
+    def __init__(self, graph: FusionGraph, arch: Architecture, way: _Way) -> None:
         self.graph, self.arch, self.way = graph, arch, way
         self.tensors = graph.tensors
         self.ranges = Ranges(graph)
@@ -247,7 +248,7 @@ class _Narrowing:
             )
             to = self.way.to if n.outputs[0] in self.made else y
             return weight * (cast_calls(self.arch, source, to) or 0)
-        if n.op.startswith("Reduce") or n.op in _ARGS:
+        if lookup(n.op).cost == "reduce":
             weight = max([weight, *(self._weight(o) for o in _names(n))])
         d = x if n.op in COMPARISONS else y
         return weight * op_calls(n.op, self.way.to if narrow else d)

@@ -22,7 +22,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autofuse.implgraph.expr.expression import Expr
-from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.registry import lookup
@@ -206,7 +205,7 @@ class _Recogniser:
         """The constant that a node is."""
         n = self.named[name]
         value = n.attrs.get("value")
-        plain = n.op == "Scalar" and not n.attrs.get("expr")
+        plain = n.op == "Scalar" and "expr" not in n.attrs
         return float(value) if plain and isinstance(value, int | float) else None
 
     def counts(self, name: str) -> bool:
@@ -216,9 +215,8 @@ class _Recogniser:
             return self.counts(n.inputs[0])
         if n.op != "Scalar":
             return False
-        text = n.attrs.get("expr")
-        if text:
-            return parse(str(text)) == self.count
+        if "expr" in n.attrs:
+            return n.size("expr") == self.count
         return self.count.is_const and self.number(name) == float(self.count.value)
 
 

@@ -183,7 +183,7 @@ class _LegalView:
         return name
 
     def _scalar(self, name: str, c: Constant) -> str:
-        attrs: dict[str, Attr] = {"value": c.value} if c.expr is None else {"expr": str(c.expr)}
+        attrs: dict[str, Attr] = {"value": c.value} if c.expr is None else {"expr": c.expr}
         self._put(Node(name, "Scalar", (), self._view(c.dtype or BY_NAME["float32"], ()), attrs))
         return name
 

@@ -6,27 +6,26 @@ c * h * w elements.  What that leaves, ``[c, h * w]``, goes through a workspace 
 
     x [n, c, h * w] -> ReduceSum over n -> [c, h * w] -> ReduceSum over h * w -> [c]
 
-Bytes tell here what might be worth it.  Of known sizes the scheduler compares both forms, of others the host does.
+What might be worth it is proposed (:mod:`autofuse.implgraph.rewrites.worth`).  Of known sizes the scheduler compares
+both forms, of others the host does.
 """
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from autofuse.implgraph.expr.expression import Expr, product
+from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.fusion import AttrValue, FusionGraph, FusionNode, Tensor
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.rewrites.online_parts import axes_of
 from autofuse.implgraph.rewrites.split_reductions import flattened
+from autofuse.implgraph.rewrites.worth import Worth
 from autofuse.targets import TargetSpec
 
 __all__ = ["outer_first"]
 
 Dims: TypeAlias = tuple[Expr, ...]
-
-#: Elements that the first step makes one of, from which on its result is little beside its operand.
-_FEWEST = 8
 
 
 def outer_first(graph: FusionGraph, target: TargetSpec) -> FusionGraph:
@@ -36,6 +35,7 @@ def outer_first(graph: FusionGraph, target: TargetSpec) -> FusionGraph:
         graph: without compositions.
         target: the chip, which says how long a cache line is.
     """
+    worth = Worth(target)
     tensors = dict(graph.tensors)
     nodes: list[FusionNode] = []
 
@@ -53,7 +53,7 @@ def outer_first(graph: FusionGraph, target: TargetSpec) -> FusionGraph:
             nodes.append(n)
             continue
         shape, gone = flattened(tensors[x].shape, axes_of(n, len(tensors[x].shape)))
-        if not _worth_it(shape, gone, tensors[x].dtype.itemsize, target.cache_line_bytes):
+        if not worth.dense_first(shape, gone, tensors[x].dtype.itemsize):
             nodes.append(n)
             continue
         outer = gone[:-1]
@@ -67,17 +67,4 @@ def outer_first(graph: FusionGraph, target: TargetSpec) -> FusionGraph:
         replace(graph, nodes=tuple(nodes), tensors=tensors)
         if len(tensors) > len(graph.tensors)
         else graph
-    )
-
-
-def _worth_it(shape: Dims, gone: tuple[int, ...], itemsize: int, line: int) -> bool:
-    """Whether a first step of dense runs may pay: rows that it joins are no whole lines, and it leaves little.
-
-    Sizes that are not known may be such that it does.
-    """
-    if len(gone) < 2 or gone[-1] != len(shape) - 1 or any(s == 0 for s in shape):
-        return False
-    outer, row = product(shape[d] for d in gone[:-1]), shape[-1] * itemsize
-    return (not outer.is_const or outer.value >= _FEWEST) and (
-        not row.is_const or row.value % line != 0
     )

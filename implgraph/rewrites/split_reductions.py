@@ -15,16 +15,15 @@ divided alike (:mod:`autofuse.implgraph.rewrites.split_scans`).
 A part without elements has the neutral value, so that this holds for every size.  No core adds to what another one
 has: the order follows from the parts and the tiles, and the same call gives the same bits.
 
-Bytes tell here what might be worth it.  Where all sizes are known, the scheduler compares both forms; where they are
-not, both are in the kernel, and the host takes the cheaper one for the sizes of a call.
+What might be worth it is proposed (:mod:`autofuse.implgraph.rewrites.worth`).  Where all sizes are known, the scheduler
+compares the forms; where they are not, all are in the kernel, and the host takes the cheapest one for the sizes of a
+call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import partial
 
 from autofuse.implgraph.expr.expression import (
     ONE,
@@ -42,7 +41,7 @@ from autofuse.implgraph.expr.remainders import tight_bounds
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.fusion import AttrValue, FusionGraph, FusionNode, Operand, Tensor
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import find_call, lookup
 from autofuse.implgraph.ops.rows.reductions import JOIN, REDUCES
 from autofuse.implgraph.rewrites.online_parts import (
     Follower,
@@ -53,32 +52,22 @@ from autofuse.implgraph.rewrites.online_parts import (
     needed,
 )
 from autofuse.implgraph.rewrites.split_scans import divided_scan
+from autofuse.implgraph.rewrites.worth import (
+    GAIN,
+    LINE,
+    ROW,
+    Sizes,
+    Worth,
+    blocks_of,
+    proposals,
+)
 from autofuse.targets import TargetSpec
 
-__all__ = [
-    "GAIN",
-    "MAY_GAIN",
-    "MIGHT_GAIN",
-    "SURE_GAIN",
-    "flattened",
-    "split_forms",
-    "split_reductions",
-]
+__all__ = ["flattened", "split_forms", "split_reductions"]
 
-#: Elements of a row that a DMA command moves at a good rate: neighbours that are kept are shared in blocks of them.
-ROW = 128
-#: The same for running sums, of which cores share the rows as far as these fill cache lines.
-LINE = 32
-#: Parts per core at most: more of them share the work more evenly, and are more to reduce in the second phase.
-ROUNDS = 4
 _SCAN = "CumSum"
 #: A symbol without a hint counts as that where it says how much is kept, and how much is reduced.
 FEW, MANY = 1024, 1 << 20
-#: Modelled time that a running sum takes in UB, over that in which a core loads its operand.
-SUMS = 1.75
-#: Time of one phase over that of two, by the estimate here, from which on they are divided: without a doubt, where
-#: nothing else decides, where the host chooses for the sizes of a call, and where the scheduler compares by the model.
-SURE_GAIN, GAIN, MAY_GAIN, MIGHT_GAIN = 5.0, 1.5, 1.2, 0.5
 
 
 def split_reductions(
@@ -93,26 +82,23 @@ def split_reductions(
             hints that say so, which templates are ranked by.
         gain: how many times as long one phase has to take as two.
     """
-    return _divided(_Splitter(graph, target, symbolic, gain, {}))
+    return _divided(_Splitter(graph, target, Worth(target), symbolic, gain))
 
 
-def split_forms(
-    graph: FusionGraph, target: TargetSpec, gains: Sequence[float]
-) -> list[FusionGraph]:
-    """What :func:`split_reductions` makes of a graph for several gains, each graph once.
+def split_forms(graph: FusionGraph, target: TargetSpec) -> list[FusionGraph]:
+    """The graph as it is, or with what is certainly worth it divided, and what else may be worth it; all different.
 
     Args:
-        graph: as there.
-        target: as there.
-        gains: as there, the largest first.
+        graph: without compositions.
+        target: the chip.
     """
     if not any(n.op in REDUCES or n.op == _SCAN for n in graph.nodes):
         return [graph]
-    parts: dict[tuple[_Sizes, int], int] = {}
+    worth = Worth(target)
     found: list[FusionGraph] = []
     # What is not worth it for the smallest gain is not for the others.
-    for gain in reversed(gains):
-        made = _divided(_Splitter(graph, target, False, gain, parts))
+    for symbolic, gain in reversed(proposals(symbolic=bool(graph.symbols))):
+        made = _divided(_Splitter(graph, target, worth, symbolic, gain))
         if made not in found:
             found.insert(0, made)
         if made is graph:
@@ -132,69 +118,6 @@ def _divided(made: _Splitter) -> FusionGraph:
     used = {*graph.inputs, *(y for n in nodes for y in n.outputs)}
     tensors = {name: t for name, t in made.tensors.items() if name in used}
     return replace(graph, symbols=symbols, nodes=nodes, tensors=tensors)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """A reduction with known sizes, or typical ones.
-
-    Attributes:
-        length: elements of the axis that is to be divided.
-        blocks: what the cores share without parts: elements that are kept, in blocks of neighbours.
-        block: bytes of such a block that are reduced, per element of the axis.
-        kept: bytes of the results of a block.
-        again: the operand is read by others too, which one group can serve only without a short part.
-    """
-
-    length: int
-    blocks: int
-    block: int
-    kept: int
-    again: bool
-
-    def whole(self, target: TargetSpec) -> float:
-        """Modelled cycles of the busiest core in one phase."""
-        rounds = _ceil(self.blocks, target.aiv_cores)
-        return self.length * self.block * rounds / _rate(self.blocks, target)
-
-    def parted(self, parts: int, target: TargetSpec) -> float:
-        """The same in two phases."""
-        each, rest = divmod(self.length, parts)
-        cores = target.aiv_cores
-        rounds, alone = _ceil(parts * self.blocks, cores), _ceil(self.blocks, cores)
-        cycles = target.sync_all + (each * self.block + self.kept) * rounds / target.load_rate_all
-        left, groups = parts * self.kept, 2
-        if rest:
-            left, groups = left + rest * self.block + 2 * self.kept, 3
-        cycles += left * alone / _rate(self.blocks, target)
-        cycles += groups * (target.load_head + target.store_head)
-        if rest and self.again:
-            cycles += self.length * self.block * self.blocks / cores / target.load_rate_all
-        return cycles
-
-    def least_parted(self, target: TargetSpec) -> float:
-        """What two phases take at least, however many parts there are: a barrier, and all bytes by all cores."""
-        nbytes = self.length * self.block * self.blocks
-        return target.sync_all + nbytes / target.aiv_cores / target.load_rate_all
-
-    def summed(self, target: TargetSpec) -> float:
-        """Modelled cycles of running sums in one phase: what is computed, or read and written."""
-        rounds = _ceil(self.blocks, target.aiv_cores)
-        computed = SUMS * self.length * self.block * rounds / target.load_rate
-        return max(computed, 2 * self.whole(target))
-
-    def summed_parted(self, parts: int, target: TargetSpec) -> float:
-        """The same in parts: their totals, what comes before each of them, and the sums."""
-        each = self.length // parts * self.block * _ceil(parts * self.blocks, target.aiv_cores)
-        computed, moved = SUMS * each / target.load_rate, 2 * each / target.load_rate_all
-        return self.parted(parts, target) + target.sync_all + max(computed, moved)
-
-
-def _rate(blocks: int, target: TargetSpec) -> float:
-    """Bytes per cycle that a core reads: with few at work each has more."""
-    return min(
-        target.load_rate, target.load_rate_all * target.aiv_cores / min(blocks, target.aiv_cores)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,20 +175,20 @@ class _Splitter:
     Args:
         graph: as for :func:`split_reductions`.
         target: as there.
+        worth: says what is worth it on the chip.
         symbolic: as there.
         gain: as there.
-        parts: the best number of parts for known sizes, by these and the most parts; no gain changes it.
     """
 
     def __init__(
         self,
         graph: FusionGraph,
         target: TargetSpec,
+        worth: Worth,
         symbolic: bool,
         gain: float,
-        parts: dict[tuple[_Sizes, int], int],
     ) -> None:
-        self._best_parts = parts
+        self._worth = worth
         self.graph, self.target, self.symbolic, self.gain = graph, target, symbolic, gain
         self.tensors: dict[str, Tensor] = dict(graph.tensors)
         self.nodes: list[FusionNode] = []
@@ -316,8 +239,7 @@ class _Splitter:
         """How to divide a reduction; None if it stays."""
         own = self.tensors[x].shape
         axes = axes_of(n, len(own))
-        again = self._has_others(x, axes)
-        return self._best(x, axes, ROW, again, _Sizes.whole, _Sizes.parted)
+        return self._best(x, axes, ROW, again=self._has_others(x, axes))
 
     def _has_others(self, x: str, axes: tuple[int, ...]) -> bool:
         """Whether a tensor, what it is made of or what is made of it element by element, is for others than reductions.
@@ -352,9 +274,9 @@ class _Splitter:
         x: str,
         axes: tuple[int, ...],
         row: int,
-        again: bool,
-        whole: Callable[[_Sizes, TargetSpec], float],
-        parted: Callable[[_Sizes, int, TargetSpec], float],
+        *,
+        again: bool = False,
+        sums: bool = False,
     ) -> _Plan | None:
         """How to divide ``axes`` of a tensor; None if it stays whole.
 
@@ -362,9 +284,8 @@ class _Splitter:
             x: the tensor.
             axes: its dimensions that are gone through.
             row: neighbours that are kept and go to the same core.
-            again: as in :class:`_Sizes`.
-            whole: modelled cycles of one phase.
-            parted: the same of two with a number of parts.
+            again: as in :class:`Sizes`.
+            sums: as there.
         """
         own = self.tensors[x].shape
         if not self.symbolic and not all(s.is_const for s in own):
@@ -373,15 +294,15 @@ class _Splitter:
         found: list[tuple[float, _Plan]] = []
         for run in gone:
             size = self.tensors[x].dtype.itemsize
-            sizes = self._sizes(shape, gone, run, size, row, again)
+            sizes = self._sizes(shape, gone, run, size, row)
             if sizes is None:
                 continue
-            undivided = whole(sizes, self.target)
-            if undivided <= self.gain * sizes.least_parted(self.target):
-                continue  # no number of parts is worth it
-            parts = self._parts(shape, gone, run, sizes)
-            cost = parted(sizes, parts, self.target) if parts else 0.0
-            if parts and undivided > self.gain * cost:
+            sizes = replace(sizes, again=again, sums=sums)
+            if self._worth.hopeless(sizes, self.gain):
+                continue
+            parts = self._worth.parts(sizes, shape, gone, run)
+            cost = self._worth.less(sizes, parts, self.gain)
+            if cost is not None:
                 found.append((cost, _Plan(shape, gone, run, parts)))
         if not found:
             return None
@@ -407,8 +328,7 @@ class _Splitter:
         run: int,
         itemsize: int,
         neighbours: int,
-        again: bool,
-    ) -> _Sizes | None:
+    ) -> Sizes | None:
         """Sizes for the typical values of symbols; None where nothing is left, or a size is not one."""
         typical = self._typical(shape, gone)
         try:
@@ -422,30 +342,9 @@ class _Splitter:
         last = len(shape) - 1
         row = 1 if last in gone else min(values[last], neighbours)
         blocks = product(v for d, v in enumerate(values) if d not in gone and d != last).value
-        blocks *= 1 if last in gone else _ceil(values[last], neighbours)
+        blocks *= 1 if last in gone else blocks_of(values[last], neighbours)
         others = product(values[d] for d in gone if d != run).value
-        return _Sizes(values[run], blocks, others * row * itemsize, row * itemsize, again)
-
-    def _parts(self, shape: Sequence[Expr], gone: Sequence[int], run: int, sizes: _Sizes) -> int:
-        """The number of parts; 0 if the axis is too short.  Along the innermost one a part is a row of its own."""
-        cores = self.target.aiv_cores
-        most = min(ROUNDS * cores, sizes.length // (ROW if run == len(shape) - 1 else 2))
-        if all(s.is_const for s in shape):
-            known = self._best_parts.get((sizes, most))
-            if known is None:
-                cost = partial(sizes.parted, target=self.target)
-                known = min(range(2, most + 1), key=cost, default=0)
-                self._best_parts[sizes, most] = known
-            return known
-        if not all(s.is_const for d, s in enumerate(shape) if d not in gone):
-            # A core per part, for every block that there may be.
-            return cores if cores <= most else 0
-
-        def share(parts: int) -> Fraction:
-            """Of the axis, that the busiest core goes through."""
-            return Fraction(_ceil(parts * sizes.blocks, cores), parts)
-
-        return min(range(2, most + 1), key=share, default=0)
+        return Sizes(values[run], blocks, others * row * itemsize, row * itemsize, again=False)
 
     def _scan(self, n: FusionNode, x: str) -> None:
         """A running sum, or the nodes that replace it."""
@@ -454,12 +353,12 @@ class _Splitter:
         assert isinstance(named, int)
         # The totals need a reduction of the type, which adds up as the running sum does.
         dtype = self.tensors[x].dtype
-        call = lookup("ReduceSum").calls.get(self.target.arch)
+        call = find_call("ReduceSum", self.target.arch)
         native = call is not None and dtype.name in call.dtypes
         plan = None
         if native:
             axes = (named % rank,)
-            plan = self._best(x, axes, LINE, False, _Sizes.summed, _Sizes.summed_parted)
+            plan = self._best(x, axes, LINE, sums=True)
         if plan is not None:
             plan = _Plan(plan.shape, plan.gone, plan.run, plan.parts, whole=True)
             # An output that overwrites an input is written by one group, and not in pieces.
@@ -608,7 +507,3 @@ def flattened(
             gone.append(len(out))
             out.append(s)
     return tuple(out), tuple(gone)
-
-
-def _ceil(a: int, b: int) -> int:
-    return -(-a // b)

@@ -18,7 +18,7 @@ from autofuse.base.observing import Watch, told
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, product
 from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.implgraph.ir.graph import Attr, Axis, HintGraph, Node, TensorView
+from autofuse.implgraph.ir.graph import Attr, Axis, AxisType, HintGraph, Node, TensorView
 from autofuse.implgraph.ir.group_order import in_place_pairs
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
 from autofuse.implgraph.ir.ordering import execution_order
@@ -424,8 +424,8 @@ class DeadCode:
 class MergeAxes:
     """Merges neighbouring axes that every tensor of the group walks through as one.
 
-    A merged axis is ORIGINAL and comes after all others in ``axes``; the axes it was made of stay
-    in the list.
+    A merged axis comes after all others in ``axes`` and says which of lowering's axes it was made of;
+    these stay in the list.
     """
 
     name: str = "merge-axes"
@@ -453,9 +453,9 @@ class MergeAxes:
                     continue
                 parts = [axes[axis[k]] for k in run]
                 merged.append(len(axes))
-                axes.append(
-                    Axis(len(axes), "".join(a.name for a in parts), product(a.size for a in parts))
-                )
+                name, size = "".join(a.name for a in parts), product(a.size for a in parts)
+                origin = tuple(o for a in parts for o in (a.origin or (a.id,)))
+                axes.append(Axis(len(axes), name, size, AxisType.MERGED, origin))
             runs[axis], ids[axis] = found, tuple(merged)
         if not runs:
             return ir

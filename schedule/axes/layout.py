@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from autofuse.implgraph.expr.expression import ONE, Expr
+from autofuse.implgraph.expr.expression import ONE, CeilDiv, Expr
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.graph import TensorView
 from autofuse.schedule.axes.tiling_axes import Split
+from autofuse.targets import Architecture
 
-__all__ = ["BLOCK", "Layout"]
-
-#: Bytes of the unit of UB addresses.
-BLOCK = 32
+__all__ = ["Layout", "Views"]
 
 
 @frozen
@@ -21,23 +19,26 @@ class Layout:
     """Extents of the vectorised axes in UB.
 
     Attributes:
-        pitches: those of padded axes, where rows start at 32 bytes.
+        arch: says how long a block of UB is.
+        pitches: those of padded axes, where rows start at blocks.
         longest: of a tile, where the template has a limit of its own.
         short: axes outside the innermost one that are short rows in GM; see :mod:`autofuse.schedule.placement.lacing`.
     """
 
     split: Split
+    arch: Architecture
     pitches: Mapping[int, Expr] = field(default_factory=dict)
     longest: int | None = None
     short: tuple[int, ...] = ()
-    #: The views on the split axes that were asked for, by the shape of a tensor: most of a group have the same few.
-    _shapes: dict[tuple[tuple[object, ...], ...], TensorView] = field(
-        default_factory=dict, compare=False, repr=False
-    )
 
     def extent(self, axis: int) -> Expr:
         """Elements reserved along the axis."""
         return self.pitches.get(axis, self.split.sizes[axis])
+
+    def in_blocks(self, nbytes: Expr) -> bool:
+        """Whether bytes are known to be whole blocks."""
+        block = self.arch.block_bytes
+        return CeilDiv(nbytes, block) * block == nbytes
 
     def padded(self, axis: int) -> bool:
         """Whether elements of padding may follow those of the axis."""
@@ -50,19 +51,7 @@ class Layout:
 
     def place(self, y: TensorView) -> TensorView:
         """``y`` on the split axes, with its vectorised axes and their UB strides."""
-        key = (y.axis, y.repeats, y.strides)
-        found = self._shapes.get(key)
-        if found is None:
-            found = self._shapes[key] = self.vectorize(self.split.view(y))
-            return found
-        return replace(
-            y,
-            axis=found.axis,
-            repeats=found.repeats,
-            strides=found.strides,
-            vectorized_axis=found.vectorized_axis,
-            vectorized_strides=found.vectorized_strides,
-        )
+        return self.vectorize(self.split.view(y))
 
     def vectorize(self, y: TensorView) -> TensorView:
         """``y`` with its vectorised axes and their UB strides: dense, innermost axis at the pitch."""
@@ -76,3 +65,31 @@ class Layout:
         """Elements that the tensor takes in UB for a whole tile."""
         axes = y.vectorized_axis
         return self.extent(axes[0]) * y.vectorized_strides[0] if axes else ONE
+
+
+class Views:
+    """:meth:`Layout.place` while one template is placed: most tensors of a group have the same few shapes.
+
+    Args:
+        layout: of the template.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._shapes: dict[tuple[tuple[object, ...], ...], TensorView] = {}
+
+    def place(self, y: TensorView) -> TensorView:
+        """``y`` on the split axes."""
+        key = (y.axis, y.repeats, y.strides)
+        found = self._shapes.get(key)
+        if found is None:
+            found = self._shapes[key] = self._layout.place(y)
+            return found
+        return replace(
+            y,
+            axis=found.axis,
+            repeats=found.repeats,
+            strides=found.strides,
+            vectorized_axis=found.vectorized_axis,
+            vectorized_strides=found.vectorized_strides,
+        )

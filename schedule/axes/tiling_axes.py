@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from typing import Any
@@ -136,7 +136,7 @@ class Split:
     t: Expr
     b: Expr
     vector: tuple[int, ...]
-    sizes: dict[int, Expr] = field(default_factory=dict)
+    sizes: Mapping[int, Expr] = field(default_factory=dict)
     above: tuple[int, ...] = ()
     summed: tuple[int, ...] = ()
     tile_reduced: bool = False
@@ -226,7 +226,7 @@ def split_axes(
     block_out = add(f"{loop.name}B", CeilDiv(loop.size, b), AxisType.BLOCK_OUT, (loop.id,))
     block_in = add(f"{loop.name}b", b, AxisType.BLOCK_IN, (loop.id,))
     return Split(
-        (*g.axes, *made),
+        (*map(_plain, g.axes), *made),
         outer,
         tiled.id,
         tile_out.id,
@@ -332,19 +332,15 @@ def unmerge(g: GroupInput) -> GroupInput | None:
 
 
 def merged_parts(g: GroupInput) -> list[Axis]:
-    """The axes that the one axis of a group was merged from; none where it is none, or one of several.
-
-    They are the run of original axes whose names concatenate to that of the merged axis.
-    """
+    """The axes that the one axis of a group was merged from; none where it is none, or one of several."""
     if len(g.order) != 1:
         return []
-    merged = next(a for a in g.axes if a.id == g.order[0])
-    originals = [a for a in g.axes if a.id < merged.id]
-    for i in range(len(originals)):
-        text, j = "", i
-        while len(text) < len(merged.name) and j < len(originals):
-            text += originals[j].name
-            j += 1
-        if text == merged.name and j > i + 1:
-            return list(originals[i:j])
-    return []
+    axes = {a.id: a for a in g.axes}
+    return [axes[o] for o in axes[g.order[0]].origin]
+
+
+def _plain(axis: Axis) -> Axis:
+    """An axis as templates have it: MERGED are the loops that they merge themselves."""
+    if axis.type is not AxisType.MERGED:
+        return axis
+    return replace(axis, type=AxisType.ORIGINAL, origin=())

@@ -1,11 +1,11 @@
 """Where buffers have to start so that the operands of a vector call do not meet in the banks of UB.
 
-UB of architectures 2201 and 2002 has 16 groups of banks, each 32 bytes wide, and an instruction of the vector unit
-covers eight of them.  Two operands that are read at the same time share no group only if their addresses differ by 256
-bytes modulo 512; a result and an operand in one bank must not lie a few rows apart, which they do not where both start
-at multiples of 256 bytes.  So a plan has two *halves*: buffers that start at multiples of 512 bytes, and those that
-start 256 bytes behind one.  With lengths that are multiples of 512 bytes all blocks of a queue are in one half, for
-every size of the tile, and one pad of 256 bytes is all that the second half costs beside that.
+Take 16 groups of banks, each 32 bytes wide, of which an instruction of the vector unit covers eight.  Two operands that
+are read at the same time share no group only if their addresses differ by 256 bytes modulo 512, the *period*; a result
+and an operand in one bank must not lie a few rows apart, which they do not where both start at multiples of 256 bytes.
+So a plan has two *halves*: buffers that start at multiples of the period, and those that start half of one behind.
+With lengths that are multiples of the period all blocks of a queue are in one half, for every size of the tile, and one
+pad of half a period is all that the second half costs beside that.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from autofuse.implgraph.expr.expression import CeilDiv, Expr, Func, Max, align_u
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import BufferPlan, Node, Position
 from autofuse.implgraph.ops.registry import is_many_calls
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.cost.cost import Conflict
+from autofuse.targets import Architecture
 
 __all__ = [
-    "HALF_BYTES",
-    "PERIOD",
     "Halves",
     "bank_conflict",
     "data_operands",
@@ -31,11 +29,6 @@ __all__ = [
     "in_halves",
     "round_up",
 ]
-
-#: Groups of banks; an instruction covers half of them; a bank has the rows of 64 KiB.
-GROUPS, HALF, BANK_BYTES = 16, 8, 1 << 16
-#: Addresses that differ by a multiple of this are in one group; by half of it, in groups that no instruction meets.
-PERIOD, HALF_BYTES = GROUPS * BLOCK, HALF * BLOCK
 
 
 def data_operands(n: Node, named: Mapping[str, Node]) -> list[Node]:
@@ -50,24 +43,29 @@ def data_operands(n: Node, named: Mapping[str, Node]) -> list[Node]:
     return [x for x in found if x.y.dtype.kind != "m"] or found
 
 
-def bank_conflict(places: Sequence[int], result: int | None) -> Conflict:
+def bank_conflict(places: Sequence[int], result: int | None, arch: Architecture) -> Conflict:
     """The worst collision of a vector call, for the first of its instructions; those that follow move alike.
 
-    An instruction covers eight of the sixteen groups of banks.  Two operands collide in any group that both are in; a
+    An instruction covers neighbouring groups of banks.  Two operands collide in any group that both are in; a
     result collides with an operand in the same bank, unless the two start in the same one, where the write comes one
     instruction later.
 
     Args:
         places: UB addresses of the operands.
         result: UB address of the result, or None where it is no tensor.
+        arch: says how many groups there are, and how many of them an instruction covers.
     """
+    block, groups = arch.block_bytes, arch.ub_bank_groups
+    covered = arch.vector_bytes // block
+    clear = range(covered, groups - covered + 1)
     pairs = combinations(places, 2) if len(places) > 1 else ()
-    if any([(a // BLOCK - b // BLOCK) % GROUPS != HALF for a, b in pairs]):
+    if any([(a // block - b // block) % groups not in clear for a, b in pairs]):
         return Conflict.SOURCES
     if result is not None:
         for place in places:
-            apart = (result // BLOCK - place // BLOCK) % GROUPS
-            if apart not in (0, HALF) and place // BANK_BYTES == result // BANK_BYTES:
+            apart = (result // block - place // block) % groups
+            same = place // arch.ub_bank_bytes == result // arch.ub_bank_bytes
+            if apart and apart not in clear and same:
                 return Conflict.RESULT
     return Conflict.NONE
 
@@ -149,19 +147,26 @@ def halves_of(nodes: Sequence[Node]) -> Halves:
 
 
 def in_halves(
-    plans: Sequence[BufferPlan], leaders: Sequence[str], halves: Halves, wide: frozenset[str]
+    plans: Sequence[BufferPlan],
+    leaders: Sequence[str],
+    halves: Halves,
+    wide: frozenset[str],
+    arch: Architecture,
 ) -> list[BufferPlan]:
     """The buffers in the order of their addresses, with lengths and a pad that put them where they should be.
 
     First the buffers of one half, then a pad and those of the other one; then what need not be apart from anything, at
-    multiples of 256 bytes; then single elements and masks.
+    multiples of half a period; then single elements and masks.
 
     Args:
         plans: all buffers.
         leaders: the tensor of each that decides in which half it is; empty for scratch space.
         halves: which tensors have to be apart.
         wide: tensors of data with more than one element.
+        arch: says how many groups of banks there are.
     """
+    period = arch.bank_period
+    half_bytes = period // 2
     first: dict[str, bool] = {}
     sides: tuple[list[BufferPlan], list[BufferPlan]] = ([], [])
     others: list[BufferPlan] = []
@@ -171,12 +176,12 @@ def in_halves(
         if side is not None:
             component, apart = side
             half = apart != first.setdefault(component, apart)
-            nbytes = round_up(plan.nbytes, PERIOD)
-            sides[half].append(replace(plan, nbytes=nbytes, bank=HALF_BYTES * half))
+            nbytes = round_up(plan.nbytes, period)
+            sides[half].append(replace(plan, nbytes=nbytes, bank=half_bytes * half))
         elif plan.tensors and wide.isdisjoint(plan.tensors):
             small.append(plan)
         else:
-            others.append(replace(plan, nbytes=round_up(plan.nbytes, HALF_BYTES)))
+            others.append(replace(plan, nbytes=round_up(plan.nbytes, half_bytes)))
     number = sum(p.kind == "buf" for p in plans)
-    pad = BufferPlan("buf", number, Position.VECCALC, 1, 1, const(HALF_BYTES), (), bank=0)
+    pad = BufferPlan("buf", number, Position.VECCALC, 1, 1, const(half_bytes), (), bank=0)
     return [*sides[0], *([pad] if sides[1] else []), *sides[1], *others, *small]

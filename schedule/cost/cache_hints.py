@@ -12,21 +12,19 @@ from collections import Counter
 from collections.abc import Mapping
 
 from autofuse.implgraph.expr.expression import ONE, Expr, bounds, product, total
-from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph, Node, TensorView
 from autofuse.targets import TargetSpec
 
 __all__ = ["CacheHints", "bypass_bytes", "bypasses", "held_bytes", "touched_bytes"]
 
-#: Attribute of a Load that bypasses L2: the text of the bytes that the kernel would ask L2 to hold.
+#: Attribute of a Load that bypasses L2: the bytes that the kernel would ask L2 to hold.
 _ATTR = "bypass"
 
 
 def bypass_bytes(n: Node) -> Expr | None:
     """What a Load that may bypass L2 compares with the size of L2: bytes.  None for others."""
-    text = n.attrs.get(_ATTR)
-    return None if text is None else parse(str(text))
+    return n.size(_ATTR) if _ATTR in n.attrs else None
 
 
 def bypasses(n: Node, target: TargetSpec, sizes: Mapping[str, int]) -> bool:
@@ -63,8 +61,8 @@ class CacheHints:
     def __init__(self, hint: HintGraph, target: TargetSpec) -> None:
         held = held_bytes(hint)
         ranges = {s.name: (s.min, s.max) for s in hint.symbols}
-        wanted = target.has_l2_hint and bounds(held, ranges)[1] > target.l2_bytes
-        self._held = str(held) if wanted else None
+        wanted = target.arch.has_l2_hint and bounds(held, ranges)[1] > target.l2_bytes
+        self._held = held if wanted else None
         overwritten = {n.attrs.get("inout", -1) for n in hint.ops("Output")}
         readers = Counter(n.inputs[0] for n in hint.ops("Load"))
         #: The inputs that one Load of the graph reads, and that nothing overwrites.

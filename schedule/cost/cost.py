@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.targets import TargetSpec
 
 __all__ = [
@@ -399,10 +398,11 @@ def _moved(copy: Copy, rate: float, target: TargetSpec) -> float:
     if copy.rows <= 0 or copy.row_bytes <= 0:
         return 0.0
     m = target.model
-    row = float(-(-copy.row_bytes // BLOCK) * BLOCK)
-    if copy.row_bytes < BLOCK and copy.rows > 1:
+    block = target.arch.block_bytes
+    row = float(-(-copy.row_bytes // block) * block)
+    if copy.row_bytes < block and copy.rows > 1:
         row = m.short_row
-    row *= line_factor(copy.row_bytes, copy.align, target.cache_line_bytes)
+    row *= line_factor(copy.row_bytes, copy.align, target.arch.cache_line_bytes)
     return m.row * max(copy.rows - copy.commands, 0) + copy.rows * row / rate
 
 

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from enum import IntEnum
 from functools import lru_cache
-from operator import is_
-from typing import Any
 
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Min, Sym, product, total
 from autofuse.implgraph.ir.frozen import frozen, replace
-from autofuse.implgraph.ir.graph import AxisType, ImplGraph, Node, TensorView, TilingSpec
+from autofuse.implgraph.ir.graph import AxisType, ImplGraph, Node, TensorView
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.tile_limits import largest_tile, sample_env
 from autofuse.schedule.cost.cache_hints import bypass_bytes
@@ -39,7 +36,6 @@ __all__ = [
     "Place",
     "Route",
     "cost_form",
-    "costs_as",
 ]
 
 #: A tick is 2**-10 cycles; rates are cycles per byte or element in units of 2**-24.
@@ -174,8 +170,6 @@ class CostForm:
     bodies: tuple[BodyForm, ...]
     copies: tuple[CopyForm, ...]
     calls: tuple[CallForm, ...]
-    #: What the solver has bound it to without symbols: a template is ranked, and its tiling folded.
-    bound: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def reads_again(self) -> bool:
@@ -212,49 +206,12 @@ class CostForm:
 
 
 def cost_form(impl: ImplGraph, target: TargetSpec) -> CostForm:
-    """The costs of a template on a chip; asked for again, the same object.
+    """The costs of a template on a chip.
 
     Whether operands of a call collide in the banks of UB depends on the tile; it is taken from the largest one at
     typical sizes.
     """
-    known: _Costs | None = impl.costs[0] if impl.costs else None
-    if known is None or known.target is not target or not all(map(is_, known.parts, _parts(impl))):
-        form = _FormReader(impl, target).form()
-    elif known.tiling is impl.tiling:
-        return known.form
-    else:
-        same = _plain(known.tiling) == _plain(impl.tiling)
-        form = known.form if same else _FormReader(impl, target).form()
-    _remember(impl, target, form)
-    return form
-
-
-def costs_as(impl: ImplGraph, other: ImplGraph, target: TargetSpec) -> None:
-    """Say that a template does what another one does, to other tensors: it has the same costs."""
-    _remember(impl, target, cost_form(other, target))
-
-
-@frozen
-class _Costs:
-    """The costs of a template, and what they depend on."""
-
-    form: CostForm
-    target: TargetSpec
-    parts: tuple[object, ...]
-    tiling: TilingSpec
-
-
-def _remember(impl: ImplGraph, target: TargetSpec, form: CostForm) -> None:
-    """Templates are ranked, and some printed; what differs in name, conditions or first core only costs the same."""
-    impl.costs[:] = [_Costs(form, target, _parts(impl), impl.tiling)]
-
-
-def _parts(impl: ImplGraph) -> tuple[object, ...]:
-    return (impl.nodes, impl.axes, impl.buffers, impl.symbols)
-
-
-def _plain(spec: TilingSpec) -> TilingSpec:
-    return replace(spec, conditions=(), first_core=None)
+    return _FormReader(impl, target).form()
 
 
 def ticks(cycles: float) -> int:
@@ -285,7 +242,7 @@ class _FormReader:
         self.tile_out = impl.tile(AxisType.TILE_OUT).id
         self.sample = sample_env(impl)
         tile = max(largest_tile(spec, self.sample), 1)
-        self.collide = {n.name: c for n, _, c in conflicts(impl, self.sample, tile)}
+        self.collide = {n.name: c for n, _, c in conflicts(impl, self.sample, tile, target.arch)}
         self.sample[self.t] = min(tile, max(spec.extent.evaluate(self.sample), 1))
         self.open = open_tile(spec, self.sample)
         self.sample = dict(self.open.typical)
@@ -362,7 +319,9 @@ class _FormReader:
         """
         operands = self._tensors(n)
         bits = max([n.y.dtype.bits, *[x.y.dtype.bits for x in operands]])
-        found = issued(n, self.impl, self.named, lambda a: self.size[a], self.open)
+        found = issued(
+            n, self.impl, self.named, lambda a: self.size[a], self.open, self.target.arch
+        )
         if found is not None:
             for x in found:
                 self._issue(x, bits, cycles)

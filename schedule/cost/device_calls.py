@@ -4,7 +4,7 @@ A reduction, broadcast, running sum, transposition or pick is one node and one c
 instructions.  ``schedule.functions`` has what the headers do, in closed form and in the terms of this module:
 ``issued`` gives it for a node as a function of its extents, for the cost model at one tile (``schedule.cost.workload``)
 and with the length of the tile left open (``schedule.cost.cost_form``).  Timed mode prices what a run really issues;
-``benchmarks/timed_vs_model.py`` compares.
+``benchmarks/model/timed_vs_model.py`` compares.
 
 With all extents known, the forms are exact but for single instructions.  Where the tile is left open, roundings along
 it count on average; which of two numbers is the lesser one, and logarithms, are those of a typical tile, with as
@@ -30,12 +30,11 @@ from autofuse.implgraph.expr.expression import (
 )
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.graph import ImplGraph, Node, TilingSpec
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.cost.cost import Call, Conflict
+from autofuse.targets import Architecture
 
 __all__ = [
     "NOTHING",
-    "REPEATS",
     "ROWS",
     "SINGLE",
     "Amount",
@@ -48,8 +47,8 @@ __all__ = [
     "summed",
 ]
 
-#: As in the headers: bytes of a repeat, repeats of an instruction, rows of a transposition.
-_REPEAT, REPEATS, ROWS = 256, 255, 16
+#: As in the headers: rows of a transposition.
+ROWS = 16
 
 
 @frozen
@@ -166,6 +165,7 @@ class Chip:
         impl: its template.
         extent: axis -> its extent in a tile.
         tile: the length of a tile, which stays in the result; or values of all symbols.
+        arch: says how long blocks and repeats are, and how many repeats an instruction has.
     """
 
     def __init__(
@@ -175,12 +175,15 @@ class Chip:
         named: Mapping[str, Node],
         extent: Callable[[int], Expr],
         tile: Tile | Mapping[str, int],
+        arch: Architecture,
     ) -> None:
         self.n, self.impl, self.named, self.extent, self.tile = n, impl, named, extent, tile
+        self.arch = arch
         dtype = n.y.dtype
         self.size = dtype.itemsize
         self.float = dtype.kind == "f"
-        self.lanes, self.block = max(_REPEAT // self.size, 1), max(BLOCK // self.size, 1)
+        self.lanes = max(arch.vector_bytes // self.size, 1)
+        self.block = max(arch.block_bytes // self.size, 1)
 
     def operand(self, i: int) -> Node:
         """An input of the node."""

@@ -9,24 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from autofuse.implgraph.expr.expression import ExprError
-from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
+from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.cost.cost import evaluate
-from autofuse.schedule.cost.cost_form import CostForm, cost_form, ticks
-from autofuse.schedule.cost.tile_cost import (
-    UNLIMITED,
-    BoundForm,
-    ChipTable,
-    Solution,
-    bind,
-    chip_table,
-)
+from autofuse.schedule.cost.cost_form import ticks
+from autofuse.schedule.cost.costs import Costs, Searched
+from autofuse.schedule.cost.tile_cost import UNLIMITED, BoundForm, ChipTable, Solution
 from autofuse.schedule.cost.tile_search import Search, few_lengths
 from autofuse.schedule.cost.workload import Tiling, workload
-from autofuse.targets import TargetSpec
 
 __all__ = [
     "Choice",
@@ -46,12 +39,15 @@ LEEWAY = 4
 HOPELESS = 8
 
 _Cost = TypeVar("_Cost", int, float)
-#: The costs before each half and the best after it, the best of all that are far apart, and the best nearby.
-_Searched: TypeAlias = tuple[tuple[tuple[int, Solution], ...], Solution, Solution]
 
 
 def solve(
-    form: BoundForm, chip: ChipTable, *, least: int = UNLIMITED, again: bool = False
+    form: BoundForm,
+    chip: ChipTable,
+    searched: dict[ChipTable, Searched] | None = None,
+    *,
+    least: int = UNLIMITED,
+    again: bool = False,
 ) -> Solution | None:
     """The tiling of the least cost that a short search finds; None where no tile is legal.
 
@@ -62,22 +58,34 @@ def solve(
     Args:
         form: a template for given sizes.
         chip: figures.
+        searched: what searches of this form that went to their end have found; such a one is added.
         least: what the best of other templates counts for; the search stops where it is hopeless beside that.
         again: whether the template loads data again.
     """
     if form.largest == 0:
         return None
-    known: _Searched | None = form.searched.get(chip)
+    searched = {} if searched is None else searched
+    known = searched.get(chip)
     if known is None:
-        return _search(form, chip, least, again)
+        return _search(form, chip, searched, least, again)
     halves, spread, refined = known
     for before, best in halves:
         if _hopeless(form, before, best.cost, least):
             return best
-    return _search(form, chip, least, again) if _left_behind(spread, again, least) else refined
+    return (
+        _search(form, chip, searched, least, again)
+        if _left_behind(spread, again, least)
+        else refined
+    )
 
 
-def _search(form: BoundForm, chip: ChipTable, least: int, again: bool) -> Solution:
+def _search(
+    form: BoundForm,
+    chip: ChipTable,
+    searched: dict[ChipTable, Searched],
+    least: int,
+    again: bool,
+) -> Solution:
     """The same for a form that is searched for the first time.
 
     A search that goes to its end answers for every ``least`` from then on: without symbols, what ranks a template is
@@ -94,7 +102,7 @@ def _search(form: BoundForm, chip: ChipTable, least: int, again: bool) -> Soluti
         longest = search.longest()
         return longest if _left_behind(longest, again, least) else search.refine()
     refined = search.refine()
-    form.searched[chip] = tuple(halves), spread, refined
+    searched[chip] = tuple(halves), spread, refined
     return refined
 
 
@@ -116,7 +124,7 @@ def _left_behind(spread: Solution, again: bool, least: int) -> bool:
 
 def solve_template(
     impl: ImplGraph,
-    target: TargetSpec,
+    costs: Costs,
     sizes: Mapping[str, int],
     ub: int | None = None,
     cores: int | None = None,
@@ -126,7 +134,7 @@ def solve_template(
 
     Args:
         impl: the template.
-        target: the chip.
+        costs: of templates on the chip.
         sizes: values of all symbols of the graph.
         ub: usable bytes of UB, if fewer than the target has.
         cores: cores, if fewer than the target has.
@@ -135,37 +143,26 @@ def solve_template(
     try:
         if not all(c.holds(sizes) for c in impl.tiling.conditions):
             return None
-        form = cost_form(impl, target)
-        bound = _bound(form, impl.tiling, sizes, ub)
+        bound, searched = costs.bound(impl, sizes, ub)
     except ExprError:
         return None  # a size that it divides by is 0
-    chip = chip_table(target)
+    chip = costs.chip
     if cores is not None and cores < chip.cores:
         chip = replace(chip, cores=cores)
-    return solve(bound, chip, least=least, again=form.reads_again)
+    return solve(bound, chip, searched, least=least, again=costs.form(impl).reads_again)
 
 
-def _bound(form: CostForm, spec: TilingSpec, sizes: Mapping[str, int], ub: int | None) -> BoundForm:
-    """The costs of a template for given sizes; without symbols, the same object when asked again."""
-    if sizes or ub is not None:
-        return bind(form, spec, sizes, ub)
-    if not form.bound:
-        form.bound.append(bind(form, spec, sizes))
-    found: BoundForm = form.bound[0]
-    return found
-
-
-def by_promise(impls: Sequence[ImplGraph], target: TargetSpec) -> list[tuple[int, ImplGraph]]:
+def by_promise(impls: Sequence[ImplGraph], costs: Costs) -> list[tuple[int, ImplGraph]]:
     """The templates of a group with their places, in the order in which they are searched.
 
     After those of the lowest rank the others are mostly hopeless; of equals the last ones are the best.
     """
-    return sorted(enumerate(impls), key=lambda row: (cost_form(row[1], target).rank, -row[0]))
+    return sorted(enumerate(impls), key=lambda row: (costs.form(row[1]).rank, -row[0]))
 
 
-def comparable(cost: _Cost, impl: ImplGraph, target: TargetSpec) -> _Cost:
+def comparable(cost: _Cost, impl: ImplGraph, costs: Costs) -> _Cost:
     """What a template's cost, in any unit, counts for beside those of other templates: see :data:`LEEWAY`."""
-    return _counted(cost, cost_form(impl, target).reads_again)
+    return _counted(cost, costs.form(impl).reads_again)
 
 
 def _counted(cost: _Cost, again: bool) -> _Cost:
@@ -175,19 +172,20 @@ def _counted(cost: _Cost, again: bool) -> _Cost:
 
 
 def best_tiling(
-    impl: ImplGraph, target: TargetSpec, sizes: Mapping[str, int], *, barriers: int = 0
+    impl: ImplGraph, costs: Costs, sizes: Mapping[str, int], *, barriers: int = 0
 ) -> Tiling | None:
     """What the host function chooses for a template, with its modelled time; None where no tile is legal.
 
     Args:
         impl: the template.
-        target: the chip.
+        costs: of templates on the chip.
         sizes: values of all symbols of the graph.
         barriers: times that all cores meet before it.
     """
-    found = solve_template(impl, target, sizes)
+    found = solve_template(impl, costs, sizes)
     if found is None:
         return None
+    target = costs.target
     work = workload(impl, target, sizes, found.tile, per_core=found.per_core, barriers=barriers)
     return Tiling(found.tile, found.per_core, work.cores, evaluate(work, target))
 
@@ -203,7 +201,7 @@ class Choice:
 
 def choose(
     results: Sequence[ScheduleResult],
-    target: TargetSpec,
+    costs: Costs,
     sizes: Mapping[str, int] | None = None,
     *,
     ub: int | None = None,
@@ -213,7 +211,7 @@ def choose(
 
     Args:
         results: the schedules of the graph.
-        target: the chip.
+        costs: of templates on the chip.
         sizes: values of all symbols of the graph; None where it has none.
         ub: bytes of UB that are granted, if fewer than the target has.
         cores: cores that are granted, if fewer.
@@ -222,16 +220,16 @@ def choose(
     first_key = 0
     for r in results:
         limit = UNLIMITED if best is None else best[0]
-        found = _choose_in(r, target, first_key, sizes or {}, ub, cores, limit)
+        found = _choose_in(r, costs, first_key, sizes or {}, ub, cores, limit)
         if found is not None:
             best = found
         first_key += _keys(r)
     return None if best is None else best[1]
 
 
-def modelled_ticks(result: ScheduleResult, target: TargetSpec) -> int | None:
+def modelled_ticks(result: ScheduleResult, costs: Costs) -> int | None:
     """What a schedule of known sizes costs with the tiling that is chosen; None where nothing is legal."""
-    found = _choose_in(result, target, 0, {}, None, None, UNLIMITED)
+    found = _choose_in(result, costs, 0, {}, None, None, UNLIMITED)
     return None if found is None else found[0]
 
 
@@ -244,7 +242,7 @@ def _keys(result: ScheduleResult) -> int:
 
 def _choose_in(
     result: ScheduleResult,
-    target: TargetSpec,
+    costs: Costs,
     first_key: int,
     sizes: Mapping[str, int],
     ub: int | None,
@@ -252,6 +250,7 @@ def _choose_in(
     limit: int,
 ) -> tuple[int, Choice] | None:
     """Cost of a result with its barriers, and the choice; None where it is not less than ``limit``."""
+    target = costs.target
     most = target.aiv_cores if granted is None else min(granted, target.aiv_cores)
     total = sum(g.sync_before for g in result.groups) * ticks(target.sync_all)
     key, digit, cores, taken = first_key, 1, 1, 0
@@ -264,11 +263,11 @@ def _choose_in(
         left = max(limit - total, 0)
         bound = left + left // LEEWAY
         chosen, least = 0, UNLIMITED
-        for i, impl in by_promise(g.impls, target):
-            found = solve_template(impl, target, sizes, ub, most, min(least, bound))
+        for i, impl in by_promise(g.impls, costs):
+            found = solve_template(impl, costs, sizes, ub, most, min(least, bound))
             if found is None:
                 continue
-            cost = min(comparable(found.cost, impl, target), UNLIMITED)
+            cost = min(comparable(found.cost, impl, costs), UNLIMITED)
             if best is None or (cost, i) < (least, chosen):
                 best, chosen, least = found, i, cost
         if best is None:

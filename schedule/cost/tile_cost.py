@@ -7,13 +7,12 @@ compares.  Costs are ticks of 2**-10 cycles; they leave out what no choice chang
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import astuple
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import TilingSpec
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.axes.tile_limits import largest_tile
 from autofuse.schedule.cost.cost_form import (
     RATE_BITS,
@@ -69,6 +68,7 @@ class ChipTable:
     Attributes:
         load_rate, hot_rate, store_rate: of one core.
         read_share, again_share, same_share, shared_share, write_share, writeback_share: of all cores together.
+        block: bytes that a row in UB is rounded up to.
     """
 
     cores: int
@@ -90,6 +90,11 @@ class ChipTable:
     shared_share: int
     write_share: int
     writeback_share: int
+    block: int
+
+    def row_of_header(self) -> tuple[int, ...]:
+        """The members of ``autofuse::Chip``: all but the length of a block, which the header states itself."""
+        return astuple(self)[:-1]
 
 
 @lru_cache(maxsize=16)
@@ -106,7 +111,7 @@ def chip_table(target: TargetSpec) -> ChipTable:
     return ChipTable(
         cores=target.aiv_cores,
         ub=target.ub_usable,
-        line=target.cache_line_bytes,
+        line=target.arch.cache_line_bytes,
         l2=target.l2_bytes,
         load_issue=ticks(m.load_issue),
         store_issue=ticks(m.store_issue),
@@ -123,6 +128,7 @@ def chip_table(target: TargetSpec) -> ChipTable:
         shared_share=share(m.shared_gbs),
         write_share=share(m.write_gbs),
         writeback_share=share(m.writeback_gbs),
+        block=target.arch.block_bytes,
     )
 
 
@@ -194,8 +200,6 @@ class BoundForm:
     bodies: tuple[BodyForm, ...]
     copies: tuple[BoundCopy, ...]
     calls: tuple[BoundCalls, ...]
-    #: What the solver has found for it, by chip.
-    searched: dict[ChipTable, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @frozen
@@ -270,7 +274,7 @@ def bind(
                 for c in copies
                 if c.row_bytes.step > 0 and c.rows.base + c.rows.step > 1
             ],
-            default=BLOCK,
+            default=1 << 16,  # longer than any block
         ),
         form.bodies,
         tuple(copies),
@@ -403,7 +407,7 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
     bodies = _bodies(form, chip, flows, length, apart)
     alone = Pipes(*_pipes(form, chip, bodies, steps, 0))
     last, tail, behind = form.extent - (pieces - 1) * tile, 0, 0
-    if pieces > 1 and last * form.row_step < BLOCK:
+    if pieces > 1 and last * form.row_step < chip.block:
         shorter = Pipes(*_pipes(form, chip, _bodies(form, chip, flows, last, apart), steps, 0))
         # Where a core goes through all of an axis, every step of a tile was taken for a last one.
         tail = max(shorter.period - alone.period, 0) // (pieces if form.looped else 1)
@@ -454,8 +458,8 @@ def _bodies(
         rows = c.rows.base + c.rows.step * length
         row = c.row_bytes.base + c.row_bytes.step * length
         rows = rows if rows > 1 else 1
-        padded = -(-row // BLOCK) * BLOCK
-        if row < BLOCK and rows > 1:
+        padded = -(-row // chip.block) * chip.block
+        if row < chip.block and rows > 1:
             padded = chip.short_row
         bits = chip.line | c.aligned | c.tiled * apart
         off = chip.line - (bits & -bits)

@@ -13,7 +13,6 @@ from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Min, const
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import AxisType, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.axes.layout import BLOCK
 from autofuse.schedule.axes.tile_limits import largest_tile, smallest_tile
 from autofuse.schedule.cost.banks import bank_conflict, data_operands
 from autofuse.schedule.cost.cache_hints import bypass_bytes
@@ -33,7 +32,7 @@ from autofuse.schedule.cost.device_calls import summed
 from autofuse.schedule.functions import issued
 from autofuse.schedule.placement.picking import beyond, is_run
 from autofuse.schedule.placement.transposition import copy_rows
-from autofuse.targets import TargetSpec
+from autofuse.targets import Architecture, TargetSpec
 
 __all__ = [
     "Tiling",
@@ -138,14 +137,14 @@ def ub_map(impl: ImplGraph, sizes: Mapping[str, int], tile: int) -> tuple[UbBuff
 
 
 def conflicts(
-    impl: ImplGraph, sizes: Mapping[str, int], tile: int
+    impl: ImplGraph, sizes: Mapping[str, int], tile: int, arch: Architecture
 ) -> tuple[tuple[Node, int, Conflict], ...]:
     """The element-wise vector calls: how many tensors they read, and how these and the result lie in the banks."""
     places = _places(ub_map(impl, sizes, tile))
     named = impl.by_name()
     return tuple(
         [
-            (n, len(read), _conflict(n, read, places))
+            (n, len(read), _conflict(n, read, places, arch))
             for n in impl.nodes
             if (read := data_operands(n, named))
         ]
@@ -161,7 +160,9 @@ def _places(buffers: Iterable[UbBuffer]) -> dict[str, tuple[int, ...]]:
     return out
 
 
-def _conflict(n: Node, read: Sequence[Node], places: Mapping[str, tuple[int, ...]]) -> Conflict:
+def _conflict(
+    n: Node, read: Sequence[Node], places: Mapping[str, tuple[int, ...]], arch: Architecture
+) -> Conflict:
     """The worst that a call's tensors do to each other; queues go through their buffers in step."""
     found = Conflict.NONE
     if not read:
@@ -172,7 +173,7 @@ def _conflict(n: Node, read: Sequence[Node], places: Mapping[str, tuple[int, ...
     turns = [places[x.name] for x in read] + ([places[n.name]] if alike else [])
     for turn in range(max(map(len, turns))):
         at = [t[turn % len(t)] for t in turns]
-        now = bank_conflict(at[: len(read)], at[-1] if alike else None)
+        now = bank_conflict(at[: len(read)], at[-1] if alike else None, arch)
         if now is Conflict.SOURCES:
             return now
         found = now if found is Conflict.NONE else found
@@ -258,7 +259,8 @@ class _Reader:
         """The last tile of the axis, if it has rows that are shorter than a block, as no element is longer than one."""
         pieces = -(-self.extent // self.tile)
         last = self.extent - (pieces - 1) * self.tile
-        if pieces <= 1 or last >= BLOCK:
+        block = self.target.arch.block_bytes
+        if pieces <= 1 or last >= block:
             return None
         reader = _Reader(self.impl, self.target, self.sizes, self.tile, self.per_core)
         reader.size[self.tile_in] = const(last)
@@ -266,7 +268,7 @@ class _Reader:
         # A core that goes through all of an axis has one last step for every round of them.
         loops = reader._loops(inner, outer, of, self.steps // pieces if looped else self.steps)
         copies = [c for loop in loops for c in (*loop.body.loads, *loop.body.stores)]
-        if not any(c.rows > 1 and c.row_bytes < BLOCK for c in copies):
+        if not any(c.rows > 1 and c.row_bytes < block for c in copies):
             return None
         if looped:
             return Tail(loops, self.per_core, 0)
@@ -295,9 +297,9 @@ class _Reader:
         views = [n.y, *(x.y for x in operands if x.y.vectorized_axis)]
         bits = max(y.dtype.bits for y in views)
         length = {**self.env, self.impl.tiling.tile_size: self._axis(self.tile_in)}
-        found = issued(n, self.impl, self.named, lambda a: self.size[a], length)
+        found = issued(n, self.impl, self.named, lambda a: self.size[a], length, self.target.arch)
         if found is None:
-            conflict = _conflict(n, data_operands(n, self.named), self.places)
+            conflict = _conflict(n, data_operands(n, self.named), self.places, self.target.arch)
             return (Call(lookup(n.op).cost, self._elements(n), bits, conflict),)
         return summed(found, bits)
 
@@ -319,7 +321,7 @@ class _Reader:
 
     def _align(self, n: Node) -> int:
         """What divides the GM addresses of the rows of a copy, in bytes."""
-        y, line = n.y, self.target.cache_line_bytes
+        y, line = n.y, self.target.arch.cache_line_bytes
         found = math.gcd(line, y.offset.evaluate(self.env) * y.dtype.itemsize)
         inside = y.vectorized_axis[-1:] if is_run(n) else ()
         for axis, stride in zip(y.axis, y.strides, strict=True):

@@ -14,6 +14,7 @@ from autofuse.schedule.functions.moves import LACE, PICK, STACK_ROWS, TABLE, TRA
 from autofuse.schedule.functions.reductions import REDUCE
 from autofuse.schedule.functions.row_operands import BROADCAST, WITH_ROWS
 from autofuse.schedule.functions.scans import SCAN_ROWS
+from autofuse.targets import Architecture
 
 __all__ = ["FUNCTIONS", "function_of", "issued"]
 
@@ -34,7 +35,8 @@ FUNCTIONS: Mapping[str, Resources] = {
 @lru_cache(maxsize=1024)
 def function_of(op: str) -> Resources | None:
     """The function that nodes of an op call; None for those that are one call of the chip, or none."""
-    return next((FUNCTIONS[c.api] for c in lookup(op).calls.values() if c.api in FUNCTIONS), None)
+    call = lookup(op).call
+    return None if call is None else FUNCTIONS.get(call.api)
 
 
 def issued(
@@ -43,6 +45,7 @@ def issued(
     named: Mapping[str, Node],
     size: Callable[[int], Expr],
     tile: Tile | Mapping[str, int],
+    arch: Architecture,
 ) -> tuple[Issued, ...] | None:
     """What a vector node issues for a whole tile; None where it is one call of the chip.
 
@@ -52,6 +55,7 @@ def issued(
         named: the nodes of that by name.
         size: axis -> its extent in a tile.
         tile: the length of a tile, which stays in the result; or values of all symbols.
+        arch: says how long blocks and repeats are, and how many repeats an instruction has.
     """
     f = function_of(n.op)
-    return None if f is None else f.issues(Chip(n, impl, named, size, tile))
+    return None if f is None else f.issues(Chip(n, impl, named, size, tile, arch))

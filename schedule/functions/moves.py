@@ -25,7 +25,7 @@ def transpose(c: Chip, outer: Expr, rows: Expr, cols: Expr) -> tuple[Issued, ...
 
 
 def _transpose(c: Chip) -> tuple[Issued, ...]:
-    outer, rows, cols, *_ = map(c.value, transpose_counts(c.operand(0).y, c.n.y, c.extent))
+    outer, rows, cols, *_ = map(c.value, transpose_counts(c.operand(0).y, c.n.y, c.extent, c.arch))
     return transpose(c, outer, rows, cols)
 
 
@@ -34,7 +34,7 @@ def _pick(c: Chip) -> tuple[Issued, ...]:
     n = c.n
     axes, elements = n.y.vectorized_axis, c.elements()
     if n.op == "PickByMask":
-        return (Issued("transpose", SINGLE, Amount.of(elements * int(str(n.attrs["step"])))),)
+        return (Issued("transpose", SINGLE, Amount.of(elements * n.number("step"))),)
     words = 2 if c.size == 8 else 1
     if n.op == "PickAhead":
         calls = c.pieces(elements, _OFFSETS // words)
@@ -52,7 +52,7 @@ def _lace(c: Chip) -> tuple[Issued, ...]:
     n = c.n
     outer, rows, k, *_ = map(c.value, lace_counts(n, c.operand(0), c.extent))
     if n.op == "UnlaceByMask":
-        gone_through = rows * k * int(str(n.attrs["step"]))
+        gone_through = rows * k * n.number("step")
         return (Issued("transpose", Amount.of(k), Amount.of(gone_through), times=outer),)
     if n.op == "Unlace":
         calls = c.pieces(rows, _OFFSETS).times(k)

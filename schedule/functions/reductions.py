@@ -16,11 +16,9 @@ from autofuse.implgraph.expr.expression import (
     product,
 )
 from autofuse.implgraph.ir.graph import Node
-from autofuse.schedule.axes.layout import BLOCK, Layout
-from autofuse.schedule.cost.banks import HALF_BYTES, PERIOD
+from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.cost.device_calls import (
     NOTHING,
-    REPEATS,
     ROWS,
     SINGLE,
     Amount,
@@ -97,7 +95,7 @@ def _reduce_blocks(c: Chip, rows: Expr, cols: Expr) -> tuple[Issued, ...]:
         calls, every = c.pieces(rows, _WHOLE), Amount.of(rows * c.lanes)
         out.append(Issued("reduce", calls, every, float(bool(out)), times=ONE - pairs))
     if pairs != ZERO:
-        calls = c.pieces(rows, REPEATS) + c.pieces(rows, REPEATS * c.block)
+        calls = c.pieces(rows, c.arch.repeats_max) + c.pieces(rows, c.arch.repeats_max * c.block)
         elements = Amount.of(rows * c.lanes) + c.pieces(rows, c.block).times(c.lanes)
         waits = float(bool(out)) + 1.0
         out.append(Issued("block_reduce", calls, elements, waits, times=pairs))
@@ -112,7 +110,7 @@ def _block_calls(c: Chip, rows: Expr, cols: Expr, reach: int) -> Amount:
     if known is not None:
         whole = -(-known // reach) % c.lanes == 0
     if whole or rows == ONE:
-        return c.pieces(cols * rows, repeat * REPEATS)
+        return c.pieces(cols * rows, repeat * c.arch.repeats_max)
     # A row by itself has a call more, for its rest.
     one, every = c.typical(rows, cols), CeilDiv(c.typical(cols, rows), repeat)
     across = reaches(one, every)
@@ -150,9 +148,10 @@ def _colliding(c: Chip, w: int, parts: int) -> tuple[float, float]:
     The first two lie in the source, ``w`` elements apart; then the sum is in scratch space, which lies in either
     half of the banks.
     """
-    apart = w * c.size % PERIOD
-    first = 0.0 if apart == HALF_BYTES else 1.0
-    others = 0.5 if apart % HALF_BYTES == 0 else 1.0
+    half = c.arch.bank_period // 2
+    apart = w * c.size % c.arch.bank_period
+    first = 0.0 if apart == half else 1.0
+    others = 0.5 if apart % half == 0 else 1.0
     return first + others * (parts - 2), parts - 1.0
 
 
@@ -181,11 +180,12 @@ def _scratch(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr:
     run = [i for i, a in enumerate(y.vectorized_axis) if a not in left]
     sizes = [layout.extent(a) for a in y.vectorized_axis]
     outer, count = product(sizes[: run[0]]), product(sizes[run[0] : run[-1] + 1])
+    arch, block = layout.arch, layout.arch.block_bytes
     if run[-1] + 1 < len(sizes):
         inner = product(sizes[run[-1] + 1 :])
-        return align_up(reduce_outer_bytes(n.y.dtype, outer, count, inner), BLOCK)
-    pitch = align_up(count, BLOCK // n.y.dtype.itemsize)
-    return align_up(reduce_inner_bytes(n.op, n.y.dtype, outer, count, pitch), BLOCK)
+        return align_up(reduce_outer_bytes(n.y.dtype, outer, count, inner, arch), block)
+    pitch = align_up(count, block // n.y.dtype.itemsize)
+    return align_up(reduce_inner_bytes(n.op, n.y.dtype, outer, count, pitch, arch), block)
 
 
 REDUCE = Resources(_reduce, _scratch)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from autofuse.implgraph.expr.expression import ONE, CeilDiv, Expr, align_up, product
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.axes.layout import BLOCK, Layout
-from autofuse.schedule.cost.device_calls import REPEATS, SINGLE, Amount, Chip, Issued, in_part
+from autofuse.schedule.axes.layout import Layout
+from autofuse.schedule.cost.device_calls import SINGLE, Amount, Chip, Issued, in_part
 from autofuse.schedule.functions.definition import Resources
 from autofuse.schedule.functions.scratch import row_bytes
 from autofuse.schedule.placement.row_operands import broadcast_run, row_extents
@@ -36,7 +36,7 @@ def _with_rows(c: Chip) -> tuple[Issued, ...]:
     kind, known = lookup(c.n.op).cost, cols.as_int()
     run = c.is_multiple(cols, c.lanes) if known is None else not known % c.lanes
     if run and rows != ONE and known != c.lanes:
-        calls = c.pieces(rows * cols, c.lanes * REPEATS)
+        calls = c.pieces(rows * cols, c.lanes * c.arch.repeats_max)
         done = Issued(kind, calls, Amount.of(rows * cols), 1.0, True)
         blocks = c.value(CeilDiv(cols * c.block, c.lanes))
         copied = c.copy(rows, blocks, waits=1.0)
@@ -58,14 +58,14 @@ def _spread_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr | 
     source = nodes[n.inputs[0]]
     if source.y.vectorized_axis and n.y.vectorized_axis[-1] in source.y.vectorized_axis:
         return None
-    return align_up(layout.elements(source.y), 8) * BLOCK
+    return align_up(layout.elements(source.y), 8) * layout.arch.block_bytes
 
 
 def _row_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr:
     """What a call with an element per row spreads."""
     extents = [layout.extent(a) for a in n.y.vectorized_axis]
     rows, along = row_extents(n, nodes[n.inputs[1]], extents)
-    return row_bytes(n.y.dtype, product(rows), product(along))
+    return row_bytes(n.y.dtype, product(rows), product(along), layout.arch)
 
 
 BROADCAST = Resources(_broadcast, _spread_bytes)

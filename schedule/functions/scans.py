@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, align_up, const
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node
-from autofuse.schedule.axes.layout import BLOCK, Layout
-from autofuse.schedule.cost.banks import PERIOD
+from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.cost.device_calls import (
     NOTHING,
     ROWS,
@@ -79,7 +78,7 @@ def _steps(c: Chip, outer: Expr, n: Expr, inner: Expr) -> tuple[Issued, ...]:
     calls, none = c.fewer(outer, n * inner), c.fewer(outer, n * inner).times(-1)
     matrices, row = n * inner * outer, inner * outer
     # Where rows do not fill all banks, they are half of them apart in one of the steps.
-    free = matrices if inner.as_int() is None or inner.value * c.size % PERIOD else ZERO
+    free = matrices if inner.as_int() is None or inner.value * c.size % c.arch.bank_period else ZERO
     free = free * reaches(along, const(8))
     # A logarithm counts a step more than there are.
     return (
@@ -125,9 +124,10 @@ def _scratch(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr:
             most = outer.substitute({str(layout.split.t): const(layout.longest)}).as_int()
         few = most is not None and most < SCANNED_TOGETHER
         together = bool(n.attrs.get("together", False))
-        nbytes = scan_inner_bytes(n.y.dtype, outer, count, few=few, together=together)
-        return align_up(nbytes, BLOCK)
-    return align_up(scan_outer_bytes(n.y.dtype, outer, count, inner), BLOCK)
+        nbytes = scan_inner_bytes(n.y.dtype, outer, count, layout.arch, few=few, together=together)
+        return align_up(nbytes, layout.arch.block_bytes)
+    nbytes = scan_outer_bytes(n.y.dtype, outer, count, inner, layout.arch)
+    return align_up(nbytes, layout.arch.block_bytes)
 
 
 SCAN_ROWS = Resources(_scan, _scratch)

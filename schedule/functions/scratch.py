@@ -6,6 +6,7 @@ from autofuse.implgraph.expr.expression import ONE, CeilDiv, Expr, Min, align_up
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ops.rows.device import TRANSPOSE_BYTES
 from autofuse.schedule.placement.scan import SCANNED_TOGETHER
+from autofuse.targets import Architecture
 
 __all__ = [
     "reduce_inner_bytes",
@@ -15,61 +16,68 @@ __all__ = [
     "scan_outer_bytes",
 ]
 
-BLOCK, VECTOR = 32, 256
 
-
-def reduce_inner_bytes(op: str, dtype: DType, outer: Expr, n: Expr, pitch: Expr) -> Expr:
+def reduce_inner_bytes(
+    op: str, dtype: DType, outer: Expr, n: Expr, pitch: Expr, arch: Architecture
+) -> Expr:
     """Of ``ReduceInner`` over ``outer`` rows that are ``pitch`` elements apart.
 
-    Of float an eighth of every row and an eighth of that, each in whole blocks; else every row folded to 256 bytes or
-    less.  The last step of what the chip cannot reduce along a row (products, integers) takes 32 bytes more for every
+    Of float an eighth of every row and an eighth of that, each in whole blocks; else every row folded to a repeat or
+    less.  The last step of what the chip cannot reduce along a row (products, integers) takes a block more for every
     row.
     """
+    block, vector = arch.block_bytes, arch.vector_bytes
     row = pitch * dtype.itemsize
-    short = n.is_const and n.value * dtype.itemsize <= VECTOR
+    short = n.is_const and n.value * dtype.itemsize <= vector
     if op != "ReduceProd" and dtype.name == "float32":
-        lanes = VECTOR // dtype.itemsize
+        lanes = vector // dtype.itemsize
         blocks = ONE if short else CeilDiv(n, lanes) + CeilDiv(n, 8 * lanes)
-        return outer * blocks * BLOCK
+        return outer * blocks * block
     if short and op != "ReduceProd" and dtype.kind == "f":
-        return const(BLOCK)  # the chip reduces such a row in one call
-    nbytes = outer * Min(row, CeilDiv(row, 8 * VECTOR) * VECTOR)
+        return const(block)  # the chip reduces such a row in one call
+    nbytes = outer * Min(row, CeilDiv(row, 8 * vector) * vector)
     if op == "ReduceProd" or dtype.kind != "f":
-        nbytes = nbytes + align_up(outer, 16) * BLOCK
+        nbytes = nbytes + align_up(outer, 16) * block
     return nbytes
 
 
-def reduce_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr) -> Expr:
+def reduce_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr, arch: Architecture) -> Expr:
     """Of ``ReduceOuter``: every eight rows of a column are folded to one."""
     if n.is_const and n.value <= 8:
-        return const(BLOCK)
+        return const(arch.block_bytes)
     return outer * CeilDiv(n, 8) * inner * dtype.itemsize
 
 
-def row_bytes(dtype: DType, rows: Expr, cols: Expr) -> Expr:
+def row_bytes(dtype: DType, rows: Expr, cols: Expr, arch: Architecture) -> Expr:
     """Of ``WithRows``: a block for every row, in eights; of rows that are several repeats, one for each of these."""
-    lanes, known = VECTOR // dtype.itemsize, cols.as_int()
+    block, lanes, known = arch.block_bytes, arch.vector_bytes // dtype.itemsize, cols.as_int()
     if rows == ONE or (known is not None and (known % lanes or known == lanes)):
-        return align_up(rows, 8) * BLOCK
-    return (align_up(rows, 8) + rows * CeilDiv(cols, lanes)) * BLOCK
+        return align_up(rows, 8) * block
+    return (align_up(rows, 8) + rows * CeilDiv(cols, lanes)) * block
 
 
-def scan_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr) -> Expr:
+def scan_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr, arch: Architecture) -> Expr:
     """Of ``ScanOuter``: the sums once more, for the steps go back and forth."""
-    return const(BLOCK) if n == 1 else outer * n * inner * dtype.itemsize
+    return const(arch.block_bytes) if n == 1 else outer * n * inner * dtype.itemsize
 
 
 def scan_inner_bytes(
-    dtype: DType, outer: Expr, n: Expr, *, few: bool = False, together: bool = False
+    dtype: DType,
+    outer: Expr,
+    n: Expr,
+    arch: Architecture,
+    *,
+    few: bool = False,
+    together: bool = False,
 ) -> Expr:
     """Of ``ScanInner``: few rows one after the other, in segments; from 16 rows on all of them, transposed.
 
     ``few``: it is known that there are fewer than 16; ``together``: the rows are transposed, however few they are.
     """
-    size = dtype.itemsize
+    size, block = dtype.itemsize, arch.block_bytes
     fixed = (2 * 17 * 16 + 16) * size + TRANSPOSE_BYTES
     # Twice 16 segments of whole blocks.
-    one = 2 * 16 * BLOCK * CeilDiv(n * size, 16 * BLOCK) + fixed
+    one = 2 * 16 * block * CeilDiv(n * size, 16 * block) + fixed
     rows = outer.as_int()
     if few:
         return one

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.cast_routes import cast_route
 from autofuse.implgraph.ops.definition import Attrs
+from autofuse.targets import Architecture
 
 __all__ = ["CastSink", "convert", "rounding"]
 
@@ -27,7 +28,7 @@ class CastSink(Protocol):
     """The part of the rewriter that conversions are built with."""
 
     @property
-    def arch(self) -> str:
+    def arch(self) -> Architecture:
         """Architecture of the target."""
 
     def emit(

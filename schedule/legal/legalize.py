@@ -24,13 +24,13 @@ from autofuse.implgraph.ir.ordering import execution_order
 from autofuse.implgraph.lowering.lowering import in_place_pairs
 from autofuse.implgraph.ops.cast_routes import cast_route
 from autofuse.implgraph.ops.definition import Expansion, OpDef
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import call_of, find_call, lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.ops.rules import ROUNDING
 from autofuse.implgraph.rewrites.short_results import short_results, steps_of
 from autofuse.schedule.legal.casts import convert, rounding
 from autofuse.schedule.legal.ends import is_sink, is_source
-from autofuse.targets import TargetSpec
+from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["legalize"]
 
@@ -82,7 +82,7 @@ class _Rewriter:
     views: dict[str, TensorView] = field(default_factory=dict)
 
     @property
-    def arch(self) -> str:
+    def arch(self) -> Architecture:
         """Architecture of the target."""
         return self.target.arch
 
@@ -150,7 +150,7 @@ class _Rewriter:
         n = self.nodes[operand]
         if n.op != "Scalar":
             return None
-        if n.attrs.get("expr"):
+        if "expr" in n.attrs:
             return None
         value = n.attrs["value"]
         assert isinstance(value, (int, float))
@@ -161,7 +161,7 @@ class _Rewriter:
         return self.nodes[operand].op == "Scalar" if self.all_uniform else self._is_one(operand)
 
     def takes(self, op: str, dtype: DType) -> bool:
-        call = lookup(op).calls.get(self.arch)
+        call = find_call(op, self.arch)
         return call is not None and dtype.name in call.dtypes
 
     # nodes ------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class _Rewriter:
                 xs[1] = self._fill(xs[1], self.nodes[xs[1]].y)
             out = n.name
             self.nodes[out] = _with_inputs(n, tuple(xs))
-        elif n.op == "Scalar" and n.attrs.get("expr"):
+        elif n.op == "Scalar" and "expr" in n.attrs:
             out = n.name
             self.nodes[out] = n
         elif n.op == "Scalar":
@@ -269,7 +269,7 @@ class _Rewriter:
 
     # calls ------------------------------------------------------------------------------------
     def _call(self, row: OpDef, xs: list[str], attrs: dict[str, Any], dtype: DType | None) -> str:
-        call = row.calls.get(self.target.arch)
+        call = find_call(row.name, self.target.arch)
         truths = _TRUTH.get(row.name, 0)
         xs = [self._as_mask(x) if i < truths else x for i, x in enumerate(xs)]
         lead = self.nodes[xs[truths if truths < len(xs) else 0]].y.dtype
@@ -375,7 +375,7 @@ class _Rewriter:
     def _scan(self, n: Node, x: str) -> str:
         """Running sums of a tensor that varies along all axes of the result."""
         x = self._spread(x, n.y) if self._is_one(x) else x
-        have, call = self.dtype_of(x), lookup(n.op).calls[self.arch]
+        have, call = self.dtype_of(x), call_of(n.op, self.arch)
         if have.name not in call.dtypes and have.name not in call.as_type:
             raise self._unavailable(
                 f"CumSum on {have}", "insert a Cast to float32 or int32 before it"

@@ -7,9 +7,10 @@ from functools import lru_cache
 
 from autofuse.implgraph.expr.expression import Expr, Max, align_up
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.implgraph.ops.registry import find_call
+from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.functions import function_of
+from autofuse.targets import Architecture
 
 __all__ = ["granule_tensors", "larger", "scratch_bytes", "weight"]
 
@@ -17,18 +18,20 @@ __all__ = ["granule_tensors", "larger", "scratch_bytes", "weight"]
 _SAMPLE = 1000
 
 
-def granule_tensors(nodes: Iterable[Node], arch: str) -> frozenset[str]:
-    """Tensors that meet a call which rounds its length up to 256 bytes."""
+def granule_tensors(nodes: Iterable[Node], arch: Architecture) -> frozenset[str]:
+    """Tensors that meet a call which rounds its length up to whole repeats."""
     out: set[str] = set()
     for n in nodes:
-        call = lookup(n.op).calls.get(arch)
-        if call is not None and call.granule:
+        call = find_call(n.op, arch)
+        if call is not None and call.whole_repeats:
             out.add(n.name)
             out.update(n.inputs)
     return frozenset(out)
 
 
-def scratch_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout, arch: str) -> Expr | None:
+def scratch_bytes(
+    n: Node, nodes: Mapping[str, Node], layout: Layout, arch: Architecture
+) -> Expr | None:
     """Bytes that the calls of a node need beside its operands; None where they need none.
 
     Args:
@@ -37,9 +40,9 @@ def scratch_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout, arch: str)
         layout: how tensors lie in UB.
         arch: the architecture, which says what the calls are.
     """
-    call = lookup(n.op).calls.get(arch)
+    call = find_call(n.op, arch)
     if call is not None and call.tmp is not None:
-        return align_up(call.tmp(layout.elements(n.y), n.y.dtype), BLOCK)
+        return align_up(call.tmp(layout.elements(n.y), n.y.dtype), arch.block_bytes)
     f = function_of(n.op)
     return None if f is None or f.scratch is None else f.scratch(n, nodes, layout)
 

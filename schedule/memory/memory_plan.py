@@ -37,7 +37,7 @@ from autofuse.implgraph.ir.graph import (
     Queue,
     TmpBuffer,
 )
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import find_call
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.cost.banks import Halves, halves_of, in_halves
 from autofuse.schedule.functions import function_of
@@ -151,7 +151,7 @@ def plan_memory(
     Raises:
         TemplateRejectedError: the chip's limits on queue buffers or on buffers in all are exceeded.
     """
-    banks = banks and target.bank_halves
+    banks = banks and target.arch.bank_halves
     best = _Planner(placed, target, buf_num, share=share, banks=banks)
     best.run()
     if not best.missed:
@@ -222,7 +222,7 @@ class _Planner:
         if share:
             self.looped = _stored_behind_uses(self.looped)
         self._index()
-        per_position = target.queue_buffers_per_position
+        per_position = target.arch.queue_buffers_per_position
         straight = self._loads() if target.queues else []
         self.straight = {n.name for n in straight if n.name in self.stored}
         self.copy_slots = min(len(self.straight), max(1, per_position // buf_num // 4))
@@ -355,7 +355,7 @@ class _Planner:
     def _ends_at(self, n: Node, heir: Node) -> bool:
         """Whether ``n`` is dead when ``heir`` is made, or is an operand that its call may overwrite."""
         end, at = self.last[n.name], self.position[heir.name]
-        call = lookup(heir.op).calls.get(self.target.arch)
+        call = find_call(heir.op, self.target.arch)
         over = call is not None and call.inplace and n.name in heir.inputs
         return end < at or (end == at and over and n.y.vectorized_axis == heir.y.vectorized_axis)
 
@@ -480,7 +480,7 @@ class _Planner:
         if not free:
             raise TemplateRejectedError(
                 f"more than {room} {what} are alive at once with {self.buf_num} buffer(s) each; the chip has "
-                f"{self.target.queue_buffers_per_position} queue buffers per position: "
+                f"{self.target.arch.queue_buffers_per_position} queue buffers per position: "
                 + ", ".join(x for slot in slots for x in slot.tensors[-1:]),
                 "AF3004",
             )
@@ -515,7 +515,7 @@ class _Planner:
         return dead[::-1] if self.from_last else dead
 
     def _takeover(self, n: Node, now: int, nbytes: Expr, bufs: list[_Slot]) -> _Slot | None:
-        call = lookup(n.op).calls.get(self.target.arch)
+        call = find_call(n.op, self.target.arch)
         if call is None or not call.inplace:
             return None
         fit: list[_Slot] = []
@@ -594,11 +594,11 @@ class _Planner:
             plans.append(BufferPlan("buf", s.id, s.position, 1, 1, s.nbytes, names))
         if self.banks:
             wide = [n.name for n in self.nodes if n.y.vectorized_axis and n.y.dtype.kind != "m"]
-            plans = in_halves(plans, leaders, self.halves, frozenset(wide))
+            plans = in_halves(plans, leaders, self.halves, frozenset(wide), self.target.arch)
         count = sum(p.buf_num for p in plans)
-        if count > self.target.buffers_total:
+        if count > self.target.arch.buffers_total:
             raise TemplateRejectedError(
-                f"{count} buffers are needed; a TPipe has {self.target.buffers_total}: "
+                f"{count} buffers are needed; a TPipe has {self.target.arch.buffers_total}: "
                 + "; ".join(f"{buffer_title(p)} x {p.buf_num}" for p in plans),
                 "AF3004",
             )

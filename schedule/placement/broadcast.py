@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, const, product
+from autofuse.implgraph.expr.expression import ONE, ZERO, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node, TensorView
-from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 
 __all__ = ["broadcast_runs", "broadcast_steps"]
@@ -61,15 +61,14 @@ def _check_rows(node: Node, y: TensorView, run: Sequence[int], layout: Layout) -
     row = (inner if inner != 1 else mid) * y.dtype.itemsize
     if inner == 1 and outer == 1:
         return
-    if axes[-1] in layout.pitches or (axes[-1] == layout.split.vector[-1] and _aligned(row)):
+    if axes[-1] in layout.pitches or (
+        axes[-1] == layout.split.vector[-1] and layout.in_blocks(row)
+    ):
         return
     if axes[-1] == layout.split.vector[-1] and len(layout.split.vector) > 1:
         return  # the condition on the row length of the unpadded variant covers it
-    if not _aligned(row):
+    if not layout.in_blocks(row):
         raise TemplateRejectedError(
-            f"broadcast {node.name} would write rows of {row} bytes, which do not start at 32-byte addresses"
+            f"broadcast {node.name} would write rows of {row} bytes, which do not start at "
+            f"{layout.arch.block_bytes}-byte addresses"
         )
-
-
-def _aligned(nbytes: Expr) -> bool:
-    return CeilDiv(nbytes, const(BLOCK)) * BLOCK == nbytes

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, const, product
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Attr, Node, TensorView
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
-from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.placement.picking import PATTERNS
 
@@ -52,22 +52,18 @@ def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
     if any(gm[a] != s for a, s in list(zip(order, strides, strict=True))[len(around) :]):
         return None
     _check_dense(n, short, layout)
-    if around and not _is_whole(strides[len(around) - 1] * y.dtype.itemsize):
+    if around and not layout.in_blocks(strides[len(around) - 1] * y.dtype.itemsize):
         # With the padding of its long rows, if they have one, a run is whole blocks.
         sizes[len(around)] = layout.extent(axes[-1])
         strides = contiguous_strides(sizes)
         nbytes = strides[len(around) - 1] * y.dtype.itemsize
-        if not _is_whole(nbytes):
+        if not layout.in_blocks(nbytes):
             raise TemplateRejectedError(
-                f"runs of {nbytes} bytes of {n.name} would not start at 32-byte addresses"
+                f"runs of {nbytes} bytes of {n.name} would not start at "
+                f"{layout.arch.block_bytes}-byte addresses"
             )
     k = product(layout.split.sizes[a] for a in short)
     return replace(y, vectorized_axis=order, vectorized_strides=strides), k.value
-
-
-def _is_whole(nbytes: Expr) -> bool:
-    """Whether bytes are known to be a multiple of those of a block."""
-    return CeilDiv(nbytes, const(BLOCK)) * BLOCK == nbytes
 
 
 def _check_dense(n: Node, short: Sequence[int], layout: Layout) -> None:
@@ -132,11 +128,11 @@ def lace_counts(n: Node, source: Node, extent: Callable[[int], Expr]) -> tuple[E
     run, rows = (n.y, source.y) if n.op == "Lace" else (source.y, n.y)
     order = run.vectorized_axis
     at = order.index(rows.vectorized_axis[-1])
-    outer, k = product(extent(a) for a in order[:at]), const(int(str(n.attrs["k"])))
+    outer, k = product(extent(a) for a in order[:at]), const(n.number("k"))
     pitch = rows.vectorized_strides[-2]
     # Runs that have the padding of long rows are turned with it.
     padded = at > 0 and run.vectorized_strides[at - 1] == pitch * k
     counts = (outer, pitch if padded else extent(order[at]), k, pitch)
     if n.op == "Lace" or n.attrs["step"] == k.value:
         return counts
-    return (*counts, *(const(int(str(n.attrs.get(name, 0)))) for name in ("step", "first")))
+    return (*counts, *(const(n.number(name, 0)) for name in ("step", "first")))

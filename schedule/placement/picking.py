@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from autofuse.implgraph.expr.expression import ZERO, CeilDiv, Expr, const
+from autofuse.implgraph.expr.expression import ZERO, Expr
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Attr, Node, TensorView
-from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.implgraph.ops.registry import find_call
+from autofuse.schedule.axes.layout import Layout
+from autofuse.targets import Architecture
 
 __all__ = [
     "PATTERNS",
@@ -48,7 +49,7 @@ def is_run(n: Node) -> bool:
 
 def beyond(n: Node) -> int:
     """Elements that a run goes on behind the last one of its Load, for others that share it."""
-    return int(str(n.attrs.get("beyond", 0)))
+    return n.number("beyond", 0)
 
 
 def run_step(n: Node, layout: Layout) -> int | None:
@@ -62,7 +63,7 @@ def run_step(n: Node, layout: Layout) -> int | None:
         return None
     gm = dict(zip(y.axis, y.strides, strict=True))
     step = gm[axes[-1]].as_int()
-    if step is None or step in (0, 1) or abs(step) * y.dtype.itemsize > BLOCK:
+    if step is None or step in (0, 1) or abs(step) * y.dtype.itemsize > layout.arch.block_bytes:
         return None
     if any(gm[a] == 1 for a in axes):
         return None  # rows along that axis are moved, and transposed
@@ -77,8 +78,7 @@ def _rows_are_aligned(y: TensorView, layout: Layout, *, backwards: bool) -> bool
     by_template = last == layout.split.vector[-1] or last in layout.pitches
     for i, (a, b) in enumerate(pairwise(axes)):
         above, below = y.vectorized_strides[i : i + 2]
-        nbytes = above * y.dtype.itemsize
-        if CeilDiv(nbytes, const(BLOCK)) * BLOCK == nbytes:
+        if layout.in_blocks(above * y.dtype.itemsize):
             continue
         size = layout.split.sizes[b]
         one_run = gm[a] == gm[b] * size and above == below * size
@@ -88,22 +88,23 @@ def _rows_are_aligned(y: TensorView, layout: Layout, *, backwards: bool) -> bool
     return True
 
 
-def picked_load(n: Node, step: int) -> list[Node]:
+def picked_load(n: Node, step: int, arch: Architecture) -> list[Node]:
     """The Load of the run that holds the elements of ``n``, and what makes the tensor of ``n`` of it.
 
     Args:
         n: a Load for which :func:`run_step` gave a step.
         step: that step.
+        arch: the architecture, which says what the calls take.
     """
     apart = abs(step)
     strides = tuple(s * apart for s in n.y.vectorized_strides)
     raw = replace(n.y, vectorized_strides=strides)
     load = replace(n, name=f"{n.name}_run", y=raw, attrs={**n.attrs, "run": True})
     if n.y.dtype.bits != 8:
-        return [load, _pick(n, n.name, load, n.y.dtype, step)]
+        return [load, _pick(n, n.name, load, n.y.dtype, step, arch)]
     # Halves hold every byte exactly.
     wide = _cast(n, f"{n.name}_half", load, raw, _HALF)
-    picked = _pick(n, f"{n.name}_picked", wide, _HALF, step)
+    picked = _pick(n, f"{n.name}_picked", wide, _HALF, step, arch)
     return [load, wide, picked, _cast(n, n.name, picked, n.y, n.y.dtype)]
 
 
@@ -113,10 +114,10 @@ def _cast(like: Node, name: str, x: Node, y: TensorView, to: DType) -> Node:
     return replace(like, name=name, op="Cast", inputs=(x.name,), y=y, attrs=attrs, api=_CAST)
 
 
-def _pick(like: Node, name: str, x: Node, dtype: DType, step: int) -> Node:
+def _pick(like: Node, name: str, x: Node, dtype: DType, step: int, arch: Architecture) -> Node:
     op = "PickAhead" if step > 0 else "PickBack"
-    by_mask = lookup("PickByMask").calls.values()
-    if step in PATTERNS and all(dtype.name in c.dtypes for c in by_mask):
+    by_mask = find_call("PickByMask", arch)
+    if step in PATTERNS and by_mask is not None and dtype.name in by_mask.dtypes:
         op = "PickByMask"
     y = replace(like.y, dtype=dtype)
     attrs = {"step": abs(step)}
@@ -222,10 +223,10 @@ def _offsets_for(n: Node, source: Node) -> tuple[str, dict[str, Attr]]:
     size = n.y.dtype.itemsize
     if n.op == "Lace":
         pitch = source.y.vectorized_strides[-2]
-        return "LaceOffsets", {"k": n.attrs["k"], "pitch": str(pitch), "size": size}
+        return "LaceOffsets", {"k": n.attrs["k"], "pitch": pitch, "size": size}
     if n.op == "Unlace":
-        return "PickOffsets", {"step": int(str(n.attrs["step"])) * size}
-    step = int(str(n.attrs["step"])) * size
+        return "PickOffsets", {"step": n.number("step") * size}
+    step = n.number("step") * size
     op = "PairOffsets" if size == 8 else "PickOffsets"
     return op, {"step": step if n.op == "PickAhead" else -step}
 
@@ -235,7 +236,8 @@ def _table(like: Node, op: str, attrs: dict[str, Attr], taken: set[str]) -> Node
     if op == "LaceOffsets":
         name = f"places_of_{attrs['k']}_by_{attrs['size']}"
     else:
-        step = int(str(attrs["step"]))
+        step = attrs["step"]
+        assert isinstance(step, int)
         kind = "pairs" if op == "PairOffsets" else "offsets"
         name = f"{kind}_of_{f'minus_{-step}' if step < 0 else step}"
     while name in taken:

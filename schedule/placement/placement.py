@@ -6,17 +6,15 @@ run of neighbouring axes; one over outer axes only is no operation at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import field
 from functools import lru_cache
 from itertools import pairwise
 
-from autofuse.implgraph.expr.expression import CeilDiv, Expr, align_up, const
+from autofuse.implgraph.expr.expression import CeilDiv, Expr, align_up
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.graph import Api, Node
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.layout import Layout, Views
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Split, split_axes
 from autofuse.schedule.legal.ends import is_sink, is_source
@@ -28,6 +26,7 @@ from autofuse.schedule.placement.transposition import (
     transposed_load,
     transposed_store,
 )
+from autofuse.targets import Architecture
 
 __all__ = [
     "MAX_RESIDENT",
@@ -39,19 +38,18 @@ __all__ = [
     "place",
 ]
 
-GRANULE = 256
 MAX_RESIDENT = 16
 STRUCTURAL = ("Data", "Output", "Scalar", "Workspace")
 
 
-def alignment(nodes: Sequence[Node], last: int) -> int:
-    """Elements that make 32 bytes in the narrowest tensor that varies along the axis ``last``."""
+def alignment(g: GroupInput, last: int) -> int:
+    """Elements that make a block in the narrowest tensor that varies along the axis ``last``."""
     sizes = [
         n.y.dtype.itemsize
-        for n in nodes
+        for n in g.nodes
         if n.op not in STRUCTURAL and n.y.dtype.kind != "m" and n.y.varies_along(last)
     ]
-    return BLOCK // min(sizes, default=4)
+    return g.target.arch.block_bytes // min(sizes, default=4)
 
 
 @frozen
@@ -64,26 +62,19 @@ class Placed:
     hoisted: tuple[Node, ...]
     looped: tuple[Node, ...]
     outputs: tuple[Node, ...]
-    #: The lengths that were asked for: several plans are made, and most tensors have the same few.
-    _lengths: dict[tuple[object, ...], Expr] = field(
-        default_factory=dict, compare=False, repr=False
-    )
 
     def nbytes(self, n: Node, granule: bool) -> Expr:
-        """Bytes of UB for the result; ``granule``: calls on it round their length up to 256 bytes."""
-        y = n.y
-        key = (y.vectorized_axis, y.vectorized_strides, y.dtype.name, granule)
-        found = self._lengths.get(key)
-        if found is None:
-            found = self._lengths[key] = buffer_bytes(self.layout.elements(y), y.dtype, granule)
-        return found
+        """Bytes of UB for the result; ``granule``: calls on it round their length up to whole repeats."""
+        return buffer_bytes(self.layout.elements(n.y), n.y.dtype, granule, self.layout.arch)
 
 
-def buffer_bytes(elements: Expr, dtype: DType, granule: bool) -> Expr:
-    """Bytes for ``elements`` of a dtype, a multiple of 32; masks take one bit per element."""
+@lru_cache(maxsize=1024)  # several plans are made, and most tensors have the same few lengths
+def buffer_bytes(elements: Expr, dtype: DType, granule: bool, arch: Architecture) -> Expr:
+    """Bytes for ``elements`` of a dtype, whole blocks or repeats; masks take one bit per element."""
+    block = arch.block_bytes
     if dtype.kind == "m":
-        return CeilDiv(elements, 8 * BLOCK) * BLOCK
-    return align_up(elements * dtype.itemsize, GRANULE if granule else BLOCK)
+        return CeilDiv(elements, 8 * block) * block
+    return align_up(elements * dtype.itemsize, arch.vector_bytes if granule else block)
 
 
 def place(g: GroupInput, candidate: Candidate) -> Placed:
@@ -104,7 +95,8 @@ def place(g: GroupInput, candidate: Candidate) -> Placed:
 
 def _place(g: GroupInput, candidate: Candidate, *, hoist: bool) -> Placed:
     split = split_axes(g, candidate.position)
-    layout = Layout(split, _pitches(g, candidate, split))
+    layout = Layout(split, g.target.arch, _pitches(g, candidate, split))
+    views = Views(layout)
     nest = (split.block_out, split.block_in, *split.vector)
     stored = {i for n in g.nodes if n.op == "Store" for i in n.inputs}
     moving = {split.tiled, *split.outer}
@@ -131,7 +123,7 @@ def _place(g: GroupInput, candidate: Candidate, *, hoist: bool) -> Placed:
         node = replace(
             n,
             inputs=inputs,
-            y=layout.place(n.y),
+            y=views.place(n.y),
             axis=nest,
             loop_axis=None if still else split.block_in,
             api=api_of(n.op),
@@ -139,7 +131,7 @@ def _place(g: GroupInput, candidate: Candidate, *, hoist: bool) -> Placed:
         made = [node]
         if n.op == "Load":
             single = copied_by_elements(n, g.nodes, layout)
-            made = [by_elements(node)] if single else transposed_load(node, layout)
+            made = [by_elements(node, layout)] if single else transposed_load(node, layout)
             check_blocks(made[0], layout)
         elif n.op == "Store":
             made = transposed_store(node, placed[inputs[0]], layout)
@@ -172,7 +164,7 @@ def _pitches(g: GroupInput, candidate: Candidate, split: Split) -> dict[int, Exp
                 present = [a for a in inside if n.y.varies_along(a)]
                 axes |= {present[-1]} if len(present) > 1 else set()
     axes.discard(split.tiled)
-    return {a: align_up(split.sizes[a], alignment(g.nodes, a)) for a in axes}
+    return {a: align_up(split.sizes[a], alignment(g, a)) for a in axes}
 
 
 def check_blocks(n: Node, layout: Layout) -> None:
@@ -190,9 +182,10 @@ def check_blocks(n: Node, layout: Layout) -> None:
         size, (above, below) = layout.split.sizes[b], y.vectorized_strides[i : i + 2]
         one_run = gm[a] == gm[b] * size and above == below * size
         nbytes = above * y.dtype.itemsize
-        if not one_run and CeilDiv(nbytes, const(BLOCK)) * BLOCK != nbytes:
+        if not one_run and not layout.in_blocks(nbytes):
             raise TemplateRejectedError(
-                f"rows of {nbytes} bytes of {n.name} lie apart in GM and do not start at 32-byte addresses in UB"
+                f"rows of {nbytes} bytes of {n.name} lie apart in GM and do not start at "
+                f"{layout.arch.block_bytes}-byte addresses in UB"
             )
 
 

@@ -22,7 +22,7 @@ from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Attr, AxisType, Node, TensorView
 from autofuse.implgraph.ops.rows.reductions import JOIN, REDUCES, neutral
 from autofuse.implgraph.rewrites.online import LOWEST, Centre, Online
-from autofuse.schedule.axes.layout import Layout
+from autofuse.schedule.axes.layout import Layout, Views
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate, Split, split_axes
 from autofuse.schedule.legal.casts import rounding
@@ -99,11 +99,12 @@ class _Placer:
         self.structural = [*flow.structural]
         tiled = {split.tile_in: split.tiled}
         #: Elements that make 32 bytes along the axes of a tile.
-        self.aligned = {a: alignment(g.nodes, tiled.get(a, a)) for a in split.vector}
+        self.aligned = {a: alignment(g, tiled.get(a, a)) for a in split.vector}
         #: Vectorised axes of the tensors with certain repeats.
         self.present: dict[tuple[object, ...], tuple[int, ...]] = {}
         self.dense = self._dense_axes()
-        self.layout = Layout(split, self._pitches(short), short=short)
+        self.layout = Layout(split, g.target.arch, self._pitches(short), short=short)
+        self.views = Views(self.layout)
 
     # layout -----------------------------------------------------------------------------------
     def _present(self, n: Node) -> tuple[int, ...]:
@@ -201,10 +202,11 @@ class _Placer:
 
     def _delay_overwrites(self) -> None:
         """A Store that overwrites an input waits for the last pass that reads it."""
+        inputs = {n.number("index"): n.name for n in self.g.nodes if n.op == "Data"}
         over = {
-            o.inputs[0]: f"Data_{o.attrs['inout']}"
+            o.inputs[0]: inputs.get(o.number("inout"))
             for o in self.g.nodes
-            if o.op == "Output" and int(str(o.attrs.get("inout", -1))) >= 0
+            if o.op == "Output" and "inout" in o.attrs
         }
         changed = True
         while changed:
@@ -352,7 +354,7 @@ class _Placer:
             n,
             name=n.name if name is None else name,
             inputs=n.inputs if inputs is None else inputs,
-            y=self.layout.place(n.y),
+            y=self.views.place(n.y),
             axis=(split.block_out, split.block_in, *inner, *split.vector),
             loop_axis=loops[level],
             loop_pass=number if level == LOOP else 0,
@@ -423,7 +425,7 @@ class _Placer:
         return init
 
     def _scalar(self, name: str, like: TensorView, value: float | int | dict[str, Attr]) -> str:
-        axis = self.layout.place(like).axis
+        axis = self.views.place(like).axis
         attrs = value if isinstance(value, dict) else {"value": value}
         y = TensorView(like.dtype, axis, (ONE,) * len(axis), (ZERO,) * len(axis))
         self.structural.append(Node(name, "Scalar", (), y, attrs))

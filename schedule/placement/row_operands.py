@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from autofuse.implgraph.expr.expression import ZERO, Expr
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import find_call
 from autofuse.implgraph.ops.rows.device import ROW_OPERANDS
+from autofuse.targets import Architecture
 
 __all__ = ["broadcast_run", "row_extents", "with_row_operands"]
 
@@ -29,7 +30,7 @@ def broadcast_run(n: Node, source: Node) -> list[int]:
 
 
 def with_row_operands(
-    hoisted: Sequence[Node], looped: Sequence[Node], arch: str
+    hoisted: Sequence[Node], looped: Sequence[Node], arch: Architecture
 ) -> tuple[Node, ...]:
     """The nodes of a loop, of which those that need a Broadcast along rows take its operand themselves.
 
@@ -70,7 +71,7 @@ def _along_rows(n: Node, named: Mapping[str, Node]) -> bool:
 
 
 def _taking(
-    n: Node, along: Mapping[str, Node], named: Mapping[str, Node], arch: str
+    n: Node, along: Mapping[str, Node], named: Mapping[str, Node], arch: Architecture
 ) -> tuple[Node, str] | None:
     """The node with an operand per row, and the Broadcast that it does without."""
     at = [i for i, x in enumerate(n.inputs) if x in along]
@@ -80,7 +81,7 @@ def _taking(
     broadcast, other = along[n.inputs[at[0]]], named.get(n.inputs[1 - at[0]])
     if op is None or other is None:
         return None
-    call = lookup(op).calls.get(arch)
+    call = find_call(op, arch)
     if call is None or n.y.dtype.name not in call.dtypes:
         return None
     # A Broadcast of another loop is done once for many rounds of this one.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Axis, ImplGraph, Node, TensorView
-from autofuse.schedule.axes.layout import Layout
+from autofuse.schedule.axes.layout import Layout, Views
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Split, split_axes
 from autofuse.schedule.legal.ends import is_sink, is_source
@@ -84,7 +84,8 @@ class _Placer:
         self.nodes = [n for n in g.nodes if not is_source(n) and not is_sink(n)]
         self.by_name = {n.name: n for n in g.nodes}
         self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
-        self.layout = Layout(split, self._pitches(), candidate.longest)
+        self.layout = Layout(split, g.target.arch, self._pitches(), candidate.longest)
+        self.views = Views(self.layout)
         self.made: dict[str, Node] = {}
         self.hoist = any(split.sizes[a] != 1 for a in split.blocked)
 
@@ -111,7 +112,7 @@ class _Placer:
         for a in {axes[-1] for axes in self._tensors() if len(axes) > 1}:
             tiled = split.tiled if a == split.tile_in else a
             size = split.sizes[a]
-            out[a] = size if a == split.tile_in else align_up(size, alignment(self.g.nodes, tiled))
+            out[a] = size if a == split.tile_in else align_up(size, alignment(self.g, tiled))
         return out
 
     # making nodes -----------------------------------------------------------------------------
@@ -162,7 +163,7 @@ class _Placer:
         inner = () if split.reduce_loop is None or level != LOOP else (split.reduce_loop,)
         return replace(
             n,
-            y=self.layout.place(n.y),
+            y=self.views.place(n.y),
             axis=(split.block_out, split.block_in, *inner, *split.vector),
             loop_axis=loops[level],
             api=api_of(n.op),

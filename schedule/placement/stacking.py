@@ -137,14 +137,14 @@ def _sink(n: Node, gone: Collection[str], kept: Mapping[str, _Columns]) -> Node 
     if not inputs:
         return None
     fewer = sum(len(kept[i].stores) - 1 for i in inputs if i in kept)
-    pieces = int(str(n.attrs.get("pieces", 1))) - fewer
+    pieces = n.number("pieces", 1) - fewer
     attrs = {k: v for k, v in n.attrs.items() if k != "pieces"}
     return replace(n, inputs=inputs, attrs=attrs | ({"pieces": pieces} if pieces > 1 else {}))
 
 
 def columns_of(store: Node) -> int:
     """Pieces of an output that a Store writes."""
-    return int(str(store.attrs.get("columns", 1)))
+    return store.number("columns", 1)
 
 
 def stack_counts(n: Node, extent: Callable[[int], Expr], source: Node) -> tuple[Expr, ...]:

@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 from autofuse.implgraph.expr.expression import (
     ONE,
-    CeilDiv,
     Expr,
     FloorDiv,
     Func,
@@ -23,18 +22,18 @@ from autofuse.implgraph.expr.expression import (
     Min,
     align_up,
     bounds,
-    const,
     divide_exact,
     product,
 )
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Attr, AxisType, Condition, ImplGraph, Node, TensorView
-from autofuse.schedule.axes.layout import BLOCK, Layout
+from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import GroupInput, Split
 from autofuse.schedule.placement.lacing import apart_view, dense_view, lacing, unlacing
 from autofuse.schedule.placement.picking import beyond, is_run, picked_load, run_step
+from autofuse.targets import Architecture
 
 __all__ = [
     "CopiedRows",
@@ -98,9 +97,9 @@ def _moved_bytes(dtype: DType) -> int:
     return min(dtype.itemsize, 4)
 
 
-def by_elements(n: Node, unit: int = 0) -> Node:
-    """A Load or Store of which every element has 32 bytes of UB to itself, or the room of ``unit`` elements."""
-    unit = unit or BLOCK // n.y.dtype.itemsize
+def by_elements(n: Node, layout: Layout, unit: int = 0) -> Node:
+    """A Load or Store of which every element has a block of UB to itself, or the room of ``unit`` elements."""
+    unit = unit or layout.arch.block_bytes // n.y.dtype.itemsize
     strides = tuple(s * unit for s in n.y.vectorized_strides)
     return replace(n, y=replace(n.y, vectorized_strides=strides))
 
@@ -115,7 +114,7 @@ def transposed_load(n: Node, layout: Layout) -> list[Node]:
     """
     step = run_step(n, layout)
     if step is not None:
-        return picked_load(n, step)
+        return picked_load(n, step, layout.arch)
     apart = apart_view(n, layout)
     if apart is not None:
         view, k = apart
@@ -140,7 +139,7 @@ def transposed_store(n: Node, source: Node, layout: Layout) -> list[Node]:
         TemplateRejectedError: as for a Load.
     """
     if source.op == "Load" and is_relaid(source, layout.split.vector):
-        return [by_elements(n)]
+        return [by_elements(n, layout)]
     dense = dense_view(n, layout)
     raw = _raw_view(n, layout) if dense is None else dense[0]
     if raw is None:
@@ -167,14 +166,15 @@ def _raw_view(n: Node, layout: Layout) -> TensorView | None:
     k = contiguous_axis(y, reversed(axes))
     if not axes or k == axes[-1]:
         return None
-    unit = BLOCK // _moved_bytes(y.dtype)
+    block = layout.arch.block_bytes
+    unit = block // _moved_bytes(y.dtype)
     if k is None:
-        return by_elements(n, unit).y
+        return by_elements(n, layout, unit).y
     after = axes[axes.index(k) + 1 :]
     row = product(layout.extent(a) for a in after) * _moved_bytes(y.dtype)
-    if CeilDiv(row, const(BLOCK)) * BLOCK != row and not _is_last(after[-1], layout):
+    if not layout.in_blocks(row) and not _is_last(after[-1], layout):
         raise TemplateRejectedError(
-            f"rows of {row} bytes of {n.name} would be transposed to addresses that are no multiples of {BLOCK}"
+            f"rows of {row} bytes of {n.name} would be transposed to addresses that are no multiples of {block}"
         )
     order = (*(a for a in axes if a != k), k)
     sizes = [layout.extent(a) for a in order[:-1]] + [align_up(layout.extent(k), unit)]
@@ -217,7 +217,7 @@ def copy_limits(
     g: GroupInput, nodes: Iterable[Node], split: Split
 ) -> tuple[list[Condition], Expr | None]:
     """What keeps the rows of transposed copies within one DMA command: conditions, and a longest tile or None."""
-    most = g.target.dma_block_count_max
+    most = g.target.arch.dma_block_count_max
     ranges = {s.name: (s.min, s.max) for s in g.symbols}
     conditions: list[Condition] = []
     longest: Expr | None = None
@@ -317,7 +317,7 @@ def copy_rows(
 
 
 def transpose_counts(
-    src: TensorView, dst: TensorView, extent: Callable[[int], Expr]
+    src: TensorView, dst: TensorView, extent: Callable[[int], Expr], arch: Architecture
 ) -> tuple[Expr, Expr, Expr, Expr, Expr]:
     """``outer, rows, cols, src_pitch, dst_pitch`` of ``autofuse::TransposeRows``, in elements.
 
@@ -325,8 +325,9 @@ def transpose_counts(
         src: the operand.
         dst: the result.
         extent: iterations of a vectorised axis in this tile.
+        arch: says how long a block is.
     """
-    unit = BLOCK // src.dtype.itemsize
+    unit = arch.block_bytes // src.dtype.itemsize
     have, want = src.vectorized_axis, dst.vectorized_axis
     if have == want:
         # Single elements in 32 bytes each, on one of the two sides.

@@ -13,13 +13,13 @@ from __future__ import annotations
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.rows.reductions import REDUCES
-from autofuse.implgraph.rewrites.split_reductions import ROW
+from autofuse.implgraph.rewrites.worth import ROW
 from autofuse.schedule.axes.tile_limits import takes_every_size
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, with_tiles, with_unit_axis
 from autofuse.schedule.realise import Template
 from autofuse.schedule.templates.family import REDUCTION, Candidates, InLoops
 
-__all__ = ["ALL", "LOOP", "REDUCE", "Reduce", "rows_in_tile", "whole_or_in_loops"]
+__all__ = ["ALL", "LOOP", "REDUCE", "Reduce", "rows_in_tile", "tiled", "whole_or_in_loops"]
 
 ALL, LOOP = "reduce_all", "reduce"
 #: Suffix of *reduce_all* with as few buffers as can be.
@@ -56,24 +56,29 @@ REDUCE = Reduce()
 
 def whole_or_in_loops(g: GroupInput) -> Candidates:
     """All-load templates, then loops."""
+    whole, loops = tiled(g, ALL, LOOP)
+    if any(not g.size(a).is_const for a in g.reduced) and _meets_data_again(g):
+        # How long rows are is known at run time: those that do not fit with two buffers may fit with one.
+        whole += [(h, replace(c, suffix=TIGHT, tight=True)) for h, c in whole]
+    return whole + loops
+
+
+def tiled(g: GroupInput, all_load: str, loop: str) -> tuple[Candidates, Candidates]:
+    """Templates with the names of two kinds: everything that is reduced in a tile, and a loop over it."""
     kept = [p for p, a in enumerate(g.order) if a not in g.reduced]
     # What the cores share where the outermost axis is reduced.
     unit = with_unit_axis(g) if g.order[0] in g.reduced else g
-    out = [(g, Candidate(ALL, "", p, padded=True, all_load=True)) for p in reversed(kept[-MOST:])]
-    if not kept:
-        out.append((unit, Candidate(ALL, "", 0, padded=True, all_load=True)))
-    if any(not g.size(a).is_const for a in g.reduced) and _meets_data_again(g):
-        # How long rows are is known at run time: those that do not fit with two buffers may fit with one.
-        out += [(h, replace(c, suffix=TIGHT, tight=True)) for h, c in out]
+    places = [(g, p) for p in reversed(kept[-MOST:])] or [(unit, 0)]
+    whole = [(h, Candidate(all_load, "", p, padded=True, all_load=True)) for h, p in places]
+    loops: Candidates = []
     for p in reversed(range(len(g.order))[-2 * MOST :]):
         reduced = g.order[p] in g.reduced
         if not reduced and not any(a in g.reduced for a in g.order[:p]):
             continue  # nothing to loop over: the all-load template
-        if reduced and not any(k < p for k in kept):
-            out.append((unit, Candidate(LOOP, "", p + 1, padded=True)))
-        else:
-            out.append((g, Candidate(LOOP, "", p, padded=True)))
-    return out
+        inside = reduced and not any(k < p for k in kept)
+        h, place = (unit, p + 1) if inside else (g, p)
+        loops.append((h, Candidate(loop, "", place, padded=True)))
+    return whole, loops
 
 
 def _meets_data_again(g: GroupInput) -> bool:
@@ -95,7 +100,7 @@ def _shared(g: GroupInput) -> Candidates:
     """
     last = g.order[-1]
     kept = [a for a in g.order if a not in g.reduced]
-    if last not in g.reduced or not kept or not g.target.has_datacopypad:
+    if last not in g.reduced or not kept or not g.target.arch.has_datacopypad:
         return []
     varies = [frozenset(n.y.varies()) for n in g.nodes if n.op == "Load"]
     own = any({kept[-1], last} <= v for v in varies)
@@ -131,7 +136,7 @@ def _blocks(g: GroupInput) -> Candidates:
     size = g.size(last).as_int()
     outside = [p for p, a in enumerate(g.order[:-1]) if a in g.reduced]
     long = size is None or size > ROW + ROW // 2
-    if last in g.reduced or not outside or not long or not g.target.has_datacopypad:
+    if last in g.reduced or not outside or not long or not g.target.arch.has_datacopypad:
         return []
     cut = with_tiles(g, last, ROW)
     candidate = Candidate(LOOP, f"block_{ROW}", 1 + outside[-1], padded=True, all_padded=True)

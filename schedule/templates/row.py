@@ -28,7 +28,7 @@ class _Row(Family):
         if len(g.order) < 2:
             return []
         length = g.size(g.order[-1]).as_int()
-        align = alignment(g.nodes, g.order[-1])
+        align = alignment(g, g.order[-1])
         static = all(g.size(a).is_const for a in g.order)
         first = 0 if static else max(0, len(g.order) - 1 - MAX_INNER)
         out: Candidates = []
@@ -40,7 +40,6 @@ class _Row(Family):
         return out
 
     def planned(self, template: Template) -> ImplGraph:
-        """Tiles hold whole rows."""
         return template.of_rows()
 
 

@@ -31,8 +31,8 @@ class Done:
 
 
 @pytest.fixture(scope="session")
-def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
+def cache_dir(kernel_cache: Path) -> Path:
+    return kernel_cache
 
 
 @pytest.fixture

@@ -19,11 +19,6 @@ DRIVER = "host/several_driver.cpp"
 SIZES = [{"m": 37, "n": 130}, {"m": 300, "n": 8}]
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
-
-
 @functools.cache
 def several() -> api.SplitResult:
     """Four parts; two tensors of different sizes pass on at the same time, one from the first part to the last."""

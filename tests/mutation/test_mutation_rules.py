@@ -1,13 +1,13 @@
-"""Rules that call mutants equivalent (``benchmarks/mutation_rules.py``): what each takes, and what it must not take."""
+"""Rules that call mutants equivalent (``mutation_rules.py``): what each takes, and what it must not take."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mutation import cores_of_others
 from mutation_kernels import candidates
 from mutation_rules import Mutation, equivalent
+from mutation_run import cores_of_others
 from twin_graphs import graph
 
 from autofuse import api

@@ -1,4 +1,4 @@
-"""Sizes that mutants run with (``benchmarks/mutation_data.py``).
+"""Sizes that mutants run with (``benchmarks/mutation/mutation_data.py``).
 
 Every loop over tiles has work with one of them, and every buffer is full, although its length is rounded up.
 """
@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mutation import MAX_ELEMENTS
 from mutation_data import sizes_for, sizes_that_fill, tiles_for
 from mutation_kernels import candidates, impls_of
 from mutation_memory import has_room
+from mutation_run import MAX_ELEMENTS
 
 from autofuse import api
 from autofuse.codegen.ir.kernel_ir import InitBuffer

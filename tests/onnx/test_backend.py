@@ -22,11 +22,6 @@ from autofuse.onnx_backend import AutofuseBackend  # noqa: E402
 pytestmark = pytest.mark.twin
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "onnx_cache"))
-
-
 def test_a_model_runs_with_its_initialisers() -> None:
     w = np.array([1, 4, 9], np.float32)
     m = model(

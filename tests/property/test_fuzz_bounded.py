@@ -1,4 +1,4 @@
-"""A short fuzzing run of every target, the same inputs each time; ``benchmarks/fuzz.py`` runs longer ones."""
+"""A short fuzzing run of every target, the same inputs each time; ``benchmarks/fuzzing/fuzz.py`` runs longer ones."""
 
 import json
 import subprocess
@@ -19,7 +19,13 @@ FEWER = 5
 def fuzz(repo: Path, target: str, engine: str, runs: int) -> dict[str, Any]:
     done = subprocess.run(
         [
-            *(sys.executable, repo / "benchmarks" / "fuzz.py", "--json", "--target", target),
+            *(
+                sys.executable,
+                repo / "benchmarks" / "fuzzing" / "fuzz.py",
+                "--json",
+                "--target",
+                target,
+            ),
             *("--engine", engine, "--runs", str(runs), "--seed", "7"),
         ],
         capture_output=True,

@@ -21,6 +21,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import TargetSpec, load_target
 from autofuse.twin.verify.verify import verify_kernel
@@ -71,7 +72,7 @@ def test_kernels_keep_the_rules_of_the_chip(graph: FusionGraph, target: TargetSp
         fn = run_passes(lower_kernel(impl, parameter_names(graph), target))
         assert kernel_checks.violations(fn) == []
         assert verify_function(fn, impl, graph, target) == []
-    job = Job(graph, target)
+    job = Job(graph, target, Costs(target))
     assert generate(BACKEND, job, results) == generate(BACKEND, job, results)
 
 
@@ -85,26 +86,19 @@ def test_kernels_keep_the_rules_of_the_chip(graph: FusionGraph, target: TargetSp
 )
 @given(graph=graphs(), target=st.sampled_from(TARGETS), special=st.booleans())
 def test_kernels_compute_what_the_graph_says(
-    cache: None, graph: FusionGraph, target: TargetSpec, special: bool
+    graph: FusionGraph, target: TargetSpec, special: bool
 ) -> None:
     # With so little UB, sizes that are known at run time only may have no legal tile.
     target = CHIP if graph.symbols else target
     results = scheduled(graph, target)
     if results is None:
         return
-    files = generate(BACKEND, Job(graph, target), results)
+    files = generate(BACKEND, Job(graph, target, Costs(target)), results)
     strided = any(graph.tensors[x].strides is not None for x in graph.inputs)
     # Strides are those of the sizes that were drawn.
     sizes = [{s.name: s.hint or 0 for s in graph.symbols}] if strided else None
     report = verify_kernel(files, graph, bindings=sizes, count=3, special=special, seed=1)
     assert report.ok, "\n".join(map(str, report.diagnostics))
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory):
-    with pytest.MonkeyPatch.context() as m:
-        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
-        yield
 
 
 # the checks themselves ------------------------------------------------------------------------

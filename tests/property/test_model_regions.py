@@ -12,7 +12,8 @@ from onnx import TensorProto, helper
 from onnx_models import model, node, value
 
 from autofuse.frontends.onnx.pieces import FALLBACK, KERNEL, read_pieces
-from autofuse.frontends.onnx.regions import Regions, execution_order, grow
+from autofuse.frontends.onnx.regions import Regions, execution_order
+from autofuse.frontends.regions import grow
 
 
 @st.composite

@@ -1,6 +1,6 @@
 """Shape storms on the twin: reductions, norms and data movement of any rank, size, dtype and axis.
 
-``benchmarks/storm.py`` runs the same for as long as one likes.
+``benchmarks/fuzzing/storm.py`` runs the same for as long as one likes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_
 
 
 @pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
-    with pytest.MonkeyPatch.context() as m:
-        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
-        with WorkerPool("autofuse.twin.verify.verify:verify_job", workers=1) as made:
-            yield made
+def pool() -> Iterator[WorkerPool]:
+    with WorkerPool("autofuse.twin.verify.verify:verify_job", workers=1) as made:
+        yield made
 
 
 def check(case: Any, pool: WorkerPool, *, refused: bool = False) -> None:

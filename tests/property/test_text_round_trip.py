@@ -19,6 +19,7 @@ from autofuse.implgraph.ir.fusion import (
     Tensor,
 )
 from autofuse.implgraph.ir.graph import (
+    SIZE_ATTRS,
     AllocType,
     Api,
     Axis,
@@ -70,10 +71,11 @@ EXPRS = st.recursive(
     max_leaves=5,
 )
 FLOATS = st.floats(allow_nan=False)
-ATTRS = st.dictionaries(
-    TEXTS,
-    st.one_of(INT, FLOATS, TEXTS, st.booleans(), st.lists(INT, max_size=3).map(tuple)),
-    max_size=3,
+PLAIN = st.one_of(INT, FLOATS, st.booleans(), st.lists(INT, max_size=3).map(tuple))
+ATTRS = st.builds(
+    lambda plain, sizes: plain | sizes,
+    st.dictionaries(TEXTS.filter(lambda t: t not in SIZE_ATTRS), PLAIN | TEXTS, max_size=3),
+    st.dictionaries(st.sampled_from(sorted(SIZE_ATTRS)), PLAIN | EXPRS, max_size=2),
 )
 
 

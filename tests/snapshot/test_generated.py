@@ -1,13 +1,20 @@
 """What is generated for small graphs, each of which covers one thing, byte by byte.
 
-``graphs/*.json`` say what they cover; ``make snapshots`` accepts the present output.
+``graphs/*.json`` say what they cover; ``make snapshots`` accepts the present output.  Every kernel is kept whole, since
+a change of the compiler is read there; of the other files only those that ``IMPL_GRAPHS``, ``TILINGS`` and ``METADATA``
+name.  The rest has one line each in ``NAME.digests.txt``: no byte changes without a failure, and
+``make replay BASE=HEAD`` shows what changed.
 """
 
 import functools
+import hashlib
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pages.templates_page import FAMILIES
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
@@ -16,13 +23,64 @@ from autofuse import api
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ir.printer import print_graph
 from autofuse.implgraph.ir.text_parser import parse_graph
+from autofuse.schedule.templates import transpose
 
 GRAPHS = Path(__file__).parent / "graphs"
+SNAPSHOTS = Path(__file__).parent / "__snapshots__" / "test_generated"
 NAMES = tuple(sorted(p.stem for p in GRAPHS.glob("*.json")))
+
+#: Graph -> the ImplGraph of it that is kept: one for each family of templates, and what is to be seen there.
+IMPL_GRAPHS = {
+    "abs_test": ("0_general_0_nil_2_nil", "general: the graph of the source document"),
+    "bias_unaligned": (
+        "0_row_0_nil_0_nil_unaligned",
+        "row: rows padded in UB, a load before loops",
+    ),
+    "channels_last": ("0_narrow_0_nil_0_nil_outer", "narrow: short rows, channels to the inside"),
+    "reduce_rows": ("0_reduce_0_nil_0_2", "reduce: an accumulator, two symbolic sizes"),
+    "running_sum": ("0_scan_0_nil_2_3", "scan: a loop that goes backwards and carries a row"),
+    "running_sum_rows": ("0_scan_all_0_nil_0_nil_few", "scan_all: segments of a row"),
+    "softmax": ("0_reduce_all_0_nil_0_nil", "reduce_all: two reductions that meet the data again"),
+    "transpose": ("0_transpose_0_nil_2_nil_z1_32", "transpose: a constant tile with a short tail"),
+}
+#: Graphs whose host tiling is kept, and what only that one has.
+TILINGS = {
+    "abs_test": "fixed sizes, two templates",
+    "broadcast_leading": "two symbols, four templates, a tile of rows",
+    "channels_last": "short rows: the units of a tile are runs",
+    "column_sums": "two schedules with several groups, of which the host chooses one",
+    "reduce_twice": "two groups and a workspace between them",
+    "runtime_scalar": "a number that is passed through",
+    "softmax_shared": "a template that only some sizes may take",
+    "staggered": "loops that start at another step on each core",
+    "symbolic_rows": "a symbol that may be 0",
+    "transpose": "two tiled axes, one of a constant length",
+}
+#: Graph -> the entry of the kernel whose metadata is kept, and why; ``several.split.json`` is that of a split.
+METADATA = {
+    "abs_test": ("op-package", "fixed sizes; an op package has another digest"),
+    "in_out": ("launch", "an output in place of an input"),
+    "reduce_twice": (
+        "launch",
+        "several groups, keys for all pairs of their templates, a workspace",
+    ),
+    "softmax_shared": ("launch", "keys that hold for some sizes only"),
+    "symbolic_rows": ("launch", "symbolic sizes"),
+}
 #: The small host files differ in names and parameters only: a fixed size, a scalar, a symbol.
 WITH_ALL_HOST_FILES = ("abs_test", "runtime_scalar", "symbolic_rows")
+SMALL_HOST_FILES = ("get_kernel", "infer_shape", "launch")
+#: Files of a build system, once: they differ in the graph's name only.
+PROJECT_FILES = ("CMakeLists.txt", "CMakePresets.json")
+#: Of ``split()``: suffix -> path.
+SPLIT_FILES = {
+    "driver.cpp": "host/several_driver.cpp",
+    "tiling_data.h": "autofuse_tiling_data.h",
+    "split.json": "several.split.json",
+    "CMakeLists.txt": "CMakeLists.txt",
+}
 
-pytestmark = pytest.mark.filterwarnings("ignore:\\s*Can not relate snapshot name")
+pytestmark = pytest.mark.filterwarnings("ignore:\\s*Can not relate snapshot")
 each_graph = pytest.mark.parametrize("name", NAMES)
 
 
@@ -44,20 +102,21 @@ _KINDS = {
 
 
 @functools.cache
-def built(name: str) -> api.BuildResult:
+def built(name: str, entry: str = "launch") -> api.BuildResult:
     """The graph, built once per process, with the IR checked after every stage."""
-    return api.build(GRAPHS / f"{name}.json", verify_ir=True)
+    return api.build(GRAPHS / f"{name}.json", entry=entry, verify_ir=True)
 
 
 def impls_of(name: str) -> list[ImplGraph]:
     return [i for r in built(name).schedule for g in r.groups for i in g.impls]
 
 
-def check(snapshot: SnapshotAssertion, file: str, text: str) -> None:
+def check(snapshot: SnapshotAssertion, file: str, text: str, hint: str = "") -> None:
     """``text`` is what the snapshot ``file`` holds."""
     base, _, ending = file.rpartition(".")
     expected = snapshot(name=base, extension_class=_KINDS[ending])
-    assert text == expected, f"{file} differs; if that is on purpose: make snapshots"
+    hint = hint and f"; {hint}"
+    assert text == expected, f"{file} differs{hint}; if that is on purpose: make snapshots"
 
 
 def test_the_graphs_reach_every_kind_of_template() -> None:
@@ -88,12 +147,35 @@ def test_the_graphs_reach_every_kind_of_template() -> None:
     }
 
 
+def test_every_kind_of_template_is_on_the_page() -> None:
+    def kind(template: str, suffix: str) -> tuple[str, str]:
+        """Without the number of rows in a tile, which depends on that of the cores, and other lengths."""
+        short = template == transpose.NAME or suffix.startswith("cut_")
+        return template, "" if short else re.sub(r"^rows_\d+$", "rows", suffix)
+
+    found = {kind(i.template, i.suffix) for n in NAMES for i in impls_of(n)}
+    assert found <= {kind(f.template, f.suffix) for f in FAMILIES}
+
+
+def test_one_impl_graph_of_every_family_is_kept() -> None:
+    kept = [i.template for n in IMPL_GRAPHS for i in impls_of(n) if is_kept(n, i)]
+    assert sorted(kept) == sorted({i.template for n in NAMES for i in impls_of(n)})
+
+
+def is_kept(name: str, impl: ImplGraph) -> bool:
+    return name in IMPL_GRAPHS and impl.name == f"{name}_{IMPL_GRAPHS[name][0]}"
+
+
 @each_graph
-def test_impl_graphs(name: str, snapshot: SnapshotAssertion) -> None:
+def test_impl_graphs_are_read_as_they_were_written(name: str) -> None:
     for impl in impls_of(name):
-        text = print_graph(impl)
-        assert parse_graph(text) == impl
-        check(snapshot, f"{name}.impl.{impl.name.removeprefix(name + '_')}.txt", text)
+        assert parse_graph(print_graph(impl)) == impl
+
+
+@pytest.mark.parametrize("name", IMPL_GRAPHS)
+def test_impl_graph(name: str, snapshot: SnapshotAssertion) -> None:
+    (impl,) = (i for i in impls_of(name) if is_kept(name, i))
+    check(snapshot, f"{name}.impl.{IMPL_GRAPHS[name][0]}.txt", print_graph(impl))
 
 
 @each_graph
@@ -101,26 +183,63 @@ def test_kernel(name: str, snapshot: SnapshotAssertion) -> None:
     check(snapshot, f"{name}.kernel.cpp", built(name).files[f"device/{name}_kernel.cpp"])
 
 
-@each_graph
-def test_host(name: str, snapshot: SnapshotAssertion) -> None:
+@pytest.mark.parametrize("name", TILINGS)
+def test_tiling(name: str, snapshot: SnapshotAssertion) -> None:
+    check(snapshot, f"{name}.tiling.cpp", built(name).files[f"host/{name}_tiling.cpp"])
+
+
+@pytest.mark.parametrize("name", WITH_ALL_HOST_FILES)
+def test_small_host_files(name: str, snapshot: SnapshotAssertion) -> None:
     files = built(name).files
-    check(snapshot, f"{name}.tiling.cpp", files[f"host/{name}_tiling.cpp"])
-    if name in WITH_ALL_HOST_FILES:
-        for part in ("get_kernel", "infer_shape", "launch"):
-            check(snapshot, f"{name}.{part}.cpp", files[f"host/{name}_{part}.cpp"])
-        check(snapshot, f"{name}.tiling_data.h", files["autofuse_tiling_data.h"])
+    for part in SMALL_HOST_FILES:
+        check(snapshot, f"{name}.{part}.cpp", files[f"host/{name}_{part}.cpp"])
+    check(snapshot, f"{name}.tiling_data.h", files["autofuse_tiling_data.h"])
+
+
+@pytest.mark.parametrize("name", METADATA)
+def test_metadata(name: str, snapshot: SnapshotAssertion) -> None:
+    check(snapshot, f"{name}.metadata.json", built(name, METADATA[name][0]).files[f"{name}.json"])
+
+
+def others(name: str) -> Iterator[tuple[str, str]]:
+    """The files that are not kept whole."""
+    for impl in impls_of(name):
+        if not is_kept(name, impl):
+            yield f"impl.{impl.name.removeprefix(name + '_')}", print_graph(impl)
+    files = built(name).files
+    if name not in TILINGS:
+        yield "tiling", files[f"host/{name}_tiling.cpp"]
+    if METADATA.get(name, ("",))[0] != "launch":
+        yield "metadata", files[f"{name}.json"]
 
 
 @each_graph
-def test_metadata(name: str, snapshot: SnapshotAssertion) -> None:
-    check(snapshot, f"{name}.metadata.json", built(name).files[f"{name}.json"])
+def test_other_files(name: str, snapshot: SnapshotAssertion) -> None:
+    lines = [f"{hashlib.sha256(t.encode()).hexdigest()[:16]} {kind}\n" for kind, t in others(name)]
+    if lines:
+        hint = "make replay BASE=HEAD shows what differs"
+        check(snapshot, f"{name}.digests.txt", "".join(lines), hint)
 
 
 def test_project(snapshot: SnapshotAssertion) -> None:
-    """The other files, once: they differ in the graph's name only."""
-    files = built("abs_test").files
-    for file in ("CMakeLists.txt", "CMakePresets.json"):
-        check(snapshot, f"abs_test.{file}", files[file])
+    for file in PROJECT_FILES:
+        check(snapshot, f"abs_test.{file}", built("abs_test").files[file])
+
+
+def test_no_file_is_left_over(request: pytest.FixtureRequest) -> None:
+    expected = {f"{n}.impl.{i}.txt" for n, (i, _) in IMPL_GRAPHS.items()}
+    expected |= {f"{n}.kernel.cpp" for n in NAMES} | {f"{n}.tiling.cpp" for n in TILINGS}
+    expected |= {f"{n}.metadata.json" for n in METADATA}
+    expected |= {f"{n}.{p}.cpp" for n in WITH_ALL_HOST_FILES for p in SMALL_HOST_FILES}
+    expected |= {f"{n}.tiling_data.h" for n in WITH_ALL_HOST_FILES}
+    expected |= {f"{n}.digests.txt" for n in NAMES if any(others(n))}
+    expected |= {f"abs_test.{f}" for f in PROJECT_FILES} | {f"several.{f}" for f in SPLIT_FILES}
+    found = {p.name for p in SNAPSHOTS.iterdir()}
+    if request.config.getoption("update_snapshots"):
+        for file in found - expected:
+            (SNAPSHOTS / file).unlink()
+    else:
+        assert found == expected
 
 
 @functools.cache
@@ -151,25 +270,20 @@ def split() -> api.SplitResult:
 
 
 def test_driver(snapshot: SnapshotAssertion) -> None:
-    files = split().files
-    check(snapshot, "several.driver.cpp", files["host/several_driver.cpp"])
-    check(snapshot, "several.tiling_data.h", files["autofuse_tiling_data.h"])
-    check(snapshot, "several.split.json", files["several.split.json"])
-    check(snapshot, "several.CMakeLists.txt", files["CMakeLists.txt"])
+    for suffix, file in SPLIT_FILES.items():
+        check(snapshot, f"several.{suffix}", split().files[file])
 
 
 @pytest.mark.twin
-def test_driver_runs_on_the_twin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
+def test_driver_runs_on_the_twin() -> None:
     report = api.verify(split(), shapes=3)
     assert report.ok, [str(d) for d in report.diagnostics]
 
 
 @pytest.mark.twin
 @each_graph
-def test_runs_on_the_twin(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_on_the_twin(name: str) -> None:
     """The snapshot of a wrong kernel is worth nothing: every tiling key computes what it should."""
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
     report = api.verify(built(name), shapes=4)
     assert report.ok, [str(d) for d in report.diagnostics]
     ran = {c.key for c in report.cases if c.status == "passed"}

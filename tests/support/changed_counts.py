@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from autofuse.codegen.functions import FUNCTIONS
+from autofuse.codegen.functions.definition import Proof
 
 __all__ = ["change_counts"]
 
@@ -28,11 +29,11 @@ def change_counts(
     for name in names:
         f = FUNCTIONS[name]
 
-        def covers(kernel: Any, s: Any, n: Any, counts: Any, extent: Any, f: Any = f) -> Any:
-            return f.covers(kernel, s, n, changed(counts), extent)
+        def covers(p: Proof, f: Any = f) -> Any:
+            return f.covers(replace(p, counts=changed(p.counts)))
 
-        def fits(kernel: Any, s: Any, n: Any, counts: Any, f: Any = f) -> Any:
-            return f.fits(kernel, s, n, changed(counts))
+        def fits(p: Proof, f: Any = f) -> Any:
+            return f.fits(replace(p, counts=changed(p.counts)))
 
-        monkeypatch.setitem(FUNCTIONS, name, replace(f, covers=covers, fits=fits))  # type: ignore[arg-type]
+        monkeypatch.setitem(FUNCTIONS, name, replace(f, covers=covers, fits=fits))
     return seen

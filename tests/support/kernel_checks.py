@@ -90,7 +90,7 @@ class _Machine:
         elif isinstance(s, ScalarRead | IndexRead):
             self.touch(s.local, "S", write=False)
         elif isinstance(s, Sync):
-            first, then = s.event.split("_")
+            first, then = s.source, s.target
             for t in (*self.locals.values(), *self.bufs.values()):
                 if first in t.seen_by:
                     t.seen_by.add(then)

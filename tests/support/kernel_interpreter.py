@@ -25,8 +25,8 @@ from autofuse.codegen.ir.kernel_ir import (
     Let,
     ReturnIfEmpty,
     Stmt,
+    TilingField,
 )
-from autofuse.codegen.verification.proofs.facts import BLOCK
 from autofuse.implgraph.expr.expression import Expr
 
 __all__ = ["Transfer", "run_kernel"]
@@ -74,7 +74,8 @@ class _Left(Exception):  # noqa: N818 - not an error: a core without tiles
 
 class _Core:
     def __init__(self, fn: KernelFn, data: dict[str, int], core: int) -> None:
-        self.env = {f"t.{name}": value for name, value in data.items()}
+        self.env: dict[str, int] = {}
+        self.data = data
         self.core = core
         self.params: dict[str, str] = {}
         self.blocks: dict[str, DmaBlock] = {}
@@ -96,6 +97,8 @@ class _Core:
     def step(self, s: Stmt) -> Iterator[Transfer]:
         if isinstance(s, Let):
             self.env[s.name] = self.value(s.value)
+        elif isinstance(s, TilingField):
+            self.env[s.name] = self.data[s.name]
         elif isinstance(s, BlockIndex):
             self.env[s.name] = self.core
         elif isinstance(s, ReturnIfEmpty):
@@ -128,7 +131,7 @@ class _Core:
         count, length, gm_gap, ub_gap = map(self.value, (b.count, b.length, b.gm_gap, b.ub_gap))
         size = s.dtype.itemsize
         gm, ub = self.value(s.gm_offset) * size, self.value(s.local_offset) * size
-        pitch = -(-length // BLOCK) * BLOCK + ub_gap * BLOCK
+        pitch = -(-length // 32) * 32 + ub_gap * 32
         pieces = tuple(
             (gm + r * (length + gm_gap), ub + r * pitch, length) for r in range(count) if length
         )

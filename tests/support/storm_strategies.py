@@ -1,7 +1,7 @@
 """Graphs for shape storms: one operator family each, any rank, size, dtype and axis, constant or symbolic sizes.
 
 A case is a graph document (``autofuse.graph/1``), so that one that fails is its own reproducer.  Everything is drawn
-from a ``random.Random``: a plain one makes volume (``benchmarks/storm.py``), one from hypothesis shrinks.
+from a ``random.Random``: a plain one makes volume (``benchmarks/fuzzing/storm.py``), one from hypothesis shrinks.
 """
 
 from __future__ import annotations

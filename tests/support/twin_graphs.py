@@ -18,10 +18,9 @@ CHIP = load_target("ascend910b1")
 
 
 @contextmanager
-def every_template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The cache of such tests, and no limit on templates: those that the model drops are right as well."""
+def every_template() -> Iterator[None]:
+    """No limit on templates: those that the model drops are right as well."""
     with pytest.MonkeyPatch.context() as m:
-        m.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
         m.setattr(scheduler, "MAX_STATIC", 10)
         m.setattr(scheduler, "MAX_SYMBOLIC", 10)
         yield

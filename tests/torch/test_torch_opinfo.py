@@ -1,4 +1,4 @@
-"""PyTorch's own operator samples: a few operators here; ``benchmarks/torch_opinfo.py`` runs all of them."""
+"""PyTorch's own operator samples: a few operators here; ``benchmarks/clients/torch_opinfo.py`` runs all of them."""
 
 from __future__ import annotations
 

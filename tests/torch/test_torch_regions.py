@@ -17,10 +17,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import autofuse.torch
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.frontends.regions import merged
 from autofuse.torch import Options, kernels, npu
 from autofuse.torch.compiler import compile_graph
-from autofuse.torch.merging import merged
-from autofuse.torch.partition import bytes_of, candidates
+from autofuse.torch.partition import bytes_of, candidates, view_of
 from autofuse.torch.region import Region
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
@@ -119,9 +119,9 @@ def test_regions_are_joined_up_to_the_limit() -> None:
     gm = traced(function, torch.randn(8, 8))
     exp, first, double, second = fusible(gm)
     parts = [{exp}, {first}, {double, second}]
-    assert sorted(map(len, merged(parts, bytes_of, 4))) == [4]
-    assert sorted(map(len, merged(parts, bytes_of, 3))) == [2, 2]
-    assert sorted(map(len, merged(parts, bytes_of, 1))) == [1, 1, 2]
+    assert sorted(map(len, merged(view_of(gm), parts, bytes_of, 4))) == [4]
+    assert sorted(map(len, merged(view_of(gm), parts, bytes_of, 3))) == [2, 2]
+    assert sorted(map(len, merged(view_of(gm), parts, bytes_of, 1))) == [1, 1, 2]
 
 
 @pytest.mark.twin

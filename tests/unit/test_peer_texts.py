@@ -5,7 +5,6 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-import hivm_text
 import numpy as np
 import peer_graphs
 import peer_inductor
@@ -125,71 +124,3 @@ def test_linalg_of_other_operators_is_refused() -> None:
 
 
 #: Rows of 100 floats: ten of sixteen cores load a row each, in pieces of 64 and 36.
-KERNEL = """\
-#map = affine_map<()[s0] -> (-s0 + 10)>
-#map1 = affine_map<()[s0, s1] -> (s0 + s1)>
-#map2 = affine_map<(d0) -> (-d0 + 100, 64)>
-module {
-  func.func private @load_gm_to_ubuf_1d_float(memref<?xf32, #hivm.address_space<gm>>, i32)
-  func.func @peer(%arg0: memref<10x100xf32, #gm> {hacc.arg_type = #hacc.arg_type<input>}, \
-%arg1: memref<10x100xf32, #gm> {hacc.arg_type = #hacc.arg_type<output>}) \
-attributes {hacc.block_dim = 16 : i64, hacc.entry} {
-    %c0 = arith.constant 0 : index
-    %c16 = arith.constant 16 : index
-    %c64 = arith.constant 64 : index
-    %c100 = arith.constant 100 : index
-    %0 = hivm.hir.get_block_idx -> i64
-    %1 = arith.index_cast %0 : i64 to index
-    %2 = affine.apply #map()[%1]
-    scf.for %arg2 = %c0 to %2 step %c16 {
-      %3 = affine.apply #map1()[%1, %arg2]
-      scf.for %arg3 = %c0 to %c100 step %c64 {
-        %4 = affine.min #map2(%arg3)
-        %v = memref.subview %arg0[%3, %arg3] [1, %4] [1, 1] : memref<10x100xf32, #gm> to memref<1x?xf32, #gm>
-        %5 = memref.collapse_shape %v [[0, 1]] : memref<1x?xf32, #gm> into memref<?xf32, #gm>
-        func.call @load_gm_to_ubuf_1d_float(%5, %u) : (memref<?xf32, #hivm.address_space<gm>>, \
-memref<?xf32, #hivm.address_space<ub>>) -> ()
-      }
-      %w = memref.subview %arg1[%3, 0] [1, 100] [1, 1] : memref<10x100xf32, #gm> to memref<1x100xf32, #gm>
-      func.call @store_ubuf_to_gm_1d_float(%u, %w) : (memref<?xf32, #hivm.address_space<ub>>, \
-memref<?xf32, #hivm.address_space<gm>>) -> ()
-    } {pipeline.veconly}
-    return
-  }
-}
-"""
-
-
-def test_loops_are_counted_for_every_core() -> None:
-    found = hivm_text.moved(KERNEL)
-    assert (found.block_dim, found.cores) == (16, 10)
-    assert found.read_of("input") == found.read.total() == 4000
-    assert found.written == {"%arg1": 4000}
-
-
-def test_what_is_read_twice_counts_twice() -> None:
-    loop = KERNEL[KERNEL.index("      scf.for %arg3") : KERNEL.index("      %w = ")]
-    found = hivm_text.moved(KERNEL.replace(loop, loop + loop))
-    assert found.read_of("input") == 8000
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("to %c100", "to %unknown", "%unknown depends on data"),
-        ("@store_ubuf_to_gm_1d_float(", "@scatter(", "call of scatter"),
-        ("hacc.entry", "", "0 kernels"),
-        ("step %c64 {", "step %c64 iter_args(%a = %b) {", "iter_args"),
-    ],
-)
-def test_what_is_not_understood_is_no_figure(old: str, new: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        hivm_text.moved(KERNEL.replace(old, new))
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("s0 floordiv 3 + 1", 3), ("(s0 ceildiv 3) * -2", -6), ("s0 - d0 mod 4", 4), ("-s0", -7)],
-)
-def test_affine_expressions(text: str, value: int) -> None:
-    assert hivm_text.evaluate(text, {"s0": 7, "d0": 11}) == value

@@ -1,7 +1,7 @@
 """``docs/onnx.md``: how ONNX models are read, and what became of each node test of the standard.
 
-``python tools/pages/onnx_page.py OUTCOMES`` prints the page from the file that ``benchmarks/onnx_suite.py --write``
-leaves.
+``python tools/pages/onnx_page.py OUTCOMES`` prints the page from the file that
+``benchmarks/clients/onnx_suite.py --write`` leaves.
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ result, and that operand is an input, the kernel is made for the elements of tha
 
 ## Node tests of the standard
 
-`python benchmarks/onnx_suite.py` runs them all in some minutes. `pytest tests/onnx` compares a sample with the verdicts
-below, and `pytest tests/onnx --onnx-full` every case. A case with another verdict fails there, also if it is a better
-one.
+`python benchmarks/clients/onnx_suite.py` runs them all in some minutes. `pytest tests/onnx` compares a sample with
+the verdicts below, `pytest tests/onnx --onnx-full` every case. A case with another verdict fails there, also if it is
+a better one.
 
 """
 
@@ -162,7 +162,7 @@ def onnx_page(outcomes: Mapping[str, Any]) -> str:
         lines.append(f"| {op} | {good} | {sum(counts.values())} | {why} |")
     return (
         _TEXT
-        + "Made by `python benchmarks/onnx_suite.py --write` from `tests/onnx/outcomes.json`; do not edit.\n\n"
+        + "Made by `python benchmarks/clients/onnx_suite.py --write` from `tests/onnx/outcomes.json`; do not edit.\n\n"
         + "\n".join(lines)
         + "\n"
     )

@@ -63,7 +63,7 @@ def support_page() -> str:
             if target.experimental
             else ""
         )
-        lines += ["", f"## {name} (architecture {target.arch})", ""]
+        lines += ["", f"## {name} (architecture {target.arch.name})", ""]
         lines += [note.strip(), ""] if note else []
         lines += _table(rows, target)
     lines += [

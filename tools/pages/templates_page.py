@@ -28,6 +28,7 @@ from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.placement.placement import STRUCTURAL
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import load_target
@@ -446,7 +447,7 @@ def _example(family: Family) -> tuple[ImplGraph, str]:
     results: tuple[ScheduleResult, ...] = schedule(canonicalise(lower(graph)), target)
     for impl in (i for r in results for g in r.groups for i in g.impls):
         if impl.template == family.template and _fits(impl.suffix, family):
-            files = generate(BACKEND, Job(graph, target), results)
+            files = generate(BACKEND, Job(graph, target, Costs(target)), results)
             return impl, files["device/g_kernel.cpp"]
     raise ValueError(f"{family.name} is not among the templates of its graph")
 

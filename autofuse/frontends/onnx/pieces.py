@@ -280,25 +280,14 @@ class _ModelReader(Reader):
                 raise self.e.error("AF1107", text)
         made = tuple(o for o in node.output if o)
         mark = self.e.mark()
+        same = {id(self.values[x]): self.keys[x] for x in read}
         try:
-            results = self.tried(node, read)
-        except AutofuseError as e:
-            first = e.diagnostics[0]
-            return self.fallback(index, node, read, first.code, first.message, mark)
-        except NeededError as e:
-            text = f"{node.op_type}: {e} must be known when the kernel is made"
-            return self.fallback(index, node, read, "AF1205", text, mark)
+            results = self.tried(node, read, same, mark[0])
+        except (AutofuseError, NeededError) as e:
+            self.e.restore(mark)
+            return self.fallback(index, node, read, e)
         nodes = range(mark[0], len(self.e.nodes))
         new = {t for k in nodes for t in self.e.nodes[k].outputs}
-        same = {id(self.values[x]): self.keys[x] for x in read}
-        had = {*same.values(), *self.e.parameters, *new}
-        for v in results:
-            if isinstance(v, Foreign) and id(v) not in same:
-                text = f"no kernel holds elements of type {v.type_name}"
-                return self.fallback(index, node, read, "AF1203", text, mark)
-            if isinstance(v, Traced) and v.tensor.name not in had:
-                text = "its result is a constant that another node makes"
-                return self.fallback(index, node, read, "AF1202", text, mark)
         needs = self.needs(read, nodes)
         for o, v in zip(node.output, results, strict=False):
             if o:
@@ -309,8 +298,10 @@ class _ModelReader(Reader):
         kind = KERNEL if fresh else KNOWN if known else RENAMED
         return Piece(index, name, node.op_type, kind, "", "", read, made, nodes, needs)
 
-    def tried(self, node: onnx.NodeProto, read: Sequence[str]) -> Sequence[Value]:
-        """The node as ops.
+    def tried(
+        self, node: onnx.NodeProto, read: Sequence[str], same: Mapping[int, str], first: int
+    ) -> Sequence[Value]:
+        """The node as ops, number ``first`` and those behind; ``same``: keys of what it reads, by id.
 
         Raises:
             AutofuseError: it is none that a kernel holds.
@@ -327,6 +318,13 @@ class _ModelReader(Reader):
         missing = [o for o in node.output[len(results) :] if o]
         if missing:
             raise self.e.error("AF1202", f"the result {quote(missing[0])} is not supported")
+        new = (t for n in self.e.nodes[first:] for t in n.outputs)
+        had = {*same.values(), *self.e.parameters, *new}
+        for v in results:
+            if isinstance(v, Foreign) and id(v) not in same:
+                raise self.e.error("AF1203", f"no kernel holds elements of type {v.type_name}")
+            if isinstance(v, Traced) and v.tensor.name not in had:
+                raise self.e.error("AF1202", "its result is a constant that another node makes")
         return results
 
     def fallback(
@@ -334,11 +332,8 @@ class _ModelReader(Reader):
         index: int,
         node: onnx.NodeProto,
         read: tuple[str, ...],
-        code: str,
-        text: str,
-        mark: Sequence[int],
+        error: AutofuseError | NeededError,
     ) -> Piece:
-        self.e.restore(mark)
         # Before its results are defined: a node does not wait for itself.
         needs = self.needs(read, range(0))
         known = {x: self.values[x] for x in read if x not in self.shapeless}
@@ -349,19 +344,11 @@ class _ModelReader(Reader):
             kind = types.get(o) or self.declared.get(o)
             self.define(o, self.result(o, index, kind, sizes))
             self.maker[self.keys[o]] = index
-        reason = text.removeprefix(f"{node.op_type}: ")
-        return Piece(
-            index,
-            self.e.node,
-            node.op_type,
-            FALLBACK,
-            code,
-            reason,
-            read,
-            made,
-            range(0),
-            needs,
-        )
+        code, text = "AF1205", f"{error} must be known when the kernel is made"
+        if isinstance(error, AutofuseError):
+            code, text = error.diagnostics[0].code, error.diagnostics[0].message
+        op, reason = node.op_type, text.removeprefix(f"{node.op_type}: ")
+        return Piece(index, self.e.node, op, FALLBACK, code, reason, read, made, needs=needs)
 
     def result(
         self,

@@ -1,16 +1,16 @@
 """Which nodes of a model become a kernel together, and the graph of such a region.
 
-A region is convex: whatever lies between two of its nodes is in it, so that it can run at one time.  It grows along
-tensors that pass from one node to another: fused, such a tensor need not be written and read.
+A region grows along tensors that pass from one node to another: fused, such a tensor need not be written and read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autofuse.frontends.builder import topological_order
 from autofuse.frontends.onnx.pieces import FALLBACK, KERNEL, ModelPieces
+from autofuse.frontends.regions import grow
 from autofuse.implgraph.cutting.cut import expressions
 from autofuse.implgraph.expr.expression import Expr, product
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Operand
@@ -22,7 +22,6 @@ __all__ = [
     "Regions",
     "evaluated",
     "execution_order",
-    "grow",
 ]
 
 #: Nodes of the model in one region at most.
@@ -50,68 +49,6 @@ class Region:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     view: bool
-
-
-def grow(
-    needs: Mapping[int, Collection[int]],
-    eligible: Collection[int],
-    gain: Callable[[int, int], int],
-    fits: Callable[[frozenset[int]], bool],
-) -> list[tuple[int, ...]]:
-    """Partition the eligible nodes of a graph without cycles into convex regions.
-
-    Args:
-        needs: node -> the nodes that it needs, which come before it; nodes are in topological order by their numbers.
-        eligible: nodes that may be in a region.
-        gain: what it saves that a node and one that it needs are in one region; not merged if it is 0.
-        fits: whether nodes may be one region, as far as limits go.
-
-    Returns:
-        The regions, each sorted, by their first nodes.
-    """
-    home = {n: n for n in needs}
-    members: dict[int, set[int]] = {n: {n} for n in needs}
-    users: dict[int, set[int]] = {n: set() for n in needs}
-    for n, deps in needs.items():
-        for d in deps:
-            users[d].add(n)
-
-    def behind(unit: int) -> set[int]:
-        return {home[u] for n in members[unit] for u in users[n]} - {unit}
-
-    def around(a: int, b: int) -> bool:
-        """Some way from a to b leads through another unit."""
-        last = max(members[b])
-        todo = [u for u in behind(a) if u != b]
-        seen = set(todo)
-        while todo:
-            unit = todo.pop()
-            # No way leads from nodes that are all behind the last one of b.
-            if min(members[unit]) > last:
-                continue
-            for u in behind(unit):
-                if u == b:
-                    return True
-                if u not in seen:
-                    seen.add(u)
-                    todo.append(u)
-        return False
-
-    allowed = set(eligible)
-    for n in sorted(allowed):
-        units: dict[int, int] = {}
-        for d in needs[n]:
-            if d in allowed and (saved := gain(d, n)) > 0:
-                units[home[d]] = units.get(home[d], 0) + saved
-        for unit in sorted(units, key=lambda u: (-units[u], u)):
-            a, b = home[unit], home[n]
-            if a == b or not fits(frozenset(members[a] | members[b])) or around(a, b):
-                continue
-            members[a] |= members.pop(b)
-            for m in members[a]:
-                home[m] = a
-    found = [tuple(sorted(m)) for u, m in members.items() if home[u] in allowed]
-    return sorted(found)
 
 
 def execution_order(

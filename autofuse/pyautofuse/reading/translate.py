@@ -145,15 +145,7 @@ class _Translation:
         own = Place(t.shape, t.strides or contiguous(t.shape), _offset(t))
         if t.dtype.itemsize != tensor.dtype.itemsize or own.needed != place.needed:
             return False
-        return own.offset == place.offset and name in self._sources(tensor.name)
-
-    def _sources(self, name: str) -> set[str]:
-        """What a tensor depends on, with itself."""
-        found = {name}
-        for node in reversed(self.emission.nodes):
-            if not found.isdisjoint(node.outputs):
-                found.update(x for x in node.inputs if isinstance(x, str))
-        return found
+        return own.offset == place.offset and name in self.emission.live({tensor.name})[1]
 
     def _views(self, inputs: Sequence[Buffer]) -> list[Buffer]:
         """For every input of the graph so far, the buffer that it looks at."""

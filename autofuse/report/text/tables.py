@@ -84,7 +84,8 @@ def print_target(screen: Console, row: Row) -> None:
     screen.print(f"{row['name']} ({row['soc']}, {row['npu_arch']})", style="bold")
     out = table("figure", "value", "unit", "status", "source", right=("value",))
     for f in row["figures"]:
-        out.add_row(f["name"], f"{f['value']:g}", f["unit"], f["status"], f["source"])
+        value = f["value"] if isinstance(f["value"], str) else f"{f['value']:g}"
+        out.add_row(f["name"], value, f["unit"], f["status"], f["source"])
     screen.print(out)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from autofuse.implgraph.expr.expression import Expr, const, total
 from autofuse.torch.emit import BOOL, Value
-from autofuse.torch.ops.table import Call, Kind, row
+from autofuse.torch.ops.row import Call, Kind, row
 from autofuse.torch.refusal import RefusedError
 
 __all__: list[str] = []

@@ -8,7 +8,7 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
 
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.torch.emit import BOOL, Emitter, Value
-from autofuse.torch.ops.table import Call, Kind, row
+from autofuse.torch.ops.row import Call, Kind, row
 from autofuse.torch.refusal import RefusedError
 
 __all__: list[str] = []

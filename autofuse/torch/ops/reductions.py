@@ -9,7 +9,7 @@ from typing import Any
 from autofuse.implgraph.expr.expression import product
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.torch.emit import BOOL, FLOAT32, INT64, Emitter, Value
-from autofuse.torch.ops.table import Call, row
+from autofuse.torch.ops.row import Call, row
 from autofuse.torch.refusal import RefusedError
 
 __all__: list[str] = []

@@ -82,9 +82,9 @@ class Priced:
 def _registry_calls() -> dict[str, str]:
     found: dict[str, str] = {}
     for row in all_ops():
-        for call in row.calls.values():
-            if call.api not in FUNCTIONS and row.cost != "none":
-                found.setdefault(call.api, row.cost)
+        call = row.call
+        if call is not None and call.api not in FUNCTIONS and row.cost != "none":
+            found.setdefault(call.api, row.cost)
     return found
 
 
@@ -178,7 +178,7 @@ class _Pricer:
         most = max(hi[k] - lo[k] for k in reads)
         data = [lo[k] for k in reads if 2 * (hi[k] - lo[k]) > most]
         alike = writes & 1 and hi[0] - lo[0] == most
-        return bank_conflict(data, lo[0] if alike else None)
+        return bank_conflict(data, lo[0] if alike else None, self.target.arch)
 
     # copies ------------------------------------------------------------------------------------
     def _copy(self, step: Step, i: int) -> None:
@@ -186,7 +186,7 @@ class _Pricer:
             return
         of, m, target, where = self.of, self.target.model, self.target, self.reached[i]
         rows, nbytes = of["gm_rows"][i], of["gm_bytes"][i]
-        align = math.gcd(target.cache_line_bytes, of["gm_at"][i])
+        align = math.gcd(target.arch.cache_line_bytes, of["gm_at"][i])
         if rows > 1:
             align = math.gcd(align, of["gm_pitch"][i])
         copy = Copy(1, rows, nbytes, align, where.reach)

@@ -164,7 +164,7 @@ def _alone(step: Step, sync: float) -> Step:
 def _pattern(record: CoreRecord, found: Transfers, number: int, target: TargetSpec) -> bytes:
     """What of a core's record decides its times: equal for cores with equal streams."""
     events = record.events.copy()
-    aligned = np.gcd(events["gm_at"].astype(np.int64), target.cache_line_bytes)
+    aligned = np.gcd(events["gm_at"].astype(np.int64), target.arch.cache_line_bytes)
     events["gm_at"] = np.where(events["gm_rows"] > 0, aligned, 0)
     reached = repr((record.apis, found.share[number], list(found.by_core[number].items())))
     return hashlib.sha256(events.tobytes() + reached.encode()).digest()

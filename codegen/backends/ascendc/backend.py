@@ -17,7 +17,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from autofuse.base import artifacts
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.device import ENTRIES, kernel_file, lower_templates
+from autofuse.codegen.backends.ascendc.emit_cpp import BLOCK_BYTES
 from autofuse.codegen.backends.ascendc.host.driver import driver_files, part_folder
 from autofuse.codegen.backends.ascendc.host.host import host_files
 from autofuse.codegen.backends.ascendc.metadata import metadata_text
@@ -43,6 +45,8 @@ class Kernel:
     functions: Mapping[str, KernelFn]
 
 
+#: What ``device_templates`` and ``host_templates`` are written for.
+_HEADERS = {"block_bytes": BLOCK_BYTES, "vector_bytes": 256, "repeats_max": 255}
 _CAN = Capabilities(ENTRIES, queues=True, split_entries=("launch",))
 
 
@@ -83,6 +87,16 @@ BACKEND = AscendC()
 
 
 def _lowered(job: Job, schedule: tuple[ScheduleResult, ...]) -> Kernel:
+    """Raises AF5006 for an architecture that the headers are not written for."""
+    arch = job.target.arch
+    for name, value in _HEADERS.items():
+        if (found := getattr(arch, name)) != value:
+            text = f"{name} of architecture {arch.name} is {found}"
+            raise AutofuseError.of(
+                "AF5006",
+                f"no Ascend C can be generated for {job.target.name}: {text}",
+                hint=f"the device functions are written for {value}",
+            )
     return Kernel(schedule, lower_templates(job.graph, schedule, job.target))
 
 
@@ -107,7 +121,7 @@ def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
     graph, schedule, target = job.graph, kernel.schedule, job.target
     text = kernel_file(graph, schedule, kernel.functions, target, job.entry)
     files = {f"device/{graph.name}_kernel.cpp": text}
-    files |= host_files(graph, schedule, target)
+    files |= host_files(graph, schedule, job.costs)
     files |= project_files(graph, target)
     files[f"{graph.name}.json"] = metadata_text(graph, schedule, target, text)
     if job.entry == "op-package":

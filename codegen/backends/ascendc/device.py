@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function, wrap_call
 from autofuse.codegen.backends.ascendc.provenance import banner
 from autofuse.codegen.functions import FUNCTIONS
-from autofuse.codegen.ir.kernel_ir import KernelFn
+from autofuse.codegen.ir.kernel_ir import KernelFn, Parameters
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.render import render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import find_call
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
-from autofuse.targets import TargetSpec
+from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["ENTRIES", "kernel_file", "lower_templates", "parameter_names"]
 
@@ -34,10 +34,12 @@ class _KernelView:
     headers: tuple[str, ...]
 
 
-def parameter_names(graph: FusionGraph) -> tuple[str, ...]:
+def parameter_names(graph: FusionGraph) -> Parameters:
     """GM parameters of the kernel: ``<g>_Data_<i>`` then ``<g>_Output_<i>``."""
-    data = [f"{graph.name}_Data_{i}" for i in range(len(graph.inputs))]
-    return (*data, *(f"{graph.name}_Output_{i}" for i in range(len(graph.outputs))))
+    return Parameters(
+        tuple(f"{graph.name}_Data_{i}" for i in range(len(graph.inputs))),
+        tuple(f"{graph.name}_Output_{i}" for i in range(len(graph.outputs))),
+    )
 
 
 def lower_templates(
@@ -63,7 +65,7 @@ def kernel_file(
     key becomes a binary of its own.
     """
     tensors = parameter_names(graph)
-    parameters = [f"GM_ADDR {t}" for t in tensors]
+    parameters = [f"GM_ADDR {t}" for t in tensors.names]
     parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
     head = wrap_call(f'extern "C" __global__ __aicore__ void {graph.name}', parameters, " {")
     synced = frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
@@ -72,15 +74,15 @@ def kernel_file(
         banner(graph, target.name),
         tuple(emit_function(fn) for fn in functions.values()),
         tuple(head),
-        _dispatch(tiling_keys(results), tensors, synced, entry),
+        _dispatch(tiling_keys(results), tensors.names, synced, entry),
         _headers(impls, target.arch),
     )
     return render("kernel.cpp.jinja", view)
 
 
-def _headers(impls: Iterable[ImplGraph], arch: str) -> tuple[str, ...]:
+def _headers(impls: Iterable[ImplGraph], arch: Architecture) -> tuple[str, ...]:
     """Of the functions that templates call, in order."""
-    calls = [lookup(op).calls.get(arch) for op in {n.op for i in impls for n in i.nodes}]
+    calls = [find_call(op, arch) for op in {n.op for i in impls for n in i.nodes}]
     found = {FUNCTIONS[c.api].header for c in calls if c is not None and c.api in FUNCTIONS}
     return tuple(sorted(found - {""}))
 

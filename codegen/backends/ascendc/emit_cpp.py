@@ -10,6 +10,7 @@ from typing import Any
 from autofuse.codegen.backends.ascendc.expr_cpp import to_cpp
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.kernel_ir import (
+    WORKSPACE,
     Alias,
     Alloc,
     Arg,
@@ -40,11 +41,13 @@ from autofuse.codegen.ir.kernel_ir import (
     PipeDecl,
     QueueDecl,
     ReturnIfEmpty,
+    Role,
     ScalarRead,
     ScalarVar,
     SizeValue,
     Stmt,
     Sync,
+    TilingField,
 )
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
@@ -52,18 +55,20 @@ from autofuse.implgraph.ir.dtypes import DType
 __all__ = ["callee", "emit_function", "scalar_text", "wrap_call"]
 
 INDENT = "  "
+#: Bytes of a block of UB, as the headers have it: ``kBlockBytes``, ``kDmaBlock``.
+BLOCK_BYTES = 32
 #: Columns of a line of generated code, where a line can be broken.
 WIDTH = 100
 
 
 def emit_function(fn: KernelFn) -> str:
     """The text of a device function, ending in a newline."""
-    params = [f"GM_ADDR {t}" for t in fn.tensors]
-    params += ["GM_ADDR workspace", "const AutofuseTilingData& t"]
+    params = [f"GM_ADDR {t}" for t in (*fn.params.names, WORKSPACE)]
+    params += ["const AutofuseTilingData& t"]
     lines = [f"// {text}" for text in fn.title]
     lines += wrap_call(f"inline __aicore__ void {fn.name}", params, " {")
-    used = any([isinstance(s, GlobalDecl) and s.param == "workspace" for s in fn.body])
-    lines += [f"{INDENT}(void){name};" for name in (*fn.unused, *(() if used else ("workspace",)))]
+    used = any([isinstance(s, GlobalDecl) and s.param == WORKSPACE for s in fn.body])
+    lines += [f"{INDENT}(void){name};" for name in (*fn.unused, *(() if used else (WORKSPACE,)))]
     lines += emit_block(fn.body, INDENT)
     lines += ["}", ""]
     return "\n".join(lines)
@@ -137,7 +142,7 @@ def _single(value: float) -> bytes:
 
 def _arg(a: Arg) -> str:
     if isinstance(a, LocalArg):
-        if a.local.endswith("_tmp"):
+        if a.role is Role.SCRATCH:
             # Scratch space is a non-const reference in the API: a named tensor, never a temporary.
             return a.local
         return f"{a.local}.ReinterpretCast<{a.as_type.cpp}>()" if a.as_type else f"{a.local}[0]"
@@ -178,11 +183,11 @@ def _u32(e: Expr) -> str:
 
 
 def _units(b: DmaBlock, order: tuple[str, str]) -> str:
-    """DataCopyParams: everything in 32-byte units of 16 bits."""
+    """DataCopyParams: everything in blocks, of 16 bits."""
     from autofuse.implgraph.expr.expression import FloorDiv
 
-    gaps = {"gm": FloorDiv(b.gm_gap, 32), "ub": b.ub_gap}
-    parts = [b.count, FloorDiv(b.length, 32), gaps[order[0]], gaps[order[1]]]
+    gaps = {"gm": FloorDiv(b.gm_gap, BLOCK_BYTES), "ub": b.ub_gap}
+    parts = [b.count, FloorDiv(b.length, BLOCK_BYTES), gaps[order[0]], gaps[order[1]]]
     return "{" + ", ".join(f"static_cast<uint16_t>({to_cpp(p)})" for p in parts) + "}"
 
 
@@ -237,7 +242,7 @@ def _sync(s: Sync) -> list[str]:
     event, lines = f"HardEvent::{s.event}", []
     lines.append(f"const auto id = tpipe.AllocEventID<{event}>();")
     lines += [f"SetFlag<{event}>(id);", f"WaitFlag<{event}>(id);"]
-    if s.event.endswith("_S"):
+    if s.target == "S":
         lines.append(f"tpipe.ReleaseEventID<{event}>(id);")
     else:
         # The scalar unit runs ahead: a queue that got this id now could set the flag before it is awaited.
@@ -261,13 +266,14 @@ _LINKS = {
 def _core(s: BlockIndex) -> str:
     if s.first is None:
         return "GetBlockIdx()"
-    return f"autofuse::CoreFrom({to_cpp(s.first)}, t.block_dim)"
+    return f"autofuse::CoreFrom(t.{s.first}, t.block_dim)"
 
 
 #: Statements of one line.
 _LINE: dict[type, Callable[[Any], str]] = {
     Comment: lambda s: f"// {s.text}",
     Let: lambda s: f"const int64_t {s.name} = {to_cpp(s.value)};",
+    TilingField: lambda s: f"const int64_t {s.name} = t.{s.name};",
     BlockIndex: lambda s: f"const int64_t {s.name} = {_core(s)};",
     PipeDecl: lambda s: f"TPipe {s.name};",
     QueueDecl: _queue,

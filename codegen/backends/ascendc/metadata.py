@@ -64,7 +64,9 @@ def metadata_text(
         "symbols": [
             {"name": s.name, "min": s.min, "max": s.max, "hint": s.hint} for s in graph.symbols
         ],
-        "workspace": {"bytes": size_json(Max(*(workspace_bytes(r.hint) for r in results)))},
+        "workspace": {
+            "bytes": size_json(Max(*(workspace_bytes(r.hint, target.arch) for r in results)))
+        },
         "functions": _functions(graph),
         "tilingData": [
             {"name": f.name, "type": f.ctype, "default": f.default, "meaning": f.meaning}

@@ -14,9 +14,6 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["preset_names", "presets_text", "project_files", "shared_headers"]
 
-#: Name of the product line of an architecture, for the presets.
-_FAMILIES = {"2201": "ascend910b", "2002": "ascend310p"}
-
 
 @frozen
 class _CMakeView:
@@ -43,7 +40,7 @@ def shared_headers() -> dict[str, str]:
 
 def preset_names(target: TargetSpec) -> tuple[str, ...]:
     """The presets of a project: for the twin, for the chip, and the chip's product line."""
-    return ("twin", "ascend", _FAMILIES[target.arch])
+    return ("twin", "ascend", target.arch.family)
 
 
 @lru_cache(maxsize=16)

@@ -12,12 +12,8 @@ from autofuse.implgraph.expr.expression import ONE, Expr, Func, divide_exact, sy
 if TYPE_CHECKING:
     from autofuse.codegen.verification.model import Kernel
 
-__all__ = ["BLOCK", "MAX_CORES", "A", "J", "K", "Q", "R", "assumed", "factors", "facts"]
+__all__ = ["A", "J", "K", "Q", "R", "assumed", "factors", "facts"]
 
-#: Bytes of the unit of UB addresses.
-BLOCK = 32
-#: Cores that a launch may have.
-MAX_CORES = 65535
 #: Names of the tile number, of its index along the tiled axis, of its length, and of the step of a reduce loop; of how
 #: many steps of a staggered one are done.
 K, J, A, Q, R = "%k", "%j", "%a", "%q", "%r"
@@ -50,7 +46,7 @@ def facts(kernel: Kernel) -> dict[str, Fact]:
         multiple=multiple,
     )
     out[spec.block_size] = Fact(1, rank=15)
-    out["%c"] = Fact(0, MAX_CORES - 1, rank=20)
+    out["%c"] = Fact(0, kernel.arch.cores_max - 1, rank=20)
     out["%i"] = Fact(
         0,
         upper=((ONE, kernel.b - 1), (ONE, kernel.tiles - kernel.core * kernel.b - 1)),

@@ -1,4 +1,4 @@
-"""Coefficients of polynomials, lowest power first: made by ``benchmarks/coefficients.py``; do not edit.
+"""Coefficients of polynomials, lowest power first: made by ``tools/coefficients.py``; do not edit.
 
 The number behind each is the largest error of the polynomial, in the unit of what it approximates.
 """

@@ -32,10 +32,6 @@ def _shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return broadcast_shapes(shapes)
 
 
-def _both(call: Call) -> Mapping[str, Call]:
-    return {"2201": call, "2002": call}
-
-
 def _bits(name: str, api: str, arity: int) -> OpDef:
     """A bitwise call on 16-bit units of the operands."""
     call = Call(api, f"bits_{arity}", PIECES, as_type=dict.fromkeys(sorted(PIECES), "uint16"))
@@ -46,7 +42,7 @@ def _bits(name: str, api: str, arity: int) -> OpDef:
         _shape,
         "elewise",
         attrs=_DTYPE,
-        calls=_both(call),
+        call=call,
         cost="unary",
         user=False,
     )
@@ -62,7 +58,7 @@ def _integer(
         _shape,
         "elewise",
         attrs=_DTYPE,
-        calls=_both(Call(api, style, dtypes, as_type=as_type)),
+        call=Call(api, style, dtypes, as_type=as_type),
         cost="unary" if style == "scalar" else "binary",
         user=False,
     )
@@ -87,7 +83,7 @@ def _word(name: str) -> OpDef:
         _int32,
         _shape,
         "elewise",
-        calls={"2201": call},
+        call=call,
         cost="unary",
         user=False,
     )
@@ -123,7 +119,7 @@ ROWS: tuple[OpDef, ...] = (
         _shape,
         "elewise",
         attrs=_DTYPE,
-        calls={"2201": _JOIN},
+        call=_JOIN,
         cost="select",
         user=False,
     ),
@@ -135,13 +131,11 @@ ROWS: tuple[OpDef, ...] = (
         _shape,
         "elewise",
         attrs=_DTYPE,
-        calls=_both(
-            Call(
-                "DataCopy",
-                "reinterpret",
-                frozenset(d for d in BY_NAME if d != "mask"),
-                inplace=False,
-            )
+        call=Call(
+            "DataCopy",
+            "reinterpret",
+            frozenset(d for d in BY_NAME if d != "mask"),
+            inplace=False,
         ),
         cost="unary",
         user=False,

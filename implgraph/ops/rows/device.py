@@ -49,10 +49,6 @@ def _shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return broadcast_shapes(shapes)
 
 
-def _both(call: Call) -> Mapping[str, Call]:
-    return {"2201": call, "2002": call}
-
-
 #: Bits do not know a sign: unsigned sums and products are those of the signed type.
 WRAPPING = {"uint16": "int16", "uint32": "int32"}
 
@@ -66,7 +62,7 @@ def _scalar(
         _first,
         _shape,
         "elewise",
-        calls=_both(Call(name.replace("Relus", "Relu"), "scalar", dtypes, as_type or {})),
+        call=Call(name.replace("Relus", "Relu"), "scalar", dtypes, as_type or {}),
         cost="unary",
         user=False,
     )
@@ -120,7 +116,7 @@ def _pick(name: str, dtypes: frozenset[str], operands: int, *, tmp: bool = False
             Attr("step", "int", doc="elements of the run from one that is picked to the next"),
             Attr("first", "int", 0, doc="elements of the run before the first one that is picked"),
         ),
-        calls=_both(call),
+        call=call,
         cost="transpose",
         user=False,
     )
@@ -142,7 +138,7 @@ def _offsets(name: str, *, tmp: bool = False) -> OpDef:
         _shape,
         "offsets",
         attrs=(Attr("step", "int", doc="bytes from one element to the next"),),
-        calls=_both(call),
+        call=call,
         cost="none",
         user=False,
     )
@@ -157,7 +153,7 @@ def _with_rows(op: str, name: str) -> OpDef:
         _first,
         _shape,
         "rows",
-        calls=_both(Call("WithRows", "device", dtypes)),
+        call=Call("WithRows", "device", dtypes),
         cost="div" if op == "Div" else "binary",
         user=False,
     )
@@ -172,7 +168,7 @@ def _lace(name: str, operands: int, *more: Attr) -> OpDef:
         _shape,
         "pick",
         attrs=(Attr("k", "int", doc="elements of a short row"), *more),
-        calls=_both(Call(name, "device", MOVED, inplace=False)),
+        call=Call(name, "device", MOVED, inplace=False),
         cost="transpose",
         user=False,
     )
@@ -204,7 +200,7 @@ ROWS: tuple[OpDef, ...] = (
             Attr("value", "float", 0.0, doc="compile-time value"),
             Attr(
                 "expr",
-                "str",
+                "size",
                 "",
                 doc="instead: an expression of the graph's symbols, known when the kernel starts",
             ),
@@ -223,9 +219,12 @@ ROWS: tuple[OpDef, ...] = (
             "workspace",
             (
                 Attr("index", "int", doc="position among the workspaces"),
-                Attr("size", "str", doc="elements, an expression of the graph's symbols"),
+                Attr("size", "size", doc="elements, an expression of the graph's symbols"),
                 Attr(
-                    "offset", "str", "0", doc="first byte in the kernel's workspace, once scheduled"
+                    "offset",
+                    "size",
+                    "0",
+                    doc="first byte in the kernel's workspace, once scheduled",
                 ),
                 _PIECES,
             ),
@@ -240,8 +239,8 @@ ROWS: tuple[OpDef, ...] = (
             "Load",
             "load",
             (
-                Attr("stride", "str", "", doc="elements between neighbours of that dimension"),
-                Attr("extent", "str", "", doc="their number"),
+                Attr("stride", "size", "", doc="elements between neighbours of that dimension"),
+                Attr("extent", "size", "", doc="their number"),
                 Attr(
                     "run",
                     "bool",
@@ -271,10 +270,7 @@ ROWS: tuple[OpDef, ...] = (
         _shape,
         "elewise",
         attrs=_MODE,
-        calls={
-            "2201": Call("Compare", "compare", FLOATS | {"int32"}, inplace=False, granule=256),
-            "2002": Call("Compare", "compare", FLOATS, inplace=False, granule=256),
-        },
+        call=Call("Compare", "compare", FLOATS | {"int32"}, inplace=False, whole_repeats=True),
         cost="compare",
         user=False,
     ),
@@ -285,7 +281,7 @@ ROWS: tuple[OpDef, ...] = (
         _shape,
         "elewise",
         attrs=_MODE,
-        calls=_both(Call("CompareScalar", "compare_scalar", FLOATS, inplace=False, granule=256)),
+        call=Call("CompareScalar", "compare_scalar", FLOATS, inplace=False, whole_repeats=True),
         cost="compare",
         user=False,
     ),
@@ -295,7 +291,7 @@ ROWS: tuple[OpDef, ...] = (
         _second,
         _shape,
         "elewise",
-        calls=_both(Call("Select", "select", FLOATS, as_type=BITS, inplace=False, granule=256)),
+        call=Call("Select", "select", FLOATS, as_type=BITS, inplace=False, whole_repeats=True),
         cost="select",
         user=False,
     ),
@@ -306,7 +302,7 @@ ROWS: tuple[OpDef, ...] = (
         _mask,
         _shape,
         "elewise",
-        calls=_both(Call("And", "binary", frozenset({"mask"}), as_type={"mask": "uint16"})),
+        call=Call("And", "binary", frozenset({"mask"}), as_type={"mask": "uint16"}),
         cost="unary",
         user=False,
     ),
@@ -316,7 +312,7 @@ ROWS: tuple[OpDef, ...] = (
         _mask,
         _shape,
         "elewise",
-        calls=_both(Call("Or", "binary", frozenset({"mask"}), as_type={"mask": "uint16"})),
+        call=Call("Or", "binary", frozenset({"mask"}), as_type={"mask": "uint16"}),
         cost="unary",
         user=False,
     ),
@@ -326,7 +322,7 @@ ROWS: tuple[OpDef, ...] = (
         _mask,
         _shape,
         "elewise",
-        calls=_both(Call("Not", "unary", frozenset({"mask"}), as_type={"mask": "uint16"})),
+        call=Call("Not", "unary", frozenset({"mask"}), as_type={"mask": "uint16"}),
         cost="unary",
         user=False,
     ),
@@ -336,13 +332,11 @@ ROWS: tuple[OpDef, ...] = (
         _first,
         _shape,
         "broadcast",
-        calls=_both(
-            Call(
-                "Duplicate",
-                "duplicate",
-                frozenset({"int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"}),
-                inplace=False,
-            )
+        call=Call(
+            "Duplicate",
+            "duplicate",
+            frozenset({"int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"}),
+            inplace=False,
         ),
         cost="unary",
         user=False,
@@ -354,15 +348,13 @@ ROWS: tuple[OpDef, ...] = (
         _first,
         _shape,
         "transpose",
-        calls=_both(
-            Call(
-                "TransposeRows",
-                "device",
-                MOVED,
-                as_type=BITS,
-                tmp=lambda elements, dtype: const(TRANSPOSE_BYTES),
-                inplace=False,
-            )
+        call=Call(
+            "TransposeRows",
+            "device",
+            MOVED,
+            as_type=BITS,
+            tmp=lambda elements, dtype: const(TRANSPOSE_BYTES),
+            inplace=False,
         ),
         cost="transpose",
         user=False,
@@ -385,13 +377,11 @@ ROWS: tuple[OpDef, ...] = (
         _first,
         _shape,
         "stack",
-        calls=_both(
-            Call(
-                "StackRows",
-                "device",
-                frozenset(d for d in BY_NAME if d != "mask"),
-                inplace=False,
-            )
+        call=Call(
+            "StackRows",
+            "device",
+            frozenset(d for d in BY_NAME if d != "mask"),
+            inplace=False,
         ),
         cost="unary",
         user=False,
@@ -406,17 +396,15 @@ ROWS: tuple[OpDef, ...] = (
         "offsets",
         attrs=(
             Attr("k", "int", doc="elements of a short row"),
-            Attr("pitch", "str", doc="elements from one long row to the next"),
+            Attr("pitch", "size", doc="elements from one long row to the next"),
             Attr("size", "int", doc="bytes of an element"),
         ),
-        calls=_both(
-            Call(
-                "LaceOffsets",
-                "device",
-                frozenset({"int32"}),
-                tmp=_table_bytes,
-                inplace=False,
-            )
+        call=Call(
+            "LaceOffsets",
+            "device",
+            frozenset({"int32"}),
+            tmp=_table_bytes,
+            inplace=False,
         ),
         cost="none",
         user=False,
@@ -434,14 +422,12 @@ ROWS: tuple[OpDef, ...] = (
             Attr("reverse", "bool", False, doc="sums from the end"),
             Attr("together", "bool", False, doc="rows of a tile side by side, however few"),
         ),
-        calls=_both(
-            Call(
-                "Scan",
-                "device",
-                frozenset({"int16", "int32", "float32"}),
-                as_type=WRAPPING,
-                inplace=False,
-            )
+        call=Call(
+            "Scan",
+            "device",
+            frozenset({"int16", "int32", "float32"}),
+            as_type=WRAPPING,
+            inplace=False,
         ),
         cost="binary",
         user=False,
@@ -452,8 +438,8 @@ ROWS: tuple[OpDef, ...] = (
         _first,
         _shape,
         "elewise",
-        calls=_both(
-            Call("DataCopy", "ub_copy", frozenset(d for d in BY_NAME if d != "mask"), inplace=False)
+        call=Call(
+            "DataCopy", "ub_copy", frozenset(d for d in BY_NAME if d != "mask"), inplace=False
         ),
         cost="unary",
         user=False,

@@ -68,8 +68,6 @@ from autofuse.implgraph.ops.rules import (
 
 __all__ = ["ROWS"]
 
-A2 = "2201"
-P310 = "2002"
 BF16 = {"bfloat16": "float32"}
 HALF = {"bfloat16": "float32", "float16": "float32"}
 BYTES = {"int8": "int16", "uint8": "int16"}
@@ -95,20 +93,19 @@ def _power_tmp(n: Expr, d: DType) -> Expr:
 # rows -----------------------------------------------------------------------------------------
 
 
-def _calls(
+def _call(
     api: str,
     style: str,
     dtypes: frozenset[str],
     tmp: Callable[[Expr, DType], Expr] | None = None,
     as_type: Mapping[str, str] | None = None,
-) -> Mapping[str, Call]:
-    call = Call(api, style, dtypes, as_type or {}, tmp=tmp, inplace=tmp is None)
-    return {A2: call, P310: call}
+) -> Call:
+    return Call(api, style, dtypes, as_type or {}, tmp=tmp, inplace=tmp is None)
 
 
 def _unary(name: str, api: str, fn: Callable[..., Any], **kw: Any) -> OpDef:
     fields: dict[str, Any] = {
-        "calls": _calls(api, "unary", FLOATS),
+        "call": _call(api, "unary", FLOATS),
         "promote": BF16,
         "cost": "unary",
     } | kw
@@ -120,19 +117,19 @@ def _advanced(
     name: str, api: str, fn: Callable[..., Any], half: int, full: int, **kw: Any
 ) -> OpDef:
     return _unary(
-        name, api, fn, calls=_calls(api, "advanced_unary", FLOATS, _tmp(half, full)), ulp=4.0, **kw
+        name, api, fn, call=_call(api, "advanced_unary", FLOATS, _tmp(half, full)), ulp=4.0, **kw
     )
 
 
 def _composite(name: str, fn: Callable[..., Any], expand: Any, **kw: Any) -> OpDef:
-    return _unary(name, name, fn, **({"calls": {}, "expand": expand} | kw))
+    return _unary(name, name, fn, **({"call": None, "expand": expand} | kw))
 
 
 def _binary(
     name: str, api: str, fn: Callable[..., Any], dtypes: frozenset[str], **kw: Any
 ) -> OpDef:
     fields: dict[str, Any] = {
-        "calls": _calls(api, "binary", dtypes),
+        "call": _call(api, "binary", dtypes),
         "promote": BF16,
         "cost": "binary",
     } | kw
@@ -180,7 +177,7 @@ ROWS: tuple[OpDef, ...] = (
         "Sign",
         np.sign,
         dtype_rule=number_dtype,
-        calls={},
+        call=None,
         expand=or_long("Sign", expand_sign),
         promote=BF16 | {"int8": "float16", "uint8": "float16", "uint16": "int32"},
         ulp=0.0,
@@ -194,7 +191,7 @@ ROWS: tuple[OpDef, ...] = (
         "Relu",
         lambda x: np.where(x <= 0, x.dtype.type(0), x),
         dtype_rule=number_dtype,
-        calls=_calls("Relu", "unary", FLOATS | {"int32"}),
+        call=_call("Relu", "unary", FLOATS | {"int32"}),
         expand=or_long("Relu", expand_relu),
         promote=BF16 | {"int8": "float16"},
         ulp=0.0,
@@ -279,7 +276,7 @@ ROWS: tuple[OpDef, ...] = (
         "Add",
         np.add,
         ARITH,
-        calls=_calls("Add", "binary", MODULAR, as_type=WRAPPING),
+        call=_call("Add", "binary", MODULAR, as_type=WRAPPING),
         promote=BF16 | BYTES,
         expand=or_long("Add", scalar_form("Adds")),
         aliases=("TensorAdd",),
@@ -290,7 +287,7 @@ ROWS: tuple[OpDef, ...] = (
         "Sub",
         np.subtract,
         ARITH,
-        calls=_calls("Sub", "binary", MODULAR, as_type=WRAPPING),
+        call=_call("Sub", "binary", MODULAR, as_type=WRAPPING),
         promote=BF16 | BYTES,
         expand=or_long("Sub", expand_sub),
         doc="a - b; integers wrap",
@@ -300,7 +297,7 @@ ROWS: tuple[OpDef, ...] = (
         "Mul",
         np.multiply,
         ARITH,
-        calls=_calls("Mul", "binary", MODULAR, as_type=WRAPPING),
+        call=_call("Mul", "binary", MODULAR, as_type=WRAPPING),
         promote=BF16 | BYTES,
         expand=or_long("Mul", scalar_form("Muls")),
         doc="a * b; integers wrap",
@@ -343,7 +340,7 @@ ROWS: tuple[OpDef, ...] = (
         broadcast_shape,
         "elewise",
         reference_of(power),
-        calls=_calls("Power", "advanced_binary", FLOATS | {"int32"}, _power_tmp),
+        call=_call("Power", "advanced_binary", FLOATS | {"int32"}, _power_tmp),
         expand=expand_pow_of,
         promote=BF16 | {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32"},
         cost="pow",
@@ -483,7 +480,7 @@ ROWS: tuple[OpDef, ...] = (
                 doc="rounding to an integral value: RINT, FLOOR, CEIL, ROUND; TRUNC is the default for integer dtypes",
             ),
         ),
-        calls={A2: Call("Cast", "cast", frozenset()), P310: Call("Cast", "cast", frozenset())},
+        call=Call("Cast", "cast", frozenset()),
         cost="cast",
         doc="conversion; a float to an integer truncates and saturates, NaN is 0; integers wrap",
     ),
@@ -511,9 +508,7 @@ ROWS: tuple[OpDef, ...] = (
         "broadcast",
         lambda xs, attrs: xs[0],
         attrs=(Attr("shape", "shape", doc="target shape"),),
-        calls=dict.fromkeys(
-            (A2, P310), Call("Broadcast", "device", frozenset(BY_NAME), inplace=False)
-        ),
+        call=Call("Broadcast", "device", frozenset(BY_NAME), inplace=False),
         cost="broadcast",
         ulp=0.0,
         aliases=("BroadcastTo", "Expand"),

@@ -235,7 +235,7 @@ def _gather_elements(xs: Sequence[Array], attrs: Attrs) -> Array:
 def _move(
     name: str, arity: tuple[int, int], shape: Any, reference: Any, attrs: tuple[Attr, ...], doc: str
 ) -> OpDef:
-    gathers = name.startswith("Gather")
+    gathers = name in ("Gather", "GatherElements")
     rules = {"Concat": same_dtype, "Pad": _pad_dtype}
     dtype = _gather_dtype if gathers else rules.get(name, any_dtype)
     kind, cost = ("gather", "gather") if gathers else (name.lower(), "none")
@@ -333,12 +333,9 @@ ROWS: tuple[OpDef, ...] = (
             Attr("start", "int", 0, doc="the first number"),
             Attr("step", "int", 1, doc="the distance of neighbours"),
         ),
-        calls={
-            arch: Call(
-                "Arange", "iota", frozenset({"int16", "int32", "float16", "float32"}), inplace=False
-            )
-            for arch in ("2201", "2002")
-        },
+        call=Call(
+            "Arange", "iota", frozenset({"int16", "int32", "float16", "float32"}), inplace=False
+        ),
         cost="unary",
         doc="start + step * index along a dimension",
     ),

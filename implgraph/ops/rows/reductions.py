@@ -205,14 +205,14 @@ _AXES = (
     Attr("keepdims", "bool", False, doc="reduced dimensions stay, with size 1"),
 )
 _AXIS = (Attr("axis", "int", doc="the dimension, negative from the end"),)
-_CALLS = {arch: Call("Reduce", "device", NATIVE, inplace=False) for arch in ("2201", "2002")}
+_CALL = Call("Reduce", "device", NATIVE, inplace=False)
 
 
 def _reduce(name: str, doc: str, **kw: Any) -> OpDef:
     extreme = name in ("ReduceMax", "ReduceMin")
     fields: dict[str, Any] = {
         "attrs": _AXES,
-        "calls": _CALLS,
+        "call": _CALL,
         "promote": {"bfloat16": "float32"},
         "cost": "reduce",
         "ulp": 0.0 if extreme else 0.5,

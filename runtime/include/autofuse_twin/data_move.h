@@ -82,7 +82,6 @@ template <typename T> inline void SetAtomicMin(AUTOFUSE_TWIN_HERE_ONLY) {
     ::autofuse_twin::AtomicSet(3, ::autofuse_twin::DtOf<T>::value);
 }
 inline void SetAtomicNone(AUTOFUSE_TWIN_HERE_ONLY) { ::autofuse_twin::AtomicSet(0, ::autofuse_twin::Dt::F32); }
-inline void DisableDmaAtomic(AUTOFUSE_TWIN_HERE_ONLY) { SetAtomicNone(); }
 
 }  // namespace AscendC
 

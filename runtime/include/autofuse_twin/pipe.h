@@ -107,7 +107,6 @@ public:
 
     void Init() { ::autofuse_twin::PipeReset(this, true); }
     void Reset() { ::autofuse_twin::PipeReset(this, true); }
-    void Destroy() { ::autofuse_twin::PipeReset(this, true); }
 
     template <TPosition src, TPosition dst, int32_t depth, auto mask>
     bool InitBuffer(TQueBind<src, dst, depth, mask>& que, uint8_t num, uint32_t len AUTOFUSE_TWIN_HERE) {

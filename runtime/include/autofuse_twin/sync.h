@@ -37,8 +37,6 @@ inline void DataCacheCleanAndInvalid(const GlobalTensor<T>&) {}
 inline int64_t GetBlockIdx() { return ::autofuse_twin::BlockIdx(); }
 inline int64_t GetBlockNum() { return ::autofuse_twin::BlockNum(); }
 inline int64_t GetSubBlockIdx() { return 0; }
-inline int64_t GetSubBlockNum() { return 1; }
-inline int64_t GetTaskRation() { return 1; }
 
 inline void SetMaskCount() { ::autofuse_twin::MaskModeSet(true); }
 inline void SetMaskNorm() { ::autofuse_twin::MaskModeSet(false); }

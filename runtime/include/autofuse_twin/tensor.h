@@ -52,7 +52,6 @@ public:
         return LocalTensor<U>(view);
     }
     uint32_t GetSize() const { return view_.size; }
-    uint32_t GetLength() const { return view_.size * static_cast<uint32_t>(sizeof(T)); }
     void SetSize(const uint32_t size) { view_.size = size; }
     __ubuf__ T* GetPhyAddr() const { return reinterpret_cast<T*>(view_.addr); }
     __ubuf__ T* GetPhyAddr(const uint32_t offset) const { return GetPhyAddr() + offset; }

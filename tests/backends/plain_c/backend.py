@@ -30,9 +30,9 @@ from autofuse.implgraph.ir.graph import Axis, AxisType, ImplGraph, Node, TensorV
 from autofuse.implgraph.ops.rows.reductions import neutral
 from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.memory.workspace import workspace_bytes
-from autofuse.targets import read_target
+from autofuse.targets import read_chip
 
-CPU = read_target("cpu", Path(__file__).with_name("cpu.toml").read_text(encoding="utf-8"))
+CPU = read_chip("cpu", {"cpu": Path(__file__).with_name("cpu.toml").read_text(encoding="utf-8")})
 
 TYPES = {"float32": "float", "float16": "_Float16", "bool": "uint8_t"}
 TYPES |= {f"{u}int{bits}": f"{u}int{bits}_t" for u in ("", "u") for bits in (8, 16, 32, 64)}

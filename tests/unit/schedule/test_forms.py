@@ -14,6 +14,7 @@ from autofuse.implgraph.lowering.lowering import lower_all
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.axes.result import tiling_keys
 from autofuse.schedule.cost.cost_form import TICK_BITS, ticks
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import modelled_ticks
 from autofuse.schedule.scheduler import schedule, schedule_all
 from autofuse.targets import load_target
@@ -141,8 +142,8 @@ def test_of_known_sizes_the_form_of_the_least_modelled_time_is_taken(rows, colum
     assert len(hints) == forms
     (taken,) = schedule_all(hints, CHIP)
     assert len(taken.groups) == groups
-    each = [modelled_ticks(schedule(h, CHIP)[0], CHIP) for h in hints]
-    assert modelled_ticks(taken, CHIP) == min(each)
+    each = [modelled_ticks(schedule(h, CHIP)[0], Costs(CHIP)) for h in hints]
+    assert modelled_ticks(taken, Costs(CHIP)) == min(each)
     dropped = [r for r in taken.rejected if r.template.startswith("form ")]
     assert len(dropped) == len(hints) - 1
     assert all("dominated" in r.reason for r in dropped)
@@ -162,7 +163,7 @@ def test_of_known_sizes_a_form_that_does_not_fit_leaves_the_other(refused):
 def test_a_form_whose_barriers_alone_take_longer_is_not_looked_at(monkeypatch):
     hints = [canonicalise(h) for h in lower_all(api.read(centred(2048, 64)), CHIP)]
     (whole,) = schedule(hints[0], CHIP)
-    least = modelled_ticks(whole, CHIP)
+    least = modelled_ticks(whole, Costs(CHIP))
     assert least is not None
     slow = replace(CHIP, sync_all=least / (1 << TICK_BITS))
     (taken,) = schedule_all(hints, slow)

@@ -1,11 +1,16 @@
 """The ranking: legal tiles and modelled cycles."""
 
+from collections.abc import Callable
+
 import pytest
 
 from autofuse.implgraph.expr.expression import ONE, align_up, const, sym
-from autofuse.implgraph.ir.graph import TilingSpec
+from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
+from autofuse.schedule import rank as ranking
 from autofuse.schedule.axes.tile_limits import largest_tile, sample_env, smallest_tile
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.rank import modelled_cycles
+from autofuse.targets import load_target
 
 
 def spec(extent, *, granule=8, tile_max=None, limit=4096):
@@ -61,7 +66,18 @@ def test_symbols_are_sampled_at_their_hint_within_the_range(impls):
 def test_more_data_cost_more(impls, target):
     def cycles(n):
         return modelled_cycles(
-            impls({"x": ("float32", [n])}, [("y", "Exp", ["x"])], ["y"])[0], target
+            impls({"x": ("float32", [n])}, [("y", "Exp", ["x"])], ["y"])[0], Costs(target)
         )
 
     assert cycles(1 << 16) < cycles(1 << 20) < cycles(1 << 24)
+
+
+def test_templates_that_are_all_kept_in_one_order_are_not_modelled(
+    impls: Callable[..., tuple[ImplGraph, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranking, "modelled_cycles", lambda *_: pytest.fail("modelled"))
+    (impl,) = impls({"x": ("float32", (64,))}, [("y", "Abs", ["x"])], ["y"])[:1]
+    made = [ranking.Made(0, impl, always=True, special=False)]
+    assert ranking.rank(made, 2, Costs(load_target("ascend910b1"))) == [
+        ranking.Ranked(0.0, made[0])
+    ]

@@ -140,15 +140,9 @@ def kernel_files(*changes: tuple[str, str]) -> dict[str, str]:
     return files
 
 
-@pytest.fixture(scope="session")
-def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture(autouse=True)
-def _own_cache(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests of this folder share a cache, and leave the user's alone."""
-    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(shared_cache))
+def _optimised_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AUTOFUSE_OPT")
 
 
 @pytest.fixture

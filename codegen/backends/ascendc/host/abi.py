@@ -8,7 +8,7 @@ from json.encoder import encode_basestring_ascii as quoted
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier, int_literal, to_cpp
-from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds, sym
+from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
@@ -27,7 +27,6 @@ __all__ = [
     "symbol_expr_names",
     "symbol_parameters",
     "symbol_rows",
-    "tile_symbol",
     "tiling_fields",
 ]
 
@@ -207,8 +206,3 @@ def _fits(product: Expr, ranges: Mapping[str, tuple[int, int]]) -> bool:
 def symbol_expr_names(graph: FusionGraph, prefix: str) -> dict[str, str]:
     """C++ spelling of the graph's symbols as members of ``prefix``."""
     return {s.name: f"{prefix}.{s.name}" for s in graph.symbols}
-
-
-def tile_symbol(impl: ImplGraph) -> Expr:
-    """The tile length of a template."""
-    return sym(impl.tiling.tile_size)

@@ -33,7 +33,7 @@ from autofuse.implgraph.expr.expression import Max, product
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.memory.workspace import workspace_bytes
-from autofuse.targets import TargetSpec
+from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["RENAMED", "SCHEMA", "driver_files", "part_folder", "part_unit"]
 
@@ -163,7 +163,7 @@ def driver_files(split: Split, schedules: Schedules, target: TargetSpec) -> dict
     graph = split.graph
     name = check_identifier(graph.name)
     head = banner(graph, target.name)
-    slots = _Slots(split, schedules)
+    slots = _Slots(split, schedules, target.arch)
     if not graph.symbols and slots.bytes > _MAX_WORKSPACE:
         raise AutofuseError.of(
             "AF3006",
@@ -213,7 +213,7 @@ class _Slots:
         own: the piece of every part.
     """
 
-    def __init__(self, split: Split, schedules: Schedules) -> None:
+    def __init__(self, split: Split, schedules: Schedules, arch: Architecture) -> None:
         ends: list[int] = []
         held: list[int] = []
         self.passed: list[int] = []
@@ -233,7 +233,7 @@ class _Slots:
         for k in range(len(split.parts)):
             made = [p for p in split.passed if p.maker == k]
             self.passed += [take(k, max(p.users), p.bytes) for p in made]
-            needs = any(workspace_bytes(r.hint) != 0 for r in schedules[k])
+            needs = any(workspace_bytes(r.hint, arch) != 0 for r in schedules[k])
             self.own.append(take(k, k, 0) if needs or not ends else 0)
         self.count = len(ends)
         self.bytes = sum(held)
@@ -373,7 +373,7 @@ def _manifest(split: Split, schedules: Schedules, slots: _Slots, target: TargetS
                 "tilingKeys": counts[k],
                 "keyRadix": radixes[k],
                 "workspace": {
-                    "bytes": size_json(Max(*(workspace_bytes(r.hint) for r in s))),
+                    "bytes": size_json(Max(*(workspace_bytes(r.hint, target.arch) for r in s))),
                     "piece": slots.own[k],
                 },
             }

@@ -24,6 +24,7 @@ from autofuse.implgraph.expr.expression import Expr, Sym
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.schedule.cost.costs import Costs
 from autofuse.targets import TargetSpec
 
 __all__ = ["host_files", "infer_shape_file"]
@@ -90,7 +91,7 @@ class _LaunchView:
 
 
 def host_files(
-    graph: FusionGraph, results: tuple[ScheduleResult, ...], target: TargetSpec
+    graph: FusionGraph, results: tuple[ScheduleResult, ...], costs: Costs
 ) -> dict[str, str]:
     """The files by path, relative to the output folder.
 
@@ -98,11 +99,12 @@ def host_files(
         AutofuseError: a name is used twice, or a tensor has too many dimensions.
     """
     name = check_identifier(graph.name)
+    target = costs.target
     head = banner(graph, target.name)
     data = _DataView(head, tiling_fields(graph, results))
     return {
         "autofuse_tiling_data.h": render("tiling_data.h.jinja", data),
-        f"host/{name}_tiling.cpp": render_tiling(graph, results, target),
+        f"host/{name}_tiling.cpp": render_tiling(graph, results, costs),
         f"host/{name}_infer_shape.cpp": infer_shape_file(graph, target),
         f"host/{name}_get_kernel.cpp": render("get_kernel.cpp.jinja", _KernelView(head, name)),
         f"host/{name}_launch.cpp": render("launch.cpp.jinja", _launch_view(graph, head)),

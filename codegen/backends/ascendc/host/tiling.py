@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple
 from functools import lru_cache
 
 from autofuse.base.diagnostics import AutofuseError
@@ -35,13 +34,13 @@ from autofuse.schedule.cost.cost_form import (
     CopyForm,
     Place,
     Route,
-    cost_form,
     ticks,
 )
+from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.solver import by_promise, choose
 from autofuse.schedule.cost.tile_cost import chip_table
 from autofuse.schedule.memory.workspace import workspace_bytes
-from autofuse.targets import TargetSpec
+from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["condition_text", "render_tiling"]
 
@@ -136,13 +135,12 @@ class _TilingView:
     is_static: str
 
 
-def render_tiling(
-    graph: FusionGraph, results: tuple[ScheduleResult, ...], target: TargetSpec
-) -> str:
+def render_tiling(graph: FusionGraph, results: tuple[ScheduleResult, ...], costs: Costs) -> str:
     """The text of ``host/<g>_tiling.cpp``."""
-    turns = (i for r in results for g in r.groups for i, _ in by_promise(g.impls, target))
+    target = costs.target
+    turns = (i for r in results for g in r.groups for i, _ in by_promise(g.impls, costs))
     templates = tuple(
-        _template(graph, i, turn, impl, target)
+        _template(graph, i, turn, impl, costs)
         for i, (turn, impl) in enumerate(zip(turns, all_impls(results), strict=True))
     )
     most = map(max, zip(*(t.lengths for t in templates), strict=True))
@@ -174,9 +172,9 @@ def render_tiling(
         form=", ".join(str(max(n, 1)) for n in most),
         any_numbers=any(t.numbers for t in templates),
         unrolled=bool(graph.symbols) and len(templates) <= MOST_UNROLLED,
-        folded=() if graph.symbols else _folded(results, target),
+        folded=() if graph.symbols else _folded(results, costs),
         errors=tuple(_errors(graph, results, templates)),
-        workspace_size=workspace_text(graph, results),
+        workspace_size=workspace_text(graph, results, target.arch),
         is_static="false" if graph.symbols else "true",
     )
     return render("tiling.cpp.jinja", view)
@@ -185,12 +183,14 @@ def render_tiling(
 @lru_cache(maxsize=16)
 def _chip_row(target: TargetSpec) -> str:
     """The members of ``autofuse::Chip``."""
-    return ", ".join(int_literal(v) for v in astuple(chip_table(target)))
+    return ", ".join(int_literal(v) for v in chip_table(target).row_of_header())
 
 
-def workspace_text(graph: FusionGraph, results: Iterable[ScheduleResult]) -> str:
+def workspace_text(
+    graph: FusionGraph, results: Iterable[ScheduleResult], arch: Architecture
+) -> str:
     """Bytes of workspace as C++, in the members of ``data``; empty for none."""
-    sizes = [workspace_bytes(r.hint) for r in results]
+    sizes = [workspace_bytes(r.hint, arch) for r in results]
     most = Max(*sizes) if len(sizes) > 1 else sizes[0]
     return "" if most == 0 else to_cpp(most, symbol_expr_names(graph, "data"))
 
@@ -201,7 +201,7 @@ def condition_text(impl: ImplGraph) -> tuple[str, ...]:
 
 
 def _template(
-    graph: FusionGraph, index: int, turn: int, impl: ImplGraph, target: TargetSpec
+    graph: FusionGraph, index: int, turn: int, impl: ImplGraph, costs: Costs
 ) -> _Template:
     """The row of a template.
 
@@ -210,11 +210,11 @@ def _template(
         index: of the template.
         turn: index in its group of the one that is searched in its place.
         impl: the template.
-        target: the chip.
+        costs: of the templates.
     """
     spec = impl.tiling
     names = symbol_expr_names(graph, "s") | {spec.tile_size: "t"}
-    form = cost_form(impl, target)
+    form = costs.form(impl)
     ranges = graph.symbol_ranges() | {spec.tile_size: (1, max(spec.granule, 1))}
     checked = [spec.longest, spec.outer, spec.longest * spec.outer, spec.row_elements]
     checked += [spec.reduce_outer, spec.ub, *(c.value for c in spec.conditions)]
@@ -396,9 +396,9 @@ def _bool(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _folded(results: tuple[ScheduleResult, ...], target: TargetSpec) -> tuple[str, ...]:
+def _folded(results: tuple[ScheduleResult, ...], costs: Costs) -> tuple[str, ...]:
     """Assignments to the tiling data of a graph without symbols, where all of the chip is granted."""
-    found = choose(results, target)
+    found = choose(results, costs)
     if found is None:
         return ()
     fields = {"tiling_key": found.key, "block_dim": found.cores, **found.fields}

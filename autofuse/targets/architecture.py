@@ -1,0 +1,94 @@
+"""What all chips of an architecture have in common and a plan or a kernel depends on: limits, calls and casts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from autofuse.targets.figures import Figure, made, parsed, read_dtypes, read_figures
+
+__all__ = ["Architecture", "read_architecture"]
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """The cores of a chip.
+
+    Attributes:
+        name: 2002, 2201, 3510.
+        npu_arch: value of the compiler's ``--npu-arch``.
+        family: name of the product line, as CMake presets have it.
+        has_datacopypad: false where only whole blocks can be moved.
+        has_l2_hint: whether a GlobalTensor can bypass L2 (SetL2CacheHint).
+        on_registers: vector calls work on registers, not on UB: there are none of the calls of the registry.
+        block_bytes: bytes of a block, to which addresses in UB are aligned.
+        vector_bytes: bytes of one repeat of a vector instruction.
+        repeats_max: repeats of one instruction.
+        ub_bank_groups: groups of banks of UB, each as wide as a block.
+        ub_bank_bytes: bytes of UB after which another bank of a group begins.
+        cache_line_bytes: bytes in which GM is accessed.
+        event_ids: ids of one kind of event between two pipes.
+        queue_buffers_per_position: buffers of all queues in one TPosition.
+        buffers_total: buffers of one TPipe.
+        dma_block_count_max: rows of a DMA command.
+        dma_block_len_max: bytes of such a row.
+        dma_blocks_max: blocks of a row, and between two, of a command that moves whole blocks.
+        dma_gap_max: between two rows bytes of GM, or blocks of UB.
+        cores_max: cores of a launch.
+        calls: op -> dtypes that its call takes, where these are fewer than its row says; none: there is no such call.
+        casts: the dtypes of one ``Cast``, source and result.
+    """
+
+    name: str
+    npu_arch: str
+    family: str
+    has_datacopypad: bool
+    has_l2_hint: bool
+    on_registers: bool
+    block_bytes: int
+    vector_bytes: int
+    repeats_max: int
+    ub_bank_groups: int
+    ub_bank_bytes: int
+    cache_line_bytes: int
+    event_ids: int
+    queue_buffers_per_position: int
+    buffers_total: int
+    dma_block_count_max: int
+    dma_block_len_max: int
+    dma_blocks_max: int
+    dma_gap_max: int
+    cores_max: int
+    calls: tuple[tuple[str, frozenset[str]], ...]
+    casts: frozenset[tuple[str, str]]
+    figures: tuple[Figure, ...]
+
+    @property
+    def bank_period(self) -> int:
+        """Addresses that differ by a multiple of these bytes are in one group of banks."""
+        return self.ub_bank_groups * self.block_bytes
+
+    @property
+    def bank_halves(self) -> bool:
+        """Whether two operands of a vector call can be in groups of banks that have nothing in common."""
+        return self.bank_period >= 2 * self.vector_bytes
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@lru_cache(maxsize=16)
+def read_architecture(text: str) -> Architecture:
+    """The architecture of a base file.
+
+    Raises:
+        ValueError: a figure is missing or unknown, or lacks its status or its source.
+    """
+    doc = parsed(text)
+    limits = tuple(read_figures(doc["limits"]))
+    calls, casts = doc.get("calls", {}), doc.get("casts", {})
+    values: dict[str, object] = {**doc["architecture"], **{f.name: f.value for f in limits}}
+    values["calls"] = tuple((op, frozenset(row["dtypes"])) for op, row in calls.items())
+    values["casts"] = frozenset((x, y) for x, row in casts.items() for y in row["dtypes"])
+    values["figures"] = (*limits, *read_dtypes(calls, "calls."), *read_dtypes(casts, "casts."))
+    return made(Architecture, values, f"architecture {values['name']}")

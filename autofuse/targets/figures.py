@@ -1,0 +1,79 @@
+"""Figures of the target files: each with its unit, its status and its source."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["STATUSES", "Figure", "figure", "made", "parsed", "read_dtypes", "read_figures"]
+
+_T = TypeVar("_T")
+
+#: How a figure was obtained, best first.
+STATUSES = ("measured", "vendor", "fitted", "modelled", "assumed")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number with its provenance; of the tables ``calls`` and ``casts``, names of dtypes.
+
+    Attributes:
+        status: ``measured`` on silicon by the source, ``vendor`` statement, ``fitted`` by us to times measured on
+            silicon (``benchmarks/validate_model.py``), ``modelled`` by the source, ``assumed`` by us.
+    """
+
+    name: str
+    value: float | str
+    unit: str
+    status: str
+    source: str
+
+
+def read_figures(
+    rows: Mapping[str, Mapping[str, Any]], prefix: str = "", units: Mapping[str, str] | None = None
+) -> Iterator[Figure]:
+    """The figures of a table; units are those of the rows, else of ``units``.
+
+    Raises:
+        ValueError: a figure has no status or no source.
+    """
+    for key, row in rows.items():
+        yield figure(prefix + key, row["value"], row.get("unit", (units or {}).get(key, "")), row)
+
+
+def read_dtypes(rows: Mapping[str, Mapping[str, Any]], prefix: str) -> Iterator[Figure]:
+    """The figures of a table of dtypes; ``none`` where a row names none."""
+    for key, row in rows.items():
+        yield figure(prefix + key, " ".join(row["dtypes"]) or "none", "dtypes", row)
+
+
+def figure(name: str, value: float | str, unit: str, row: Mapping[str, Any]) -> Figure:
+    """A figure with the status and the source of its row."""
+    if row["status"] not in STATUSES or not row["source"]:
+        raise ValueError(f"figure {name} needs a status in {STATUSES} and a source")
+    return Figure(name, value, unit, row["status"], row["source"])
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """The tables of a target file."""
+    return tomllib.loads(text)
+
+
+def made(kind: type[_T], values: Mapping[str, Any], where: str) -> _T:
+    """A dataclass of values read from the file ``where``.
+
+    Raises:
+        ValueError: a value is missing, or there is no such field.
+    """
+    wanted = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    if wanted != values.keys():
+        odd = ", ".join(sorted(wanted ^ values.keys()))
+        raise ValueError(f"{where}: missing or unknown {odd}")
+    return kind(**values)

@@ -1,0 +1,451 @@
+"""PyTorch's own samples of its operators, compiled by the backend ``autofuse`` and compared with eager.
+
+    python benchmarks/clients/torch_opinfo.py                        # a table on the terminal; takes long
+    python benchmarks/clients/torch_opinfo.py --only softmax,gelu    # some operators
+    python benchmarks/clients/torch_opinfo.py --jobs 2 --outcomes opinfo.jsonl --write docs/torch_ops.md
+
+Every sample of float32 on cpu of every operator goes through AOTAutograd and the backend, forward and, where the
+operator has a gradient, backward.  ``min_ops`` is 1, so that single ops are kernels too.  A sample that fails counts as
+different, unless AOTAutograd or eager fails in the same way without the backend.  Where eager itself is in doubt there
+is a second opinion: eager in float64, or the same graph run by PyTorch op by op, if that differs from eager too (it
+draws other random numbers).  What ``--outcomes`` has recorded is not run again: a long run can be cut and go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import itertools
+import json
+import os
+import re
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from functorch.compile import aot_function, make_boxed_func
+from torch.utils._pytree import tree_leaves, tree_map
+
+from autofuse.torch import Options
+from autofuse.torch.backend import decompositions
+from autofuse.torch.compiler import compile_graph
+from autofuse.torch.report import report, reset
+
+#: Larger samples than this are left out: a sample is about values, not about speed.
+MAX_ELEMENTS = 1 << 16
+#: Each graph has numbers of its own here.
+_MOVED = re.compile(r"its kernel would move \d+ bytes, the ops by themselves \d+")
+#: Samples of one operator that one process runs in one go; an operator may have hundreds.
+PART = 48
+#: Relative and absolute error that a result may have beside eager's.
+TOLERANCE = (2e-5, 2e-5)
+#: Operators whose results are random numbers or memory as it was: there is nothing to compare.
+_NO_VALUES = """
+    empty empty_like empty_permuted empty_strided new_empty new_empty_strided resize_ resize_as_ cauchy exponential
+    geometric log_normal normal uniform bernoulli multinomial rand_like randint randint_like randn randn_like
+    nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d nn.functional.alpha_dropout
+    nn.functional.feature_alpha_dropout nn.functional.rrelu nn.functional.fractional_max_pool2d
+    nn.functional.fractional_max_pool3d"""
+LEFT_OUT = frozenset(_NO_VALUES.split())
+
+
+@dataclass
+class Outcome:
+    """What came of the samples of one operator.
+
+    Attributes:
+        name: of the operator, with its variant.
+        samples: that were run.
+        fused: of these, with at least one kernel.
+        whole: of these, with nothing left to PyTorch.
+        right: of the fused ones, equal to eager.
+        settled: of the right ones, by a second opinion: which -> how often.
+        wrong: what was different: text -> how often.
+        left: why ops stayed with PyTorch: text -> how often.
+        skipped: samples that were not run, by reason: AOTAutograd or eager itself does not take them, or their size.
+    """
+
+    name: str
+    samples: int = 0
+    fused: int = 0
+    whole: int = 0
+    right: int = 0
+    settled: Counter[str] = field(default_factory=Counter)
+    wrong: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Outcome) -> None:
+        """Take in the outcome of other samples of the same operator."""
+        self.samples += other.samples
+        self.fused += other.fused
+        self.whole += other.whole
+        self.right += other.right
+        self.settled += other.settled
+        self.wrong += other.wrong
+        self.left += other.left
+        self.skipped += other.skipped
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Outcome:
+        """An outcome that was recorded as JSON."""
+        texts = ("settled", "wrong", "left", "skipped")
+        return cls(**{k: Counter(v) if k in texts else v for k, v in record.items()})
+
+
+def name_of(op: Any) -> str:
+    """Name of an operator with its variant."""
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
+
+
+def operators() -> list[Any]:
+    """All operators with samples of float32 on cpu."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return [
+        op
+        for op in op_db
+        if torch.float32 in op.supported_dtypes("cpu") and op.name not in LEFT_OUT
+    ]
+
+
+def has_gradient(op: Any) -> bool:
+    """Whether an operator's samples are run backward as well."""
+    return bool(op.supports_autograd) and torch.float32 in op.supported_backward_dtypes("cpu")
+
+
+def count_samples(op: Any) -> int:
+    """How many samples of float32 an operator has; 0 where they need packages that are not here."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return sum(1 for _ in op.sample_inputs("cpu", torch.float32, requires_grad=False))
+        except Exception:
+            return 0
+
+
+def run_operator(op: Any, most: int | None = None, first: int = 0) -> Outcome:
+    """Run samples of an operator.
+
+    Args:
+        op: an OpInfo.
+        most: samples at most; None for all.
+        first: samples that are passed over.
+    """
+    out = Outcome(name_of(op))
+    grad = has_gradient(op)
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            samples: Iterator[Any] = iter(
+                op.sample_inputs("cpu", torch.float32, requires_grad=grad)
+            )
+            taken = list(itertools.islice(samples, first, None if most is None else first + most))
+        except Exception as e:  # the samples of some operators need packages that are not here
+            out.skipped[f"no samples: {type(e).__name__}"] += 1
+            return out
+        for sample in taken:
+            _run_sample(op, sample, grad, out)
+    return out
+
+
+def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
+    given = (sample.input, sample.args, sample.kwargs)
+    leaves = tree_leaves(given)
+    tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
+    if sum(t.numel() for t in tensors) > MAX_ELEMENTS:
+        out.skipped[f"more than {MAX_ELEMENTS} elements"] += 1
+        return
+    if any(t.is_sparse or t.layout is not torch.strided for t in tensors):
+        out.skipped["not a strided tensor"] += 1
+        return
+
+    def call(*ts: torch.Tensor) -> Any:
+        it = iter(ts)
+        a, b, c = tree_map(lambda x: next(it) if isinstance(x, torch.Tensor) else x, given)
+        found = op.op(a, *b, **c)
+        return tuple(x for x in tree_leaves(found) if isinstance(x, torch.Tensor))
+
+    def eager(dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+        """Results and gradients of eager, where elements of float32 are of this type."""
+        return _values(call, _fresh(tensors, dtype), grad)
+
+    def by_aot(compiler: Any) -> list[torch.Tensor]:
+        """Results and gradients with a compiler of graphs."""
+        compiled = aot_function(
+            call,
+            fw_compiler=compiler,
+            bw_compiler=compiler,
+            inference_compiler=compiler,
+            decompositions=decompositions(),
+        )
+        return _values(compiled, _fresh(tensors), grad)
+
+    def op_by_op() -> list[torch.Tensor]:
+        return by_aot(lambda g, _: make_boxed_func(g.forward))
+
+    try:
+        wanted = eager()
+    except Exception as e:
+        out.skipped[f"eager: {type(e).__name__}"] += 1
+        return
+    reset()
+    options = Options.of({"min_ops": 1, "opt": "-O0"})
+    settled = ""
+    try:
+        have = by_aot(lambda g, _: make_boxed_func(compile_graph(g, options).forward))
+    except Exception as e:
+        wrong = _text(e)
+        try:
+            op_by_op()
+        except Exception as alone:
+            if _text(alone) == wrong:
+                out.skipped[f"AOTAutograd: {wrong}"] += 1
+                return
+        wrong = f"fails: {wrong}"
+    else:
+        wrong = _compare(have, wanted)
+        if wrong:
+            settled = _second_opinion(
+                have, wanted, op_by_op, functools.partial(eager, torch.float64)
+            )
+    graphs = report().graphs
+    out.samples += 1
+    left = [k for g in graphs for k in g.not_fused] + [
+        ("run time", why) for g in graphs for why in g.at_run_time
+    ]
+    for name, why in left:
+        out.left[f"{name}: {why}"] += 1
+    if any(g.fused for g in graphs) or wrong.startswith("fails"):
+        out.fused += 1
+        out.whole += not left
+        out.right += not wrong or bool(settled)
+        if settled:
+            out.settled[settled] += 1
+        elif wrong:
+            out.wrong[wrong] += 1
+    elif wrong and not settled:
+        out.left[f"(differs without a kernel: {wrong})"] += 1
+
+
+def _fresh(tensors: list[torch.Tensor], dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+    """Copies of tensors that nothing has been done with."""
+    copies = [t.detach().clone() for t in tensors]
+    return [
+        (c.to(dtype) if c.dtype == torch.float32 else c).requires_grad_(t.requires_grad)
+        for c, t in zip(copies, tensors, strict=True)
+    ]
+
+
+def _values(function: Any, inputs: list[torch.Tensor], grad: bool) -> list[torch.Tensor]:
+    """What a function returns, and the gradients of its inputs for random ones of its results."""
+    torch.manual_seed(1)
+    results = list(function(*inputs))
+    through = [r for r in results if r.requires_grad]
+    leaves = [x for x in inputs if x.requires_grad]
+    if not grad or not through or not leaves:
+        return results
+    torch.manual_seed(2)
+    given = [torch.randn(r.shape).to(r.dtype) for r in through]
+    found = torch.autograd.grad(through, leaves, given, allow_unused=True)
+    zeros = (torch.zeros_like(x) for x in leaves)
+    return results + [z if g is None else g for g, z in zip(found, zeros, strict=True)]
+
+
+def _second_opinion(
+    have: list[torch.Tensor],
+    wanted: list[torch.Tensor],
+    op_by_op: Callable[[], list[torch.Tensor]],
+    in_float64: Callable[[], list[torch.Tensor]],
+) -> str:
+    """By what results are right that differ from those of eager; empty if they are wrong."""
+    with contextlib.suppress(
+        RuntimeError
+    ):  # of an operator that has no float64, or does not mix it with the rest
+        exact = in_float64()
+        if len(exact) == len(have) and not _compare(
+            have, [e.to(h.dtype) for e, h in zip(exact, have, strict=True)]
+        ):
+            return "equal to eager in float64"
+    graph = op_by_op()
+    if _compare(graph, wanted) and not _compare(have, graph):
+        return "equal to the same graph op by op, which differs from eager too"
+    return ""
+
+
+def _text(e: Exception) -> str:
+    lines = str(e).splitlines()
+    return f"{type(e).__name__}: {lines[0][:80] if lines else ''}"
+
+
+def _compare(have: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
+    """What is different; empty if nothing is."""
+    if len(have) != len(wanted):
+        return "another number of results or gradients"
+    for a, b in zip(have, wanted, strict=True):
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return f"{a.dtype}{list(a.shape)} in place of {b.dtype}{list(b.shape)}"
+        if not (a.dtype.is_floating_point or a.dtype.is_complex):
+            if not torch.equal(a, b):
+                return "other integers"
+            continue
+        if not torch.allclose(a, b, *TOLERANCE, equal_nan=True):
+            both = (a - b).abs() / (TOLERANCE[1] + TOLERANCE[0] * b.abs())
+            finite = both[torch.isfinite(both)]
+            size = f"{float(finite.max()):.1e}" if finite.numel() else "NaN or infinity"
+            return f"error {size} of the tolerance"
+    return ""
+
+
+# all of them ----------------------------------------------------------------------------------
+
+#: An operator's name and which of its samples: the first and how many.
+Work = tuple[str, int, int]
+
+
+def work(names: list[str], most: int | None) -> list[Work]:
+    """The samples to run, in parts, those of the operators with the most samples first."""
+    found = {name_of(o): o for o in operators()}
+    counts = {n: count_samples(found[n]) for n in names}
+    if most is not None:
+        counts = {n: min(c, most) for n, c in counts.items()}
+    order = sorted(names, key=lambda n: -counts[n])
+    return [
+        (n, i, max(min(PART, counts[n] - i), 1))
+        for n in order
+        for i in range(0, max(counts[n], 1), PART)
+    ]
+
+
+@functools.lru_cache(maxsize=1)
+def _by_name() -> dict[str, Any]:
+    torch.set_num_threads(1)
+    return {name_of(o): o for o in operators()}
+
+
+def _run(part: Work) -> tuple[Work, Outcome]:
+    name, first, count = part
+    return part, run_operator(_by_name()[name], count, first)
+
+
+def recorded(file: Path | None) -> dict[Work, Outcome]:
+    """The parts that an earlier run has recorded; a line that was cut off is left out."""
+    found: dict[Work, Outcome] = {}
+    for line in file.read_text("utf-8").splitlines() if file is not None and file.exists() else []:
+        try:
+            part, outcome = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        found[(part[0], part[1], part[2])] = Outcome.of(outcome)
+    return found
+
+
+def main() -> int:
+    """Run the operators and print or write the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default="", help="names of operators, with commas")
+    parser.add_argument("--samples", type=int, default=None, help="samples of each, at most")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument(
+        "--outcomes", type=Path, help="record outcomes here as JSON lines, and go on from there"
+    )
+    parser.add_argument("--write", type=Path, help="write the page to this file")
+    args = parser.parse_args()
+    only = set(filter(None, args.only.split(",")))
+    names = [name_of(o) for o in operators() if not only or {o.name, name_of(o)} & only]
+    start = time.perf_counter()
+    parts = work(names, args.samples)
+    known = recorded(args.outcomes)
+    done = {p: known[p] for p in parts if p in known}
+    todo = [p for p in parts if p not in known]
+    with ProcessPoolExecutor(args.jobs) as pool:
+        waiting = [pool.submit(_run, p) for p in todo]
+        for future in as_completed(waiting):
+            part, o = future.result()
+            done[part] = o
+            if args.outcomes:
+                with args.outcomes.open("a", encoding="utf-8") as f:
+                    f.write(json.dumps([part, vars(o)]) + "\n")
+            note = "; ".join(f"{k} x{n}" for k, n in o.wrong.items())
+            print(
+                f"{len(done)}/{len(parts)} {o.name}: {o.samples} samples, "
+                f"{o.fused} with kernels, {o.right} right {note}",
+                file=sys.stderr,
+                flush=True,
+            )
+    found = {n: Outcome(n) for n in names}
+    for part in parts:
+        found[part[0]].add(done[part])
+    text = page(list(found.values()), args.samples)
+    if args.write:
+        args.write.write_text(text, encoding="utf-8")
+    else:
+        print(text)
+    print(f"{time.perf_counter() - start:.0f} s, {os.cpu_count()} CPUs", file=sys.stderr)
+    fused, right = sum(o.fused for o in found.values()), sum(o.right for o in found.values())
+    return 0 if right >= 0.95 * fused else 1
+
+
+def page(found: list[Outcome], most: int | None) -> str:
+    """The table as Markdown; ``most`` samples of each operator were run."""
+    claimed = [o for o in found if o.fused]
+    fused, right = sum(o.fused for o in claimed), sum(o.right for o in claimed)
+    whole = sum(o.whole for o in claimed)
+    lines = [
+        "# PyTorch's operator samples",
+        "",
+        "Made by `python benchmarks/clients/torch_opinfo.py --write docs/torch_ops.md`; do not edit.",
+        "",
+        f"PyTorch {torch.__version__.split('+')[0]}, float32, cpu (twin), forward and backward, beside eager:",
+        f"relative and absolute tolerance {TOLERANCE[0]:g}. A sample goes through AOTAutograd and the backend with",
+        f"`min_ops=1`; {'all samples' if most is None else f'the first {most} samples'} of every operator were run.",
+        "",
+        f"{len(claimed)} operators have kernels: {right} of {fused} samples",
+        f"({100 * right / max(fused, 1):.2f} %) equal eager; in {whole} of these nothing is left to PyTorch.",
+        "",
+        "| operator | samples | with kernels | whole | equal to eager |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {o.name} | {o.samples} | {o.fused} | {o.whole} | {o.right} |"
+        for o in sorted(claimed, key=lambda o: o.name)
+    ]
+    lines += ["", "## What differs", ""]
+    lines += [f"- {o.name}: {k} ({n})" for o in claimed for k, n in sorted(o.wrong.items())] or [
+        "Nothing."
+    ]
+    lines += ["", "## What a second opinion settled", ""]
+    lines += [f"- {o.name}: {k} ({n})" for o in claimed for k, n in sorted(o.settled.items())] or [
+        "Nothing."
+    ]
+    lines += ["", "## Why ops of these operators stay with PyTorch", ""]
+    reasons = Counter[str]()
+    for o in claimed:
+        for k, n in o.left.items():
+            reasons[
+                _MOVED.sub("its kernel would move more bytes than the ops by themselves", k)
+            ] += n
+    lines += [f"- {k} ({n})" for k, n in sorted(reasons.items())] or ["None does."]
+    skipped = Counter[str]()
+    for o in found:
+        for k, n in o.skipped.items():
+            skipped[k] += n
+    lines += ["", "## Samples that were not run", ""]
+    lines += [f"- {k} ({n})" for k, n in sorted(skipped.items())] or ["None."]
+    none = sorted(o.name for o in found if not o.fused)
+    lines += ["", "## Operators without a kernel", "", ", ".join(none) or "None.", ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

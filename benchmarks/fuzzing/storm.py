@@ -1,0 +1,131 @@
+"""Shape storms: random graphs of one operator family each, compiled and verified on the twin in checked mode.
+
+    python benchmarks/fuzzing/storm.py --minutes 6                      every family for six minutes
+    python benchmarks/fuzzing/storm.py --minutes 1 --family reduce --seed 3
+    python benchmarks/fuzzing/storm.py --cases 100 --json               a fixed number of cases per family
+    python benchmarks/fuzzing/storm.py --again found/reduce-3-17.json   one case that was found, with all it says
+
+Ranks 1 to 6, sizes 0 to 300, every dtype, constant and symbolic sizes; what is drawn depends on the seed and the number
+of the case only.  A case is a finding if an output differs, the twin objects, autofuse fails, or a graph is refused
+for a reason that ``docs/verification.md`` does not name.  The exit code is 1 if something was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
+
+from storm_strategies import FAMILIES, Case, Verdict, random_case, run_case
+
+from autofuse.twin.run.worker import WorkerPool
+
+JOB = "autofuse.twin.verify.verify:verify_job"
+
+
+def main() -> int:
+    """Run what the command line asks for and print the table."""
+    args = _arguments()
+    if args.again:
+        return _again(args.again)
+    rows = [_storm(f, args) for f in args.family or FAMILIES]
+    if args.json:
+        print(json.dumps({"schema": "autofuse.benchmark.storm/1", "families": rows}, indent=2))
+    else:
+        _show(rows)
+    return 1 if any(r["findings"] for r in rows) else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--family", action="append", choices=tuple(FAMILIES), help="default: all")
+    parser.add_argument("--minutes", type=float, default=1, help="per family (default 1)")
+    parser.add_argument("--cases", type=int, default=0, help="per family, instead of minutes")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--found", type=Path, help="folder for the cases that were found")
+    parser.add_argument("--again", type=Path, help="run a case that was found")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+def _again(path: Path) -> int:
+    verdict = run_case(Case.from_json(json.loads(path.read_text(encoding="utf-8"))))
+    print(f"{verdict.status} {verdict.reason} ({verdict.runs} runs)\n{verdict.text}")
+    return 0 if verdict.ok else 1
+
+
+def _storm(family: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Cases of one family until the time or the number is reached."""
+    statuses: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    findings: list[dict[str, str]] = []
+    runs = number = 0
+    start = time.monotonic()
+    with WorkerPool(JOB, workers=1) as pool:
+        while (
+            (number < args.cases) if args.cases else (time.monotonic() - start < 60 * args.minutes)
+        ):
+            case = random_case(Random(f"{family} {args.seed} {number}"), family)
+            verdict = run_case(case, pool)
+            statuses[verdict.status] += 1
+            runs += verdict.runs
+            if verdict.status == "refused":
+                refused[verdict.reason] += 1
+            if not verdict.ok:
+                name = f"{family}-{args.seed}-{number}"
+                findings.append(_finding(name, verdict))
+                if args.found:
+                    args.found.mkdir(parents=True, exist_ok=True)
+                    text = json.dumps(case.to_json(), indent=1)
+                    (args.found / f"{name}.json").write_text(text, encoding="utf-8")
+                    (args.found / f"{name}.txt").write_text(
+                        f"{verdict.status} {verdict.reason}\n{verdict.text}", encoding="utf-8"
+                    )
+            number += 1
+    seconds = round(time.monotonic() - start, 1)
+    return {
+        "family": family,
+        "seed": args.seed,
+        "seconds": seconds,
+        "cases": number,
+        "runs": runs,
+        **{s: statuses[s] for s in ("passed", "refused", "wrong")},
+        "reasons": dict(refused),
+        "findings": findings,
+    }
+
+
+def _finding(name: str, verdict: Verdict) -> dict[str, str]:
+    return {
+        "case": name,
+        "status": verdict.status,
+        "reason": verdict.reason,
+        "text": verdict.text[:1500],
+    }
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    names = ("family", "seconds", "cases", "runs", "passed", "refused", "wrong", "findings")
+    print("| " + " | ".join(names) + " |\n| --- |" + " --: |" * (len(names) - 1))
+    for r in rows:
+        cells = [len(r[n]) if n == "findings" else r[n] for n in names]
+        print("| " + " | ".join(map(str, cells)) + " |")
+    reasons: Counter[str] = Counter()
+    for r in rows:
+        reasons.update(r["reasons"])
+    for reason, n in reasons.most_common():
+        print(f"refused {n} times: {reason}")
+    for r in rows:
+        for f in r["findings"]:
+            print(f"\n{f['case']}: {f['status']} {f['reason']}\n{f['text']}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,238 @@
+"""How close the tiling solver comes to the best tiling of all, by the cost model in integers.
+
+    python benchmarks/tiling/choose.py [--points 10000] [--seed 1] [--targets ascend910b2,ascend910b4] [--json]
+
+A point is a graph of ``choose_graphs.py``, random sizes and a chip.  For every point the solver chooses template,
+tile, tiles per core and cores as the generated host code does (a test compares the two), and NumPy evaluates every
+legal choice (``exhaustive.py``).  Printed is the modelled time of the choice over that of the best one, with what every
+kernel takes to start and without it: median, p90, p99 and worst.  Times are those of the model; nothing is measured.
+
+Both follow the rule that a template which loads rows again has to be a quarter better than one that does not
+(``schedule.cost.solver.comparable``), so costs are compared as it counts them.  What the rule costs by the model alone
+is printed too: the time of the best choice that follows it over that of the best of all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from choose_graphs import GRAPHS, kind_of, random_sizes
+from exhaustive import best_of_all
+
+from autofuse import api
+from autofuse.implgraph.expr.expression import ExprError
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.schedule.cost.cost_form import TICK_BITS, CostForm, cost_form
+from autofuse.schedule.cost.costs import Costs
+from autofuse.schedule.cost.solver import by_promise, comparable, solve
+from autofuse.schedule.cost.tile_cost import (
+    UNLIMITED,
+    BoundForm,
+    ChipTable,
+    Solution,
+    bind,
+    chip_table,
+)
+from autofuse.targets import TargetSpec, load_target
+
+__all__ = ["Kernel", "Point", "kernels", "points", "quantile"]
+
+TARGETS = ("ascend910b2", "ascend910b4")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One group of a graph on a chip: its templates with their costs."""
+
+    name: str
+    target: TargetSpec
+    chip: ChipTable
+    symbols: tuple[str, ...]
+    templates: tuple[tuple[ImplGraph, CostForm], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A choice, the best of all, and what the kernel takes to start, in ticks.
+
+    Attributes:
+        chosen, best: with what their costs count for beside those of other templates.
+        ruled, free: modelled ticks of the best choice, and of the best one without the rule about loading again.
+        runs: how often a core runs the loop over tiles, as chosen.
+    """
+
+    kernel: str
+    target: str
+    sizes: dict[str, int]
+    chosen: Solution
+    best: Solution
+    start: int
+    ruled: int
+    free: int
+    runs: int
+
+    @property
+    def ratio(self) -> float:
+        """Time of the choice over that of the best, with the start."""
+        return (self.chosen.cost + self.start) / (self.best.cost + self.start)
+
+    @property
+    def ratio_without_start(self) -> float:
+        """The same without the start."""
+        return self.chosen.cost / self.best.cost
+
+
+def kernels(targets: Sequence[str]) -> list[Kernel]:
+    """The groups of all graphs on these chips."""
+    out = []
+    for name in targets:
+        target = load_target(name)
+        for graphs in GRAPHS.values():
+            for graph in graphs.values():
+                built = api.build(graph, target=target)
+                symbols = tuple(s.name for s in built.graph.symbols)
+                for result in built.schedule:
+                    for g in result.groups:
+                        forms = tuple((i, cost_form(i, target)) for i in g.impls)
+                        kernel = Kernel(graph["name"], target, chip_table(target), symbols, forms)
+                        out.append(kernel)
+    return out
+
+
+def points(of: Sequence[Kernel], count: int, seed: int) -> list[Point]:
+    """Random points; those where no template is legal do not count."""
+    random_ = random.Random(seed)
+    out: list[Point] = []
+    while len(out) < count:
+        kernel = random_.choice(of)
+        found = point(kernel, random_sizes(kernel.symbols, random_))
+        if found is not None:
+            out.append(found)
+    return out
+
+
+def point(kernel: Kernel, sizes: dict[str, int]) -> Point | None:
+    """The choice for these sizes and the best of all; None where no template is legal."""
+    legal = [(b, i) for i, f in kernel.templates if (b := _bound(i, f, sizes)) is not None]
+    bound = [b for b, _ in legal]
+    if not bound:
+        return None
+    chosen: Solution | None = None
+    taken = 0
+    best: list[tuple[int, Solution]] = []
+    costs = Costs(kernel.target)
+    # In the order of the generated code.
+    for place, impl in by_promise([i for _, i in legal], costs):
+        b = bound[place]
+        again = costs.form(impl).reads_again
+        found = solve(b, kernel.chip, least=chosen.cost if chosen else UNLIMITED, again=again)
+        least = best_of_all(b, kernel.chip)
+        if found is None or least is None:
+            raise ValueError(f"{kernel.name} {sizes}: a legal template without a tiling")
+        found = _counted(found, impl, costs)
+        if chosen is None or found.cost < chosen.cost:
+            chosen, taken = found, place
+        best.append((least.cost, _counted(least, impl, costs)))
+    assert chosen is not None
+    start = round(kernel.target.kernel_head_us * kernel.target.clock_mhz) << TICK_BITS
+    return Point(
+        kernel.name,
+        kernel.target.name,
+        sizes,
+        chosen,
+        min(best, key=lambda s: s[1].cost)[1],
+        start,
+        min(best, key=lambda s: s[1].cost)[0],
+        min(cost for cost, _ in best),
+        _runs(bound[taken], chosen),
+    )
+
+
+def _counted(found: Solution, impl: ImplGraph, costs: Costs) -> Solution:
+    """A choice with the cost that it has beside other templates."""
+    return replace(found, cost=comparable(found.cost, impl, costs))
+
+
+def _bound(impl: ImplGraph, form: CostForm, sizes: dict[str, int]) -> BoundForm | None:
+    try:
+        if not all(c.holds(sizes) for c in impl.tiling.conditions):
+            return None
+        bound = bind(form, impl.tiling, sizes)
+    except ExprError:
+        return None
+    return bound if bound.largest else None
+
+
+def _runs(form: BoundForm, chosen: Solution) -> int:
+    """How often a core runs the loop over tiles, with the reduce loop in it."""
+    pieces = -(-form.extent // chosen.tile)
+    return chosen.per_core * form.reduce_outer * (pieces if form.looped else 1)
+
+
+def quantile(values: Sequence[float], q: float) -> float:
+    """The value that a share ``q`` of the sorted values does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(int(q * len(ordered)), len(ordered) - 1)]
+
+
+def _row(title: str, found: Sequence[Point]) -> str:
+    ratios = [p.ratio for p in found]
+    alone = [p.ratio_without_start for p in found]
+    cells = [f"{quantile(ratios, q):8.4f}" for q in (0.5, 0.9, 0.99, 1.0)]
+    cells += [f"{quantile(alone, q):8.4f}" for q in (0.99, 1.0)]
+    equal = sum(r < 1.0005 for r in ratios) / len(ratios)
+    return f"{title:16} {len(found):6} {' '.join(cells)} {100 * equal:6.1f} %"
+
+
+def _main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--points", type=int, default=10_000, help="how many (default 10000)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of graphs, sizes and chips (default 1)"
+    )
+    parser.add_argument(
+        "--targets", default=",".join(TARGETS), help=f"chips (default {','.join(TARGETS)})"
+    )
+    parser.add_argument("--json", action="store_true", help="numbers instead of tables")
+    given = parser.parse_args()
+    of = kernels(given.targets.split(","))
+    found = points(of, given.points, given.seed)
+    worst = max(found, key=lambda p: p.ratio)
+    if given.json:
+        rows = {k: quantile([p.ratio for p in found], q) for k, q in (("p99", 0.99), ("worst", 1))}
+        print(
+            json.dumps(
+                {"points": len(found), "median": quantile([p.ratio for p in found], 0.5), **rows}
+            )
+        )
+        return 0
+    print("modelled time of the choice over that of the best of all (model: nothing was measured)")
+    print(
+        f"{'':16} {'points':>6} {'median':>8} {'p90':>8} {'p99':>8} {'worst':>8} without start: p99, worst; equal"
+    )
+    for kind in GRAPHS:
+        some = [p for p in found if kind_of(p.kernel) == kind]
+        if some:
+            print(_row(kind, some))
+    print(_row("all", found))
+    print(
+        f"worst: {worst.kernel} {worst.sizes} on {worst.target}: tile {worst.chosen.tile} on "
+        f"{worst.chosen.cores} cores, best {worst.best.tile} on {worst.best.cores}"
+    )
+    paid = [(p.ruled + p.start) / (p.free + p.start) for p in found]
+    cells = [f"{quantile(paid, q):.4f}" for q in (0.5, 0.9, 0.99, 1.0)]
+    decided = sum(p.ruled > p.free for p in found) / len(found)
+    print(
+        "the rule about loading rows again costs: median, p90, p99, most: "
+        f"{' '.join(cells)}; it decides {decided:.1%} of the points"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -1,0 +1,167 @@
+"""Which forms of a graph are worth proposing: the one estimate of time that is made before anything is scheduled.
+
+Lowering proposes forms, and the cost model decides: in the scheduler for known sizes, in the host function for those of
+a call.  A form takes as long to lower and to schedule as the graph itself, and every reduction could be divided or not
+by itself, so what hardly has a chance is left out here, by bytes and barriers alone.  Vector calls and UB are not
+looked at, so the bounds are wide where something else decides after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from autofuse.implgraph.expr.expression import Expr, product
+from autofuse.targets import TargetSpec
+
+__all__ = ["GAIN", "LINE", "ROW", "Sizes", "Worth", "blocks_of", "proposals"]
+
+#: Elements of a row that a DMA command moves at a good rate: neighbours that are kept are shared in blocks of them.
+ROW = 128
+#: The same for running sums, of which cores share the rows as far as these fill cache lines.
+LINE = 32
+#: Parts per core at most: more of them share the work more evenly, and are more to reduce in the second phase.
+_ROUNDS = 4
+#: Modelled time that a running sum takes in UB, over that in which a core loads its operand.
+_SUMS = 1.75
+#: Time of one phase over that of two from which on they are divided: without a doubt, where nothing else decides, where
+#: the host chooses for the sizes of a call, and where the scheduler compares by the model.
+_SURE_GAIN, GAIN, _MAY_GAIN, _MIGHT_GAIN = 5.0, 1.5, 1.2, 0.5
+#: Elements that a first step makes one of, from which on its result is little beside its operand.
+_FEWEST = 8
+
+
+def proposals(*, symbolic: bool) -> tuple[tuple[bool, float], ...]:
+    """The forms of a graph: whether sizes that depend on symbols are divided, and the least gain; the largest first."""
+    if symbolic:
+        return (False, GAIN), (True, _MAY_GAIN)
+    return (False, _SURE_GAIN), (False, GAIN), (False, _MIGHT_GAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """A reduction, or a running sum, with known sizes or typical ones.
+
+    Attributes:
+        length: elements of the axis that is to be divided.
+        blocks: what the cores share without parts: elements that are kept, in blocks of neighbours.
+        block: bytes of such a block that are reduced, per element of the axis.
+        kept: bytes of the results of a block.
+        again: the operand is read by others too, which one group can serve only without a short part.
+        sums: of running sums.
+    """
+
+    length: int
+    blocks: int
+    block: int
+    kept: int
+    again: bool
+    sums: bool = False
+
+
+class Worth:
+    """What is worth dividing on a chip, by modelled cycles of the busiest core.
+
+    Args:
+        target: the chip: cores, how fast they read, what a barrier costs, the length of a cache line.
+    """
+
+    def __init__(self, target: TargetSpec) -> None:
+        self._target, self._cores = target, target.aiv_cores
+        #: The best number of parts for known sizes, by these and the most parts.
+        self._best: dict[tuple[Sizes, int], int] = {}
+
+    def less(self, s: Sizes, parts: int, gain: float) -> float | None:
+        """Cycles of two phases with a number of parts; None unless one phase takes ``gain`` times as long."""
+        cost = self.parted(s, parts) if parts else 0.0
+        return cost if parts and self.whole(s) > gain * cost else None
+
+    def hopeless(self, s: Sizes, gain: float) -> bool:
+        """Whether no number of parts is worth it."""
+        return self.whole(s) <= gain * self.least_parted(s)
+
+    def whole(self, s: Sizes) -> float:
+        """Cycles in one phase; of running sums what is computed, or read and written."""
+        nbytes = s.length * s.block * blocks_of(s.blocks, self._cores)
+        read = nbytes / self._rate(s.blocks)
+        return max(_SUMS * nbytes / self._target.load_rate, 2 * read) if s.sums else read
+
+    def parted(self, s: Sizes, parts: int) -> float:
+        """The same in two phases; of running sums their totals, what comes before each of them, and the sums."""
+        cycles = self._reduced(s, parts)
+        if not s.sums:
+            return cycles
+        target = self._target
+        each = s.length // parts * s.block * blocks_of(parts * s.blocks, self._cores)
+        computed, moved = _SUMS * each / target.load_rate, 2 * each / target.load_rate_all
+        return cycles + target.sync_all + max(computed, moved)
+
+    def least_parted(self, s: Sizes) -> float:
+        """What two phases take at least, however many parts there are: a barrier, and all bytes by all cores."""
+        nbytes = s.length * s.block * s.blocks
+        return self._target.sync_all + nbytes / self._cores / self._target.load_rate_all
+
+    def parts(self, s: Sizes, shape: Sequence[Expr], gone: Sequence[int], run: int) -> int:
+        """The number of parts; 0 if the axis is too short.  Along the innermost one a part is a row of its own.
+
+        Args:
+            s: sizes, typical ones where those of the shape depend on symbols.
+            shape: of the operand.
+            gone: dimensions that are gone through.
+            run: the one of these that is divided.
+        """
+        cores = self._cores
+        most = min(_ROUNDS * cores, s.length // (ROW if run == len(shape) - 1 else 2))
+        if all(e.is_const for e in shape):
+            known = self._best.get((s, most))
+            if known is None:
+                known = min(range(2, most + 1), key=lambda p: self._reduced(s, p), default=0)
+                self._best[s, most] = known
+            return known
+        if not all(e.is_const for d, e in enumerate(shape) if d not in gone):
+            # A core per part, for every block that there may be.
+            return cores if cores <= most else 0
+
+        def share(parts: int) -> Fraction:
+            """Of the axis, that the busiest core goes through."""
+            return Fraction(blocks_of(parts * s.blocks, cores), parts)
+
+        return min(range(2, most + 1), key=share, default=0)
+
+    def dense_first(self, shape: Sequence[Expr], gone: Sequence[int], itemsize: int) -> bool:
+        """Whether a first step of dense runs may pay: rows that it joins are no whole lines, and it leaves little.
+
+        Sizes that are not known may be such that it does.
+        """
+        if len(gone) < 2 or gone[-1] != len(shape) - 1 or any(s == 0 for s in shape):
+            return False
+        outer, row = product(shape[d] for d in gone[:-1]), shape[-1] * itemsize
+        return (not outer.is_const or outer.value >= _FEWEST) and (
+            not row.is_const or row.value % self._target.arch.cache_line_bytes != 0
+        )
+
+    def _reduced(self, s: Sizes, parts: int) -> float:
+        """Cycles of a reduction in two phases."""
+        target, cores = self._target, self._cores
+        each, rest = divmod(s.length, parts)
+        rounds, alone = blocks_of(parts * s.blocks, cores), blocks_of(s.blocks, cores)
+        cycles = target.sync_all + (each * s.block + s.kept) * rounds / target.load_rate_all
+        left, groups = parts * s.kept, 2
+        if rest:
+            left, groups = left + rest * s.block + 2 * s.kept, 3
+        cycles += left * alone / self._rate(s.blocks)
+        cycles += groups * (target.load_head + target.store_head)
+        if rest and s.again:
+            cycles += s.length * s.block * s.blocks / cores / target.load_rate_all
+        return cycles
+
+    def _rate(self, blocks: int) -> float:
+        """Bytes per cycle that a core reads: with few at work each has more."""
+        target, cores = self._target, self._cores
+        return min(target.load_rate, target.load_rate_all * cores / min(blocks, cores))
+
+
+def blocks_of(count: int, size: int) -> int:
+    """How many blocks of a size hold so many."""
+    return -(-count // size)

@@ -1,0 +1,89 @@
+"""What is known of the costs of templates while a graph is built: the memo of one build.
+
+A template is ranked, its tiling is folded, and its numbers go into the host code: each asks for the same costs.  Who
+starts a build, or explains one, makes a :class:`Costs` and passes it along; it goes when the build is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
+from autofuse.schedule.cost.cost_form import CostForm, cost_form
+from autofuse.schedule.cost.tile_cost import BoundForm, ChipTable, Solution, bind, chip_table
+from autofuse.targets import TargetSpec
+
+__all__ = ["Costs", "Searched"]
+
+#: The costs before each half and the best after it, the best of all that are far apart, and the best nearby.
+Searched: TypeAlias = tuple[tuple[tuple[int, Solution], ...], Solution, Solution]
+
+
+class _Known:
+    """The costs of a template; without symbols also what they are bound to, and what was found for that, by chip."""
+
+    def __init__(self, form: CostForm) -> None:
+        self.form = form
+        self.bound: BoundForm | None = None
+        self.searched: dict[ChipTable, Searched] = {}
+
+
+class Costs:
+    """The costs of the templates of a graph on a chip, each found once.
+
+    Templates that differ in name, conditions or first core only are copies with the same nodes, and cost the same.
+
+    Attributes:
+        target: the chip.
+        chip: its figures.
+    """
+
+    def __init__(self, target: TargetSpec) -> None:
+        self.target, self.chip = target, chip_table(target)
+        #: By the identities of what costs are read off.  The template that is kept with them keeps these alive.
+        self._known: dict[tuple[int, ...], tuple[ImplGraph, _Known]] = {}
+
+    def form(self, impl: ImplGraph) -> CostForm:
+        """The costs of a template.
+
+        Whether operands of a call collide in the banks of UB depends on the tile; it is taken from the largest one at
+        typical sizes.
+        """
+        return self._of(impl).form
+
+    def bound(
+        self, impl: ImplGraph, sizes: Mapping[str, int], ub: int | None
+    ) -> tuple[BoundForm, dict[ChipTable, Searched]]:
+        """The costs of a template for given sizes, and what has been found for these; remembered without symbols.
+
+        Raises:
+            ExprError: a size that the template divides by is 0.
+        """
+        known = self._of(impl)
+        if sizes or ub is not None:
+            return bind(known.form, impl.tiling, sizes, ub), {}
+        if known.bound is None:
+            known.bound = bind(known.form, impl.tiling, sizes)
+        return known.bound, known.searched
+
+    def _of(self, impl: ImplGraph) -> _Known:
+        key = _parts(impl)
+        like, known = self._known.get(key, (None, None))
+        if like is not None and known is not None:
+            if like.tiling is impl.tiling:
+                return known
+            if _plain(like.tiling) != _plain(impl.tiling):
+                known = None
+        known = known or _Known(cost_form(impl, self.target))
+        self._known[key] = impl, known
+        return known
+
+
+def _parts(impl: ImplGraph) -> tuple[int, ...]:
+    return id(impl.nodes), id(impl.axes), id(impl.buffers), id(impl.symbols)
+
+
+def _plain(spec: TilingSpec) -> TilingSpec:
+    return replace(spec, conditions=(), first_core=None)

@@ -1,0 +1,71 @@
+"""The script of timed mode's page, executed by node on a stand-in for a browser's document."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.twin,
+    pytest.mark.skipif(shutil.which("node") is None, reason="needs node"),
+]
+
+ROOT = Path(__file__).resolve().parents[3]
+NOTHING = re.compile(r"\b(undefined|NaN|Infinity|null|\[object)\b")
+
+
+def shown(page: Path) -> dict[str, Any]:
+    """What a page shows: see the script."""
+    command = ["node", str(ROOT / "tests" / "support" / "page_dom.js"), str(page)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["bad"] == []
+    everything = [
+        *found["texts"].values(),
+        *found["tips"],
+        *(t for d in found["drawn"].values() for t in d),
+    ]
+    assert [t for t in everything if NOTHING.search(t)] == []
+    return found
+
+
+def test_every_text_is_one(autofuse: Callable, tmp_path: Path) -> None:
+    done = autofuse("run", ROOT / "examples" / "demo.json", "--html", "t.html", "--json")
+    timed = done.json()["result"]["timed"]
+    found = shown(tmp_path / "t.html")
+    texts = found["texts"]
+    assert texts["path"].startswith(f"Core {timed['slowest']}: ")
+    assert f"Modelled time {timed['total_us']:.2f} us" in texts["summary"]
+    assert "model: nothing here was measured" in texts["note"]
+    assert "1e9 operations per second (model)" in found["drawn"]["roofline"]
+    assert found["tips"]
+    assert all("(model)" in tip for tip in found["tips"])
+    for pipe in ("scalar", "MTE2", "V", "MTE3"):
+        assert pipe in found["drawn"]["timeline"]
+
+
+@pytest.mark.parametrize(
+    ("n", "cores"), [(0, "No core has any work"), (1, "There is one core with work")]
+)
+def test_hardly_anything(
+    autofuse: Callable, native: Callable, tmp_path: Path, n: int, cores: str
+) -> None:
+    made = native(
+        symbols={"n": {"min": 0, "max": 100}},
+        inputs=[{"name": "x", "dtype": "float32", "shape": ["n"]}],
+        nodes=[{"name": "a", "op": "Abs", "inputs": ["x"], "outputs": ["y"]}],
+    )
+    (tmp_path / "g.json").write_text(json.dumps(made), encoding="utf-8")
+    done = autofuse("run", "g.json", "-s", f"n={n}", "--html", "t.html")
+    assert done.code == 0, done.err
+    assert cores in shown(tmp_path / "t.html")["texts"]["summary"]
+    # The launch starts one core also where there is nothing to do, as explain counts it.
+    explained = autofuse("explain", "g.json", "-s", f"n={n}").out
+    start = re.search(r"of which (\S+) us start", done.out)
+    assert start is not None
+    assert re.search(rf"general +\S+ x 1 +1 x 1 +\S+ +{re.escape(start[1])} ", explained)
