@@ -40,8 +40,8 @@ from autofuse.implgraph.lowering.lowering import lower_all
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.results import BuildResult, graph_file
 from autofuse.schedule.axes.result import ScheduleResult
-from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.scheduler import schedule_all
+from autofuse.schedule.search.costs import Costs
 from autofuse.targets import TargetSpec
 
 __all__ = ["Stages", "compile", "lower", "prepare", "read", "schedule"]

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.tile_limits import sample_env
-from autofuse.schedule.cost.cost_form import TICK_BITS
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import comparable, solve_template
+from autofuse.schedule.search.cost_form import TICK_BITS
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import comparable, solve_template
 
 __all__ = ["Made", "Ranked", "in_order", "modelled_cycles", "rank", "select"]
 

@@ -18,7 +18,6 @@ from autofuse.implgraph.ir.graph import (
 )
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
-from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.cost.stagger import with_staggered_loops
 from autofuse.schedule.memory.budget import check_budget, exceeds_budget
 from autofuse.schedule.memory.memory_plan import MemoryPlan, plan_memory
@@ -33,6 +32,7 @@ from autofuse.schedule.placement.transposition import (
     smaller,
 )
 from autofuse.schedule.rank import modelled_cycles
+from autofuse.schedule.search.costs import Costs
 
 __all__ = ["Template"]
 

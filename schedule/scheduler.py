@@ -28,16 +28,16 @@ from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult, Verdict
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
 from autofuse.schedule.cost.cache_hints import CacheHints, touched_bytes
-from autofuse.schedule.cost.cost_form import TICK_BITS, ticks
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import modelled_ticks
-from autofuse.schedule.cost.tile_cost import TICK_SHIFT, UNLIMITED, ChipTable
 from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.legal.legalize import legalize
 from autofuse.schedule.memory.workspace import place_workspaces
 from autofuse.schedule.placement.scan import SCAN, scanned_axes
 from autofuse.schedule.rank import Made, Ranked, in_order, modelled_cycles, rank, select
 from autofuse.schedule.realise import Template
+from autofuse.schedule.search.cost_form import TICK_BITS, ticks
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import modelled_ticks
+from autofuse.schedule.search.tile_cost import TICK_SHIFT, UNLIMITED, ChipTable
 from autofuse.schedule.templates.family import Family, Placing
 from autofuse.schedule.templates.table import FAMILIES
 from autofuse.targets import TargetSpec

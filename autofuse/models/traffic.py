@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from autofuse.api import BuildResult, SplitResult
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.schedule.axes.result import Group, ScheduleResult
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import best_tiling, comparable
-from autofuse.schedule.cost.workload import workload
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import best_tiling, comparable
+from autofuse.schedule.search.workload import workload
 
 __all__ = ["modelled_bytes"]
 

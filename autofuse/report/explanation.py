@@ -1,6 +1,6 @@
 """Why a kernel is scheduled as it is: every template that was tried, and what the cost model makes of it.
 
-Templates and tiles that count as taken are those that the host function takes (``autofuse.schedule.cost.solver``);
+Templates and tiles that count as taken are those that the host function takes (``autofuse.schedule.search.solver``);
 all times are those of the model (``autofuse.schedule.cost.cost``).
 """
 
@@ -17,11 +17,11 @@ from autofuse.implgraph.ir.graph import ImplGraph, Node
 from autofuse.schedule.axes.result import Group, ScheduleResult, tiling_keys
 from autofuse.schedule.cost.cache_hints import bypasses, held_bytes
 from autofuse.schedule.cost.cost import NOTE, Conflict, evaluate
-from autofuse.schedule.cost.cost_form import ticks
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import choose, solve_template
 from autofuse.schedule.cost.stagger import passes, same_on_all_cores
-from autofuse.schedule.cost.workload import Tiling, UbBuffer, conflicts, ub_map, workload
+from autofuse.schedule.search.cost_form import ticks
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import choose, solve_template
+from autofuse.schedule.search.workload import Tiling, UbBuffer, conflicts, ub_map, workload
 from autofuse.targets import TargetSpec
 
 __all__ = ["NOTE", "explain", "sizes_of"]

@@ -134,7 +134,7 @@ def traffic(result: api.SplitResult, sizes: Mapping[str, int]) -> int | None:
         result: what was built.
         sizes: a value for every symbol.
     """
-    from autofuse.schedule.cost.costs import Costs
+    from autofuse.schedule.search.costs import Costs
 
     total = 0
     for part in result.parts:
@@ -150,8 +150,8 @@ def traffic(result: api.SplitResult, sizes: Mapping[str, int]) -> int | None:
 
 
 def _moved(impl: Any, costs: Any, sizes: Mapping[str, int]) -> int | None:
-    from autofuse.schedule.cost.solver import solve_template
-    from autofuse.schedule.cost.workload import workload
+    from autofuse.schedule.search.solver import solve_template
+    from autofuse.schedule.search.workload import workload
 
     try:
         found = solve_template(impl, costs, sizes)

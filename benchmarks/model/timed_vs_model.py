@@ -29,8 +29,8 @@ from traffic import Case, step
 from autofuse.api import BuildResult, build, timed
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.cost.cost import NOTE, Cost
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import best_tiling
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import best_tiling
 
 #: Cases of ``benchmarks/model/traffic.py`` that are priced here as well.
 SHARED = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from autofuse.codegen.verification.proofs.samples import legal_tiles, small_sizes
+from autofuse.codegen.proofs.samples import legal_tiles, small_sizes
 from autofuse.implgraph.expr.expression import Expr, Func
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph

@@ -16,7 +16,6 @@ from mutation_memory import has_room
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.backends.ascendc.emit_cpp import callee, emit_function
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
@@ -39,7 +38,7 @@ from autofuse.codegen.ir.kernel_ir import (
     Stmt,
     Sync,
 )
-from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.implgraph.expr.expression import FloorDiv
 from autofuse.implgraph.ir.graph import ImplGraph

@@ -38,7 +38,7 @@ from autofuse.codegen.ir.kernel_ir import (
     Stmt,
 )
 from autofuse.codegen.passes.barriers import InsertBarriers
-from autofuse.codegen.verification.model import Finding, Kernel
+from autofuse.codegen.proofs.model import Finding, Kernel
 from autofuse.codegen.verification.ranges import (
     calls_cover_the_tile,
     calls_fit_their_buffers,

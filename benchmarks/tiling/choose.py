@@ -8,8 +8,8 @@ legal choice (``exhaustive.py``).  Printed is the modelled time of the choice ov
 kernel takes to start and without it: median, p90, p99 and worst.  Times are those of the model; nothing is measured.
 
 Both follow the rule that a template which loads rows again has to be a quarter better than one that does not
-(``schedule.cost.solver.comparable``), so costs are compared as it counts them.  What the rule costs by the model alone
-is printed too: the time of the best choice that follows it over that of the best of all.
+(``schedule.search.solver.comparable``), so costs are compared as it counts them.  What the rule costs by the model
+alone is printed too: the time of the best choice that follows it over that of the best of all.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from exhaustive import best_of_all
 from autofuse import api
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.cost.cost_form import TICK_BITS, CostForm, cost_form
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import by_promise, comparable, solve
-from autofuse.schedule.cost.tile_cost import (
+from autofuse.schedule.search.cost_form import TICK_BITS, CostForm, cost_form
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import by_promise, comparable, solve
+from autofuse.schedule.search.tile_cost import (
     UNLIMITED,
     BoundForm,
     ChipTable,

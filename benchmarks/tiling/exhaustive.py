@@ -1,6 +1,6 @@
 """The best of all legal tilings of a template by the solver's integer model: every tile, every number of cores.
 
-A test tool.  It evaluates the formulas of ``schedule.cost.solver`` with NumPy for all choices at once, in 64-bit
+A test tool.  It evaluates the formulas of ``schedule.search.solver`` with NumPy for all choices at once, in 64-bit
 integers: tensors of less than 2**40 bytes.
 """
 
@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.schedule.cost.cost_form import Place, Route
-from autofuse.schedule.cost.tile_cost import (
+from autofuse.schedule.search.cost_form import Place, Route
+from autofuse.schedule.search.tile_cost import (
     HIDDEN_BITS,
     SHARE_BITS,
     TICK_SHIFT,

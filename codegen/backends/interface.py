@@ -20,7 +20,7 @@ from autofuse.base.observing import Observer
 from autofuse.implgraph.cutting.cut import Split
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import ScheduleResult
-from autofuse.schedule.cost.costs import Costs
+from autofuse.schedule.search.costs import Costs
 from autofuse.targets import TargetSpec
 
 __all__ = [

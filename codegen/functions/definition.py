@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from autofuse.codegen.ir.extents import Extents
 from autofuse.codegen.ir.finding import Finding
 from autofuse.codegen.ir.intrinsics import scratch
 from autofuse.codegen.ir.kernel_ir import Arg, Call, Form, LocalArg, Phases, Role
+from autofuse.codegen.proofs.model import Kernel
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Node, TensorView
 from autofuse.implgraph.ops.definition import Call as CallRow
 from autofuse.targets import Architecture
-
-if TYPE_CHECKING:
-    from autofuse.codegen.verification.model import Kernel
 
 __all__ = ["DeviceFunction", "Findings", "FunctionSite", "Proof"]
 

@@ -8,7 +8,7 @@ same memory.  The other syncs and all barriers come from passes, which see what 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from autofuse.codegen.ir.extents import Extents, actual_size
@@ -58,13 +58,15 @@ from autofuse.implgraph.expr.expression import (
     sym,
 )
 from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Axis, AxisType, BufferPlan, ImplGraph, Node
+from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.cost.cache_hints import bypass_bytes
 from autofuse.schedule.placement.picking import beyond, is_run
 from autofuse.schedule.placement.scan import goes_backwards
 from autofuse.targets import TargetSpec
 
-__all__ = ["lower_kernel"]
+__all__ = ["lower_kernel", "lower_templates", "parameter_names"]
 
 #: Offsets in GM and UB, the descriptor of a DMA command, and the loops around it.
 _Moved: TypeAlias = "tuple[Expr, Expr, DmaBlock, Sequence[tuple[str, Expr]]]"
@@ -563,3 +565,20 @@ def _queue(n: Node) -> int:
 def _origin(n: Node) -> Comment:
     place = f" ({n.origin})" if n.origin else ""
     return Comment(f"from: {n.name}: {n.op}{place}")
+
+
+def parameter_names(graph: FusionGraph) -> Parameters:
+    """GM parameters of the kernel: ``<g>_Data_<i>`` then ``<g>_Output_<i>``."""
+    return Parameters(
+        tuple(f"{graph.name}_Data_{i}" for i in range(len(graph.inputs))),
+        tuple(f"{graph.name}_Output_{i}" for i in range(len(graph.outputs))),
+    )
+
+
+def lower_templates(
+    graph: FusionGraph, results: Iterable[ScheduleResult], target: TargetSpec
+) -> dict[str, KernelFn]:
+    """KernelIR of every template by its name, before any pass."""
+    tensors = parameter_names(graph)
+    impls = {i.name: i for r in results for g in r.groups for i in g.impls}
+    return {name: lower_kernel(i, tensors, target) for name, i in impls.items()}

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.codegen.backends.ascendc.device import lower_templates
 from autofuse.codegen.ir.kernel_ir import KernelFn
+from autofuse.codegen.lower.kernel import lower_templates
 from autofuse.codegen.passes import run_passes
+from autofuse.codegen.proofs.model import Finding, Kernel
 from autofuse.codegen.verification.accumulators import (
     accumulators_are_read_in_order,
     elements_are_counted,
@@ -33,7 +34,6 @@ from autofuse.codegen.verification.groups import (
     outputs_have_one_writer,
 )
 from autofuse.codegen.verification.integers import divisors_are_positive, integers_do_not_overflow
-from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.codegen.verification.order import (
     barriers_and_events,
     buffers_hold_their_tensors,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autofuse.codegen.ir.kernel_ir import Call, ScalarRead, SizeValue
-from autofuse.codegen.verification.model import Finding, Item, Kernel
+from autofuse.codegen.proofs.model import Finding, Item, Kernel
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, product, sym
 from autofuse.implgraph.ir.graph import AxisType, Node
 from autofuse.implgraph.ops.rows.reductions import REDUCES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autofuse.codegen.ir.kernel_ir import InitBuffer
-from autofuse.codegen.verification.model import Finding, Kernel
+from autofuse.codegen.proofs.model import Finding, Kernel
 from autofuse.implgraph.expr.expression import ZERO
 
 __all__ = ["buffers_start_in_their_banks"]

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from autofuse.codegen.ir.kernel_ir import WORKSPACE, CopyIn, CopyOut, GlobalDecl, IndexRead
-from autofuse.codegen.verification.model import (
+from autofuse.codegen.proofs.model import (
     Finding,
     Item,
     Kernel,

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autofuse.codegen.verification.model import Finding
+from autofuse.codegen.proofs.model import Finding
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Hardware, ImplGraph
 from autofuse.schedule.axes.result import Group, ScheduleResult

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autofuse.codegen.ir.kernel_ir import Call, CopyIn, CopyOut, Count, EnQue, ScalarRead, SizeValue
-from autofuse.codegen.verification.model import Finding, Item, Kernel
-from autofuse.codegen.verification.proofs.facts import K, R
+from autofuse.codegen.proofs.facts import K, R
+from autofuse.codegen.proofs.model import Finding, Item, Kernel
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,

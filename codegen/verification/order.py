@@ -36,7 +36,7 @@ from autofuse.codegen.ir.kernel_ir import (
     Stmt,
     Sync,
 )
-from autofuse.codegen.verification.model import Finding, Item, Kernel
+from autofuse.codegen.proofs.model import Finding, Item, Kernel
 from autofuse.implgraph.expr.expression import ONE, bounds
 from autofuse.implgraph.ir.graph import Position
 from autofuse.implgraph.ops.registry import find_call

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autofuse.codegen.verification.model import Finding
-from autofuse.codegen.verification.proofs.prover import Fact, Prover
+from autofuse.codegen.proofs.model import Finding
+from autofuse.codegen.proofs.prover import Fact, Prover
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, divide_exact, product
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Node

@@ -20,7 +20,7 @@ from autofuse.codegen.ir.kernel_ir import (
     ScalarVar,
     SizeValue,
 )
-from autofuse.codegen.verification.model import Finding, Item, Kernel, at_loads
+from autofuse.codegen.proofs.model import Finding, Item, Kernel, at_loads
 from autofuse.implgraph.expr.expression import (
     ZERO,
     CeilDiv,

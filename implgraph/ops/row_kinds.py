@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from autofuse.implgraph.ops.definition import Attr, OpDef
+from autofuse.implgraph.ops.definition import Attr, DTypeRule, OpDef, Reference
 from autofuse.implgraph.ops.formulas.vector_math import Formula, formula
 from autofuse.implgraph.ops.rules import broadcast_shape, float_dtype, reference_of
 
-__all__ = ["BF16", "HALF", "composite", "with_attrs"]
+__all__ = ["BF16", "HALF", "composite", "device_op", "elementwise", "with_attrs"]
 
 BF16 = {"bfloat16": "float32"}
 #: Compositions compute 16-bit floats in float32.
@@ -47,6 +47,24 @@ def composite(
         "compute_type": "elewise",
     } | fields
     return OpDef(name=name, arity=(arity, arity), **values)
+
+
+def device_op(
+    name: str, arity: tuple[int, int], dtype_rule: DTypeRule, compute_type: str, **fields: Any
+) -> OpDef:
+    """An op that lowering and scheduling make, and no graph has; its inputs broadcast."""
+    return OpDef(name, arity, dtype_rule, broadcast_shape, compute_type, user=False, **fields)
+
+
+def elementwise(
+    name: str,
+    arity: tuple[int, int],
+    dtype_rule: DTypeRule,
+    reference: Reference | None = None,
+    **fields: Any,
+) -> OpDef:
+    """An element-wise op whose inputs broadcast."""
+    return OpDef(name, arity, dtype_rule, broadcast_shape, "elewise", reference, **fields)
 
 
 def with_attrs(fn: Callable[..., Any], *attrs: Attr) -> Callable[..., Any]:

@@ -2,9 +2,9 @@
 
 A reduction, broadcast, running sum, transposition or pick is one node and one call in the text of a kernel, but many
 instructions.  ``schedule.functions`` has what the headers do, in closed form and in the terms of this module:
-``issued`` gives it for a node as a function of its extents, for the cost model at one tile (``schedule.cost.workload``)
-and with the length of the tile left open (``schedule.cost.cost_form``).  Timed mode prices what a run really issues;
-``benchmarks/model/timed_vs_model.py`` compares.
+``issued`` gives it for a node as a function of its extents, for the cost model at one tile
+(``schedule.search.workload``) and with the length of the tile left open (``schedule.search.cost_form``).  Timed mode
+prices what a run really issues; ``benchmarks/model/timed_vs_model.py`` compares.
 
 With all extents known, the forms are exact but for single instructions.  Where the tile is left open, roundings along
 it count on average; which of two numbers is the lesser one, and logarithms, are those of a typical tile, with as

@@ -1,4 +1,4 @@
-// C interface of the solver, for a comparison with schedule/cost/tile_search.py: everything as 64-bit integers in one array.
+// C interface of the solver, for a comparison with schedule/search/tile_search.py: everything as 64-bit integers in one array.
 #include <stddef.h>
 
 #include "autofuse_tiling_solver.h"

@@ -9,12 +9,11 @@ from mutation import CLASSES, Mutant, mutants
 from mutation_rules import Mutation, equivalent
 
 from autofuse import api
-from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.ir.kernel_ir import KernelFn
-from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
 from autofuse.codegen.passes import run_passes
+from autofuse.codegen.proofs.model import legal_tiles
 from autofuse.codegen.verification import verify_kernel
-from autofuse.codegen.verification.model import legal_tiles
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.targets import load_target
 

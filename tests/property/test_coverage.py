@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from kernel_interpreter import run_kernel
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.codegen.backends.ascendc.device import parameter_names
-from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
 from autofuse.codegen.passes import run_passes
+from autofuse.codegen.proofs.model import legal_tiles, small_sizes
 from autofuse.codegen.verification import verify_kernel
-from autofuse.codegen.verification.model import legal_tiles, small_sizes
 from autofuse.implgraph.cutting.dimensions import symbolize
 from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
 from autofuse.implgraph.ir.graph import ImplGraph

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.backend import BACKEND
-from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.backends.interface import Job, generate
-from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel as verify_function
 from autofuse.implgraph.check.verify import verify
@@ -21,8 +20,8 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.axes.result import ScheduleResult
-from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.scheduler import schedule
+from autofuse.schedule.search.costs import Costs
 from autofuse.targets import TargetSpec, load_target
 from autofuse.twin.verify.verify import verify_kernel
 

@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 
 from autofuse import api
-from autofuse.codegen.backends.ascendc.device import parameter_names
-from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
 from autofuse.codegen.passes import run_passes
+from autofuse.codegen.proofs.facts import Q, R
+from autofuse.codegen.proofs.model import Kernel
+from autofuse.codegen.proofs.prover import Fact, Prover
 from autofuse.codegen.verification import CHECKS
-from autofuse.codegen.verification.model import Kernel
-from autofuse.codegen.verification.proofs.facts import Q, R
-from autofuse.codegen.verification.proofs.prover import Fact, Prover
 from autofuse.implgraph.expr.expression import (
     ONE,
     CeilDiv,

@@ -9,9 +9,9 @@ from autofuse.implgraph.lowering.lowering import groups
 from autofuse.schedule import scheduler
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import GroupInput
-from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.memory.workspace import place_workspaces
 from autofuse.schedule.realise import Template
+from autofuse.schedule.search.costs import Costs
 from autofuse.targets import TargetSpec
 
 

@@ -28,9 +28,9 @@ from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.axes.result import ScheduleResult
-from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.placement.placement import STRUCTURAL
 from autofuse.schedule.scheduler import schedule
+from autofuse.schedule.search.costs import Costs
 from autofuse.targets import load_target
 
 __all__ = ["FAMILIES", "Family", "loops", "nodes_by_loop", "templates_page"]

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING
 
 from autofuse.base import artifacts
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.codegen.backends.ascendc.device import ENTRIES, kernel_file, lower_templates
+from autofuse.codegen.backends.ascendc.device import ENTRIES, kernel_file
 from autofuse.codegen.backends.ascendc.emit_cpp import BLOCK_BYTES
 from autofuse.codegen.backends.ascendc.host.driver import driver_files, part_folder
 from autofuse.codegen.backends.ascendc.host.host import host_files
-from autofuse.codegen.backends.ascendc.metadata import metadata_text
+from autofuse.codegen.backends.ascendc.host.metadata import metadata_text
 from autofuse.codegen.backends.ascendc.project import project_files
 from autofuse.codegen.backends.interface import Capabilities, Files, Job, Stage
 from autofuse.codegen.ir.kernel_ir import KernelFn
+from autofuse.codegen.lower.kernel import lower_templates
 from autofuse.codegen.passes import PIPELINE
 from autofuse.implgraph.cutting.cut import Split
 from autofuse.schedule.axes.result import ScheduleResult

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function, wrap_call
 from autofuse.codegen.backends.ascendc.provenance import banner
 from autofuse.codegen.functions import FUNCTIONS
-from autofuse.codegen.ir.kernel_ir import KernelFn, Parameters
-from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.ir.kernel_ir import KernelFn
+from autofuse.codegen.lower.kernel import parameter_names
 from autofuse.codegen.render import render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -17,7 +17,7 @@ from autofuse.implgraph.ops.registry import find_call
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.targets import Architecture, TargetSpec
 
-__all__ = ["ENTRIES", "kernel_file", "lower_templates", "parameter_names"]
+__all__ = ["ENTRIES", "kernel_file"]
 
 
 #: Ways to enter the kernel, and the last parameter of each.
@@ -32,23 +32,6 @@ class _KernelView:
     head: tuple[str, ...]
     dispatch: tuple[str, ...]
     headers: tuple[str, ...]
-
-
-def parameter_names(graph: FusionGraph) -> Parameters:
-    """GM parameters of the kernel: ``<g>_Data_<i>`` then ``<g>_Output_<i>``."""
-    return Parameters(
-        tuple(f"{graph.name}_Data_{i}" for i in range(len(graph.inputs))),
-        tuple(f"{graph.name}_Output_{i}" for i in range(len(graph.outputs))),
-    )
-
-
-def lower_templates(
-    graph: FusionGraph, results: Iterable[ScheduleResult], target: TargetSpec
-) -> dict[str, KernelFn]:
-    """KernelIR of every template by its name, before any pass."""
-    tensors = parameter_names(graph)
-    impls = {i.name: i for r in results for g in r.groups for i in g.impls}
-    return {name: lower_kernel(i, tensors, target) for name, i in impls.items()}
 
 
 def kernel_file(

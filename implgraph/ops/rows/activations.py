@@ -21,7 +21,7 @@ from autofuse.implgraph.ops.formulas.vector_math import (
     two_product,
     two_sum,
 )
-from autofuse.implgraph.ops.row_kinds import BF16, HALF, composite, with_attrs
+from autofuse.implgraph.ops.row_kinds import BF16, HALF, composite, elementwise, with_attrs
 from autofuse.implgraph.ops.rows.math import expm1, expm1_below, log1p_of_exp
 from autofuse.implgraph.ops.rules import broadcast_shape, float_dtype, number_dtype, reference_of
 
@@ -488,12 +488,10 @@ ROWS: tuple[OpDef, ...] = (
         *_SHRINK,
         ulp=0.5,
     ),
-    OpDef(
+    elementwise(
         "LeakyRelu",
         (1, 1),
         float_dtype,
-        broadcast_shape,
-        "elewise",
         with_attrs(_leaky_reference, _SLOPE),
         attrs=(_SLOPE,),
         expand=_leaky_relu,

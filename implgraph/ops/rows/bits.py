@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ops.definition import Attr, Attrs, Call, OpDef, Shape
-from autofuse.implgraph.ops.rules import broadcast_shapes
+from autofuse.implgraph.ops.definition import Attr, Attrs, Call, OpDef
+from autofuse.implgraph.ops.row_kinds import device_op
 
 __all__ = ["ROWS"]
 
@@ -28,39 +28,25 @@ def _result(dtypes: Sequence[DType], attrs: Attrs) -> DType:
     return BY_NAME[attrs["dtype"]] if attrs.get("dtype") else dtypes[0]
 
 
-def _shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-    return broadcast_shapes(shapes)
-
-
 def _bits(name: str, api: str, arity: int) -> OpDef:
     """A bitwise call on 16-bit units of the operands."""
     call = Call(api, f"bits_{arity}", PIECES, as_type=dict.fromkeys(sorted(PIECES), "uint16"))
-    return OpDef(
-        name,
-        (arity, arity),
-        _result,
-        _shape,
-        "elewise",
-        attrs=_DTYPE,
-        call=call,
-        cost="unary",
-        user=False,
+    return device_op(
+        name, (arity, arity), _result, "elewise", attrs=_DTYPE, call=call, cost="unary"
     )
 
 
 def _integer(
     name: str, api: str, style: str, dtypes: frozenset[str], as_type: Mapping[str, str]
 ) -> OpDef:
-    return OpDef(
+    return device_op(
         name,
         (2, 2),
         _result,
-        _shape,
         "elewise",
         attrs=_DTYPE,
         call=Call(api, style, dtypes, as_type=as_type),
         cost="unary" if style == "scalar" else "binary",
-        user=False,
     )
 
 
@@ -77,16 +63,7 @@ def _int64(dtypes: Sequence[DType], attrs: Attrs) -> DType:
 
 def _word(name: str) -> OpDef:
     call = Call(f"{name}Words", "unary", _LONG, inplace=False)
-    return OpDef(
-        name,
-        (1, 1),
-        _int32,
-        _shape,
-        "elewise",
-        call=call,
-        cost="unary",
-        user=False,
-    )
+    return device_op(name, (1, 1), _int32, "elewise", call=call, cost="unary")
 
 
 def _join_tmp(n: Expr, d: DType) -> Expr:
@@ -112,23 +89,12 @@ ROWS: tuple[OpDef, ...] = (
     _integer("IntSub", "Sub", "binary", _INTEGERS, SIGNED),
     _word("Low"),
     _word("High"),
-    OpDef(
-        "Join",
-        (2, 2),
-        _int64,
-        _shape,
-        "elewise",
-        attrs=_DTYPE,
-        call=_JOIN,
-        cost="select",
-        user=False,
-    ),
+    device_op("Join", (2, 2), _int64, "elewise", attrs=_DTYPE, call=_JOIN, cost="select"),
     # The same bytes under another type of the same width.
-    OpDef(
+    device_op(
         "Reinterpret",
         (1, 1),
         _result,
-        _shape,
         "elewise",
         attrs=_DTYPE,
         call=Call(
@@ -138,6 +104,5 @@ ROWS: tuple[OpDef, ...] = (
             inplace=False,
         ),
         cost="unary",
-        user=False,
     ),
 )

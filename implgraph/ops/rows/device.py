@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from autofuse.implgraph.expr.expression import Expr, const
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ops.definition import ANY, Attr, Attrs, Call, OpDef, Shape
-from autofuse.implgraph.ops.rules import broadcast_shapes
+from autofuse.implgraph.ops.definition import ANY, Attr, Attrs, Call, OpDef
+from autofuse.implgraph.ops.row_kinds import device_op
 
 __all__ = ["PICK_BYTES", "ROWS", "ROW_OPERANDS", "TRANSPOSE_BYTES"]
 
@@ -45,10 +45,6 @@ def _mask(dtypes: Sequence[DType], attrs: Attrs) -> DType:
     return BY_NAME["mask"]
 
 
-def _shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-    return broadcast_shapes(shapes)
-
-
 #: Bits do not know a sign: unsigned sums and products are those of the signed type.
 WRAPPING = {"uint16": "int16", "uint32": "int32"}
 
@@ -56,15 +52,13 @@ WRAPPING = {"uint16": "int16", "uint32": "int32"}
 def _scalar(
     name: str, dtypes: frozenset[str] = ARITH, as_type: Mapping[str, str] | None = None
 ) -> OpDef:
-    return OpDef(
+    return device_op(
         name,
         (2, 2),
         _first,
-        _shape,
         "elewise",
         call=Call(name.replace("Relus", "Relu"), "scalar", dtypes, as_type or {}),
         cost="unary",
-        user=False,
     )
 
 
@@ -73,9 +67,7 @@ _MODE = (Attr("mode", "str", doc="EQ NE LT LE GT GE"),)
 
 def _structural(name: str, compute_type: str, attrs: tuple[Attr, ...] = ()) -> OpDef:
     """A node without arithmetic: Data, Output, Load, Store, Scalar."""
-    return OpDef(
-        name, (0, 1), _first, _shape, compute_type, attrs=attrs, cost="none", ulp=0.0, user=False
-    )
+    return device_op(name, (0, 1), _first, compute_type, attrs=attrs, cost="none", ulp=0.0)
 
 
 #: An op and which of its operands has an element per row -> the call that takes it as it is.
@@ -106,11 +98,10 @@ def _table_bytes(elements: Expr, dtype: DType) -> Expr:
 def _pick(name: str, dtypes: frozenset[str], operands: int, *, tmp: bool = False) -> OpDef:
     """A call that picks elements; before scheduling ends, it has no table among its operands."""
     call = Call(name, "device", dtypes, tmp=_table_bytes if tmp else None, inplace=False)
-    return OpDef(
+    return device_op(
         name,
         (1, operands - 1),
         _first,
-        _shape,
         "pick",
         attrs=(
             Attr("step", "int", doc="elements of the run from one that is picked to the next"),
@@ -118,7 +109,6 @@ def _pick(name: str, dtypes: frozenset[str], operands: int, *, tmp: bool = False
         ),
         call=call,
         cost="transpose",
-        user=False,
     )
 
 
@@ -131,46 +121,40 @@ def _offsets(name: str, *, tmp: bool = False) -> OpDef:
         tmp=_table_bytes if tmp else None,
         inplace=False,
     )
-    return OpDef(
+    return device_op(
         name,
         (0, 0),
         _int32,
-        _shape,
         "offsets",
         attrs=(Attr("step", "int", doc="bytes from one element to the next"),),
         call=call,
         cost="none",
-        user=False,
     )
 
 
 def _with_rows(op: str, name: str) -> OpDef:
     """A call with an operand that has an element per row, in the place of a Broadcast and the call of ``op``."""
     dtypes = frozenset({"float16", "float32"}) if op == "Div" else ARITH
-    return OpDef(
+    return device_op(
         name,
         (2, 2),
         _first,
-        _shape,
         "rows",
         call=Call("WithRows", "device", dtypes),
         cost="div" if op == "Div" else "binary",
-        user=False,
     )
 
 
 def _lace(name: str, operands: int, *more: Attr) -> OpDef:
     """A call that turns short rows that are one run into long ones, or back."""
-    return OpDef(
+    return device_op(
         name,
         (1, operands - 1),
         _first,
-        _shape,
         "pick",
         attrs=(Attr("k", "int", doc="elements of a short row"), *more),
         call=Call(name, "device", MOVED, inplace=False),
         cost="transpose",
-        user=False,
     )
 
 
@@ -263,74 +247,61 @@ ROWS: tuple[OpDef, ...] = (
     _scalar("LeakyRelus", FLOATS),
     _scalar("Maxs"),
     _scalar("Mins"),
-    OpDef(
+    device_op(
         "Compare",
         (2, 2),
         _mask,
-        _shape,
         "elewise",
         attrs=_MODE,
         call=Call("Compare", "compare", FLOATS | {"int32"}, inplace=False, whole_repeats=True),
         cost="compare",
-        user=False,
     ),
-    OpDef(
+    device_op(
         "CompareScalar",
         (2, 2),
         _mask,
-        _shape,
         "elewise",
         attrs=_MODE,
         call=Call("CompareScalar", "compare_scalar", FLOATS, inplace=False, whole_repeats=True),
         cost="compare",
-        user=False,
     ),
-    OpDef(
+    device_op(
         "SelectMask",
         (3, 3),
         _second,
-        _shape,
         "elewise",
         call=Call("Select", "select", FLOATS, as_type=BITS, inplace=False, whole_repeats=True),
         cost="select",
-        user=False,
     ),
     # Masks are bits; And, Or and Not work on 16 of them at a time.
-    OpDef(
+    device_op(
         "MaskAnd",
         (2, 2),
         _mask,
-        _shape,
         "elewise",
         call=Call("And", "binary", frozenset({"mask"}), as_type={"mask": "uint16"}),
         cost="unary",
-        user=False,
     ),
-    OpDef(
+    device_op(
         "MaskOr",
         (2, 2),
         _mask,
-        _shape,
         "elewise",
         call=Call("Or", "binary", frozenset({"mask"}), as_type={"mask": "uint16"}),
         cost="unary",
-        user=False,
     ),
-    OpDef(
+    device_op(
         "MaskNot",
         (1, 1),
         _mask,
-        _shape,
         "elewise",
         call=Call("Not", "unary", frozenset({"mask"}), as_type={"mask": "uint16"}),
         cost="unary",
-        user=False,
     ),
-    OpDef(
+    device_op(
         "Duplicate",
         (1, 1),
         _first,
-        _shape,
         "broadcast",
         call=Call(
             "Duplicate",
@@ -339,14 +310,12 @@ ROWS: tuple[OpDef, ...] = (
             inplace=False,
         ),
         cost="unary",
-        user=False,
     ),
     # [a, x, y] -> [a, y, x] in UB: how a tile lies for a copy, and how it lies for the calls of its group.
-    OpDef(
+    device_op(
         "UbTranspose",
         (1, 1),
         _first,
-        _shape,
         "transpose",
         call=Call(
             "TransposeRows",
@@ -357,7 +326,6 @@ ROWS: tuple[OpDef, ...] = (
             inplace=False,
         ),
         cost="transpose",
-        user=False,
     ),
     # Elements of a run in UB that lie some elements apart, side by side; and the tables of offsets that two of the
     # calls take.
@@ -371,11 +339,10 @@ ROWS: tuple[OpDef, ...] = (
     _lace("Unlace", 3, *_ROWS_OF_A_RUN),
     _lace("Lace", 3),
     # k tensors [a, t] side by side, [a, k, t]: columns that are stored as short rows.
-    OpDef(
+    device_op(
         "Stack",
         (2, ANY),
         _first,
-        _shape,
         "stack",
         call=Call(
             "StackRows",
@@ -384,15 +351,13 @@ ROWS: tuple[OpDef, ...] = (
             inplace=False,
         ),
         cost="unary",
-        user=False,
     ),
     # [.., t] and an element per row, [..]: the second operand, or the first one of RowSub and RowDiv.
     *(_with_rows(op, name) for name, op in {v: op for (op, _), v in ROW_OPERANDS.items()}.items()),
-    OpDef(
+    device_op(
         "LaceOffsets",
         (0, 0),
         _int32,
-        _shape,
         "offsets",
         attrs=(
             Attr("k", "int", doc="elements of a short row"),
@@ -407,14 +372,12 @@ ROWS: tuple[OpDef, ...] = (
             inplace=False,
         ),
         cost="none",
-        user=False,
     ),
     # Sums of neighbours along the axes of the attribute; in a loop the second input is what comes before the tile.
-    OpDef(
+    device_op(
         "Scan",
         (1, 2),
         _first,
-        _shape,
         "scan",
         attrs=(
             Attr("axes", "ints", doc="ids of the axes, outermost first"),
@@ -430,18 +393,15 @@ ROWS: tuple[OpDef, ...] = (
             inplace=False,
         ),
         cost="binary",
-        user=False,
     ),
-    OpDef(
+    device_op(
         "UbCopy",
         (1, 1),
         _first,
-        _shape,
         "elewise",
         call=Call(
             "DataCopy", "ub_copy", frozenset(d for d in BY_NAME if d != "mask"), inplace=False
         ),
         cost="unary",
-        user=False,
     ),
 )

@@ -44,6 +44,7 @@ from autofuse.implgraph.ops.formulas.expansions import (
     scalar_form,
 )
 from autofuse.implgraph.ops.formulas.long_integers import or_long
+from autofuse.implgraph.ops.row_kinds import elementwise
 from autofuse.implgraph.ops.rules import (
     any_dtype,
     bits_as_dtype,
@@ -138,12 +139,10 @@ def _binary(
 
 
 def _comparison(name: str, mode: str, fn: Callable[..., Any]) -> OpDef:
-    return OpDef(
+    return elementwise(
         name,
         (2, 2),
         compare_dtype,
-        broadcast_shape,
-        "elewise",
         reference_of(fn),
         expand=or_long(BY_MODE[mode], expand_compare(mode)),
         promote={
@@ -259,12 +258,10 @@ ROWS: tuple[OpDef, ...] = (
     _composite(
         "Trunc", np.trunc, expand_rounding("TRUNC"), promote=HALF, ulp=0.0, doc="integer part"
     ),
-    OpDef(
+    elementwise(
         "Neg",
         (1, 1),
         number_dtype,
-        broadcast_shape,
-        "elewise",
         reference_of(np.negative),
         expand=or_long("Neg", expand_neg),
         promote=BF16 | BYTES,
@@ -333,12 +330,10 @@ ROWS: tuple[OpDef, ...] = (
         ulp=0.0,
         doc="smaller; NaN wins",
     ),
-    OpDef(
+    elementwise(
         "Pow",
         (2, 2),
         number_dtype,
-        broadcast_shape,
-        "elewise",
         reference_of(power),
         call=_call("Power", "advanced_binary", FLOATS | {"int32"}, _power_tmp),
         expand=expand_pow_of,
@@ -347,12 +342,10 @@ ROWS: tuple[OpDef, ...] = (
         ulp=8.0,
         doc="a ** b; accuracy set by Ascend's Power; integers wrap, a negative exponent leaves the integer part",
     ),
-    OpDef(
+    elementwise(
         "AddN",
         (1, ANY),
         number_dtype,
-        broadcast_shape,
-        "elewise",
         sum_all,
         expand=expand_addn,
         doc="sum of all inputs, left to right",
@@ -363,60 +356,50 @@ ROWS: tuple[OpDef, ...] = (
     _comparison("LessEqual", "LE", np.less_equal),
     _comparison("Greater", "GT", np.greater),
     _comparison("GreaterEqual", "GE", np.greater_equal),
-    OpDef(
+    elementwise(
         "LogicalAnd",
         (2, 2),
         truth_dtype,
-        broadcast_shape,
-        "elewise",
         reference_of(np.logical_and),
         expand=expand_logic("MaskAnd"),
         cost="unary",
         ulp=0.0,
         doc="a and b; of numbers: not 0",
     ),
-    OpDef(
+    elementwise(
         "LogicalOr",
         (2, 2),
         truth_dtype,
-        broadcast_shape,
-        "elewise",
         reference_of(np.logical_or),
         expand=expand_logic("MaskOr"),
         cost="unary",
         ulp=0.0,
         doc="a or b; of numbers: not 0",
     ),
-    OpDef(
+    elementwise(
         "LogicalNot",
         (1, 1),
         truth_dtype,
-        broadcast_shape,
-        "elewise",
         reference_of(np.logical_not),
         expand=expand_logic("MaskNot"),
         cost="unary",
         ulp=0.0,
         doc="not a; of a number: equal to 0",
     ),
-    OpDef(
+    elementwise(
         "LogicalXor",
         (2, 2),
         truth_dtype,
-        broadcast_shape,
-        "elewise",
         reference_of(np.logical_xor),
         expand=expand_logic("MaskXor"),
         cost="unary",
         ulp=0.0,
         doc="one of a and b; of numbers: not 0",
     ),
-    OpDef(
+    elementwise(
         "Select",
         (3, 3),
         select_dtype,
-        broadcast_shape,
-        "elewise",
         reference_of(np.where),
         expand=or_long("Select", expand_select),
         promote={"int8": "float16", "uint8": "float16", "bool": "float16"},
@@ -425,36 +408,30 @@ ROWS: tuple[OpDef, ...] = (
         aliases=("Where",),
         doc="a where the condition holds, else b",
     ),
-    OpDef(
+    elementwise(
         "MaskedFill",
         (3, 3),
         fill_dtype,
-        broadcast_shape,
-        "elewise",
         reference_of(lambda x, mask, value: np.where(mask, value, x)),
         expand=expand_fill,
         cost="select",
         ulp=0.0,
         doc="c where the bool b holds, else a",
     ),
-    OpDef(
+    elementwise(
         "ClipByValue",
         (3, 3),
         number_dtype,
-        broadcast_shape,
-        "elewise",
         reference_of(lambda x, low, high: np.minimum(np.maximum(x, low), high)),
         expand=expand_clip,
         ulp=0.0,
         aliases=("Clip", "Clamp"),
         doc="min(max(a, b), c); NaN stays",
     ),
-    OpDef(
+    elementwise(
         "Axpy",
         (2, 2),
         number_dtype,
-        broadcast_shape,
-        "elewise",
         lambda xs, attrs: xs[0] + xs[1] * xs[1].dtype.type(attrs.get("alpha", 1.0)),
         attrs=(
             Attr("alpha", "float", 1.0, doc="factor of the second input; integral for integers"),
@@ -464,12 +441,10 @@ ROWS: tuple[OpDef, ...] = (
         ulp=1.0,
         doc="a + alpha * b",
     ),
-    OpDef(
+    elementwise(
         "Cast",
         (1, 1),
         cast_dtype,
-        broadcast_shape,
-        "elewise",
         cast_reference,
         attrs=(
             Attr("dtype", "dtype", doc="target dtype, such as float16"),
@@ -484,12 +459,10 @@ ROWS: tuple[OpDef, ...] = (
         cost="cast",
         doc="conversion; a float to an integer truncates and saturates, NaN is 0; integers wrap",
     ),
-    OpDef(
+    elementwise(
         "BitCast",
         (1, 1),
         bits_as_dtype,
-        broadcast_shape,
-        "elewise",
         bits_as_reference,
         attrs=(
             Attr("dtype", "dtype", doc="target dtype, as wide as that of the input"),
@@ -526,12 +499,10 @@ ROWS: tuple[OpDef, ...] = (
         ulp=0.0,
         doc="same elements in the same order under another shape",
     ),
-    OpDef(
+    elementwise(
         "Identity",
         (1, 1),
         any_dtype,
-        broadcast_shape,
-        "elewise",
         lambda xs, attrs: xs[0],
         expand=expand_identity,
         cost="none",

@@ -12,10 +12,9 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.definition import Attr, Attrs, OpDef, OpSink
 from autofuse.implgraph.ops.formulas.long_division import divided, shifted
 from autofuse.implgraph.ops.formulas.vector_math import Vec, formula, two_product
-from autofuse.implgraph.ops.row_kinds import HALF, composite, with_attrs
+from autofuse.implgraph.ops.row_kinds import HALF, composite, elementwise, with_attrs
 from autofuse.implgraph.ops.rules import (
     bits_dtype,
-    broadcast_shape,
     float_dtype,
     integer_dtype,
     number_dtype,
@@ -54,12 +53,10 @@ def _not(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 def _bit_row(
     name: str, arity: int, fn: Callable[..., Any], expand: Any, doc: str, **kw: Any
 ) -> OpDef:
-    return OpDef(
+    return elementwise(
         name,
         (arity, arity),
         bits_dtype,
-        broadcast_shape,
-        "elewise",
         reference_of(fn),
         expand=expand,
         promote=TO_INT16,
@@ -129,12 +126,10 @@ def _shift_row(name: str, direction: str, doc: str, **kw: Any) -> OpDef:
     def reference(x: np.ndarray, n: np.ndarray, **given: Any) -> np.ndarray:
         return _shifted(x, n, given.get("direction", direction))
 
-    return OpDef(
+    return elementwise(
         name,
         (2, 2),
         integer_dtype,
-        broadcast_shape,
-        "elewise",
         with_attrs(reference, *attrs),
         attrs=attrs,
         expand=_shift(direction),
@@ -293,12 +288,10 @@ def _division(
         "ulp": 1.0,
         "source": "two estimates of the quotient in float32, four of 64-bit integers; remainders exact",
     } | kw
-    return OpDef(
+    return elementwise(
         name,
         (2, 2),
         number_dtype,
-        broadcast_shape,
-        "elewise",
         reference if fields.get("attrs") else reference_of(reference),
         doc=doc,
         **fields,
@@ -370,12 +363,10 @@ def _rounding_row(name: str, mode: str, fn: Callable[..., Any], **kw: Any) -> Op
     def reference(xs: Sequence[np.ndarray], attrs: Mapping[str, Any]) -> np.ndarray:
         return np.asarray(fn(xs[0]))
 
-    return OpDef(
+    return elementwise(
         name,
         (1, 1),
         _to_integer_dtype,
-        broadcast_shape,
-        "elewise",
         reference,
         attrs=(attr,),
         expand=_to_integer(mode),
@@ -466,12 +457,10 @@ ROWS: tuple[OpDef, ...] = (
         remainder=True,
         attrs=(_FMOD,),
     ),
-    OpDef(
+    elementwise(
         "TrueDiv",
         (2, 2),
         _true_dtype,
-        broadcast_shape,
-        "elewise",
         reference_of(np.true_divide),
         expand=_true_divide,
         cost="div",

@@ -18,9 +18,9 @@ from autofuse.implgraph.ops.definition import Attr, Attrs, OpDef, OpError, OpSin
 from autofuse.implgraph.ops.formulas import coefficients as c
 from autofuse.implgraph.ops.formulas import special_reference as ref
 from autofuse.implgraph.ops.formulas.vector_math import Vec, horner, two_product
-from autofuse.implgraph.ops.row_kinds import HALF, composite, with_attrs
+from autofuse.implgraph.ops.row_kinds import HALF, composite, elementwise, with_attrs
 from autofuse.implgraph.ops.rows.math import log1p, power_of_two, scaled, sine_of_pi
-from autofuse.implgraph.ops.rules import broadcast_shape, float_dtype, reference_of
+from autofuse.implgraph.ops.rules import float_dtype, reference_of
 
 __all__ = ["ROWS"]
 
@@ -269,12 +269,10 @@ def _degree_reference(step: Callable[..., Any], first: Callable[[Any], Any]) -> 
 
 
 def _degree_row(name: str, step: Any, first: Any, doc: str) -> OpDef:
-    return OpDef(
+    return elementwise(
         name,
         (2, 2),
         float_dtype,
-        broadcast_shape,
-        "elewise",
         reference_of(_degree_reference(step, first)),
         expand=_of_degree(step, first),
         promote=HALF,
@@ -386,12 +384,10 @@ ROWS: tuple[OpDef, ...] = (
         doc="m of x = m 2^e, 1/2 <= |m| < 1",
         source="exponent bits",
     ),
-    OpDef(
+    elementwise(
         "FrexpExponent",
         (1, 1),
         _int32_of_float,
-        broadcast_shape,
-        "elewise",
         lambda xs, attrs: np.where(np.isfinite(xs[0]), np.frexp(xs[0])[1], 0).astype(np.int64),
         expand=_exponent,
         cost="unary",

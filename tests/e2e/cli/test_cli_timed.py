@@ -15,7 +15,7 @@ from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.schedule.axes.result import tiling_keys
 from autofuse.schedule.cost.cost import evaluate
-from autofuse.schedule.cost.workload import workload
+from autofuse.schedule.search.workload import workload
 from autofuse.twin.oracle.data import random_inputs
 
 pytestmark = pytest.mark.twin

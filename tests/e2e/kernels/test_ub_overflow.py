@@ -13,9 +13,9 @@ from syrupy.assertion import SnapshotAssertion
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.schedule.axes.result import tiling_keys
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import choose
-from autofuse.schedule.cost.workload import ub_map
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import choose
+from autofuse.schedule.search.workload import ub_map
 from autofuse.targets import TargetSpec, load_target
 from autofuse.twin.oracle.data import random_inputs
 

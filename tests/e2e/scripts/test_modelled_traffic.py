@@ -4,7 +4,7 @@ import pytest
 import traffic
 
 from autofuse.api import build
-from autofuse.schedule.cost.workload import tilings, workload
+from autofuse.schedule.search.workload import tilings, workload
 
 pytestmark = pytest.mark.twin
 

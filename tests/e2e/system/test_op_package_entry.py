@@ -12,8 +12,8 @@ from autofuse.codegen.backends.ascendc.backend import BACKEND
 from autofuse.codegen.backends.interface import Job, generate
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.scheduler import schedule
+from autofuse.schedule.search.costs import Costs
 from autofuse.targets import load_target
 from autofuse.twin.run.compile import twin_files
 

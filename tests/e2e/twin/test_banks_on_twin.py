@@ -9,7 +9,7 @@ import pytest
 from autofuse.api import BuildResult, build, load
 from autofuse.schedule.cost.banks import bank_conflict
 from autofuse.schedule.cost.cost import Conflict
-from autofuse.schedule.cost.workload import conflicts
+from autofuse.schedule.search.workload import conflicts
 from autofuse.targets import load_target
 from autofuse.twin.oracle.data import random_inputs
 from autofuse.twin.run.findings import KernelText

@@ -13,10 +13,10 @@ from autofuse.implgraph.ir.graph import HintGraph
 from autofuse.implgraph.lowering.lowering import lower_all
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.axes.result import tiling_keys
-from autofuse.schedule.cost.cost_form import TICK_BITS, ticks
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import modelled_ticks
 from autofuse.schedule.scheduler import schedule, schedule_all
+from autofuse.schedule.search.cost_form import TICK_BITS, ticks
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import modelled_ticks
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")

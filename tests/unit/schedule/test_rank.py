@@ -8,8 +8,8 @@ from autofuse.implgraph.expr.expression import ONE, align_up, const, sym
 from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
 from autofuse.schedule import rank as ranking
 from autofuse.schedule.axes.tile_limits import largest_tile, sample_env, smallest_tile
-from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.rank import modelled_cycles
+from autofuse.schedule.search.costs import Costs
 from autofuse.targets import load_target
 
 

@@ -24,7 +24,7 @@ from autofuse.codegen.backends.ascendc.host.abi import (
     tiling_fields,
 )
 from autofuse.codegen.backends.ascendc.host.host import infer_shape_file
-from autofuse.codegen.backends.ascendc.metadata import size_json, tensor_json
+from autofuse.codegen.backends.ascendc.host.metadata import size_json, tensor_json
 from autofuse.codegen.backends.ascendc.project import presets_text, shared_headers
 from autofuse.codegen.backends.ascendc.provenance import banner, graph_digest
 from autofuse.codegen.render import render

@@ -24,7 +24,7 @@ from autofuse.implgraph.expr.expression import Expr, Sym
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import ScheduleResult
-from autofuse.schedule.cost.costs import Costs
+from autofuse.schedule.search.costs import Costs
 from autofuse.targets import TargetSpec
 
 __all__ = ["host_files", "infer_shape_file"]

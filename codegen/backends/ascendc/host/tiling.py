@@ -27,7 +27,8 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Condition, ImplGraph
 from autofuse.implgraph.ops.infer import empty_text, nonempty_sizes
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
-from autofuse.schedule.cost.cost_form import (
+from autofuse.schedule.memory.workspace import workspace_bytes
+from autofuse.schedule.search.cost_form import (
     Affine,
     BodyForm,
     CallForm,
@@ -36,10 +37,9 @@ from autofuse.schedule.cost.cost_form import (
     Route,
     ticks,
 )
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import by_promise, choose
-from autofuse.schedule.cost.tile_cost import chip_table
-from autofuse.schedule.memory.workspace import workspace_bytes
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import by_promise, choose
+from autofuse.schedule.search.tile_cost import chip_table
 from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["condition_text", "render_tiling"]

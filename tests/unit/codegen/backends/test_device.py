@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from autofuse.codegen.backends.ascendc.backend import BACKEND
-from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.backends.interface import Job, generate
 from autofuse.codegen.ir.kernel_ir import Parameters
+from autofuse.codegen.lower.kernel import parameter_names
 from autofuse.frontends import parse_graph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.axes.result import tiling_keys
-from autofuse.schedule.cost.costs import Costs
 from autofuse.schedule.scheduler import schedule
+from autofuse.schedule.search.costs import Costs
 from autofuse.targets import load_target
 
 TARGET = load_target("ascend910b1")

@@ -21,7 +21,7 @@ from autofuse.codegen.backends.ascendc.project import project_files
 from autofuse.implgraph.expr.expression import CeilDiv, const, sym
 from autofuse.implgraph.ir.dtypes import dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Symbol, Tensor
-from autofuse.schedule.cost.costs import Costs
+from autofuse.schedule.search.costs import Costs
 from autofuse.targets import load_target
 
 TARGET = load_target("ascend910b1")

@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import replace
 
-from autofuse.codegen.backends.ascendc.metadata import metadata_text
+from autofuse.codegen.backends.ascendc.host.metadata import metadata_text
 from autofuse.codegen.backends.ascendc.provenance import banner, graph_digest
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.fusion import GraphOutput, Symbol

@@ -9,7 +9,7 @@ import pytest
 from autofuse.codegen.backends.ascendc.host.host import host_files
 from autofuse.codegen.backends.ascendc.project import preset_names, project_files
 from autofuse.codegen.render import header_names, read_text
-from autofuse.schedule.cost.costs import Costs
+from autofuse.schedule.search.costs import Costs
 from autofuse.targets import load_target
 
 TARGET = load_target("ascend910b1")

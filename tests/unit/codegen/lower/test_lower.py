@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Call,
@@ -27,7 +26,7 @@ from autofuse.codegen.ir.kernel_ir import (
     Sync,
     TilingField,
 )
-from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.frontends import parse_graph
 from autofuse.implgraph.lowering.lowering import lower

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from autofuse import api
-from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Call,
@@ -21,7 +20,7 @@ from autofuse.codegen.ir.kernel_ir import (
     SizeValue,
     Stmt,
 )
-from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.ir.graph import ImplGraph

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from autofuse import api
-from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.ir.kernel_ir import Comment, InitBuffer, KernelFn
-from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
 from autofuse.codegen.passes import run_passes
+from autofuse.codegen.proofs.model import Finding, Kernel
 from autofuse.codegen.verification import verify_kernel
 from autofuse.codegen.verification.banks import buffers_start_in_their_banks
-from autofuse.codegen.verification.model import Finding, Kernel
 from autofuse.implgraph.ir.graph import BufferPlan, ImplGraph
 from autofuse.targets import load_target
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from autofuse.api import build
-from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.ir.kernel_ir import (
     Call,
     CopyIn,
@@ -19,7 +18,7 @@ from autofuse.codegen.ir.kernel_ir import (
     Stmt,
 )
 from autofuse.codegen.lower.dma import Dim, run_dims
-from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.expr.expression import ONE, ZERO, const, sym

@@ -12,7 +12,6 @@ from twin_graphs import graph
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_block
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
@@ -27,7 +26,7 @@ from autofuse.codegen.ir.kernel_ir import (
     SizeValue,
     Stmt,
 )
-from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import check_schedule, verify_kernel, verify_schedule
 from autofuse.implgraph.expr.expression import FloorDiv, const, sym

@@ -11,9 +11,8 @@ from kernel_interpreter import run_kernel
 from twin_graphs import CHIP, graph
 
 from autofuse import api
-from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.ir.kernel_ir import Barrier, Call, For, KernelFn, Stmt
-from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.expr.expression import Expr, const

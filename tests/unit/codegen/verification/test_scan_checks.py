@@ -9,7 +9,6 @@ import pytest
 from lowering_checks import graph
 
 from autofuse.api import BuildResult, build
-from autofuse.codegen.backends.ascendc.device import parameter_names
 from autofuse.codegen.ir.kernel_ir import (
     Call,
     CopyIn,
@@ -20,7 +19,7 @@ from autofuse.codegen.ir.kernel_ir import (
     Number,
     Stmt,
 )
-from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.expr.expression import ZERO

@@ -13,10 +13,10 @@ from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.axes.tiling_axes import Candidate
 from autofuse.schedule.cost.banks import Halves, bank_conflict, round_up
 from autofuse.schedule.cost.cost import Conflict
-from autofuse.schedule.cost.workload import conflicts, tilings, ub_map
 from autofuse.schedule.memory.memory_plan import plan_memory
 from autofuse.schedule.placement.placement import place
 from autofuse.schedule.scheduler import schedule
+from autofuse.schedule.search.workload import conflicts, tilings, ub_map
 from autofuse.targets import load_chip, load_target
 
 CHIP = load_target("ascend910b1")

@@ -12,10 +12,10 @@ from autofuse import api
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.cost.cache_hints import bypass_bytes, bypasses
 from autofuse.schedule.cost.cost import evaluate, traffic_us
-from autofuse.schedule.cost.cost_form import Route, cost_form
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import best_tiling
-from autofuse.schedule.cost.workload import workload
+from autofuse.schedule.search.cost_form import Route, cost_form
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import best_tiling
+from autofuse.schedule.search.workload import workload
 from autofuse.targets import TargetSpec, load_target
 
 CHIP = replace(load_target("ascend910b2"), l2_bytes=1 << 20)

@@ -18,10 +18,10 @@ from autofuse.codegen.backends.ascendc.host.abi import tiling_fields
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.report.explanation import explain
 from autofuse.schedule.axes.result import tiling_keys
-from autofuse.schedule.cost import solver
-from autofuse.schedule.cost.cost_form import cost_form
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import Choice, choose
+from autofuse.schedule.search import solver
+from autofuse.schedule.search.cost_form import cost_form
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import Choice, choose
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b2")

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from autofuse import api
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.cost.cost_form import CostForm, cost_form
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import solve_template
+from autofuse.schedule.search.cost_form import CostForm, cost_form
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import solve_template
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")

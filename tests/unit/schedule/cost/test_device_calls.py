@@ -9,8 +9,8 @@ import pytest
 from autofuse.implgraph.expr.expression import ONE, const, sym
 from autofuse.schedule.cost.cost import Conflict
 from autofuse.schedule.cost.device_calls import Amount, Issued, open_tile, summed
-from autofuse.schedule.cost.workload import tilings
 from autofuse.schedule.functions import issued
+from autofuse.schedule.search.workload import tilings
 
 N = (0, 1 << 30, 1024)
 GRAPHS = {

@@ -14,11 +14,11 @@ from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.cost.cost import evaluate
-from autofuse.schedule.cost.cost_form import TICK_BITS, cost_form
-from autofuse.schedule.cost.solver import solve
-from autofuse.schedule.cost.tile_cost import BoundForm, bind, chip_table, tile_cost, tile_parts
-from autofuse.schedule.cost.workload import workload
 from autofuse.schedule.scheduler import schedule
+from autofuse.schedule.search.cost_form import TICK_BITS, cost_form
+from autofuse.schedule.search.solver import solve
+from autofuse.schedule.search.tile_cost import BoundForm, bind, chip_table, tile_cost, tile_parts
+from autofuse.schedule.search.workload import workload
 
 TABLE = chip_table(CHIP)
 SHAPES = [(635, 22), (154, 15), (1906, 97), (87, 90)]

@@ -19,12 +19,13 @@ from exhaustive import best_of_all, costs, legal_tiles
 from autofuse import api
 from autofuse.implgraph.expr.expression import ExprError, const, sym
 from autofuse.implgraph.ops.registry import is_many_calls
-from autofuse.schedule.cost import cost, tile_search, workload
-from autofuse.schedule.cost import tile_cost as tile_costs
-from autofuse.schedule.cost.cost_form import TICK_BITS, Place, cost_form
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import best_tiling, choose, solve, solve_template
-from autofuse.schedule.cost.tile_cost import (
+from autofuse.schedule.cost import cost
+from autofuse.schedule.search import tile_cost as tile_costs
+from autofuse.schedule.search import tile_search, workload
+from autofuse.schedule.search.cost_form import TICK_BITS, Place, cost_form
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import best_tiling, choose, solve, solve_template
+from autofuse.schedule.search.tile_cost import (
     BoundForm,
     ChipTable,
     TileParts,

@@ -14,12 +14,12 @@ from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ir.printer import print_graph
 from autofuse.schedule import scheduler
 from autofuse.schedule.cost.cost import Reach, evaluate
-from autofuse.schedule.cost.cost_form import TICK_BITS, cost_form
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import best_tiling
 from autofuse.schedule.cost.stagger import with_staggered_loops
-from autofuse.schedule.cost.tile_cost import bind, chip_table, tile_cost, tile_parts
-from autofuse.schedule.cost.workload import workload
+from autofuse.schedule.search.cost_form import TICK_BITS, cost_form
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import best_tiling
+from autofuse.schedule.search.tile_cost import bind, chip_table, tile_cost, tile_parts
+from autofuse.schedule.search.workload import workload
 from autofuse.targets import TargetSpec
 
 LONG = 40000

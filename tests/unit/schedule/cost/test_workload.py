@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from autofuse.schedule.cost.cost import Conflict, Reach, evaluate
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import best_tiling
-from autofuse.schedule.cost.workload import (
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import best_tiling
+from autofuse.schedule.search.workload import (
     conflicts,
     tilings,
     ub_map,

@@ -10,10 +10,10 @@ from autofuse.codegen.verification import verify_schedule
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.lowering.lowering import lower_all
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import modelled_ticks
 from autofuse.schedule.placement.stacking import STACK, columns_of
 from autofuse.schedule.scheduler import schedule
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import modelled_ticks
 from autofuse.schedule.templates import narrow
 from autofuse.targets import load_target
 

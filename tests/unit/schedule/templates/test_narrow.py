@@ -8,9 +8,9 @@ from autofuse import api
 from autofuse.codegen.verification import verify_schedule
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.tile_limits import sample_env
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import solve_template
 from autofuse.schedule.placement.transposition import copy_rows
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import solve_template
 from autofuse.schedule.templates import narrow
 from autofuse.targets import load_target
 

@@ -13,12 +13,12 @@ from autofuse import api
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.tile_limits import largest_tile, smallest_tile
 from autofuse.schedule.cost.cost import evaluate
-from autofuse.schedule.cost.cost_form import cost_form
-from autofuse.schedule.cost.costs import Costs
-from autofuse.schedule.cost.solver import best_tiling
-from autofuse.schedule.cost.tile_cost import bind, chip_table, tile_cost, tile_parts
-from autofuse.schedule.cost.workload import workload
 from autofuse.schedule.scheduler import _reduced_axes
+from autofuse.schedule.search.cost_form import cost_form
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import best_tiling
+from autofuse.schedule.search.tile_cost import bind, chip_table, tile_cost, tile_parts
+from autofuse.schedule.search.workload import workload
 from autofuse.schedule.templates import scan
 
 SYMBOLS = {"m": {"min": 1, "max": 1 << 14}, "n": {"min": 1, "max": 1 << 12}}

@@ -1,4 +1,4 @@
-"""The tiling solver: template, tile, tiles per core and cores for given sizes, by ``schedule.cost.tile_cost``.
+"""The tiling solver: template, tile, tiles per core and cores for given sizes, by ``schedule.search.tile_cost``.
 
 The same choices, in the same order, as ``autofuse_form_solver.h`` and ``autofuse_tiling_solver.h``;
 tests compile these headers and compare.  Here it ranks templates, and folds the tiling of graphs whose sizes are all
@@ -15,11 +15,11 @@ from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.cost.cost import evaluate
-from autofuse.schedule.cost.cost_form import ticks
-from autofuse.schedule.cost.costs import Costs, Searched
-from autofuse.schedule.cost.tile_cost import UNLIMITED, BoundForm, ChipTable, Solution
-from autofuse.schedule.cost.tile_search import Search, few_lengths
-from autofuse.schedule.cost.workload import Tiling, workload
+from autofuse.schedule.search.cost_form import ticks
+from autofuse.schedule.search.costs import Costs, Searched
+from autofuse.schedule.search.tile_cost import UNLIMITED, BoundForm, ChipTable, Solution
+from autofuse.schedule.search.tile_search import Search, few_lengths
+from autofuse.schedule.search.workload import Tiling, workload
 
 __all__ = [
     "Choice",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import TilingSpec
 from autofuse.schedule.axes.tile_limits import largest_tile
-from autofuse.schedule.cost.cost_form import (
+from autofuse.schedule.search.cost_form import (
     RATE_BITS,
     TICK_BITS,
     Affine,
@@ -146,7 +146,7 @@ class Line:
 
 @frozen
 class BoundCopy:
-    """A :class:`~autofuse.schedule.cost.cost_form.CopyForm` for given sizes.
+    """A :class:`~autofuse.schedule.search.cost_form.CopyForm` for given sizes.
 
     ``aligned``: its distances in GM, or-ed; ``varies``: along an axis of loops other than that of the tiles.
     """

@@ -1,8 +1,8 @@
 """What a template costs, with the length of a tile left open: loops, copies and calls as functions of it.
 
 Everything that the cost model asks of an ImplGraph is ``base + step * t``, t being the length of a tile, where ``base``
-and ``step`` follow from the sizes of a call.  The generated host code holds these functions; ``schedule.cost.solver``
-evaluates them in integers.  ``schedule.cost.workload`` reads the same things off at one tile.
+and ``step`` follow from the sizes of a call.  The generated host code holds these functions; ``schedule.search.solver``
+evaluates them in integers.  ``schedule.search.workload`` reads the same things off at one tile.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from autofuse.schedule.axes.tile_limits import largest_tile, sample_env
 from autofuse.schedule.cost.cache_hints import bypass_bytes
 from autofuse.schedule.cost.cost import Conflict
 from autofuse.schedule.cost.device_calls import Issued, open_tile
-from autofuse.schedule.cost.workload import conflicts
 from autofuse.schedule.functions import issued
 from autofuse.schedule.placement.picking import beyond, is_run
+from autofuse.schedule.search.workload import conflicts
 from autofuse.targets import TargetSpec, VectorCost
 
 __all__ = [

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
-from autofuse.schedule.cost.cost_form import CostForm, cost_form
-from autofuse.schedule.cost.tile_cost import BoundForm, ChipTable, Solution, bind, chip_table
+from autofuse.schedule.search.cost_form import CostForm, cost_form
+from autofuse.schedule.search.tile_cost import BoundForm, ChipTable, Solution, bind, chip_table
 from autofuse.targets import TargetSpec
 
 __all__ = ["Costs", "Searched"]

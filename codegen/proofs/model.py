@@ -52,9 +52,9 @@ from autofuse.codegen.ir.kernel_ir import (
     Stmt,
     TilingField,
 )
-from autofuse.codegen.verification.proofs.facts import A, J, K, Q, R, assumed, factors, facts
-from autofuse.codegen.verification.proofs.prover import Fact, Prover
-from autofuse.codegen.verification.proofs.samples import legal_tiles, small_sizes
+from autofuse.codegen.proofs.facts import A, J, K, Q, R, assumed, factors, facts
+from autofuse.codegen.proofs.prover import Fact, Prover
+from autofuse.codegen.proofs.samples import legal_tiles, small_sizes
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,

@@ -1,4 +1,4 @@
-"""The search of one template's tiling, by the costs of ``schedule.cost.tile_cost``.
+"""The search of one template's tiling, by the costs of ``schedule.search.tile_cost``.
 
 The same search, in the same order, as ``autofuse_tile_search.h``; a test compiles that header and
 compares.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofuse.schedule.cost.tile_cost import (
+from autofuse.schedule.search.tile_cost import (
     UNLIMITED,
     BoundForm,
     ChipTable,

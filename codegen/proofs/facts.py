@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from autofuse.codegen.verification.proofs.prover import Bound, Fact
+from autofuse.codegen.proofs.prover import Bound, Fact
 from autofuse.implgraph.expr.expression import ONE, Expr, Func, divide_exact, sym
-
-if TYPE_CHECKING:
-    from autofuse.codegen.verification.model import Kernel
+from autofuse.implgraph.ir.graph import Axis, ImplGraph, TilingSpec
+from autofuse.targets import Architecture
 
 __all__ = ["A", "J", "K", "Q", "R", "assumed", "factors", "facts"]
 
@@ -19,7 +18,42 @@ __all__ = ["A", "J", "K", "Q", "R", "assumed", "factors", "facts"]
 K, J, A, Q, R = "%k", "%j", "%a", "%q", "%r"
 
 
-def facts(kernel: Kernel) -> dict[str, Fact]:
+class Terms(Protocol):
+    """What facts are stated in: the axes of a template, the expressions of its loops.  ``model.Kernel`` has them."""
+
+    impl: ImplGraph
+    spec: TilingSpec
+    arch: Architecture
+    axes: dict[int, Axis]
+    index: dict[int, Expr]
+    cut: dict[int, Axis]
+    outer: list[Axis]
+    looped: list[Axis]
+    blocked: list[Axis]
+    tile_out: Axis
+    reduce_loop: Axis | None
+    place: str
+    t: Expr
+    b: Expr
+    core: Expr
+    tiles: Expr
+    per_axis: Expr
+    tile_index: Expr
+    row_guard: bool
+    loop_guard: bool
+
+    @property
+    def steps_here(self) -> Expr:
+        """Steps of the reduce loop."""
+
+    def extent(self, axis: int) -> Expr:
+        """Iterations of an axis in this tile."""
+
+    def rest(self, inside: int, tiles: Axis) -> Expr:
+        """What is left of an axis from the first element of a tile on."""
+
+
+def facts(kernel: Terms) -> dict[str, Fact]:
     """Facts that hold in the loop and behind the returns for nothing to do."""
     spec = kernel.spec
     out: dict[str, Fact] = {}
@@ -90,7 +124,7 @@ def facts(kernel: Kernel) -> dict[str, Fact]:
     return out
 
 
-def _at_least_one(kernel: Kernel) -> set[str]:
+def _at_least_one(kernel: Terms) -> set[str]:
     """Symbols that are at least 1 where anything runs."""
     spec = kernel.spec
     one = {s.name for s in kernel.impl.symbols if s.min >= 1}
@@ -103,7 +137,7 @@ def _at_least_one(kernel: Kernel) -> set[str]:
     return one
 
 
-def _facts_of_cut_axes(kernel: Kernel, out: dict[str, Fact]) -> None:
+def _facts_of_cut_axes(kernel: Terms, out: dict[str, Fact]) -> None:
     """No tile of a constant length is empty, and the last one ends with its axis."""
     for inside, tiles in kernel.cut.items():
         length, whole = kernel.axes[inside].size, kernel.axes[tiles.origin[0]].size
@@ -120,7 +154,7 @@ def _facts_of_cut_axes(kernel: Kernel, out: dict[str, Fact]) -> None:
         )
 
 
-def assumed(kernel: Kernel) -> list[Expr]:
+def assumed(kernel: Terms) -> list[Expr]:
     """What the host has checked.
 
     ``t <= FloorDiv(most, rows)`` means ``t*rows <= most``, and with ``t >= 1`` ``rows <= most``.  Of a product that

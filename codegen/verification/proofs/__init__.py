@@ -1,1 +1,0 @@
-"""What the checks prove with: a prover, facts about variables, sample sizes."""

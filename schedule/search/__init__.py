@@ -1,0 +1,1 @@
+"""The search for tiles by the cost model, and what it evaluates."""
