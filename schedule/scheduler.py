@@ -155,22 +155,19 @@ def _dominated(number: int, why: str) -> Rejected:
     return Rejected(0, f"form {number}", f"dominated: {why}")
 
 
-def schedule(
-    hint: HintGraph, target: TargetSpec, *, result: int = 0, watch: Watch | None = None
-) -> tuple[ScheduleResult, ...]:
+def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[ScheduleResult, ...]:
     """All ways to realise ``hint`` that are worth a branch in the kernel; at present one result.
 
     Args:
         hint: a canonical graph.
         target: the chip.
         result: the number of the result.
-        watch: as for :func:`schedule_all`.
 
     Raises:
         AutofuseError: AF3001 an op is not available, AF3002/AF3003/AF3004 no template fits (the notes name each
             buffer and the tile that would fit).
     """
-    return (_scheduled(hint, Costs(target), result, watch),)
+    return (_scheduled(hint, Costs(target), result),)
 
 
 def _scheduled(

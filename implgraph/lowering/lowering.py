@@ -67,13 +67,10 @@ def lower_all(
     graph = told(watch, "narrow", graph, narrowed(graph, target))
     graph = told(watch, "recognise", graph, recognise(graph))
     written = told(watch, "decompose", graph, decompose(graph))
-    ways = [written, *_rewritten(graph, written, target, watch)]
-    divided = [
-        told(watch, "split-reductions", way, form)
-        for way in ways
-        for form in split_forms(way, target)
-    ]
-    forms = [hint for form in divided for hint in _loops(form, columns, watch)]
+    forms: list[HintGraph] = []
+    for way in (written, *_rewritten(graph, written, target, watch)):
+        for form in split_forms(way, target):
+            forms += _loops(told(watch, "split-reductions", way, form), columns, watch)
     return tuple(forms) or (told(watch, "loops", written, lower_written(written)),)
 
 
