@@ -4,7 +4,7 @@
    (:mod:`autofuse.implgraph.rewrites.narrowing`).
    Decompose: what activations were opened into becomes them again (:mod:`autofuse.implgraph.rewrites.recognise`), other
    ops that are compositions are written out (:mod:`autofuse.implgraph.rewrites.decompose`), and large reductions are
-   divided among the cores (:mod:`autofuse.implgraph.rewrites.split_reductions`).
+   divided among the cores (:mod:`autofuse.implgraph.division.split_reductions`).
 2. Normalise: Reshape and Identity are views of another tensor, a broadcast inside an op becomes its
    own step, an operand of one element stays as it is (it is uniform: one value for the whole
    iteration space).
@@ -21,6 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.base.observing import Watch, told
+from autofuse.implgraph.division.outer_first import outer_first
+from autofuse.implgraph.division.split_reductions import split_forms
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Tensor
@@ -35,9 +37,7 @@ from autofuse.implgraph.lowering.walk import RELOAD, SCALAR, STORE, SUM, Inst, P
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.narrowing import narrowed
-from autofuse.implgraph.rewrites.outer_first import outer_first
 from autofuse.implgraph.rewrites.recognise import recognise
-from autofuse.implgraph.rewrites.split_reductions import split_forms
 from autofuse.targets import TargetSpec
 
 __all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower", "lower_all", "lower_written"]

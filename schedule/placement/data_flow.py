@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from autofuse.implgraph.division.online_reductions import Online, online_reductions
 from autofuse.implgraph.expr.expression import product
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.rows.reductions import REDUCES
-from autofuse.implgraph.rewrites.online import Online, online_reductions
 from autofuse.schedule.axes.tiling_axes import GroupInput
 from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.schedule.placement.placement import STRUCTURAL

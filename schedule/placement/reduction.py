@@ -7,8 +7,9 @@ behind the loop; if it goes through the reduced axes again, it does so in a furt
 what is computed from them are repeated.
 
 A reduction that needs the result of an earlier one does not have to wait for the next pass where
-``implgraph/rewrites/online.py`` has a rule for it: then what lies between the two runs in the loop as well, with what
-the earlier one has come to so far (its *running* copies), and the accumulator is corrected whenever that has moved.
+``implgraph/division/online_reductions.py`` has a rule for it: then what lies between the two runs in the loop as well,
+with what the earlier one has come to so far (its *running* copies), and the accumulator is corrected whenever that has
+moved.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from autofuse.implgraph.division.online_reductions import LOWEST, Centre, Online
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Attr, AxisType, Node, TensorView
 from autofuse.implgraph.ops.rows.reductions import JOIN, REDUCES, neutral
-from autofuse.implgraph.rewrites.online import LOWEST, Centre, Online
 from autofuse.schedule.axes.layout import Layout, Views
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate, Split, split_axes

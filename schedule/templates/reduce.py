@@ -10,10 +10,10 @@ reduction are read again in a further loop.  With the innermost axis tiled it is
 
 from __future__ import annotations
 
+from autofuse.implgraph.division.worth import ROW
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.rows.reductions import REDUCES
-from autofuse.implgraph.rewrites.worth import ROW
 from autofuse.schedule.axes.tile_limits import takes_every_size
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, with_tiles, with_unit_axis
 from autofuse.schedule.realise import Template

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.check.verify import verify
 from autofuse.implgraph.cutting.dimensions import bind, check_shapes, symbolize
+from autofuse.implgraph.division.split_reductions import split_reductions
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph
 from autofuse.implgraph.ir.group_order import group_order_hazards
 from autofuse.implgraph.lowering.lowering import lower, lower_all
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.interpret import interpret
-from autofuse.implgraph.rewrites.split_reductions import split_reductions
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.targets import load_target
 from autofuse.twin.oracle.data import random_inputs

@@ -184,15 +184,16 @@ a result of the reduction are read again in a further loop, a pass.
 
 Chosen where rows do not fit UB. With the innermost axis tiled it is legal for every size.
 
-A reduction that needs the result of another one is made in the same pass where `implgraph/rewrites/online.py` has a
-rule for it, with what the other one has come to so far (nodes that end in `_running`); whenever that moves (`_move`),
-the accumulator is corrected. There are two rules: a sum of exponentials below a maximum is multiplied, as in softmax,
-its logarithm and log-sum-exp; a sum of products about means is added to, as in variances, covariances, and the norms.
-So these read their input twice, or once if nothing of its shape is stored. The maximum, or mean, has to be that of the
-same data, and only multiples by positive constants, conversions to wider types and, beside an exponential, independent
-factors may stand in between; a maximum may be kept from being less than a number. What no rule covers costs a pass for
-every reduction that waits for another one: distances `|x - mean|`, of which no sum so far tells what it is about
-another mean; exponentials above a minimum; means that are rounded to float16, about which sums of differences are not
+A reduction that needs the result of another one is made in the same pass where
+`implgraph/division/online_reductions.py` has a rule for it, with what the other one has come to so far (nodes that end
+in `_running`); whenever that moves (`_move`), the accumulator is corrected. There are two rules: a sum of exponentials
+below a maximum is multiplied, as in softmax, its logarithm and log-sum-exp; a sum of products about means is added to,
+as in variances, covariances, and the norms. So these read their input twice, or once if nothing of its shape is stored.
+The maximum, or mean, has to be that of the same data, and only multiples by positive constants, conversions to wider
+types and, beside an exponential, independent factors may stand in between; a maximum may be kept from being less than a
+number. What no rule covers costs a pass for every reduction that waits for another one: distances `|x - mean|`, of
+which no sum so far tells what it is about another mean; exponentials above a minimum; means that are rounded to
+float16, about which sums of differences are not
 0.""",
     ),
     Family(
@@ -360,7 +361,7 @@ _CUT = """\
 ## More than one core for one result
 
 The cores share what is kept. A sum over all of a large tensor would run on one core, so
-`implgraph/rewrites/split_reductions.py` makes two phases of it. The reduced axis is divided into parts of equal length,
+`implgraph/division/split_reductions.py` makes two phases of it. The reduced axis is divided into parts of equal length,
 and what is left over, fewer elements than there are parts, is a short part of its own. The first phase reduces the
 parts, shared by the cores; their results go through a workspace; behind a SyncAll the second phase reduces these, and
 joins the result of the short part. A part without elements has the neutral value. Each group has one of the templates
@@ -380,11 +381,11 @@ The order of a sum follows from the form, the templates and the tiles: the same 
 **Both sides of what is kept.** A sum of `[n, c, h, w]` over n, h and w (a batch norm, of channels that come first)
 reads rows of h * w elements. Unless these are whole cache lines, each is copied by itself, which takes longer than runs
 of c * h * w elements do. So there is a form that sums over n first, in such runs, and
-what that leaves through a workspace (`implgraph/rewrites/outer_first.py`). Of known sizes the one of less modelled time
+what that leaves through a workspace (`implgraph/division/outer_first.py`). Of known sizes the one of less modelled time
 is kept; with symbols the kernel has both, and the host takes the one that costs less for the sizes of the call.
 
 **Statistics of which one needs the other.** In softmax, its logarithm, log-sum-exp, variances, covariances and norms,
-the sum of a part needs no more than the maximum or the mean of that part (`implgraph/rewrites/online_parts.py`). So the
+the sum of a part needs no more than the maximum or the mean of that part (`implgraph/division/online_parts.py`). So the
 first phase makes both of them in one pass, by the rules of `reduce` where a part does not fit UB, and the second one
 joins what the parts have: with `m` the maximum of all and `m_i` that of a part, a sum of exponentials is the sum of
 `s_i * exp(m_i - m)`; with means, a sum of squares is the sum of `s_i + n_i * (mean_i - mean)^2`. A row is read once for
@@ -392,7 +393,7 @@ its statistics, and once more if something of its shape is stored. A part of not
 its maximum and the sum 0; a row of nothing else has the maximum -inf and so NaN, as in NumPy. What no rule covers has a
 phase for every reduction that waits for another one.
 
-**Long running sums.** A CumSum of few long rows is divided alike (`implgraph/rewrites/split_scans.py`): the first phase
+**Long running sums.** A CumSum of few long rows is divided alike (`implgraph/division/split_scans.py`): the first phase
 adds up the parts, one core makes running sums of these few totals, and behind a second SyncAll every core goes through
 its part again, beginning with what comes before it. That reads the row twice. All is added up in the type of the sum,
 float32 for float16 and bfloat16. It is decided as for reductions, with a running sum in UB taking 1.75 times as long as

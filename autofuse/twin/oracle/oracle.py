@@ -19,8 +19,8 @@ perturbation (Monte Carlo arithmetic) was not taken: two independent errors of o
 in a sample of a few runs, and an element where that happens gets a bound of zero.
 
 A kernel may make a reduction that needs an earlier one with what that has come to so far, and correct it as that
-goes on (``implgraph/rewrites/online.py``).  So what lies between two reductions counts as rounded even where it is
-exact, and so does the sum that it ends in: the mean of a part of a row may have more digits than that of the row.
+goes on (``implgraph/division/online_reductions.py``).  So what lies between two reductions counts as rounded even where
+it is exact, and so does the sum that it ends in: the mean of a part of a row may have more digits than that of the row.
 
 Where a small change of an operand flips a discontinuous result (comparison, floor, conversion to an
 integer) or makes a finite result infinite or NaN, the element is *ill-conditioned*: its tolerance

@@ -9,14 +9,14 @@ import pytest
 from lowering_checks import dims, graph
 
 from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.division.online_parts import Follower, follower_of
+from autofuse.implgraph.division.split_reductions import split_reductions
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, Symbol
 from autofuse.implgraph.lowering.lowering import groups, lower, lower_all
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.interpret import interpret
-from autofuse.implgraph.rewrites.online_parts import Follower, follower_of
-from autofuse.implgraph.rewrites.split_reductions import split_reductions
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.targets import load_target
 

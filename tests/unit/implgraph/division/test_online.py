@@ -9,9 +9,9 @@ import pytest
 from schedule_steps import group_inputs
 
 from autofuse import api
+from autofuse.implgraph.division import online_reductions as online
+from autofuse.implgraph.division.online_reductions import Online
 from autofuse.implgraph.expr.expression import product
-from autofuse.implgraph.rewrites import online
-from autofuse.implgraph.rewrites.online import Online
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lowering_checks import graph
 
 from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.division.split_reductions import split_reductions
 from autofuse.implgraph.expr.expression import FloorDiv, Mod, bounds, sym
 from autofuse.implgraph.expr.remainders import tight_bounds
 from autofuse.implgraph.ir.dtypes import numpy_dtype
@@ -21,7 +22,6 @@ from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.interpret import interpret
-from autofuse.implgraph.rewrites.split_reductions import split_reductions
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.targets import load_target
 

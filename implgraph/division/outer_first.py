@@ -6,7 +6,7 @@ c * h * w elements.  What that leaves, ``[c, h * w]``, goes through a workspace 
 
     x [n, c, h * w] -> ReduceSum over n -> [c, h * w] -> ReduceSum over h * w -> [c]
 
-What might be worth it is proposed (:mod:`autofuse.implgraph.rewrites.worth`).  Of known sizes the scheduler compares
+What might be worth it is proposed (:mod:`autofuse.implgraph.division.worth`).  Of known sizes the scheduler compares
 both forms, of others the host does.
 """
 
@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from autofuse.implgraph.division.online_parts import axes_of
+from autofuse.implgraph.division.split_reductions import flattened
+from autofuse.implgraph.division.worth import Worth
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.fusion import AttrValue, FusionGraph, FusionNode, Tensor
 from autofuse.implgraph.ops.rows.reductions import REDUCES
-from autofuse.implgraph.rewrites.online_parts import axes_of
-from autofuse.implgraph.rewrites.split_reductions import flattened
-from autofuse.implgraph.rewrites.worth import Worth
 from autofuse.targets import TargetSpec
 
 __all__ = ["outer_first"]

@@ -9,13 +9,13 @@ is a short part of its own, and joined last::
     x -> Slice [rest] ------------------> Reduce -----------------------+-> Add -> result
 
 A sum that needs an earlier divided reduction of the same rows, as in softmax and in norms, is made of every part in the
-same phase where there is a rule for that (:mod:`autofuse.implgraph.rewrites.online_parts`).  Long running sums are
-divided alike (:mod:`autofuse.implgraph.rewrites.split_scans`).
+same phase where there is a rule for that (:mod:`autofuse.implgraph.division.online_parts`).  Long running sums are
+divided alike (:mod:`autofuse.implgraph.division.split_scans`).
 
 A part without elements has the neutral value, so that this holds for every size.  No core adds to what another one
 has: the order follows from the parts and the tiles, and the same call gives the same bits.
 
-What might be worth it is proposed (:mod:`autofuse.implgraph.rewrites.worth`).  Where all sizes are known, the scheduler
+What might be worth it is proposed (:mod:`autofuse.implgraph.division.worth`).  Where all sizes are known, the scheduler
 compares the forms; where they are not, all are in the kernel, and the host takes the cheapest one for the sizes of a
 call.
 """
@@ -25,6 +25,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from autofuse.implgraph.division.online_parts import (
+    Follower,
+    Half,
+    Joiner,
+    axes_of,
+    follower_of,
+    needed,
+)
+from autofuse.implgraph.division.split_scans import divided_scan
+from autofuse.implgraph.division.worth import (
+    GAIN,
+    LINE,
+    ROW,
+    Sizes,
+    Worth,
+    blocks_of,
+    proposals,
+)
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
@@ -43,24 +61,6 @@ from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.fusion import AttrValue, FusionGraph, FusionNode, Operand, Tensor
 from autofuse.implgraph.ops.registry import find_call, lookup
 from autofuse.implgraph.ops.rows.reductions import JOIN, REDUCES
-from autofuse.implgraph.rewrites.online_parts import (
-    Follower,
-    Half,
-    Joiner,
-    axes_of,
-    follower_of,
-    needed,
-)
-from autofuse.implgraph.rewrites.split_scans import divided_scan
-from autofuse.implgraph.rewrites.worth import (
-    GAIN,
-    LINE,
-    ROW,
-    Sizes,
-    Worth,
-    blocks_of,
-    proposals,
-)
 from autofuse.targets import TargetSpec
 
 __all__ = ["flattened", "split_forms", "split_reductions"]

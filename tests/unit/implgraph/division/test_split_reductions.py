@@ -10,14 +10,14 @@ import pytest
 from lowering_checks import graph
 
 from autofuse.implgraph.check.verify import verify
+from autofuse.implgraph.division.split_reductions import split_reductions
+from autofuse.implgraph.division.worth import Sizes, Worth
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
 from autofuse.implgraph.lowering.lowering import groups, lower, lower_all
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.rewrites.interpret import interpret
-from autofuse.implgraph.rewrites.split_reductions import split_reductions
-from autofuse.implgraph.rewrites.worth import Sizes, Worth
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.targets import load_target, target_names
 

@@ -1,6 +1,6 @@
 """Long running sums of few rows in two phases, so that all cores take part.
 
-A row is divided as reductions divide it (:mod:`autofuse.implgraph.rewrites.split_reductions`).  The cores first add up
+A row is divided as reductions divide it (:mod:`autofuse.implgraph.division.split_reductions`).  The cores first add up
 their parts.  Running sums of these few totals, in the same type, are what comes before every part; then each core goes
 through its part a second time::
 
@@ -15,9 +15,9 @@ not depend on who is first.
 
 from __future__ import annotations
 
+from autofuse.implgraph.division.online_parts import Builder, Half
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionNode, Operand
-from autofuse.implgraph.rewrites.online_parts import Builder, Half
 
 __all__ = ["divided_scan"]
 

@@ -10,7 +10,7 @@ can be carried along instead of being made anew:
   ``sum (x - c)`` and ``sum (y - e)`` are 0 where ``c`` and ``e`` are the means of the ``n`` elements so far.
 
 So one pass keeps both, correcting the sum whenever the centre has moved, and cores that have a part of a row each join
-what they have by the same rules (:mod:`autofuse.implgraph.rewrites.online_parts`).  The first rule is that of Milakov
+what they have by the same rules (:mod:`autofuse.implgraph.division.online_parts`).  The first rule is that of Milakov
 and Gimelshein (2018), the second one that of Chan, Golub and LeVeque (1983).  What is recognised is a chain of ops, by
 the laws that they obey (:data:`_LAWS`); a reduction that depends on an earlier one in any other way waits for its end.
 """

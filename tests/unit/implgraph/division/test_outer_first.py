@@ -10,12 +10,12 @@ import pytest
 from lowering_checks import graph
 
 from autofuse import api
+from autofuse.implgraph.division.outer_first import outer_first
 from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
 from autofuse.implgraph.lowering.lowering import lower_all, lower_written
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.rewrites.interpret import interpret
-from autofuse.implgraph.rewrites.outer_first import outer_first
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")

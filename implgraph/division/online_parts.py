@@ -1,8 +1,8 @@
 """Divided sums that need an earlier divided reduction of the same rows, without waiting for its end.
 
 Every core has a part of each row, and makes what a sum needs about the maximum or mean of that part, by the rules of
-:mod:`autofuse.implgraph.rewrites.online`.  What the parts have is joined by the same rules: with ``c`` the maximum or
-mean of all elements, and ``c_i`` that of part ``i``, whose ``n_i`` elements have the sum ``s_i``,
+:mod:`autofuse.implgraph.division.online_reductions`.  What the parts have is joined by the same rules: with ``c`` the
+maximum or mean of all elements, and ``c_i`` that of part ``i``, whose ``n_i`` elements have the sum ``s_i``,
 
 * sums of exponentials are ``sum s_i exp(k (c_i - c))``, all of whose powers are at most 1;
 * sums of products about means are ``sum s_i + n_i (c_i - c) (e_i - e)``.
@@ -12,7 +12,7 @@ but -inf, or of nothing, it is that, and the sum is 0.  A row without a number h
 of all parts stays -inf.  The mean of a part without elements is 0 where it is joined.
 
 This module has what is recognised in a FusionGraph, and what replaces it; where the parts are is known to
-:mod:`autofuse.implgraph.rewrites.split_reductions`.
+:mod:`autofuse.implgraph.division.split_reductions`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from autofuse.implgraph.division.online_reductions import LOWEST, Centre, Online, online_reductions
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Max, bounds, product
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionNode, Operand, Tensor
 from autofuse.implgraph.ir.graph import Attr, Node, TensorView
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES, reduced_axes
-from autofuse.implgraph.rewrites.online import LOWEST, Centre, Online, online_reductions
 
 __all__ = ["Builder", "Follower", "Half", "Joiner", "axes_of", "follower_of", "needed"]
 
