@@ -278,7 +278,7 @@ def emit(job: Job, schedule: tuple[ScheduleResult, ...]) -> dict[str, str]:
                 calls.append(f"if (key{tile} == {k}) {run}")
             legal.append(f"{tile} > 0")
         room = job.target.ub_usable + 64 * max(len(i.buffers) for g in r.groups for i in g.impls)
-        space = align_up(workspace_bytes(r.hint), 64) + 64
+        space = align_up(workspace_bytes(r.hint, job.target.arch), 64) + 64
         entry.append(f"if ({' && '.join(legal)}) {{ char *local = aligned_alloc(64, {room});")
         entry += [f"gm[WORKSPACE] = aligned_alloc(64, {c_text(space)});", *calls]
         entry += ["free(local);", "free(gm[WORKSPACE]);", "return 0;", "}"]

@@ -40,7 +40,7 @@ def job(item):
     if kind == "diagnostic":
         raise AutofuseError.of("AF1001", "not there", hint="look elsewhere")
     if kind == "begin":
-        from autofuse import cache
+        from autofuse.base import cache
         with cache.scratch():
             open(f"{os.environ['PYTHONPATH']}/pid{os.getpid()}", "w").close()
             time.sleep(value)

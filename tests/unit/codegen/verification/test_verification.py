@@ -9,8 +9,8 @@ import pytest
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.codegen.backends.ascendc import device
 from autofuse.codegen.ir.kernel_ir import CopyIn, For, InitBuffer, KernelFn, Stmt
+from autofuse.codegen.lower import kernel
 from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import check_kernel, verify_kernel, verify_schedule
@@ -111,7 +111,7 @@ def test_a_wrong_buffer_is_found_without_the_graph(
 def test_build_checks_kernels_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     path = ROOT / "examples" / "abs_test.json"
     api.build(path, verify_ir=True)
-    real = device.lower_kernel
+    real = kernel.lower_kernel
 
     def broken(*args: object) -> KernelFn:
         fn = real(*args)  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def test_build_checks_kernels_when_asked(monkeypatch: pytest.MonkeyPatch) -> Non
             fn, lambda s: replace(s, gm_offset=s.gm_offset + 1) if isinstance(s, CopyIn) else s
         )
 
-    monkeypatch.setattr(device, "lower_kernel", broken)
+    monkeypatch.setattr(kernel, "lower_kernel", broken)
     api.build(path, verify_ir=False)
     with pytest.raises(AutofuseError) as e:
         api.build(path, verify_ir=True)

@@ -145,7 +145,7 @@ def test_a_reduction_of_a_reduction_goes_through_a_workspace():
     )
     hint = checked(g)
     (space,) = hint.ops("Workspace")
-    assert space.attrs["size"] == "8"
+    assert space.size("size") == 8
     assert group_order_hazards(hint) == [(0, 1)]
 
 
