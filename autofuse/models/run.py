@@ -2,6 +2,8 @@
 
 Kernels and nodes run one after another; what no step needs any more is forgotten.  Every tensor is computed twice:
 as the model runs, and by ``onnx.reference`` alone.  As long as both are the same bit by bit, one computation does.
+
+One file: all but the two results is one class, which runs a model both ways at once.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ dividing by a sum (see :func:`divide_exact`).
 
 ``Ratio(a, b)`` is an exact quotient that is not known to be an integer polynomial.  It occurs in the
 ``repeats`` of outer axes of an ImplGraph (the text form of the specification) and never in generated code.
+
+One file: the class, its atoms and the functions that make atoms all need each other.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """Reads the text form of HintGraph and ImplGraph that ``printer.print_graph`` writes.
 
 One line holds one thing, so a line that cannot be read costs only itself: its error is noted and
-the next line is tried.  There is no recursion over lines; expressions are read by ``expr_parser.parse``,
+the next line is tried.  There is no recursion over lines; expressions are read by ``expr.parser.parse``,
 which bounds its own depth.  ``Graph:`` comes first; the order of the other sections, and of the
 keys of a node, is free.
+
+One file: one class, with a short method for each kind of line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules and references that the rows of ``op_rows.py`` are made of."""
+"""Rules and references that the rows of ``rows/`` are made of."""
 
 from __future__ import annotations
 

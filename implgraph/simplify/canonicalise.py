@@ -4,6 +4,8 @@ Every pass is a value with a ``name`` and a ``__call__`` from HintGraph to HintG
 finds nothing to do returns the graph it was given.  :func:`canonicalise` runs :data:`PIPELINE`
 until nothing changes, so it is idempotent. Names of nodes survive, except those that lowering gave
 (``gather_0``, ``broadcast_0``, ...), which are counted anew.
+
+One file: a short class per pass, and the order of the passes below them, which is read together.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ Where it can choose, the plan puts the two operands of a call into buffers of di
 since a TPipe hands them out one after another.
 
 For a target without queues there are only buffers: arrays that calls read and write, without scratch space.
+
+One file: one class plans, and each of its decisions leaves less room to the next one.
 """
 
 from __future__ import annotations

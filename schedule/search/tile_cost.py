@@ -2,6 +2,8 @@
 
 The same formulas, in the same order, as ``autofuse_tile_cost.h``; a test compiles that header and
 compares.  Costs are ticks of 2**-10 cycles; they leave out what no choice changes (``kernel_head_us``).
+
+One file, as the header is one.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 ``CASES`` holds ``(id, text, [(code, pointer), ...])``: every diagnostic that the text must give, in
 any order, and no others.
+
+One file: one table.
 """
 
 import json

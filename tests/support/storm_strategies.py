@@ -2,6 +2,8 @@
 
 A case is a graph document (``autofuse.graph/1``), so that one that fails is its own reproducer.  Everything is drawn
 from a ``random.Random``: a plain one makes volume (``benchmarks/fuzzing/storm.py``), one from hypothesis shrinks.
+
+One file: a strategy per family, over parts that they share.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The kernel and its host functions are one translation unit.  What all kernels have in common, headers and the code
 that looks for tiles, is compiled once.  A library is looked up by the digest of everything that it depends on: files,
 flags, compiler and the twin's headers and library.
+
+One file: which compiler and headers there are, the commands, and the cache all make the digest of one library.
 """
 
 from __future__ import annotations

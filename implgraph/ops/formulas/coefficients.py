@@ -1,6 +1,8 @@
 """Coefficients of polynomials, lowest power first: made by ``tools/coefficients.py``; do not edit.
 
 The number behind each is the largest error of the polynomial, in the unit of what it approximates.
+
+One file: a table that a program writes.
 """
 
 from __future__ import annotations

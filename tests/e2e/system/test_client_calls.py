@@ -1,4 +1,7 @@
-"""What a client of CANN's interface calls, from its graphs to pointers in ``kernel.so``, against NumPy."""
+"""What a client of CANN's interface calls, from its graphs to pointers in ``kernel.so``, against NumPy.
+
+One file: the libraries that its tests call are built once for all of them.
+"""
 
 from __future__ import annotations
 
