@@ -17,7 +17,7 @@ from autofuse.base.observing import Observer
 from autofuse.targets import TargetSpec
 
 if TYPE_CHECKING:
-    from autofuse.report.text.trace_steps import BuildTrace
+    from autofuse.report.text.build_trace import BuildTrace
 
 __all__ = ["Tracing", "tracing"]
 
@@ -46,7 +46,7 @@ def tracing(target: str | TargetSpec) -> Iterator[Tracing]:
     if not form:
         yield Tracing()
         return
-    from autofuse.report.text.trace_steps import BuildTrace
+    from autofuse.report.text.build_trace import BuildTrace, trace_text
 
     trace = BuildTrace()
     held = Tracing(trace)
@@ -59,15 +59,8 @@ def tracing(target: str | TargetSpec) -> Iterator[Tracing]:
     finally:
         if trace.name:
             chip = target if isinstance(target, str) else target.name
-            sys.stderr.write(
-                _text(trace, chip) if form == "text" else _page(trace, chip, held.folder)
-            )
-
-
-def _text(trace: BuildTrace, target: str) -> str:
-    from autofuse.report.text.build_trace import trace_text
-
-    return trace_text(trace, target)
+            text = trace_text(trace, chip) if form == "text" else _page(trace, chip, held.folder)
+            sys.stderr.write(text)
 
 
 def _page(trace: BuildTrace, target: str, folder: Path | None) -> str:

@@ -1,17 +1,143 @@
-"""The trace of a build as text, a bounded number of lines."""
+"""What a build did, as an observer of the driver is told, and that as text of a bounded number of lines.
+
+The texts are a function of the graph, the target and the options: no times of the clock, no addresses.  Names come from
+graph files, so that every line is made printable here.
+"""
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from autofuse.report.text.trace_steps import BuildTrace, Step
-from autofuse.schedule.axes.result import Verdict
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.codegen.ir.kernel_ir import KernelFn
+from autofuse.implgraph.cutting.cut import Split
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
+from autofuse.implgraph.ir.printer import print_graph
+from autofuse.report.text.console import printable
+from autofuse.report.text.graph import fusion_text
+from autofuse.report.text.kernel import kernel_text
+from autofuse.schedule.axes.result import ScheduleResult, Verdict
 
-__all__ = ["cost_text", "trace_text"]
+__all__ = ["BuildTrace", "Step", "cost_text", "trace_text"]
 
-#: Lines of one step, lines in total, and characters of a line.
+#: Of the text: lines of one step, lines in total, and characters of a line.
 STEP_LINES, LINES, WIDTH = 60, 4_000, 200
+#: Lines of one step that are kept, and lines of a text above which no difference is looked for.
+MOST_LINES, LONGEST = 5_000, 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A stage or a pass.
+
+    Attributes:
+        title: ``stage``, or ``stage: pass``.
+        lines: a unified diff of what it changed, or the text of what it made; empty where nothing changed.
+        is_diff: which of the two.
+        left_out: lines beyond those.
+        candidates: what became of the candidates of a group.
+    """
+
+    title: str
+    lines: tuple[str, ...] = ()
+    is_diff: bool = False
+    left_out: int = 0
+    candidates: tuple[Verdict, ...] = ()
+
+
+class BuildTrace:
+    """The steps of one build; an instance is the observer of its driver.
+
+    Attributes:
+        name: of the graph, once it is read.
+        steps: in the order in which they came.
+    """
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.steps: list[Step] = []
+        self._last: tuple[object, list[str]] = (None, [])
+
+    def __call__(self, stage: str, name: str, before: object, after: object) -> None:
+        """Keep what a step did."""
+        if not self.name and isinstance(after, FusionGraph):
+            self.name = printable(after.name)
+        if not name and isinstance(after, tuple) and isinstance(after[0], HintGraph):
+            return  # the passes of this stage have shown it
+        title = printable(f"{stage}: {name}" if name else stage)
+        if isinstance(after, tuple) and after and isinstance(after[0], Verdict):
+            shown = tuple(
+                Verdict(printable(v.template), v.cycles, printable(v.reason)) for v in after
+            )
+            self.steps.append(Step(title, candidates=shown))
+        elif before is after or before == after:
+            self.steps.append(Step(title))
+        elif name and type(before) is type(after):
+            self._add(title, _difference(self._text(before), self._text(after)), is_diff=True)
+        else:
+            self._add(title, self._text(after))
+
+    def failed(self, error: AutofuseError) -> None:
+        """Keep why the build ended."""
+        self._add("failed", _lines(error))
+
+    def _add(self, title: str, lines: list[str], *, is_diff: bool = False) -> None:
+        kept = tuple(lines[:MOST_LINES])
+        self.steps.append(Step(title, kept, is_diff, len(lines) - len(kept)))
+
+    def _text(self, value: object) -> list[str]:
+        # What one pass makes is what the next one is given.
+        if self._last[0] is not value:
+            self._last = value, _lines(value)
+        return self._last[1]
+
+
+def _difference(before: list[str], after: list[str]) -> list[str]:
+    if max(len(before), len(after)) > LONGEST:
+        return [f"{len(before)} lines became {len(after)}, too many to compare"]
+    found = list(difflib.unified_diff(before, after, "before", "after", lineterm=""))
+    return found or ["changed, in what the text does not show"]
+
+
+def _lines(value: object) -> list[str]:
+    return [printable(line) for text in _texts(value) for line in text.splitlines()]
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The text form of what goes from stage to stage."""
+    if isinstance(value, FusionGraph):
+        yield fusion_text(value)
+    elif isinstance(value, HintGraph | ImplGraph):
+        yield print_graph(value)
+    elif isinstance(value, KernelFn):
+        yield kernel_text(value)
+    elif isinstance(value, ScheduleResult):
+        yield f"result {value.index}"
+        yield from (print_graph(impl) for g in value.groups for impl in g.impls)
+        yield from (f"{r.template} of group {r.group}: {r.reason}" for r in value.rejected)
+    elif isinstance(value, AutofuseError):
+        for d in value.diagnostics:
+            yield f"{d.code}: {d.message}"
+            yield from (f"  {note}" for note in d.notes)
+    elif isinstance(value, Split):
+        yield f"{len(value.parts)} kernels; cut after {', '.join(value.cut_after) or 'no node'}"
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            if isinstance(item, str):
+                yield f"{name}: {item.count(chr(10))} lines"
+            else:
+                yield from _texts(item)
+    elif hasattr(value, "functions"):  # what a backend holds between its stages
+        yield from _texts(value.functions)
+    else:
+        yield f"(a {type(value).__name__}, which has no text)"
 
 
 def trace_text(trace: BuildTrace, target: str) -> str:
