@@ -8,7 +8,7 @@ from autofuse.implgraph.expr.expression import ONE, align_up, product
 from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.placement.row_operands import broadcast_run
 
-__all__ = ["BROADCAST", "spreads"]
+__all__ = ["FUNCTIONS", "spreads"]
 
 
 def _call(s: FunctionSite) -> Call:
@@ -63,4 +63,4 @@ def _phases(s: Call) -> Phases:
     return ((s.reads, (tmp,)), ((tmp,), (dst,)))
 
 
-BROADCAST = DeviceFunction("", _call, _covers, _fits, phases=_phases)
+FUNCTIONS = {"Broadcast": DeviceFunction("", _call, _covers, _fits, phases=_phases)}

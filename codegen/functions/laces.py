@@ -18,7 +18,7 @@ from autofuse.implgraph.ir.graph import Node, TensorView
 from autofuse.schedule.placement.lacing import lace_counts
 from autofuse.schedule.placement.picking import beyond, is_run
 
-__all__ = ["LACE", "PLACES"]
+__all__ = ["FUNCTIONS"]
 
 #: ``outer, rows, k, pitch, step, first`` of a call.
 _Stated: TypeAlias = tuple[Expr, Expr, Expr, Expr, Expr, Expr]
@@ -167,5 +167,8 @@ def _fits(p: Proof) -> Findings:
     yield from p.fit((*(elements * size for elements in needed), TABLE))
 
 
-LACE = DeviceFunction("lace", _call, _covers, _fits)
-PLACES = DeviceFunction("lace", _table, _places_cover, table_fits)
+_LACE = DeviceFunction("lace", _call, _covers, _fits)
+FUNCTIONS = {
+    **dict.fromkeys(("Lace", "Unlace", "UnlaceByMask"), _LACE),
+    "LaceOffsets": DeviceFunction("lace", _table, _places_cover, table_fits),
+}

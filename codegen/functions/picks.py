@@ -14,7 +14,7 @@ from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.rows.device import PICK_BYTES
 from autofuse.schedule.placement.picking import beyond
 
-__all__ = ["OFFSETS", "PATTERNS", "PICK", "TABLE", "loaded", "table_fits"]
+__all__ = ["FUNCTIONS", "PATTERNS", "TABLE", "loaded", "table_fits"]
 
 PATTERNS = (2, 4)
 #: Bytes of a table, and of what one is made in.
@@ -143,6 +143,10 @@ def _fits(p: Proof) -> Findings:
     yield from p.fit(((last + 1) * size, run * size, TABLE, TABLE))
 
 
-PICK = DeviceFunction("pick", _call, _covers, _fits)
+_PICK = DeviceFunction("pick", _call, _covers, _fits)
 #: The headers of what reads the tables have them.
-OFFSETS = DeviceFunction("", _table, _offsets_cover, table_fits)
+_OFFSETS = DeviceFunction("", _table, _offsets_cover, table_fits)
+FUNCTIONS = {
+    **dict.fromkeys(("PickByMask", "PickAhead", "PickBack"), _PICK),
+    **dict.fromkeys(("PickOffsets", "PairOffsets"), _OFFSETS),
+}

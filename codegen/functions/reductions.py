@@ -8,7 +8,7 @@ from autofuse.implgraph.expr.expression import ONE, align_up, product
 from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.functions.scratch import reduce_inner_bytes, reduce_outer_bytes
 
-__all__ = ["REDUCE"]
+__all__ = ["FUNCTIONS"]
 
 
 def _call(s: FunctionSite) -> Call:
@@ -77,4 +77,4 @@ def _fits(p: Proof) -> Findings:
     yield from p.fit((*used, scratch))
 
 
-REDUCE = DeviceFunction("reduce", _call, _covers, _fits, _operation)
+FUNCTIONS = {"Reduce": DeviceFunction("reduce", _call, _covers, _fits, _operation)}

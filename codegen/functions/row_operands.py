@@ -10,7 +10,7 @@ from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.functions.scratch import row_bytes
 from autofuse.schedule.placement.row_operands import row_extents
 
-__all__ = ["WITH_ROWS"]
+__all__ = ["FUNCTIONS"]
 
 
 def _call(s: FunctionSite) -> Call:
@@ -60,4 +60,4 @@ def _phases(s: Call) -> Phases:
     return (((each,), (tmp,)), ((tmp,), (tmp,)), ((tmp, x), (dst,)))
 
 
-WITH_ROWS = DeviceFunction("rows", _call, _covers, _fits, _operation, _phases)
+FUNCTIONS = {"WithRows": DeviceFunction("rows", _call, _covers, _fits, _operation, _phases)}

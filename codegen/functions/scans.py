@@ -12,7 +12,7 @@ from autofuse.schedule.placement.scan import (
     scan_run,
 )
 
-__all__ = ["SCAN_ROWS"]
+__all__ = ["FUNCTIONS"]
 
 
 def _call(s: FunctionSite) -> Call:
@@ -124,4 +124,4 @@ def _phases(s: Call) -> Phases:
     return ((s.reads, (dst, tmp)), ((*s.reads, tmp) if exclusive else (dst,), (*carry,)))
 
 
-SCAN_ROWS = DeviceFunction("scan", _call, _covers, _fits, _flags, _phases, carries=True)
+FUNCTIONS = {"Scan": DeviceFunction("scan", _call, _covers, _fits, _flags, _phases, carries=True)}

@@ -7,7 +7,7 @@ from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg
 from autofuse.implgraph.expr.expression import align_up, const, product
 from autofuse.schedule.placement.stacking import stack_counts
 
-__all__ = ["STACK_ROWS"]
+__all__ = ["FUNCTIONS"]
 
 
 def _call(s: FunctionSite) -> Call:
@@ -61,4 +61,4 @@ def _fits(p: Proof) -> Findings:
     yield from p.fit([((outer * k - 1) * unit + last) * size for k in columns])
 
 
-STACK_ROWS = DeviceFunction("lace", _call, _covers, _fits)
+FUNCTIONS = {"StackRows": DeviceFunction("lace", _call, _covers, _fits)}

@@ -13,7 +13,7 @@ from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const,
 from autofuse.implgraph.ops.rows.device import TRANSPOSE_BYTES
 from autofuse.schedule.placement.transposition import transpose_counts
 
-__all__ = ["TRANSPOSE_ROWS"]
+__all__ = ["FUNCTIONS"]
 
 
 def _call(s: FunctionSite) -> Call:
@@ -75,4 +75,4 @@ def _fits(p: Proof) -> Findings:
     yield from p.fit((outer * cols * dst_pitch * size, read, const(TRANSPOSE_BYTES)))
 
 
-TRANSPOSE_ROWS = DeviceFunction("reduce", _call, _covers, _fits)
+FUNCTIONS = {"TransposeRows": DeviceFunction("reduce", _call, _covers, _fits)}

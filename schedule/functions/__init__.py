@@ -1,35 +1,27 @@
-"""The functions of ``device_templates/``, by the name that rows of the op registry call them by."""
+"""The functions of ``device_templates/``, by the name that rows of the op registry call them by.
+
+Each module of this folder has the functions that it is about in a table, ``FUNCTIONS``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from importlib import import_module
+from pkgutil import iter_modules
 
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.graph import ImplGraph, Node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.cost.device_calls import Chip, Issued, Tile
 from autofuse.schedule.functions.definition import Resources
-from autofuse.schedule.functions.moves import LACE, PICK, STACK_ROWS, TABLE, TRANSPOSE_ROWS, WORDS
-from autofuse.schedule.functions.reductions import REDUCE
-from autofuse.schedule.functions.row_operands import BROADCAST, WITH_ROWS
-from autofuse.schedule.functions.scans import SCAN_ROWS
 from autofuse.targets import Architecture
 
 __all__ = ["FUNCTIONS", "function_of", "issued"]
 
-FUNCTIONS: Mapping[str, Resources] = {
-    "Broadcast": BROADCAST,
-    "WithRows": WITH_ROWS,
-    "Reduce": REDUCE,
-    "TransposeRows": TRANSPOSE_ROWS,
-    "Scan": SCAN_ROWS,
-    **dict.fromkeys(("PickByMask", "PickAhead", "PickBack"), PICK),
-    **dict.fromkeys(("Lace", "Unlace", "UnlaceByMask"), LACE),
-    **dict.fromkeys(("PickOffsets", "PairOffsets", "LaceOffsets"), TABLE),
-    "StackRows": STACK_ROWS,
-    **dict.fromkeys(("LowWords", "HighWords", "JoinWords"), WORDS),
-}
+FUNCTIONS: dict[str, Resources] = {}
+for _m in iter_modules(__path__):
+    FUNCTIONS |= getattr(import_module(f"{__name__}.{_m.name}"), "FUNCTIONS", {})
 
 
 @lru_cache(maxsize=1024)

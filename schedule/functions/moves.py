@@ -10,7 +10,7 @@ from autofuse.schedule.placement.lacing import lace_counts
 from autofuse.schedule.placement.stacking import stack_counts
 from autofuse.schedule.placement.transposition import transpose_counts
 
-__all__ = ["LACE", "PICK", "STACK_ROWS", "TABLE", "TRANSPOSE_ROWS", "WORDS", "transpose"]
+__all__ = ["FUNCTIONS", "transpose"]
 
 #: Entries of a table of offsets.
 _OFFSETS = 1024
@@ -86,6 +86,12 @@ def _table(c: Chip) -> tuple[Issued, ...]:
     return ()
 
 
-TRANSPOSE_ROWS, PICK, LACE = Resources(_transpose), Resources(_pick), Resources(_lace)
-STACK_ROWS, WORDS = Resources(_stack), Resources(_words)
-TABLE = Resources(_table, result=const(PICK_BYTES))
+_TABLE = Resources(_table, result=const(PICK_BYTES))
+FUNCTIONS = {
+    "TransposeRows": Resources(_transpose),
+    **dict.fromkeys(("PickByMask", "PickAhead", "PickBack"), Resources(_pick)),
+    **dict.fromkeys(("Lace", "Unlace", "UnlaceByMask"), Resources(_lace)),
+    **dict.fromkeys(("PickOffsets", "PairOffsets", "LaceOffsets"), _TABLE),
+    "StackRows": Resources(_stack),
+    **dict.fromkeys(("LowWords", "HighWords", "JoinWords"), Resources(_words)),
+}

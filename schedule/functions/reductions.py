@@ -30,7 +30,7 @@ from autofuse.schedule.cost.device_calls import (
 from autofuse.schedule.functions.definition import Resources
 from autofuse.schedule.functions.scratch import reduce_inner_bytes, reduce_outer_bytes
 
-__all__ = ["REDUCE"]
+__all__ = ["FUNCTIONS"]
 
 #: As in the header: parts that are folded one after the other, rows of a WholeReduce, and rows from which on two
 #: BlockReduce take its place.
@@ -188,4 +188,4 @@ def _scratch(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr:
     return align_up(reduce_inner_bytes(n.op, n.y.dtype, outer, count, pitch, arch), block)
 
 
-REDUCE = Resources(_reduce, _scratch)
+FUNCTIONS = {"Reduce": Resources(_reduce, _scratch)}

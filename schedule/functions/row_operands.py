@@ -13,7 +13,7 @@ from autofuse.schedule.functions.definition import Resources
 from autofuse.schedule.functions.scratch import row_bytes
 from autofuse.schedule.placement.row_operands import broadcast_run, row_extents
 
-__all__ = ["BROADCAST", "WITH_ROWS"]
+__all__ = ["FUNCTIONS"]
 
 
 def _broadcast(c: Chip) -> tuple[Issued, ...]:
@@ -68,5 +68,7 @@ def _row_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr:
     return row_bytes(n.y.dtype, product(rows), product(along), layout.arch)
 
 
-BROADCAST = Resources(_broadcast, _spread_bytes)
-WITH_ROWS = Resources(_with_rows, _row_bytes)
+FUNCTIONS = {
+    "Broadcast": Resources(_broadcast, _spread_bytes),
+    "WithRows": Resources(_with_rows, _row_bytes),
+}

@@ -23,7 +23,7 @@ from autofuse.schedule.functions.moves import transpose
 from autofuse.schedule.functions.scratch import scan_inner_bytes, scan_outer_bytes
 from autofuse.schedule.placement.scan import SCANNED_TOGETHER, scan_extents, scan_run
 
-__all__ = ["SCAN_ROWS"]
+__all__ = ["FUNCTIONS"]
 
 
 def _scan(c: Chip) -> tuple[Issued, ...]:
@@ -130,4 +130,4 @@ def _scratch(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr:
     return align_up(nbytes, layout.arch.block_bytes)
 
 
-SCAN_ROWS = Resources(_scan, _scratch)
+FUNCTIONS = {"Scan": Resources(_scan, _scratch)}

@@ -152,7 +152,7 @@ def test_the_table_counts_the_files(page: str) -> None:
     assert [int(count) for _, count in rows] == [1, 1, 3, 4, 4, 3, 1]
     for title, count in (
         ("A call that is new to the twin", 4),
-        ("A device function", 6),
+        ("A device function", 4),
         ("A template family", 3),
     ):
         assert len(re.findall(r"^- `", section(page, title), re.M)) == count
