@@ -46,7 +46,15 @@ def test_build_as_json(autofuse: Callable, graph: Path, tmp_path: Path) -> None:
     for r in found["templates"]:
         assert 0 < r["ub_bytes"] <= r["ub_limit"]
         assert r["tile"] > 0
-    assert set(found["seconds"]) == {"read", "lower", "simplify", "schedule", "generate"}
+    assert set(found["seconds"]) == {
+        "read",
+        "lower",
+        "simplify",
+        "schedule",
+        "kernel",
+        "passes",
+        "emit",
+    }
 
 
 def test_output_does_not_depend_on_place_or_hash_seed(
