@@ -24,7 +24,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from autofuse.base import cache as cache_folder
-from autofuse.base import knobs
+from autofuse.base import knobs, programs
 from autofuse.base.diagnostics import AutofuseError, Where
 
 __all__ = [
@@ -149,7 +149,7 @@ def _package_folders() -> list[Path]:
 
 @lru_cache(maxsize=4)
 def _compiler_at(name: str) -> Toolchain:
-    path = shutil.which(name)
+    path = programs.program(name)
     if path is None:
         raise AutofuseError.of(
             "AF5001",
@@ -163,6 +163,7 @@ def _compiler_at(name: str) -> Toolchain:
             text=True,
             timeout=30,
             check=True,
+            cwd=Path(path).parent,
             env=_environment(),
         )
     except (OSError, subprocess.SubprocessError) as e:
@@ -189,7 +190,7 @@ def _environment(folder: Path | None = None) -> dict[str, str]:
     Its own files between two passes go into ``folder``, with which they leave where it is ended in between.
     """
     own = {} if folder is None else {"TMPDIR": str(folder)}
-    return {**os.environ, **own, "LC_ALL": "C"}
+    return programs.environment(**own, LC_ALL="C")
 
 
 def compile_kernel(
