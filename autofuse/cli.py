@@ -17,7 +17,15 @@ from autofuse import __version__
 from autofuse.base.collecting import collect_rarely
 from autofuse.base.diagnostics import Diagnostic
 from autofuse.base.ending import end_cleanly
-from autofuse.commands.outcome import FAILED, OK, execute, report_failure
+from autofuse.commands.outcome import (
+    FAILED,
+    OK,
+    StreamError,
+    execute,
+    open_streams,
+    report_failure,
+    stream_lost,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -534,10 +542,15 @@ def main(args: list[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     words = sys.argv[1:] if args is None else args
     if args is None:
+        open_streams()
         collect_rarely()
         end_cleanly()
     try:
-        return int(app(words, prog_name="autofuse", standalone_mode=False) or OK)
+        code = int(app(words, prog_name="autofuse", standalone_mode=False) or OK)
+        sys.stdout.flush()
+        return code
+    except OSError as e:  # Of --help and --version, which are printed before a verb runs.
+        return stream_lost(e.strerror or str(e))
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("interrupted", err=True)
         return 130
@@ -546,7 +559,10 @@ def main(args: list[str] | None = None) -> int:
         message = getattr(e, "format_message", None)
         if not callable(message):
             raise
-        return _misused(e, str(message()), words)
+        try:
+            return _misused(e, str(message()), words)
+        except StreamError as lost:
+            return stream_lost(str(lost))
 
 
 def _misused(error: Exception, message: str, words: list[str]) -> int:
