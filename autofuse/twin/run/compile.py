@@ -311,11 +311,11 @@ def _made(
         _write(texts, folder)
         if few_libraries:
             try:
-                return _run([*cmd, *few_libraries], folder, name)
+                return _run([*cmd, *few_libraries], folder, name, result)
             except _CompilerFailedError as e:
                 if "undefined reference" not in e.text:
                     raise
-        return _run(list(cmd), folder, name)
+        return _run(list(cmd), folder, name, result)
 
     try:
         return cache_folder.entry("kernels", key, result, make, _read_later(texts)) / result
@@ -419,7 +419,7 @@ def _entry_in_common(
 
     def fill(folder: Path) -> None:
         _write(files, folder)
-        _run(cmd, folder, result)
+        _run(cmd, folder, result, result)
 
     return cache_folder.entry("headers", _key(files, cmd, cxx, twin), result, fill) / result
 
@@ -526,7 +526,7 @@ class _CompilerFailedError(Exception):
         self.status = status
 
 
-def _run(cmd: list[str], folder: Path, name: str) -> None:
+def _run(cmd: list[str], folder: Path, name: str, result: str) -> None:
     limit = knobs.COMPILE_TIMEOUT.get()
     with subprocess.Popen(
         cmd,
@@ -554,6 +554,13 @@ def _run(cmd: list[str], folder: Path, name: str) -> None:
             raise
     if p.returncode != 0:
         raise _CompilerFailedError(cmd, text, p.returncode)
+    if not (folder / result).is_file():
+        raise AutofuseError.of(
+            "AF5001",
+            f"{cmd[0]} says that it compiled {name}, but it wrote no file",
+            hint=f"{_GPP_HINT}, or name one with {knobs.CXX.name}",
+            notes=text.strip().splitlines()[-_SHOWN_ERRORS:],
+        )
 
 
 #: What a compiler says where the machine is at its end and not the code.
