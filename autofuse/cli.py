@@ -51,7 +51,16 @@ def _examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-Graph = Annotated[Path, typer.Argument(metavar="GRAPH", help="The graph file (JSON or ONNX).")]
+def _path(text: str) -> Path:
+    """A path of the command line; an empty one, as a script's unset variable leaves, is not the current folder."""
+    if not str(text):
+        raise typer.BadParameter("the path is empty; write . for the current folder")
+    return Path(text)
+
+
+Graph = Annotated[
+    Path, typer.Argument(parser=_path, metavar="GRAPH", help="The graph file (JSON or ONNX).")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="The chip; see: autofuse targets.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random data.")]
@@ -126,12 +135,20 @@ def _root(
 def build(
     graph: Annotated[
         Path,
-        typer.Argument(metavar="GRAPH", help="The graph file (JSON or ONNX), or a folder of them."),
+        typer.Argument(
+            parser=_path,
+            metavar="GRAPH",
+            help="The graph file (JSON or ONNX), or a folder of them.",
+        ),
     ],
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="DIR", help="Where to write.  [default: autofuse-out/NAME]"
+            "--output",
+            "-o",
+            parser=_path,
+            metavar="DIR",
+            help="Where to write.  [default: autofuse-out/NAME]",
         ),
     ] = None,
     target: Target = DEFAULT_TARGET,
@@ -225,17 +242,24 @@ def run(
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option("--save", metavar="DIR", help="Write every output to DIR as .npy."),
+        typer.Option(
+            "--save", parser=_path, metavar="DIR", help="Write every output to DIR as .npy."
+        ),
     ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(
-            "--trace", metavar="FILE", help="Write modelled times as a Chrome trace, or as .html."
+            "--trace",
+            parser=_path,
+            metavar="FILE",
+            help="Write modelled times as a Chrome trace, or as .html.",
         ),
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Write modelled times as one HTML page."),
+        typer.Option(
+            "--html", parser=_path, metavar="FILE", help="Write modelled times as one HTML page."
+        ),
     ] = None,
     split: Split = False,
     partition: Partition = None,
@@ -301,7 +325,9 @@ def run(
 def verify(
     graphs: Annotated[
         list[Path],
-        typer.Argument(metavar="GRAPH_OR_DIR...", help="Graph files, or folders of them."),
+        typer.Argument(
+            parser=_path, metavar="GRAPH_OR_DIR...", help="Graph files, or folders of them."
+        ),
     ],
     shapes: Annotated[
         int, typer.Option("--shapes", min=1, help="Different shapes to try, for symbolic graphs.")
@@ -408,7 +434,8 @@ def explain(
 def show(
     graph: Graph,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.svg", help="Draw a picture.")
+        Path | None,
+        typer.Option("--output", "-o", parser=_path, metavar="FILE.svg", help="Draw a picture."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -442,7 +469,10 @@ def schema(
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write into.")
+        Path,
+        typer.Option(
+            "--output", "-o", parser=_path, metavar="DIR", help="The folder to write into."
+        ),
     ] = Path(),
     json: Json = False,
 ) -> None:
