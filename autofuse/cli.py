@@ -17,7 +17,15 @@ from autofuse import __version__
 from autofuse.base.collecting import collect_rarely
 from autofuse.base.diagnostics import Diagnostic
 from autofuse.base.ending import end_cleanly
-from autofuse.commands.outcome import FAILED, OK, execute, report_failure
+from autofuse.commands.outcome import (
+    FAILED,
+    OK,
+    StreamError,
+    execute,
+    open_streams,
+    report_failure,
+    stream_lost,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +51,16 @@ def _examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-Graph = Annotated[Path, typer.Argument(metavar="GRAPH", help="The graph file (JSON or ONNX).")]
+def _path(text: str) -> Path:
+    """A path of the command line; an empty one, as a script's unset variable leaves, is not the current folder."""
+    if not str(text):
+        raise typer.BadParameter("the path is empty; write . for the current folder")
+    return Path(text)
+
+
+Graph = Annotated[
+    Path, typer.Argument(parser=_path, metavar="GRAPH", help="The graph file (JSON or ONNX).")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="The chip; see: autofuse targets.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random data.")]
@@ -118,12 +135,20 @@ def _root(
 def build(
     graph: Annotated[
         Path,
-        typer.Argument(metavar="GRAPH", help="The graph file (JSON or ONNX), or a folder of them."),
+        typer.Argument(
+            parser=_path,
+            metavar="GRAPH",
+            help="The graph file (JSON or ONNX), or a folder of them.",
+        ),
     ],
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="DIR", help="Where to write.  [default: autofuse-out/NAME]"
+            "--output",
+            "-o",
+            parser=_path,
+            metavar="DIR",
+            help="Where to write.  [default: autofuse-out/NAME]",
         ),
     ] = None,
     target: Target = DEFAULT_TARGET,
@@ -217,17 +242,24 @@ def run(
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option("--save", metavar="DIR", help="Write every output to DIR as .npy."),
+        typer.Option(
+            "--save", parser=_path, metavar="DIR", help="Write every output to DIR as .npy."
+        ),
     ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(
-            "--trace", metavar="FILE", help="Write modelled times as a Chrome trace, or as .html."
+            "--trace",
+            parser=_path,
+            metavar="FILE",
+            help="Write modelled times as a Chrome trace, or as .html.",
         ),
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Write modelled times as one HTML page."),
+        typer.Option(
+            "--html", parser=_path, metavar="FILE", help="Write modelled times as one HTML page."
+        ),
     ] = None,
     split: Split = False,
     partition: Partition = None,
@@ -293,7 +325,9 @@ def run(
 def verify(
     graphs: Annotated[
         list[Path],
-        typer.Argument(metavar="GRAPH_OR_DIR...", help="Graph files, or folders of them."),
+        typer.Argument(
+            parser=_path, metavar="GRAPH_OR_DIR...", help="Graph files, or folders of them."
+        ),
     ],
     shapes: Annotated[
         int, typer.Option("--shapes", min=1, help="Different shapes to try, for symbolic graphs.")
@@ -400,7 +434,8 @@ def explain(
 def show(
     graph: Graph,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.svg", help="Draw a picture.")
+        Path | None,
+        typer.Option("--output", "-o", parser=_path, metavar="FILE.svg", help="Draw a picture."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -434,7 +469,10 @@ def schema(
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write into.")
+        Path,
+        typer.Option(
+            "--output", "-o", parser=_path, metavar="DIR", help="The folder to write into."
+        ),
     ] = Path(),
     json: Json = False,
 ) -> None:
@@ -534,10 +572,15 @@ def main(args: list[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     words = sys.argv[1:] if args is None else args
     if args is None:
+        open_streams()
         collect_rarely()
         end_cleanly()
     try:
-        return int(app(words, prog_name="autofuse", standalone_mode=False) or OK)
+        code = int(app(words, prog_name="autofuse", standalone_mode=False) or OK)
+        sys.stdout.flush()
+        return code
+    except OSError as e:  # Of --help and --version, which are printed before a verb runs.
+        return stream_lost(e.strerror or str(e))
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("interrupted", err=True)
         return 130
@@ -546,7 +589,10 @@ def main(args: list[str] | None = None) -> int:
         message = getattr(e, "format_message", None)
         if not callable(message):
             raise
-        return _misused(e, str(message()), words)
+        try:
+            return _misused(e, str(message()), words)
+        except StreamError as lost:
+            return stream_lost(str(lost))
 
 
 def _misused(error: Exception, message: str, words: list[str]) -> int:

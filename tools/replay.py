@@ -61,8 +61,13 @@ def git(*args: str) -> str:
         ReplayError: it failed; the message is git's own.
     """
     environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    # No git that lies in the current folder, which an empty entry of PATH means.
+    path = os.pathsep.join(p for p in os.get_exec_path() if Path(p).is_absolute())
+    program = shutil.which("git", path=path)
+    if program is None:
+        raise ReplayError("git cannot be run: there is no such program")
     # Hooks of the repository are for people who commit.
-    command = ["git", "-c", f"core.hooksPath={os.devnull}", "-C", str(REPO), *args]
+    command = [program, "-c", f"core.hooksPath={os.devnull}", "-C", str(REPO), *args]
     try:
         done = subprocess.run(command, env=environ, capture_output=True, text=True)
     except OSError as e:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autofuse.base import programs
+
 __all__ = ["COMMAND_SECONDS", "PRESET", "PRESET_COMMANDS", "Failure", "first_failure"]
 
 #: The preset of generated projects that compiles with CANN, and the commands that do.
@@ -35,10 +37,14 @@ def first_failure(commands: Iterable[Sequence[str]], folder: Path) -> Failure | 
     """
     for command in commands:
         words = " ".join(command)
+        path = programs.program(command[0])
+        if path is None:
+            return Failure(words, f"there is no program {command[0]}", ())
         try:
             done = subprocess.run(
-                command,
+                [path, *command[1:]],
                 cwd=folder,
+                env=programs.environment(),
                 capture_output=True,
                 text=True,
                 errors="replace",

@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,17 @@ from autofuse.base.ending import EndedError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["FAILED", "INTERNAL", "OK", "Outcome", "execute", "report_failure"]
+__all__ = [
+    "FAILED",
+    "INTERNAL",
+    "OK",
+    "Outcome",
+    "StreamError",
+    "execute",
+    "open_streams",
+    "report_failure",
+    "stream_lost",
+]
 
 OK, FAILED, INTERNAL = 0, 1, 2
 
@@ -40,6 +51,49 @@ class Outcome:
     ok: bool = True
 
 
+class StreamError(Exception):
+    """What a command prints cannot be written; the text says why."""
+
+
+def open_streams() -> None:
+    """Give a process that was started without a standard stream one that refuses what is written.
+
+    Without it Python has None in its place, and the next file that is opened would get the stream's number.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:  # noqa: PERF203 - three times
+            os.open(os.devnull, os.O_RDONLY)  # gets the least number that is free
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - stays open
+
+
+@contextmanager
+def _to_streams() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as e:
+        raise StreamError(e.strerror or str(e)) from e
+
+
+def stream_lost(why: str) -> int:
+    """Say that what was to be printed is lost; returns the exit code."""
+    # What is left in the buffer would fail again when Python ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    text = f"the output of the command cannot be written: {why}"
+    with suppress(OSError):
+        _print_diagnostics((Diagnostic("AF5005", text),))
+        sys.stderr.flush()
+        return FAILED
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    return FAILED
+
+
 def execute(verb: str, action: Callable[[], Outcome], *, as_json: bool) -> int:
     """Run a verb and print its outcome.
 
@@ -53,7 +107,7 @@ def execute(verb: str, action: Callable[[], Outcome], *, as_json: bool) -> int:
             return _print_outcome(verb, outcome, as_json)
         except AutofuseError as e:
             return report_failure(verb, e.diagnostics, as_json=as_json)
-        except BrokenPipeError:
+        except (BrokenPipeError, StreamError):
             raise
         except MemoryError as e:
             text = f"there is not enough memory{f': {e}' if str(e) else ''}"
@@ -66,11 +120,14 @@ def execute(verb: str, action: Callable[[], Outcome], *, as_json: bool) -> int:
             if found is None:
                 found = internal_error(e, options={"command": ["autofuse", *sys.argv[1:]]})
             return report_failure(verb, found.diagnostics, as_json=as_json)
+    except StreamError as e:
+        return stream_lost(str(e))
     except KeyboardInterrupt as e:
-        if as_json:
-            _print_json(verb, False, (), None)
-            sys.stdout.flush()
-        sys.stderr.write("interrupted\n")
+        with suppress(OSError):
+            sys.stderr.write("interrupted\n")
+            if as_json:
+                _print_json(verb, False, (), None)
+                sys.stdout.flush()
         return 128 + (e.number if isinstance(e, EndedError) else signal.SIGINT)
     except BrokenPipeError:
         # The reader has gone (as in `autofuse dump x.json | head`): do not flush into it at exit.
@@ -79,24 +136,27 @@ def execute(verb: str, action: Callable[[], Outcome], *, as_json: bool) -> int:
 
 
 def _print_outcome(verb: str, outcome: Outcome, as_json: bool) -> int:
-    if as_json:
-        _print_json(verb, outcome.ok, outcome.diagnostics, outcome.result)
-    else:
-        from autofuse.report.text.console import console
+    with _to_streams():
+        if as_json:
+            _print_json(verb, outcome.ok, outcome.diagnostics, outcome.result)
+        else:
+            from autofuse.report.text.console import console
 
-        outcome.show(console())
-        _print_diagnostics(outcome.diagnostics)
-    sys.stdout.flush()
+            outcome.show(console())
+            sys.stdout.flush()
+            _print_diagnostics(outcome.diagnostics)
+        sys.stdout.flush()
     return OK if outcome.ok else _failure_code(outcome.diagnostics)
 
 
 def report_failure(verb: str, diagnostics: tuple[Diagnostic, ...], *, as_json: bool) -> int:
     """Print what stopped a verb; returns the exit code."""
-    if as_json:
-        _print_json(verb, False, diagnostics, None)
-    else:
-        _print_diagnostics(diagnostics)
-    sys.stdout.flush()
+    with _to_streams():
+        if as_json:
+            _print_json(verb, False, diagnostics, None)
+        else:
+            _print_diagnostics(diagnostics)
+        sys.stdout.flush()
     return _failure_code(diagnostics)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from autofuse import api
-from autofuse.base import artifacts, cache
+from autofuse.base import artifacts, cache, programs
 from autofuse.base.cann import first_failure
 from autofuse.base.diagnostics import AutofuseError
 
@@ -32,7 +32,7 @@ def requirements() -> list[str]:
     home = os.environ.get("ASCEND_HOME_PATH", "")
     if not home or not Path(home).is_dir():
         missing.append("CANN (ASCEND_HOME_PATH names its folder)")
-    if shutil.which("cmake") is None:
+    if programs.program("cmake") is None:
         missing.append("cmake")
     return missing
 

@@ -24,7 +24,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from autofuse.base import cache as cache_folder
-from autofuse.base import knobs
+from autofuse.base import knobs, programs
 from autofuse.base.diagnostics import AutofuseError, Where
 
 __all__ = [
@@ -149,7 +149,7 @@ def _package_folders() -> list[Path]:
 
 @lru_cache(maxsize=4)
 def _compiler_at(name: str) -> Toolchain:
-    path = shutil.which(name)
+    path = programs.program(name)
     if path is None:
         raise AutofuseError.of(
             "AF5001",
@@ -163,6 +163,7 @@ def _compiler_at(name: str) -> Toolchain:
             text=True,
             timeout=30,
             check=True,
+            cwd=Path(path).parent,
             env=_environment(),
         )
     except (OSError, subprocess.SubprocessError) as e:
@@ -189,7 +190,7 @@ def _environment(folder: Path | None = None) -> dict[str, str]:
     Its own files between two passes go into ``folder``, with which they leave where it is ended in between.
     """
     own = {} if folder is None else {"TMPDIR": str(folder)}
-    return {**os.environ, **own, "LC_ALL": "C"}
+    return programs.environment(**own, LC_ALL="C")
 
 
 def compile_kernel(
@@ -310,11 +311,11 @@ def _made(
         _write(texts, folder)
         if few_libraries:
             try:
-                return _run([*cmd, *few_libraries], folder, name)
+                return _run([*cmd, *few_libraries], folder, name, result)
             except _CompilerFailedError as e:
                 if "undefined reference" not in e.text:
                     raise
-        return _run(list(cmd), folder, name)
+        return _run(list(cmd), folder, name, result)
 
     try:
         return cache_folder.entry("kernels", key, result, make, _read_later(texts)) / result
@@ -418,7 +419,7 @@ def _entry_in_common(
 
     def fill(folder: Path) -> None:
         _write(files, folder)
-        _run(cmd, folder, result)
+        _run(cmd, folder, result, result)
 
     return cache_folder.entry("headers", _key(files, cmd, cxx, twin), result, fill) / result
 
@@ -525,7 +526,7 @@ class _CompilerFailedError(Exception):
         self.status = status
 
 
-def _run(cmd: list[str], folder: Path, name: str) -> None:
+def _run(cmd: list[str], folder: Path, name: str, result: str) -> None:
     limit = knobs.COMPILE_TIMEOUT.get()
     with subprocess.Popen(
         cmd,
@@ -553,6 +554,13 @@ def _run(cmd: list[str], folder: Path, name: str) -> None:
             raise
     if p.returncode != 0:
         raise _CompilerFailedError(cmd, text, p.returncode)
+    if not (folder / result).is_file():
+        raise AutofuseError.of(
+            "AF5001",
+            f"{cmd[0]} says that it compiled {name}, but it wrote no file",
+            hint=f"{_GPP_HINT}, or name one with {knobs.CXX.name}",
+            notes=text.strip().splitlines()[-_SHOWN_ERRORS:],
+        )
 
 
 #: What a compiler says where the machine is at its end and not the code.

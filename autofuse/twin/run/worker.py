@@ -1,9 +1,9 @@
 """Jobs in worker processes: a kernel that crashes, loops or eats memory ends only its worker.
 
-A job is a function named ``package.module:function`` that takes a JSON value and returns one.  Run
-as ``python -m autofuse.twin.run.worker JOB`` this module is the worker: it reads one JSON value per
-line from standard input and answers each with a line on what was standard output; what the job
-itself prints goes to standard error.
+A job is a function named ``package.module:function`` that takes a JSON value and returns one.  A
+worker (:func:`main`, started by :mod:`autofuse.twin.run.start`) reads one JSON value per line from
+standard input and answers each with a line on what was standard output; what the job itself prints
+goes to standard error.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from autofuse.base import knobs
+import autofuse
+from autofuse.base import knobs, programs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.base.ending import EndedError, end_cleanly
 
 __all__ = ["Outcome", "WorkerPool", "diagnostic_from_json", "main"]
 
 _JOB = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+#: The program of a worker process.
+_START = Path(__file__).absolute().with_name("start.py")
 #: What a job may print, and how long its answer may be.
 _MAX_LOG = 64 << 20
 _MAX_ANSWER = 256 << 20
@@ -240,10 +243,8 @@ class _Worker:
         self.lost = False
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this
         self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "autofuse.twin.run.worker", job),
-                *(str(memory_mb), str(math.ceil(timeout_s) + _GRACE_S), str(os.getpid())),
-            ],
+            _command([job, str(memory_mb), str(math.ceil(timeout_s) + _GRACE_S), str(os.getpid())]),
+            env=programs.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -363,6 +364,38 @@ class _Worker:
         self._log.close()
 
 
+def _command(words: list[str]) -> list[str]:
+    """The command that starts a worker with these words, and with the modules of this process.
+
+    An entry of ``sys.path`` that is the current folder is left out, unless PYTHONPATH names it in full: Python puts it
+    there of its own accord. What was installed there is found all the same.
+    """
+    named = programs.folders(os.environ.get("PYTHONPATH", ""))
+    assert autofuse.__file__ is not None
+    modules = {
+        "path": [p for p in sys.path if p in named or _is_elsewhere(p)],
+        "autofuse": str(Path(autofuse.__file__).absolute()),
+        "folders": [str(Path(p).absolute()) for p in autofuse.__path__],
+    }
+    flags = ["-I"]
+    # -I also leaves out the variables that say where and how Python reads and writes.
+    if sys.dont_write_bytecode:
+        flags.append("-B")
+    if sys.pycache_prefix is not None:
+        flags += ["-X", f"pycache_prefix={Path(sys.pycache_prefix).absolute()}"]
+    if sys.flags.utf8_mode:
+        flags += ["-X", "utf8"]
+    return [sys.executable, *flags, str(_START), json.dumps(modules), *words]
+
+
+def _is_elsewhere(path: str) -> bool:
+    """Whether a folder or an archive is there wherever a program runs, and not the current folder."""
+    try:
+        return Path(path).is_absolute() and not Path(path).samefile(Path())
+    except OSError:
+        return False
+
+
 def _status_text(status: int) -> str:
     if status < 0:
         try:
@@ -477,7 +510,3 @@ def main(argv: list[str]) -> int:
     except EndedError as e:
         return 128 + e.number
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

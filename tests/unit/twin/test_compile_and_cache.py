@@ -65,6 +65,17 @@ def test_what_the_compiler_keeps_between_two_passes_is_in_the_cache(
     assert all(t.startswith(str(cache_dir / "tmp")) for t in told[1:])
 
 
+def test_a_compiler_that_writes_nothing_is_named(abs_files, cache_dir, monkeypatch, tmp_path):
+    script = tmp_path / "silent"
+    script.write_text("#!/bin/sh\necho all is well\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("AUTOFUSE_CXX", str(script))
+    with pytest.raises(AutofuseError, match=r"AF5001: .*silent says .*, but it wrote no file") as e:
+        compile_kernel(abs_files(), "absk")
+    assert e.value.diagnostics[0].notes == ("all is well",)
+    assert cache.info().entries == 0
+
+
 @pytest.mark.parametrize("name", ["locks", "tmp", "kernels"])
 def test_a_file_where_a_folder_should_be(abs_files, cache_dir, name):
     cache_dir.mkdir(exist_ok=True)

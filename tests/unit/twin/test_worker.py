@@ -16,7 +16,8 @@ JOB = "worker_jobs:job"
 @pytest.fixture(autouse=True)
 def _job_on_path(tmp_path, monkeypatch):
     (tmp_path / "worker_jobs.py").write_text(SOURCE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("TOLD", str(tmp_path))
 
 
 SOURCE = """
@@ -42,11 +43,11 @@ def job(item):
     if kind == "begin":
         from autofuse.base import cache
         with cache.scratch():
-            open(f"{os.environ['PYTHONPATH']}/pid{os.getpid()}", "w").close()
+            open(f"{os.environ['TOLD']}/pid{os.getpid()}", "w").close()
             time.sleep(value)
     if kind == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        open(f"{os.environ['PYTHONPATH']}/pid{os.getpid()}", "w").close()
+        open(f"{os.environ['TOLD']}/pid{os.getpid()}", "w").close()
         time.sleep(value)
     if kind == "memory":
         bytearray(value << 20)
