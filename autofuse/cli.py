@@ -348,8 +348,8 @@ def verify(
     """Run on the CPU twin with random data, compare with NumPy.
 
     Every element of every output is compared, at several shapes of a symbolic graph. A graph with a
-    tensor of more than 2^20 elements is shrunk first. Exit code 1 if a graph fails, or none passes;
-    graphs with an op that autofuse does not know are counted apart.
+    tensor of more than 2^20 elements is built, and shrunk before it runs. Exit code 1 if a graph
+    fails, or none passes; graphs with an op that autofuse does not know are counted apart.
     """
 
     def action() -> Outcome:

@@ -47,7 +47,8 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         job: ``path``; ``target``, ``shapes`` (how many), ``seed``; ``max_elements``: a graph with a
-            larger tensor is shrunk by the rule of ``implgraph.cutting.dimensions.shrink``; ``symbolic``:
+            larger tensor is shrunk by the rule of ``implgraph.cutting.dimensions.shrink`` to be run, and
+            generated with its own sizes as well; ``symbolic``:
             fixed sizes become symbols first; ``split``: several kernels where one is not enough;
             ``check`` and ``check_seed`` (or nothing, for ``all`` and 0): see
             ``autofuse.twin.run.kernel.TwinKernel``; ``opt`` (or nothing): see
@@ -63,6 +64,10 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
     """
     graph = api.read(Path(job["path"]))
     small, shrunk = _shrunk(graph, job["max_elements"])
+    make = api.build_split if job.get("split", False) else api.build
+    if shrunk is not None:
+        # What is refused, or fails, with the sizes of the file does not pass with smaller ones.
+        make(graph, target=job["target"])
     graph = symbolize(small) if job["symbolic"] else small
     options = {
         "count": job["shapes"],

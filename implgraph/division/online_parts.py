@@ -200,9 +200,7 @@ class _LegalView:
         if f.op in REDUCES:
             return f.op, inputs
         if lookup(f.op).cost == "none" or f.op == "Broadcast":
-            spread = own and shape == self.shape and _padded(own[0], len(shape)) == self.kept
-            same = own and product(own[0]) == product(shape)
-            return ("Broadcast" if spread or same else "Other"), inputs
+            return ("Broadcast" if self._keeps_places(f, own, shape) else "Other"), inputs
         if len(own) > 1 and (shape != self.shape or not all(map(self._goes_with, own))):
             return "Other", inputs
         if len(own) == 1 and own[0] != shape:
@@ -216,11 +214,21 @@ class _LegalView:
             return _SCALAR_FORMS[f.op], (inputs[1 - constant[0]], inputs[constant[0]])
         return f.op, inputs
 
+    def _keeps_places(self, f: FusionNode, own: Sequence[_Shape], shape: _Shape) -> bool:
+        """Whether a node gives all of a row the number of that row, or numbers in their order another shape."""
+        if lookup(f.op).compute_type not in _ORDERLY or len(own) != 1:
+            return False
+        if shape == self.shape and _padded(own[0], len(shape)) == self.kept:
+            return True
+        return product(own[0]) == product(shape)
+
     def _goes_with(self, own: _Shape) -> bool:
         """A tensor of the full shape, of a number per row, or of one element."""
         return own == self.shape or product(own) == 1 or _padded(own, len(self.kept)) == self.kept
 
 
+#: What moves nothing to another place, among ops without a cost: other moves, as transpositions and pieces, do.
+_ORDERLY = ("view", "broadcast", "elewise")
 #: Calls that take a number as one operand.
 _SCALAR_FORMS = {"Mul": "Muls", "Maximum": "Maxs"}
 

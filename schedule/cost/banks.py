@@ -83,14 +83,15 @@ class Halves:
 
     def _root(self, name: str) -> tuple[str, bool]:
         """The tensor that stands for the component, and whether ``name`` is apart from it."""
-        found = self._up.get(name)
-        if found is None:
-            return name, False
-        up, apart = found
-        if up in self._up:
-            root, other = self._root(up)
-            found = self._up[name] = (root, apart ^ other)
-        return found
+        way: list[tuple[str, bool]] = []
+        while (found := self._up.get(name)) is not None:
+            way.append((name, found[1]))
+            name = found[0]
+        apart = False
+        for below, step in reversed(way):
+            apart ^= step
+            self._up[below] = (name, apart)
+        return name, apart
 
     def put(self, a: str, b: str, *, apart: bool) -> bool:
         """Put two tensors apart, or together; False, and nothing is changed, where they are the other way already."""

@@ -38,7 +38,8 @@ class _Columns:
 def stacked(g: GroupInput) -> GroupInput | None:
     """The group with an axis for columns that several Stores write: one Store of their Stack does so instead.
 
-    None where there are no such columns, or two tensors have another number of them.
+    That axis is the last one of its ``axes``.  None where there are no such columns, or two tensors have another number
+    of them.
     """
     found = _columns(g.nodes)
     counts = {len(c.stores) for c in found}

@@ -17,7 +17,7 @@ from autofuse.implgraph.ir.iteration_space import contiguous_strides
 from autofuse.implgraph.lowering.partition import MIN_ROWS, SHORT_ROW
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, reordered, with_unit_axis
 from autofuse.schedule.placement.scan import SCAN
-from autofuse.schedule.placement.stacking import stacked
+from autofuse.schedule.placement.stacking import STACK, stacked
 from autofuse.schedule.placement.transposition import contiguous_axis
 from autofuse.schedule.templates.family import ELEMENTWISE, REDUCTION, Candidates, InLoops
 from autofuse.schedule.templates.general import cut_into_rows
@@ -34,7 +34,9 @@ class _Narrow(InLoops):
 
     def candidates(self, g: GroupInput) -> Candidates:
         """The group with its short axes inside a tile of long rows, where its tensors allow it."""
-        g = stacked(g) or g
+        columns = stacked(g)
+        if columns is not None and _has_long_columns(columns):
+            g = columns
         if len(g.order) < 2:
             return []
         if any(n.op in ("Iota", SCAN) or (n.op == "Load" and len(n.inputs) > 1) for n in g.nodes):
@@ -100,6 +102,15 @@ def _short_axes(g: GroupInput) -> tuple[int, ...]:
         found.add(left[-1])
     size = product(g.size(a) for a in found).as_int() or 0
     return tuple(a for a in g.order if a in found) if 1 < size <= most else ()
+
+
+def _has_long_columns(g: GroupInput) -> bool:
+    """Whether the axis of the columns, the last one, is inside a tile, and long rows are inside of all of them."""
+    short = _short_axes(g)
+    left = [a for a in g.order if a not in short]
+    return g.axes[-1].id in short and all(
+        n.y.varies_along(left[-1]) for n in g.nodes if n.op == STACK
+    )
 
 
 def _constant(g: GroupInput, axis: int) -> int:

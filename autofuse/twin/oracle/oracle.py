@@ -317,8 +317,9 @@ def _propagated(f: Any, operands: Sequence[Value], exact: Array, *, both: bool) 
         change: Array | None = None
         for sign in (-1, 1) if both and o.data.dtype != np.bool_ else (-1,):
             other = f([*xs[:i], _moved(o, sign), *xs[i + 1 :]])
-            c = difference(other, exact)
-            change = c if change is None else np.maximum(change, c)
+            # NumPy makes numbers of arrays without dimensions, into which nothing can be written.
+            c = np.asarray(difference(other, exact))
+            change = c if change is None else np.asarray(np.maximum(change, c))
         assert change is not None
         # What is NaN and might as well be a number (0 times infinity, where the 0 is rounded) stays that.
         if o.data.dtype.kind == "f" and np.isinf(o.error).any():

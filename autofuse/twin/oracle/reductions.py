@@ -113,7 +113,7 @@ def _sum_error(
     finite = np.where(np.isfinite(x.data), x.data, 0.0)
     size = np.abs(finite)
     total = size.sum(axis=axes, keepdims=True)
-    error = _depth(_count(x.data, axes)) * UNIT * total
+    error = np.asarray(_depth(_count(x.data, axes)) * UNIT * total)
     for scale in () if running else _SCALES:
         whole = (finite * scale == np.rint(finite * scale)).all(axis=axes, keepdims=True)
         error[whole & (total * scale <= 2.0**24)] = 0.0
@@ -127,10 +127,10 @@ def _summed(
 ) -> Array | None:
     """The bound of a sum with the errors of its addends and the last rounding."""
     if x.error is not None:
-        error = error + np.sum(x.error, axis=axes, keepdims=True)
+        error = np.asarray(error + np.sum(x.error, axis=axes, keepdims=True))
     own = own_error(exact, data, 0.5, dtype, error)
     if own is not None:
-        error = error + own
+        error = np.asarray(error + own)
     error[~np.isfinite(exact) & np.isfinite(error)] = 0.0
     return error if error.any() else None
 
@@ -148,10 +148,10 @@ def _product_error(
     error[(top > largest(F32)) | (bottom < 2.0**-126)] = np.inf
     if x.error is not None:
         grown = np.prod(size + x.error, axis=axes, keepdims=True)
-        error = error + (grown - np.prod(size, axis=axes, keepdims=True))
+        error = np.asarray(error + (grown - np.prod(size, axis=axes, keepdims=True)))
     own = own_error(exact, data, 0.5, dtype, error)
     if own is not None:
-        error = error + own
+        error = np.asarray(error + own)
     error[np.isnan(error) & np.isnan(exact)] = 0.0
     return error if error.any() else None
 

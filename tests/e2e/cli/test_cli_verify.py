@@ -71,6 +71,34 @@ def test_shrinking_is_said(autofuse: Callable, folder: Path) -> None:
     assert "shrunk: its largest tensor has 1200000 elements" in done.out
 
 
+@pytest.mark.parametrize("more", [(), ("--symbolic",), ("--split",)], ids=str)
+def test_what_build_refuses_does_not_pass_with_smaller_sizes(
+    autofuse: Callable, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    document = {
+        "schema": "autofuse.graph/1",
+        "name": "product",
+        "inputs": [{"name": "x", "dtype": "int64", "shape": [4, 5_000_000]}],
+        "nodes": [
+            {
+                "name": "n",
+                "op": "ReduceProd",
+                "inputs": ["x"],
+                "outputs": ["y"],
+                "attrs": {"axes": [1]},
+            }
+        ],
+        "outputs": ["y"],
+    }
+    write(tmp_path / "product.json", json.dumps(document))
+    for command in ("build", "verify"):
+        words = more if command == "verify" else ()
+        output = ("-o", tmp_path / "out") if command == "build" else ()
+        done = autofuse(command, tmp_path / "product.json", *output, *words)
+        assert done.code == 1
+        assert "error AF3001: there is no way for a product of 5000000 numbers" in done.err
+
+
 def test_symbolic_makes_fixed_sizes_vary(autofuse: Callable, folder: Path) -> None:
     words = ("verify", folder / "large.json", "--shapes", "3", "--json")
     fixed = autofuse(*words).json()["result"]["graphs"][0]

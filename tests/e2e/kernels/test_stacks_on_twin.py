@@ -145,6 +145,56 @@ def test_lengths_that_are_known_at_run_time_only():
     assert stacks(check(graph(shapes, nodes, n={"min": 1, "max": 1 << 20})))
 
 
+@pytest.mark.parametrize("dtype", [F, H, "int8"])
+@pytest.mark.parametrize("first", [[16, 1, 1, 3], [20, 3], [16, 1]], ids=str)
+def test_columns_around_whole_rows_are_no_stack(first, dtype):
+    """Pieces that lie one behind the other: the axis of their number is outside of a tile."""
+    shape = [*first[:-1], 8]
+    starts = [*(0 for _ in first[:-1]), 5]
+    nodes = [
+        ("t", "Slice", ["x"], {"starts": starts, "shape": first}),
+        ("y", "Concat", ["t", "t"], {"axis": 0}),
+    ]
+    if first[-1] > 1:
+        assert not stacks(check(graph({"x": (dtype, shape)}, nodes)))
+    else:
+        check(graph({"x": (dtype, shape)}, nodes))
+
+
+@pytest.mark.parametrize("rows", [(10, 4), (64, 16), (1000, 1), (16, 1)], ids=str)
+def test_lengths_of_vectors_beside_numbers(rows):
+    """``cat([s, v.norm(dim=-1)], -1)``, as equivariant networks have it."""
+    nodes = [
+        ("q", "Mul", ["v", "v"]),
+        ("t", "ReduceSum", ["q"], {"axes": [2]}),
+        ("n", "Sqrt", ["t"]),
+        ("y", "Concat", ["s", "n"], {"axis": 1}),
+    ]
+    check(graph({"s": (F, rows), "v": (F, [*rows, 3])}, nodes))
+
+
+@pytest.mark.parametrize("rows", [40, 15_000])
+def test_columns_that_are_reduced_to_one_row(rows):
+    """The means of equal columns have no long rows to lie side by side."""
+    nodes = [
+        ("p", "Concat", ["x", "x"], {"axis": 2}),
+        ("y", "ReduceMean", ["p"], {"axes": [1], "keepdims": True}),
+        ("z", "Pad", ["p"], {"low": [0, 1, 5], "high": [0, 0, 0], "value": 1.0}),
+    ]
+    check(graph({"x": (F, [1, rows, 1])}, nodes, outputs=["y", "z"]))
+
+
+@pytest.mark.parametrize("dtype", [F, H])
+def test_means_and_maxima_of_channels_side_by_side(dtype):
+    """The attention over places of CBAM: both are one tensor with two channels."""
+    nodes = [
+        ("m", "ReduceMean", ["x"], {"axes": [1], "keepdims": True}),
+        ("t", "ReduceMax", ["x"], {"axes": [1], "keepdims": True}),
+        ("y", "Concat", ["m", "t"], {"axis": 1}),
+    ]
+    check(graph({"x": (dtype, [2, 8, 16, 16])}, nodes))
+
+
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -22,7 +22,7 @@ from row_statistics import (
     special_rows,
     statistics,
 )
-from twin_graphs import CHIP, check, every_template
+from twin_graphs import CHIP, check, every_template, graph
 
 from autofuse import api
 from autofuse.twin.verify.verify import verify_kernel
@@ -118,6 +118,31 @@ def test_rows_that_share_buffers(columns, nodes):
     impls = (i for r in built.schedule for g in r.groups for i in g.impls)
     shared = [i for i in impls if any(n.attrs.get("over") for n in i.nodes)]
     assert {i.template for i in shared} == {"reduce_all"}
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5])
+def test_a_mean_of_what_is_padded(value):
+    """Constants beside differences from a maximum; an earlier version took the first piece for the maximum."""
+    nodes = [
+        ("m", "ReduceMax", ["x"], {"axes": [3], "keepdims": True}),
+        ("d", "Sub", ["x", "m"]),
+        ("i", "ArgMax", ["x"], {"axis": 1}),
+        ("p", "Pad", ["d"], {"low": [0, 1, 1, 0], "high": [0, 2, 0, 0], "value": value}),
+        ("y", "ReduceMean", ["p"], {"axes": [1], "keepdims": True}),
+    ]
+    check(graph({"x": ("float32", [128, 128, 1, 64])}, nodes, outputs=["y", "i"]))
+
+
+@pytest.mark.parametrize("op", ["Exp", "Square"])
+def test_sums_about_the_maxima_of_other_rows(op):
+    nodes = [
+        ("m", "ReduceMax", ["x"], {"axes": [2], "keepdims": True}),
+        ("t", "Transpose", ["m"], {"perm": [1, 0, 2]}),
+        ("d", "Sub", ["x", "t"]),
+        ("e", op, ["d"]),
+        ("y", "ReduceSum", ["e"], {"axes": [2], "keepdims": True}),
+    ]
+    check(graph({"x": ("float32", [2, 2, 200_000])}, nodes))
 
 
 # values ---------------------------------------------------------------------------------------

@@ -235,6 +235,51 @@ def test_zero_size_and_zero_rank():
     assert evaluate(scalar, {"x": np.array(1, np.float32)}, {})["out"].value.shape == ()
 
 
+def nan_or_number(op, attrs, operands):
+    """0 / (0 / 255) and a number without dimensions through an op: NaN where the 0 is exact."""
+    t = {k: Tensor(k, dtype("float32"), ()) for k in "xdqy"}
+    nodes = (
+        FusionNode("n0", "Div", ("x", Constant(255.0)), ("d",)),
+        FusionNode("n1", "Div", ("x", "d"), ("q",)),
+        FusionNode("n2", op, tuple("q" if o is None else o for o in operands), ("y",), attrs),
+    )
+    return FusionGraph("g", (), ("x",), nodes, (GraphOutput("out", "y"),), t)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "operands"),
+    [
+        ("Maximum", {}, (None, Constant(0.0))),
+        ("Add", {}, (None, None)),
+        ("Exp", {}, (None,)),
+        ("Sign", {}, (None,)),
+        ("Relu", {}, (None,)),
+        ("Cast", {"dtype": "float32"}, (None,)),
+        ("Clip", {}, (None, Constant(0.0), Constant(1.0))),
+        ("ReduceSum", {"axes": (), "keepdims": False}, (None,)),
+        ("ReduceProd", {"axes": (), "keepdims": False}, (None,)),
+        ("ReduceMean", {"axes": (), "keepdims": False}, (None,)),
+        ("ReduceMax", {"axes": (), "keepdims": False}, (None,)),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_nan_without_dimensions(op, attrs, operands):
+    """What may be NaN by a rounding has no bound; what is a number has the bound of vectors."""
+    g = nan_or_number(op, attrs, operands)
+    for x in (0.0, 1e-45, 3.0, np.inf, np.nan):
+        got = evaluate(g, {"x": np.array(x, np.float32)}, {})["out"]
+        line = {k: Tensor(k, dtype("float32"), (const(1),)) for k in g.tensors}
+        if op.startswith("Reduce"):
+            line["y"] = Tensor("y", dtype("float32"), ())
+        vector = FusionGraph("g", (), g.inputs, g.nodes, g.outputs, line)
+        want = evaluate(vector, {"x": np.array([x], np.float32)}, {})["out"]
+        assert got.value.shape == ()
+        np.testing.assert_array_equal(got.value, want.value.reshape(()))
+        assert (got.tolerance is None) == (want.tolerance is None)
+        if want.tolerance is not None:
+            np.testing.assert_array_equal(got.tolerance, np.reshape(want.tolerance, ()))
+
+
 def test_infinity_times_a_zero_that_was_rounded_is_unknown_also_behind_a_cast():
     """A kernel that computes x (1 + erf x) as one function has its limit, 0."""
     g = graph(

@@ -136,6 +136,51 @@ def test_numbers_of_other_rows_are_none_of_these():
     assert follower(over(nodes, 40, rows=40)) is None
 
 
+TURNED = {
+    "turned": ("t", "Transpose", ["m"], {"perm": (1, 0, 2)}),
+    "backwards": (
+        "t",
+        "Slice",
+        ["m"],
+        {"starts": dims(0, 3, 0), "shape": dims(4, 4, 1), "steps": (1, -1, 1)},
+    ),
+    "the first column again": ("t", "Concat", ["f", "f", "f", "f"], {"axis": 1}),
+}
+CENTRED = {
+    "below": (("m", "ReduceMax", ["x"], {"axes": (2,), "keepdims": True}), "Exp"),
+    "about": (("m", "ReduceMean", ["x"], {"axes": (2,), "keepdims": True}), "Square"),
+}
+
+
+@pytest.mark.parametrize(("centre", "op"), CENTRED.values(), ids=CENTRED)
+@pytest.mark.parametrize("move", TURNED.values(), ids=TURNED)
+def test_a_number_of_another_row_is_no_centre(move, centre, op):
+    """What moves numbers to other rows is no view, though it has as many elements."""
+    nodes = [
+        centre,
+        ("f", "Slice", ["m"], {"starts": dims(0, 0, 0), "shape": dims(4, 1, 1)}),
+        move,
+        ("d", "Sub", ["x", "t"]),
+        ("e", op, ["d"]),
+        ("s", "ReduceSum", ["e"], {"axes": (2,), "keepdims": True}),
+    ]
+    g = graph({"x": (4, 4, 100_003)}, nodes, ["s"])
+    assert follower(g) is None
+    hint, plain = canonicalise(lower_all(g, CHIP)[-1]), canonicalise(lower(g))
+    x = (np.random.default_rng(1).normal(size=(4, 4, 100_003)) * 2).astype(np.float32)
+    t = x.max(2, keepdims=True) if op == "Exp" else x.mean(2, keepdims=True, dtype=np.float64)
+    for h in (hint, plain):
+        (got,) = interpret(h, [x.ravel()], {})
+        moved = {
+            "Transpose": lambda a: a.transpose(1, 0, 2),
+            "Slice": lambda a: a[:, ::-1],
+            "Concat": lambda a: np.repeat(a[:, :1], 4, 1),
+        }[move[1]](t)
+        d = x.astype(np.float64) - moved
+        want = (np.exp(d) if op == "Exp" else d * d).sum(2)
+        np.testing.assert_allclose(got, want.ravel(), rtol=1e-3)
+
+
 def test_a_softmax_has_three_phases():
     """Parts, their rest and what is made of both, and the results."""
     g = over([("s", "Softmax", ["x"], {"axis": 1})], 500_009)

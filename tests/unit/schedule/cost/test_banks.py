@@ -45,6 +45,16 @@ def test_bank_conflicts(operands, result, found):
 
 
 # relations ------------------------------------------------------------------------------------
+def test_relations_of_a_long_chain():
+    """More of them than Python has frames: each joins the chain at its end."""
+    halves, count = Halves(), 20_000
+    for i in range(count):
+        assert halves.put(f"t{i + 1}", f"t{i}", apart=True)
+    assert halves.may_share("t0", f"t{count}")
+    assert not halves.may_share("t1", f"t{count}")
+    assert not halves.put("t0", f"t{count - 1}", apart=False)
+
+
 RELATIONS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7), st.booleans()), max_size=25)
 
 
