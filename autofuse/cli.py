@@ -451,6 +451,33 @@ def new(
     _finish("new", action, json)
 
 
+@app.command(
+    epilog=_examples(
+        "autofuse ops",
+        "autofuse ops Softmax",
+        "autofuse ops Softmax --json | jq .result.example > softmax.json",
+    )
+)
+def ops(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="All about this one.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the ops of graph files, or describe one.
+
+    Of one: attributes, how each chip computes which dtype, accuracy, other names, and a graph that
+    can be built.
+    """
+
+    def action() -> Outcome:
+        from autofuse.commands.ops import ops
+
+        return ops(name)
+
+    _finish("ops", action, json)
+
+
 @app.command(epilog=_examples("autofuse targets", "autofuse targets ascend910b2"))
 def targets(
     name: Annotated[
