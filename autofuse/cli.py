@@ -189,7 +189,7 @@ def build(
 @app.command(
     epilog=_examples(
         "autofuse run first.json",
-        "autofuse run first.json --shape s0=1000 --seed 7",
+        "autofuse run first.json --shape rows=1000 --seed 7",
         "autofuse run first.json --input x=x.npy --save out",
         "autofuse run first.json --key 1",
         "autofuse run first.json --trace trace.json   modelled times, for ui.perfetto.dev",
