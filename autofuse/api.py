@@ -36,6 +36,7 @@ __all__ = [
     "TimedRun",
     "build",
     "build_split",
+    "graph_of",
     "hint_of",
     "internal_error",
     "load",
@@ -385,6 +386,15 @@ def _sizes(graph: FusionGraph, given: Mapping[str, int]) -> dict[str, int]:
                 "AF5007", f"{name} is a symbol without a size, of {graph.name}", hint=hint
             )
     return sizes
+
+
+def graph_of(path: Path) -> FusionGraph:
+    """The graph of a file, or of the folder that :meth:`BuildResult.write` made of one.
+
+    Raises:
+        AutofuseError: AF1xxx, as :func:`read`.
+    """
+    return _read_folder(path)[0] if path.is_dir() else read(path)
 
 
 def _read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:

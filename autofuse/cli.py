@@ -214,7 +214,7 @@ def build(
 @app.command(
     epilog=_examples(
         "autofuse run first.json",
-        "autofuse run first.json --shape s0=1000 --seed 7",
+        "autofuse run first.json --shape rows=1000 --seed 7",
         "autofuse run first.json --input x=x.npy --save out",
         "autofuse run first.json --key 1",
         "autofuse run first.json --trace trace.json   modelled times, for ui.perfetto.dev",
@@ -487,6 +487,33 @@ def new(
         return new(name, output)
 
     _finish("new", action, json)
+
+
+@app.command(
+    epilog=_examples(
+        "autofuse ops",
+        "autofuse ops Softmax",
+        "autofuse ops Softmax --json | jq .result.example > softmax.json",
+    )
+)
+def ops(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="All about this one.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the ops of graph files, or describe one.
+
+    Of one: attributes, how each chip computes which dtype, accuracy, other names, and a graph that
+    can be built.
+    """
+
+    def action() -> Outcome:
+        from autofuse.commands.ops import ops
+
+        return ops(name)
+
+    _finish("ops", action, json)
 
 
 @app.command(epilog=_examples("autofuse targets", "autofuse targets ascend910b2"))

@@ -23,12 +23,13 @@ def explain(graph: Path, *, shapes: Sequence[str], target: str) -> Outcome:
     from autofuse.report import explanation
 
     given = words.sizes(shapes, "--shape")
-    built = api.build(graph, target=target)
-    sizes = explanation.sizes_of(built.graph.symbols, given)
-    for node, size in nonempty_sizes(built.graph):
+    asked = api.read(graph)
+    sizes = explanation.sizes_of(asked.symbols, given)
+    for node, size in nonempty_sizes(asked):
         if size.evaluate(sizes) < 1:
             hint = "a kernel refuses these sizes as well"
             raise AutofuseError.of("AF5007", empty_text(node, size), hint=hint)
+    built = api.build(graph, target=target)
     found = explanation.explain(built.name, built.schedule, built.target, sizes, built.graph.inputs)
 
     def show(screen: Console) -> None:

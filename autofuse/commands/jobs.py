@@ -15,7 +15,7 @@ import numpy as np
 
 from autofuse import api
 from autofuse.base.arguments import symbol_sizes
-from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.commands import writing
 from autofuse.implgraph.cutting.dimensions import shrink, symbolize
 from autofuse.implgraph.ir.dtypes import numpy_dtype
@@ -25,7 +25,7 @@ from autofuse.twin.oracle.compare import compare
 from autofuse.twin.oracle.data import random_inputs
 from autofuse.twin.oracle.oracle import evaluate
 from autofuse.twin.oracle.sizes import largest_tensor, shapes_for
-from autofuse.twin.run.kernel import TwinKernel, solve_symbols
+from autofuse.twin.run.kernel import TwinKernel, solve_symbols, wrong_dtype
 from autofuse.twin.verify.same_code import claim, digest
 from autofuse.twin.verify.split import SplitKernel, read_parts, verify_split
 from autofuse.twin.verify.verify import verify_kernel
@@ -131,6 +131,10 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
         ``timed``: modelled times without the single instructions, or None.
     """
     path = Path(job["path"])
+    # What was asked for is wrong or right before anything is compiled.
+    asked = api.graph_of(path)
+    given = _given_arrays(asked, job["inputs"])
+    sizes = _sizes(asked, given, job["symbols"])
     make = api.build_split if job.get("split", False) else api.build
     source = path if path.is_dir() else make(path, target=job["target"])
     timed_wanted = bool(job.get("traces") or job.get("pages"))
@@ -141,8 +145,6 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
         check_seed=job["check_seed"],
     )
     graph = kernel.graph
-    given = _given_arrays(graph, job["inputs"])
-    sizes = _sizes(graph, given, job["symbols"])
     inputs = {**random_inputs(graph, sizes, job["seed"]), **given}
     options = {k: job[k] for k in ("key", "check", "check_seed")}
     timed = (
@@ -206,9 +208,10 @@ def _given_arrays(graph: FusionGraph, files: Mapping[str, str]) -> dict[str, Any
     """Arrays from .npy files.
 
     Raises:
-        AutofuseError: AF5007 a name that is not an input, AF1001 a file that cannot be read.
+        AutofuseError: AF5007 a name that is not an input, or another dtype, AF1001 a file that cannot be read.
     """
     out: dict[str, Any] = {}
+    problems: list[Diagnostic] = []
     for name, file in files.items():
         if name not in graph.inputs:
             raise AutofuseError.of(
@@ -226,6 +229,9 @@ def _given_arrays(graph: FusionGraph, files: Mapping[str, str]) -> dict[str, Any
         if wanted.kind == "V" and out[name].dtype == np.dtype(f"V{wanted.itemsize}"):
             # NumPy has no name of its own for bfloat16, so files have bytes.
             out[name] = out[name].view(wanted)
+        problems += wrong_dtype(graph.tensors[name], out[name])
+    if problems:
+        raise AutofuseError(problems)
     return out
 
 

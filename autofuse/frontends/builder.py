@@ -121,20 +121,24 @@ class GraphBuilder:
         *,
         node: str = "",
         operand_pointers: Sequence[str] = (),
+        hint: str = "",
     ) -> tuple[DType, Shape] | None:
-        """Dtype and shape of a node's result; None, with a finding, if the op refuses these."""
+        """Dtype and shape of a node's result; None, with a finding, if the op refuses these.
+
+        ``hint`` goes with a refusal for which the op has none.
+        """
         if any(isinstance(x, Tensor) and x.dtype.kind in "iu" for x in operands):
             for o, p in zip(operands, operand_pointers, strict=False):
                 if isinstance(o, Constant) and o.dtype is None and not math.isfinite(o.value):
                     text = f"the constant {o.value} has no integer value"
-                    hint = "Cast the tensor to a float type first"
-                    self.findings.add("AF1203", text, p, hint=hint, node=node)
+                    cast = "Cast the tensor to a float type first"
+                    self.findings.add("AF1203", text, p, hint=cast, node=node)
                     return None
         try:
             dtype, shape = infer_node(row, operands, attrs)
             given = operand_dtypes(operands)
         except OpError as e:
-            self.findings.add(e.code, str(e), pointer, hint=e.hint, node=node)
+            self.findings.add(e.code, str(e), pointer, hint=e.hint or hint, node=node)
             return None
         except ExprError as e:
             text = f"the shape of the result cannot be computed: {e}"

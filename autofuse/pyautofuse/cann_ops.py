@@ -98,5 +98,5 @@ def suggest_op(name: str) -> str:
     import difflib
 
     low = {n.lower(): n for n in op_names()}
-    close = difflib.get_close_matches(name.lower(), low, n=1, cutoff=0.75)
+    close = difflib.get_close_matches(name.lower(), low, n=1, cutoff=0.8)
     return low[close[0]] if close else ""

@@ -73,6 +73,8 @@ _MODULES = (
     device,
     bits,
 )
+#: How much of a name another one must have to be meant: "Sort" is not "Sqrt", "MatMul" is not "Mul".
+_ALIKE = 0.8
 _REGISTRY = Registry.of(row for m in _MODULES for row in m.ROWS)
 
 
@@ -127,7 +129,7 @@ def suggest(name: str) -> str | None:
     known = _REGISTRY
     names: Iterable[str] = [r.name for r in known.rows.values() if r.user] + list(known.aliases)
     lower = {n.lower(): n for n in names}
-    hits = difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.6)
+    hits = difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=_ALIKE)
     # Of names that are about as close, the one that begins alike.
     best = next((h for h in hits if h[:1] == name[:1].lower()), hits[0] if hits else "")
     return lower.get(best)

@@ -33,6 +33,7 @@ from autofuse.frontends.graph.model import (
 )
 from autofuse.frontends.json_positions import Document, Findings, escape, quote
 from autofuse.frontends.names import identifier
+from autofuse.frontends.op_hints import described, unknown_op
 from autofuse.frontends.pydantic_errors import did_you_mean, note_errors
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionGraph, GraphOutput, Tensor
@@ -181,8 +182,7 @@ class _Reader(Definitions):
         model, pointer = node.model, node.pointer
         row = registry.find(model.op)
         if row is None or not row.user:
-            close = None if self.findings.is_long else registry.suggest(model.op)
-            hint = f"did you mean {quote(close)}?" if close else "'autofuse schema' lists the ops"
+            hint = unknown_op(model.op, guess=not self.findings.is_long)
             self.findings.add(
                 "AF1201",
                 f"the op {quote(model.op)} is not known",
@@ -194,7 +194,9 @@ class _Reader(Definitions):
         ok = True
         if len(model.outputs) != 1:
             text = f"{row.name} has 1 output, not {len(model.outputs)}"
-            self.findings.add("AF1202", text, f"{pointer}/outputs", node=model.name)
+            self.findings.add(
+                "AF1202", text, f"{pointer}/outputs", hint=described(row.name), node=model.name
+            )
             ok = False
         attrs = self.attrs(row, model, pointer)
         operands = [self.operand(o, f"{pointer}/inputs/{k}") for k, o in enumerate(model.inputs)]
@@ -203,13 +205,21 @@ class _Reader(Definitions):
         if not lo <= len(operands) <= hi:
             want = str(lo) if lo == hi else f"{lo} or more" if hi > MAX_NODES else f"{lo} to {hi}"
             text = f"{row.name} takes {want} input(s), not {len(operands)}"
-            self.findings.add("AF1202", text, f"{pointer}/inputs", node=model.name)
+            self.findings.add(
+                "AF1202", text, f"{pointer}/inputs", hint=described(row.name), node=model.name
+            )
             ok = False
         if not ok or attrs is None or len(known) < len(operands) or not node.results:
             return
         places = [f"{pointer}/inputs/{k}" for k in range(len(operands))]
         result = self.builder.infer(
-            row, known, attrs, pointer, node=model.name, operand_pointers=places
+            row,
+            known,
+            attrs,
+            pointer,
+            node=model.name,
+            operand_pointers=places,
+            hint=described(row.name),
         )
         if result is None:
             return
@@ -251,7 +261,9 @@ class _Reader(Definitions):
         for name, raw in model.attrs.items():
             at = f"{pointer}/attrs/{escape(name)}"
             if name not in kinds:
-                hint = did_you_mean(name, kinds) or f"{row.name} has no attributes"
+                near = did_you_mean(name, kinds)
+                join = " " if near.endswith("?") else "; "
+                hint = f"{near}{join}{described(row.name)}" if near else described(row.name)
                 text = f"{row.name} has no attribute {quote(name)}"
                 self.findings.add("AF1205", text, at, hint=hint, at_key=True, node=model.name)
                 ok = False
@@ -265,7 +277,8 @@ class _Reader(Definitions):
             if a.default is None and a.name not in model.attrs:
                 at = f"{pointer}/attrs" if "attrs" in model.model_fields_set else pointer
                 text = f"{row.name} needs the attribute {quote(a.name)} ({a.kind})"
-                self.findings.add("AF1205", text, at, hint=a.doc, node=model.name)
+                hint = f"{a.doc}; {described(row.name)}" if a.doc else described(row.name)
+                self.findings.add("AF1205", text, at, hint=hint, node=model.name)
                 ok = False
         return out if ok else None
 
@@ -310,7 +323,7 @@ class _Reader(Definitions):
         }
         what = f"the attribute {quote(name)} of {row.name}"
         text = f"{what} must be {want.get(kind, kind)}, not {describe(raw)}"
-        self.findings.add("AF1205", text, pointer, node=model.name)
+        self.findings.add("AF1205", text, pointer, hint=described(row.name), node=model.name)
         return None
 
     def declared(

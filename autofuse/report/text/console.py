@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,10 +22,10 @@ PIPE_WIDTH = 120
 def console(stream: TextIO | None = None) -> Console:
     """A console on ``stream`` (default stdout).
 
-    rich honours NO_COLOR and FORCE_COLOR; a pipe gets plain text of a fixed width.
+    rich honours NO_COLOR and FORCE_COLOR; a pipe gets plain text, as wide as COLUMNS says or of a fixed width.
     """
     out = stream if stream is not None else sys.stdout
-    width = None if out.isatty() else PIPE_WIDTH
+    width = None if out.isatty() or os.environ.get("COLUMNS", "").isdigit() else PIPE_WIDTH
     return Console(file=out, width=width, highlight=False, markup=False, emoji=False)
 
 

@@ -24,9 +24,11 @@ __all__ = [
 Row = Mapping[str, Any]
 
 
-def table(*columns: str, right: Sequence[str] = ()) -> Table:
+def table(*columns: str, right: Sequence[str] = (), header: bool = True) -> Table:
     """An empty table without lines; the columns named in ``right`` hold numbers."""
-    out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    out = Table(
+        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=header
+    )
     for name in columns:
         out.add_column(name, justify="right" if name in right else "left", overflow="fold")
     return out

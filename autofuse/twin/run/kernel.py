@@ -24,7 +24,7 @@ from autofuse.twin.run.findings import KernelText, diagnostics_of
 from autofuse.twin.run.native import CHECKS, KernelLibrary, Region, Tiling
 from autofuse.twin.run.record import Recording, core_bytes, read_records
 
-__all__ = ["MAX_SEED", "Run", "TwinKernel", "solve_symbols", "usable_ub"]
+__all__ = ["MAX_SEED", "Run", "TwinKernel", "solve_symbols", "usable_ub", "wrong_dtype"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -300,12 +300,8 @@ class TwinKernel:
             if name not in inputs:
                 problems += _misfit(f"input {name} is missing").diagnostics
                 continue
-            tensor = self.graph.tensors[name]
-            array = _as_array(tensor, inputs[name])
-            if array.dtype != numpy_dtype(tensor.dtype):
-                text = f"input {name} is {array.dtype}, the kernel takes {tensor.dtype}"
-                problems += _misfit(text, hint=f"{name}.astype({str(tensor.dtype)!r})").diagnostics
-            arrays[name] = array
+            arrays[name] = _as_array(self.graph.tensors[name], inputs[name])
+            problems += wrong_dtype(self.graph.tensors[name], arrays[name])
         for name in inputs:
             if name not in self.graph.inputs:
                 problems += _misfit(f"{name} is not an input of {self.graph.name}").diagnostics
@@ -437,6 +433,15 @@ def _as_array(tensor: Tensor, value: Any) -> Array:
 def _write_back(target: Array, value: Array) -> None:
     if not np.may_share_memory(target, value):
         target[...] = value
+
+
+def wrong_dtype(tensor: Tensor, array: Array) -> tuple[Diagnostic, ...]:
+    """AF5007, if the elements of an array are not those of the input; a kernel converts nothing."""
+    if array.dtype == numpy_dtype(tensor.dtype):
+        return ()
+    text = f"input {tensor.name} is {array.dtype}, the kernel takes {tensor.dtype}"
+    hint = f"{tensor.name}.astype({str(tensor.dtype)!r})"
+    return _misfit(text, hint=hint).diagnostics
 
 
 def _misfit(message: str, hint: str = "") -> AutofuseError:

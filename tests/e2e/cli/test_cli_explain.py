@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.commands.explain import explain
+
 
 @pytest.fixture
 def softmax(tmp_path: Path, native: Callable) -> Path:
@@ -163,3 +166,16 @@ def test_sizes_that_the_kernel_refuses_have_no_times(
 
 def test_the_same_words_give_the_same_bytes(autofuse: Callable, softmax: Path) -> None:
     assert autofuse("explain", softmax).out == autofuse("explain", softmax).out
+
+
+def test_sizes_that_do_not_fit_are_refused_before_the_graph_is_scheduled(
+    graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        pytest.fail("the graph was built first")
+
+    monkeypatch.setattr("autofuse.api.build", never)
+    for words, code in ((["k=3"], "AF1005"), (["n=0"], "AF5007")):
+        with pytest.raises(AutofuseError) as caught:
+            explain(graph, shapes=words, target="ascend910b1")
+        assert [d.code for d in caught.value.diagnostics] == [code]

@@ -12,7 +12,8 @@ import autofuse as package
 from autofuse.cli import app, main
 
 VERBS = (
-    "build", "run", "verify", "dump", "explain", "show", "schema", "new", "targets", "doctor", "cache", "knobs",
+    "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets", "doctor", "cache",
+    "knobs",
 )  # fmt: skip
 
 

@@ -91,6 +91,49 @@ def test_run_refuses(
     assert message in done.err
 
 
+@pytest.mark.parametrize("built", [False, True])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--shape", "m=3"], "m is not a symbol of add_one"),
+        (["--shape", "n=99999"], "n = 99999 is outside of [1, 65536]"),
+        (["--input", "z=x.npy"], "z is not an input of add_one"),
+        (["--input", "x=wide.npy"], "input x is float64, the kernel takes float32"),
+        (["--input", "x=nine.npy"], "dimension 1 of x is 9, the kernel needs 8"),
+        (["--input", "x=eight.npy", "-s", "n=4"], "dimension 0 of x is 3, the kernel needs n = 4"),
+    ],
+)
+def test_what_is_asked_wrong_is_said_before_anything_is_compiled(
+    autofuse: Callable, graph: Path, tmp_path: Path, words: list[str], message: str, built: bool
+) -> None:
+    np.save(tmp_path / "wide.npy", np.zeros((3, 8), np.float64))
+    np.save(tmp_path / "nine.npy", np.zeros((3, 9), np.float32))
+    np.save(tmp_path / "eight.npy", np.zeros((3, 8), np.float32))
+    if built:
+        autofuse("build", graph, "-o", "out")
+    done = autofuse("run", "out" if built else graph, *words, AUTOFUSE_CXX="no-such-compiler")
+    assert (done.code, done.out) == (1, "")
+    assert "error AF5007: " in done.err
+    assert message in done.err
+    assert "no-such-compiler" not in done.err
+
+
+def test_the_examples_of_the_help_work_on_the_graph_that_new_writes(
+    autofuse: Callable, tmp_path: Path
+) -> None:
+    """But for those that need a key or a model of one's own."""
+    listed = autofuse("run", "--help").out.partition("Examples:")[2]
+    examples = [line.split("  ")[0].split() for line in map(str.strip, listed.splitlines()) if line]
+    assert autofuse("new", "first").code == 0
+    np.save(tmp_path / "x.npy", np.ones((5, 1024), np.float16))
+    assert autofuse("build", "first.json", "-o", "out").code == 0
+    ran = [e for e in examples if e[2] in ("first.json", "out")]
+    assert len(ran) == len(examples) - 1
+    for example in ran:
+        done = autofuse(*example[1:])
+        assert done.code == 0, (example, done.err)
+
+
 def test_data_of_another_shape_and_dtype(autofuse: Callable, graph: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((3, 9), np.float64))
     found = autofuse("run", graph, "-i", "x=x.npy", "--json")

@@ -5,10 +5,10 @@ that is no longer true fails as well.
 """
 
 import pytest
-from pages.support import NONE, realised
 
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ops.registry import find
+from autofuse.report.op_support import NONE, realised
 from autofuse.targets import load_target
 
 FLOATS = "f32 f16 bf16"

@@ -1,0 +1,90 @@
+"""``ops``: every op that a graph file can have, or all about one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.commands.outcome import Outcome
+from autofuse.frontends.op_hints import unknown_op
+from autofuse.implgraph.ops.definition import ANY, Attr, OpDef
+from autofuse.implgraph.ops.registry import all_ops, find
+from autofuse.report.op_support import DTYPES, MEANINGS, NONE, example, realised
+from autofuse.targets import TargetSpec, chip_names, load_chip
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["ops"]
+
+
+def ops(name: str | None) -> Outcome:
+    """All ops that users write, or one, by its name or another one that it has.
+
+    Raises:
+        AutofuseError: AF1201, there is no such op.
+    """
+    from autofuse.report.text import ops as text
+
+    if name is None:
+        rows = [_row(r) for r in all_ops(user=True)]
+        return Outcome({"ops": rows}, lambda screen: text.print_ops(screen, rows))
+    row = find(name)
+    if row is None or not row.user:
+        raise AutofuseError.of("AF1201", f"the op {name!r} is not known", hint=unknown_op(name))
+    found = _page(row)
+
+    def show(screen: Console) -> None:
+        text.print_op(screen, found)
+
+    return Outcome(found, show)
+
+
+def _row(row: OpDef) -> dict[str, Any]:
+    """What the table has; ``inputs`` are the fewest and the most (None: any number)."""
+    fewest, most = row.arity
+    return {
+        "name": row.name,
+        "aliases": list(row.aliases),
+        "inputs": [fewest, None if most >= ANY else most],
+        "formula": row.doc,
+        "ulp": row.ulp,
+        "absolute": row.absolute,
+        "attributes": [_attribute(a) for a in row.attrs],
+    }
+
+
+def _attribute(a: Attr) -> dict[str, Any]:
+    default = list(a.default) if isinstance(a.default, tuple) else a.default
+    return {
+        "name": a.name,
+        "kind": a.kind,
+        "required": a.default is None,
+        "default": default,
+        "meaning": a.doc,
+    }
+
+
+def _page(row: OpDef) -> dict[str, Any]:
+    """The row of the table, how each kind of chip computes each dtype, and a graph file that can be built."""
+    chips = []
+    for same in _architectures():
+        words = {d.name: realised(row, d, same[0]) for d in DTYPES}
+        chips.append({"targets": [t.name for t in same], "dtypes": words})
+    able = next(d for d in DTYPES if any(c["dtypes"][d.name] != NONE for c in chips))  # type: ignore[index]
+    return {
+        **_row(row),
+        "source": row.source,
+        "chips": chips,
+        "meanings": MEANINGS,
+        "example": example(row, able),
+    }
+
+
+def _architectures() -> list[list[TargetSpec]]:
+    """Chips that kernels are made for; those of an architecture have the same calls."""
+    same: dict[str, list[TargetSpec]] = {}
+    for chip in map(load_chip, chip_names()):
+        if not chip.model_only:
+            same.setdefault(chip.arch.name, []).append(chip)
+    return sorted(same.values(), key=lambda chips: chips[0].experimental)

@@ -1,0 +1,150 @@
+"""What to write for an op that graph files do not have: under another name, as other ops, or outside of the graph."""
+
+from __future__ import annotations
+
+import re
+
+from autofuse.frontends.json_positions import quote
+from autofuse.implgraph.ops import registry
+
+__all__ = ["advice", "described", "unknown_op"]
+
+_PRODUCT = "autofuse makes vector kernels: call the library for this op and give its result to the graph as an input"
+_SORTED = (
+    "it sorts, which no kernel does: leave it out and give its result to the graph as an input"
+)
+_DATA = "the shape of its result depends on the data: leave it out and give its result to the graph as an input"
+_WINDOW = "no op has sliding windows: take a Slice with steps for each place of the window, and Maximum or Add of them"
+_RANDOM = "no kernel makes random numbers: give them to the graph as an input"
+_SCATTERED = (
+    "no op writes to scattered places: leave it out and give its result to the graph as an input"
+)
+_CONTROL = "a graph has no control flow: write a graph for each branch or body"
+_RECURRENT = "a graph has no recurrence: write a graph of one step, without its matrix products"
+_VIEW = "Reshape gives the same elements another shape"
+_NORMALISED = "write it out: ReduceMean, Sub, Square, ReduceMean, Add, Rsqrt, Mul, then Mul and Add for scale and shift"
+_VARIANCE = "write it out: x less its ReduceMean, Square of that, ReduceMean"
+_TRIANGLE = "take Select with GreaterEqual of two Iota, one along each dimension"
+_NUMBER = 'a number needs no node: write {"const": 1.0} as an input of the node that takes it'
+_SIZE = "sizes are no tensors: write the symbol or the number where the size is needed"
+_MEMORY = "leave it out: the compiler loads inputs and stores outputs"
+_SCALAR = 'the op takes numbers too: write {"const": 2.0} as an input of '
+
+#: Texts by the names that they are for: of ONNX, of other frameworks, of Ascend C.
+_ADVICE: dict[str, str] = {
+    _PRODUCT: """matmul matmulv2 batchmatmul batchmatmulv2 bmm mm addmm baddbmm gemm einsum dot linear dense
+        fullyconnected matmulinteger qlinearmatmul inner outer tensordot det inverse cholesky
+        conv conv1d conv2d conv3d convtranspose convinteger qlinearconv deformconv depthwiseconv2d convolution
+        deconv fft dft stft""",
+    "keep the matrix products outside: a graph can have what is between them (Mul, Add, Softmax)": """
+        attention flashattention scaleddotproductattention multiheadattention flexattention linearattention""",
+    _SORTED: "sort argsort topk median kthvalue mode",
+    _DATA: "nonzero unique compress nonmaxsuppression nms maskedselect",
+    _WINDOW: "maxpool avgpool averagepool lppool maxpool2d avgpool2d unfold im2col col2im roialign",
+    "take ReduceMean along the dimensions of the image": "globalaveragepool globalavgpool adaptiveavgpool2d",
+    "take ReduceMax along the dimensions of the image": "globalmaxpool adaptivemaxpool2d",
+    "interpolation is outside: give its result to the graph as an input": """
+        resize upsample interpolate gridsample affinegrid""",
+    _RANDOM: """bernoulli multinomial random rand randn randomnormal randomnormallike randomuniform
+        randomuniformlike randint""",
+    "without training it is Identity; else Mul with a mask that is an input of the graph": "dropout",
+    _SCATTERED: "scatter scatterelements scatternd scatteradd scatterupdate indexadd tensorscatter",
+    _CONTROL: "if loop scan while case cond",
+    _RECURRENT: "lstm gru rnn",
+    _VIEW: "squeeze unsqueeze expanddims flatten view",
+    _NORMALISED: "layernorm layernormalization groupnorm groupnormalization instancenorm instancenormalization",
+    "write it out: Square, ReduceMean, Add, Rsqrt, Mul, then Mul for the scale": "rmsnorm rmsnormalization",
+    "write it out: Sub, Mul, Mul and Add, with the mean and Rsqrt of the variance of each channel": """
+        batchnorm batchnormalization""",
+    _VARIANCE: "var variance reducevar",
+    "write it out: x less its ReduceMean, Square of that, ReduceMean, Sqrt": "std reducestd",
+    "write it out: Square, ReduceSum, Sqrt": "norm reducel2 vectornorm",
+    "write it out: Square, ReduceSum, Sqrt, then Div of the input by that": """
+        l2normalize l2normalization lpnormalization normalize""",
+    "write it out: Square, ReduceSum": "squaresum squaresumv1 sumsquare reducesumsquare",
+    "write it out: Abs, ReduceSum": "reducel1",
+    "write it out: with m = ReduceMax of x: Sub of x and m, Exp, ReduceSum, Ln, Add of m": """
+        logsumexp reducelogsumexp""",
+    "write it out: ReduceSum, Ln": "reducelogsum",
+    "write it out: LogSoftmax, Mul with the target, ReduceSum, Neg": "crossentropy softmaxcrossentropyloss",
+    "write it out: Sub, Square, ReduceMean": "mseloss",
+    "take ReduceSum along dimensions, AddN of several tensors": "sum",
+    "take ReduceMean": "mean avg average",
+    "take ReduceMax along dimensions, Maximum of two tensors": "max amax",
+    "take ReduceMin along dimensions, Minimum of two tensors": "min amin",
+    "take ReduceProd": "prod",
+    "take ReduceAny": "any",
+    "take ReduceAll": "all",
+    "take Sub": "subtract rsub",
+    "take Mul": "multiply",
+    "take Div": "divide",
+    "take Pow": "power",
+    "take Square": "sqr",
+    "take Abs": "absolute fabs",
+    "take Neg": "negative",
+    "take Round": "rint",
+    "take LogicalNot": "not",
+    "take LogicalAnd": "and",
+    "take LogicalOr": "or",
+    "take BitwiseNot": "invertbits",
+    "take Transpose": "permute swapaxes",
+    "take Gather": "embedding embeddinglookup take indexselect gatherv2 gatherv3",
+    "take Gather along one dimension, or GatherElements": "gathernd",
+    "take Slice, one for each part": "split splitv splitd chunk",
+    "take Slice, which has steps": "stridedslice",
+    "take Slice with a step of -1": "flip reverse reversev2",
+    "take two Slice and a Concat": "roll",
+    "take Concat; Reshape the inputs first": "stack pack",
+    "take Slice and Reshape, one for each part": "unstack unbind",
+    "take Broadcast along dimensions of size 1, Concat along others": "tile repeat",
+    "take Equal of an Iota and the index, then Cast": "onehot",
+    "take ClipByValue": "hardtanh relu6",
+    "write it out: Mul of two inputs, Mul with the number, Add": "addcmul",
+    "write it out: Div of two inputs, Mul with the number, Add": "addcdiv",
+    "write it out: Sub of the ends, Mul with the weight, Add": "lerp",
+    "write it out: Abs, Pow with 1/3, CopySign": "cbrt",
+    "take Fma": "fusedmuladd muladd muladddst",
+    "take Iota": "range arange linspace",
+    _TRIANGLE: "tril triu trilu",
+    _NUMBER: "constant fill full zeros ones zeroslike oneslike constantofshape fulllike duplicate",
+    _SIZE: "shape size rank",
+    "write it out: Div, Round, ClipByValue, Cast": "quantize quantizelinear ascendquant",
+    "write it out: Cast, Sub, Mul": "dequantize dequantizelinear ascenddequant",
+    "take Exp of the Neg": "expneg",
+    "take Exp": "exponential",
+    "take Reshape and Transpose": "spacetodepth depthtospace pixelshuffle",
+    _MEMORY: "load store data datacopy output",
+    'take Identity; an output with "inout" overwrites an input': "copy assign clone contiguous",
+    f"{_SCALAR}Add": "adds",
+    f"{_SCALAR}Mul": "muls",
+    f"{_SCALAR}Maximum": "maxs",
+    f"{_SCALAR}Minimum": "mins",
+    "no op multiplies running products; CumSum is the running sum": "cumprod",
+}  # fmt: skip
+_BY_NAME = {name: text for text, names in _ADVICE.items() for name in names.split()}
+
+
+def advice(name: str) -> str:
+    """What to do about an op of another framework; nothing for a name that is not known."""
+    return _BY_NAME.get(re.sub(r"[^a-z0-9]", "", name.lower()), "")
+
+
+def unknown_op(name: str, *, guess: bool = True) -> str:
+    """The hint for an op that is not known.
+
+    Args:
+        name: of the op.
+        guess: whether to look for a name that is spelled alike.
+    """
+    known = advice(name)
+    if known:
+        return f"{known}; 'autofuse ops' lists the ops"
+    close = registry.suggest(name) if guess else None
+    if close:
+        return f"did you mean {quote(close)}? 'autofuse ops {close}' describes it"
+    return "'autofuse ops' lists the ops"
+
+
+def described(name: str) -> str:
+    """The hint where an op is written in a way that it does not have."""
+    return f"'autofuse ops {name}' describes the op"
