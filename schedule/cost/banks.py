@@ -81,16 +81,32 @@ class Halves:
         self._up: dict[str, tuple[str, bool]] = {}
         self._split: set[str] = set()
 
+    def copy(self) -> Halves:
+        """The same relations, to add others to."""
+        other = Halves()
+        other._up, other._split = dict(self._up), set(self._split)
+        return other
+
     def _root(self, name: str) -> tuple[str, bool]:
         """The tensor that stands for the component, and whether ``name`` is apart from it."""
         found = self._up.get(name)
         if found is None:
             return name, False
         up, apart = found
-        if up in self._up:
-            root, other = self._root(up)
-            found = self._up[name] = (root, apart ^ other)
-        return found
+        above = self._up.get(up)
+        if above is None:
+            return found
+        # To the root in a loop: long chains of relations are deeper than Python's stack.
+        way = [(name, apart)]
+        while above is not None:
+            way.append((up, above[1]))
+            up = above[0]
+            above = self._up.get(up)
+        apart = False
+        for passed, turned in reversed(way):
+            apart ^= turned
+            self._up[passed] = (up, apart)
+        return up, apart
 
     def put(self, a: str, b: str, *, apart: bool) -> bool:
         """Put two tensors apart, or together; False, and nothing is changed, where they are the other way already."""
