@@ -71,6 +71,8 @@ class _Rewriter:
     nodes: dict[str, Node] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     memo: dict[tuple[object, ...], str] = field(default_factory=dict)
+    #: Base of a name -> the number of the last one made of it.
+    numbers: dict[str, int] = field(default_factory=dict)
     current: Node | None = None
     axis: tuple[int, ...] = ()
     all_uniform: bool = False
@@ -230,10 +232,16 @@ class _Rewriter:
         stays = self.current is None or self.current.op in _KEEP or self.current.op == "Store"
         own = self.current.name if self.current and not stays else ""
         base = stem or own or op.lower()
-        name, k = base, 0
+        # Numbers up to the last one are taken; the name of the node itself may still be free.
+        k = 0 if own.startswith(base) else self.numbers.get(base, 0)
+        if own == base and own in self.nodes:
+            k = self.numbers.get(base, 0)
+        name = f"{base}_{k}" if k else base
         while name in self.nodes or (name in self.reserved and name != own):
             k += 1
             name = f"{base}_{k}"
+        if own == base or not own.startswith(base):
+            self.numbers[base] = max(k, self.numbers.get(base, 0))
         origin = self.current.origin if self.current else ""
         self.nodes[name] = Node(name, op, inputs, view, attrs, origin=origin)
         return name
