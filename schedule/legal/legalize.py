@@ -35,6 +35,8 @@ from autofuse.targets import Architecture, TargetSpec
 __all__ = ["legalize"]
 
 MASK, BOOL, HALF, SINGLE = (BY_NAME[n] for n in ("mask", "bool", "float16", "float32"))
+#: Most calls of one group beside its nodes: a kernel of more is too long for compilers as well.
+MAX_CALLS = 10_000
 _KEEP = ("Data", "Output", "Load", "Workspace")
 _TRUTH = {"MaskAnd": 2, "MaskOr": 2, "MaskNot": 1, "SelectMask": 1}
 
@@ -48,7 +50,8 @@ def legalize(nodes: Sequence[Node], hint: HintGraph, target: TargetSpec) -> tupl
         target: decides which calls exist.
 
     Raises:
-        AutofuseError: AF3001 when neither a call, an expansion nor a promotion realises an op.
+        AutofuseError: AF3001 when neither a call, an expansion nor a promotion realises an op; AF2104, there are too
+            many calls.
     """
     rewriter = _Rewriter(target, reserved=frozenset(n.name for n in hint.nodes))
     rewriter.short = short_results(steps_of(nodes))
@@ -243,6 +246,13 @@ class _Rewriter:
         if own == base or not own.startswith(base):
             self.numbers[base] = max(k, self.numbers.get(base, 0))
         origin = self.current.origin if self.current else ""
+        if len(self.nodes) >= MAX_CALLS + len(self.reserved):
+            raise AutofuseError.of(
+                "AF2104",
+                f"the operators that are computed together take more than {MAX_CALLS} calls",
+                where=Where(pointer=origin, node=own),
+                hint="make several graphs of it, or let autofuse build --split do that",
+            )
         self.nodes[name] = Node(name, op, inputs, view, attrs, origin=origin)
         return name
 
