@@ -20,7 +20,7 @@ __all__ = ["compile_split", "with_cuts"]
 
 #: Why a graph is refused before code is made, where smaller graphs may not be.
 _PERHAPS_TOO_MUCH = frozenset(
-    {"AF2101", "AF2102", "AF2103", "AF3001", "AF3002", "AF3003", "AF3004"}
+    {"AF2101", "AF2102", "AF2103", "AF2104", "AF3001", "AF3002", "AF3003", "AF3004"}
 )
 #: Nodes that a hint names at most.
 _NAMED_CUTS = 8
@@ -101,7 +101,8 @@ def _perhaps_too_much(error: AutofuseError, graph: FusionGraph) -> bool:
 
 def with_cuts(error: AutofuseError, graph: FusionGraph, target: TargetSpec) -> AutofuseError:
     """The same error, with the smallest split that would work where there is one."""
-    if not _perhaps_too_much(error, graph):
+    # A search in a graph of so many calls would take far longer than its refusal.
+    if any(d.code == "AF2104" for d in error.diagnostics) or not _perhaps_too_much(error, graph):
         return error
     named = [d.where.node for d in error.diagnostics]
     found = _find_split(graph, target, every=False, suspects=named)

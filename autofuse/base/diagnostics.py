@@ -163,6 +163,7 @@ CODES: dict[str, str] = {
     "AF2101": "the shapes of one kernel have no common iteration space",
     "AF2102": "an in-place write conflicts with a read elsewhere in the graph",
     "AF2103": "the op cannot be compiled yet",
+    "AF2104": "the graph has more calls or workspaces than one kernel may have",
     "AF3001": "the op is not available on the target",
     "AF3002": "no template fits the graph",
     "AF3003": "the buffers do not fit UB",

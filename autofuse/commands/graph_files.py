@@ -38,7 +38,12 @@ def graph_files(words: Sequence[Path]) -> Iterator[Path]:
 
 
 def _graphs_in(folder: Path) -> list[Path]:
-    found = (p for p in folder.rglob("*") if p.suffix in (".json", ".onnx"))
+    # A pipe or a device with such a name is no graph, and may never end.
+    found = (
+        p
+        for p in folder.rglob("*")
+        if p.suffix in (".json", ".onnx") and (p.is_file() or not p.exists())
+    )
     return [p for p in sorted(found) if _may_be_graph(p, folder)]
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.frontends.json_positions import Document, load, quote
-from autofuse.frontends.onnx import looks_like_onnx, read_onnx
+from autofuse.frontends.onnx import MAX_FILE, looks_like_onnx, read_onnx
 from autofuse.implgraph.ir.fusion import FusionGraph
 
-__all__ = ["detect_format", "parse_graph", "read", "read_graph"]
+__all__ = ["MAX_FILE", "detect_format", "parse_graph", "read", "read_graph"]
 
 _NATIVE = frozenset({"schema", "$schema", "nodes", "inputs", "outputs", "symbols"})
 _AKG = frozenset({"op_desc", "input_desc", "output_desc"})
@@ -26,7 +26,7 @@ def read_graph(path: str | os.PathLike[str]) -> FusionGraph:
         AutofuseError: AF1001 if the file cannot be read, or all errors of the file at once.
     """
     try:
-        data = Path(path).read_bytes()
+        data = _content(Path(path))
     except (OSError, ValueError) as e:
         reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
         raise AutofuseError.of(
@@ -35,6 +35,28 @@ def read_graph(path: str | os.PathLike[str]) -> FusionGraph:
     if looks_like_onnx(data, str(path)):
         return read_onnx(data, str(path), folder=Path(path).parent)
     return parse_graph(data, path=str(path))
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file, unless these are more than a reader of either format takes.
+
+    Raises:
+        AutofuseError: AF1003 it is too large.
+        OSError, ValueError: it cannot be read.
+    """
+    size, data = path.stat().st_size, b""
+    if size <= MAX_FILE:
+        # Devices and pipes have no size, and may never end.
+        with path.open("rb") as f:
+            data = f.read(MAX_FILE + 1)
+    if size <= MAX_FILE and len(data) <= MAX_FILE:
+        return data
+    raise AutofuseError.of(
+        "AF1003",
+        f"the file has {size or f'more than {MAX_FILE}'} bytes, the limit is {MAX_FILE}",
+        where=Where(str(path)),
+        hint="a graph describes one fused kernel; split the graph",
+    )
 
 
 def read(graph: object) -> FusionGraph:

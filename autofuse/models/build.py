@@ -154,7 +154,8 @@ def _loaded(model: ModelLike) -> tuple[onnx.ModelProto, str, bytes]:
         if size > MAX_MODEL_BYTES:
             text = f"the file has {size} bytes, the limit is {MAX_MODEL_BYTES}"
             raise AutofuseError.of("AF1003", text, where=Where(str(path)))
-        data = path.read_bytes()
+        with path.open("rb") as f:
+            data = f.read(MAX_MODEL_BYTES + 1)
     except (OSError, ValueError) as e:
         reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
         text = f"the file cannot be read: {reason}"

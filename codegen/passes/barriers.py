@@ -183,11 +183,12 @@ def _loop(
 def _inserted(body: tuple[Stmt, ...], marks: _Marks) -> tuple[Stmt, ...]:
     """The block with the barriers."""
     out: list[Stmt] = []
+    before = set(marks.before)
     at = 0
-    for i in sorted({*marks.before, *marks.inside}):
+    for i in sorted({*before, *marks.inside}):
         out += body[at:i]
         at, s = i + 1, body[i]
-        if i in marks.before:
+        if i in before:
             out.append(_BARRIER)
         if isinstance(s, For) and i in marks.inside:
             s = replace(s, body=_inserted(s.body, marks.inside[i]))

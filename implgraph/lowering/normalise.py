@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 from autofuse.base.diagnostics import AutofuseError, Where
@@ -107,6 +108,7 @@ class Program:
         self._parent: list[int] = []
         self._products: dict[Shape, Expr] = {(): ONE}
         self._runs: dict[tuple[Shape, Shape], Runs | None] = {}
+        self._ends: dict[int, list[int] | None] = {}
         #: Slices by where they start and end.
         self._slices: dict[tuple[object, ...], list[int]] = {}
         for i, name in enumerate(graph.inputs):
@@ -138,7 +140,18 @@ class Program:
 
     def at_least(self, a: Expr, b: Expr) -> bool:
         """True if a >= b for all values of the symbols."""
+        if a.is_const and b.is_const:
+            return a.value >= b.value
         return tight_bounds(a - b, self.ranges)[0] >= 0
+
+    def ends(self, tensor: int) -> list[int] | None:
+        """Where the pieces of a Concat end, where all of these are known."""
+        if tensor not in self._ends:
+            step = self.steps[tensor]
+            sizes = [use.shape[step.numbers[0]] for use in step.uses]
+            known = all(s.is_const for s in sizes)
+            self._ends[tensor] = list(accumulate(s.value for s in sizes)) if known else None
+        return self._ends[tensor]
 
     def _pattern(self, source: Shape, target: Shape) -> Runs | None:
         if source == target:

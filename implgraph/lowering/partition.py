@@ -33,6 +33,8 @@ from autofuse.implgraph.lowering.walk import (
 
 __all__ = ["partition"]
 
+#: Most tensors of one kernel that are cut: each of them costs all cores a barrier, and the planning starts again.
+MAX_CUTS = 128
 #: Most pieces of one output.
 MAX_PIECES = 64
 #: Most loads and stores of pieces that are computed together: each has buffers in UB.
@@ -70,7 +72,7 @@ def partition(program: Program, *, columns: bool = True) -> list[Group]:
 
     Raises:
         AutofuseError: AF2101, the shapes have no common iteration space, and cutting does not help; AF2102, an output
-            does not fit the input that it overwrites.
+            does not fit the input that it overwrites; AF2104, too many tensors are cut.
     """
     cuts: list[int] = []
     for _ in range(4 * len(program.steps) + 4):
@@ -78,6 +80,14 @@ def partition(program: Program, *, columns: bool = True) -> list[Group]:
         cut = plan.make()
         if cut is None:
             return plan.ordered
+        if len(cuts) == MAX_CUTS:
+            step = program.steps[cut]
+            raise AutofuseError.of(
+                "AF2104",
+                f"more than {MAX_CUTS} tensors of {program.graph.name} would have to pass through a workspace",
+                where=Where(pointer=step.origin),
+                hint="make several graphs of it, or let autofuse build --split do that",
+            )
         cuts.append(cut)
     raise RuntimeError(f"cutting {program.graph.name} does not end")
 

@@ -8,6 +8,7 @@ axis, or to the piece in which the window lies.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -401,8 +402,13 @@ class Walk:
         # The elements are among low <= index < high.
         low, high = (offset, last + 1) if stride > 0 else (last, offset + 1)
         at_least = self.program.at_least
-        begin = ZERO
-        for use in step.uses:
+        ends = self.program.ends(tensor)
+        first = 0
+        if ends is not None and low.is_const and high.is_const and low.value < high.value:
+            # Pieces that end before the elements are not asked one by one.
+            first = bisect_right(ends, low.value)
+        begin = const(ends[first - 1]) if ends is not None and first else ZERO
+        for use in step.uses[first:]:
             size = use.shape[axis]
             end = begin + size
             if at_least(low, begin) and at_least(end, high):

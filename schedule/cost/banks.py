@@ -81,6 +81,12 @@ class Halves:
         self._up: dict[str, tuple[str, bool]] = {}
         self._split: set[str] = set()
 
+    def copy(self) -> Halves:
+        """The same relations, to add others to."""
+        other = Halves()
+        other._up, other._split = dict(self._up), set(self._split)
+        return other
+
     def _root(self, name: str) -> tuple[str, bool]:
         """The tensor that stands for the component, and whether ``name`` is apart from it."""
         way: list[tuple[str, bool]] = []

@@ -35,6 +35,8 @@ from autofuse.targets import Architecture, TargetSpec
 __all__ = ["legalize"]
 
 MASK, BOOL, HALF, SINGLE = (BY_NAME[n] for n in ("mask", "bool", "float16", "float32"))
+#: Most calls of one group beside its nodes: a kernel of more is too long for compilers as well.
+MAX_CALLS = 10_000
 _KEEP = ("Data", "Output", "Load", "Workspace")
 _TRUTH = {"MaskAnd": 2, "MaskOr": 2, "MaskNot": 1, "SelectMask": 1}
 
@@ -48,7 +50,8 @@ def legalize(nodes: Sequence[Node], hint: HintGraph, target: TargetSpec) -> tupl
         target: decides which calls exist.
 
     Raises:
-        AutofuseError: AF3001 when neither a call, an expansion nor a promotion realises an op.
+        AutofuseError: AF3001 when neither a call, an expansion nor a promotion realises an op; AF2104, there are too
+            many calls.
     """
     rewriter = _Rewriter(target, reserved=frozenset(n.name for n in hint.nodes))
     rewriter.short = short_results(steps_of(nodes))
@@ -71,6 +74,8 @@ class _Rewriter:
     nodes: dict[str, Node] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     memo: dict[tuple[object, ...], str] = field(default_factory=dict)
+    #: Base of a name -> the number of the last one made of it.
+    numbers: dict[str, int] = field(default_factory=dict)
     current: Node | None = None
     axis: tuple[int, ...] = ()
     all_uniform: bool = False
@@ -230,11 +235,24 @@ class _Rewriter:
         stays = self.current is None or self.current.op in _KEEP or self.current.op == "Store"
         own = self.current.name if self.current and not stays else ""
         base = stem or own or op.lower()
-        name, k = base, 0
+        # Numbers up to the last one are taken; the name of the node itself may still be free.
+        k = 0 if own.startswith(base) else self.numbers.get(base, 0)
+        if own == base and own in self.nodes:
+            k = self.numbers.get(base, 0)
+        name = f"{base}_{k}" if k else base
         while name in self.nodes or (name in self.reserved and name != own):
             k += 1
             name = f"{base}_{k}"
+        if own == base or not own.startswith(base):
+            self.numbers[base] = max(k, self.numbers.get(base, 0))
         origin = self.current.origin if self.current else ""
+        if len(self.nodes) >= MAX_CALLS + len(self.reserved):
+            raise AutofuseError.of(
+                "AF2104",
+                f"the operators that are computed together take more than {MAX_CALLS} calls",
+                where=Where(pointer=origin, node=own),
+                hint="make several graphs of it, or let autofuse build --split do that",
+            )
         self.nodes[name] = Node(name, op, inputs, view, attrs, origin=origin)
         return name
 

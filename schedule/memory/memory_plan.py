@@ -24,6 +24,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 
 from autofuse.implgraph.expr.expression import Expr, total
@@ -109,6 +110,8 @@ class _Slot:
 
     id: int
     nbytes: Expr
+    #: Its bytes where sizes are compared.
+    weight: int = field(init=False)
     #: The loop in which its last tensor was made.
     loop: tuple[int | None, int] = (None, 0)
     free_at: int = -1
@@ -118,6 +121,9 @@ class _Slot:
     #: The tensor that decides in which half of the banks it is.
     leader: str = ""
 
+    def __post_init__(self) -> None:
+        self.weight = weight(self.nbytes)
+
     @property
     def position(self) -> Position:
         """That of a TBuf."""
@@ -126,7 +132,9 @@ class _Slot:
     def hold(self, name: str, nbytes: Expr, until: int) -> None:
         self.tensors.append(name)
         self.leader = self.leader or name
-        self.nbytes = larger(self.nbytes, nbytes)
+        if self.nbytes is not nbytes:
+            self.nbytes = larger(self.nbytes, nbytes)
+            self.weight = weight(self.nbytes)
         self.free_at = until
 
 
@@ -154,7 +162,8 @@ def plan_memory(
         TemplateRejectedError: the chip's limits on queue buffers or on buffers in all are exceeded.
     """
     banks = banks and target.arch.bank_halves
-    best = _Planner(placed, target, buf_num, share=share, banks=banks)
+    ready = _Planner(placed, target, buf_num, share=share, banks=banks)
+    best = ready.with_order(0)
     best.run()
     if not best.missed:
         return best.plan()
@@ -165,8 +174,8 @@ def plan_memory(
     for order in range(1, _ORDERS):
         if not best.missed:
             break
-        other = _Planner(placed, target, buf_num, share=share, banks=banks, order=order)
-        other.run()
+        other = ready.with_order(order)
+        other.run(best.missed)
         if other.missed >= best.missed or weight(other.ub) > most:
             continue
         if weight(other.ub) <= unasked or cycles(other.plan()) < cycles(best.plan()):
@@ -205,16 +214,13 @@ class _Planner:
         *,
         share: bool,
         banks: bool,
-        order: int = 0,
     ) -> None:
         self.placed = placed
         self.target = target
         self.buf_num = buf_num
         self.banks = banks
         #: Which of several buffers that are as good as each other is taken.
-        self.from_last, self.last_operand, self.dead_first, self.spare = (
-            bool(order & bit) for bit in (1, 2, 4, 8)
-        )
+        self.from_last = self.last_operand = self.dead_first = self.spare = False
         #: Tensors in the wrong half of the banks.
         self.missed = 0
         self.layout = placed.layout
@@ -246,6 +252,19 @@ class _Planner:
         #: What the buffer of a Load with an heir holds.
         self.holder: dict[str, Node] = {}
 
+    def with_order(self, order: int) -> _Planner:
+        """A planner that has not run yet either, and chooses otherwise.
+
+        What follows from the nodes alone is shared: it takes as long as a run.
+        """
+        other = copy(self)
+        other.from_last, other.last_operand, other.dead_first, other.spare = (
+            bool(order & bit) for bit in (1, 2, 4, 8)
+        )
+        other.halves, other.over = self.halves.copy(), dict(self.over)
+        other.homes, other.tmp, other.holder = {}, {}, {}
+        return other
+
     def _loads(self) -> list[Node]:
         return [n for n in self.looped if n.op == "Load"]
 
@@ -253,6 +272,7 @@ class _Planner:
         self.nodes = [*self.placed.hoisted, *self.looped]
         self.by_name = {n.name: n for n in self.nodes}
         self.lengths: dict[str, Expr] = {}
+        self.same: dict[Expr, Expr] = {}
         self.position = {n.name: 2 * i for i, n in enumerate(self.nodes)}
         end = 2 * len(self.nodes)
         ends: dict[tuple[int | None, int], int] = {}
@@ -384,15 +404,19 @@ class _Planner:
             found = f.result if f is not None else None
             if found is None:
                 found = self.placed.nbytes(n, n.name in self.granule)
-            self.lengths[n.name] = found
+            # One object per length: slots compare lengths all the time.
+            found = self.lengths[n.name] = self.same.setdefault(found, found)
         return found
 
     def _tmp_bytes(self, n: Node) -> Expr | None:
         return scratch_bytes(n, self.by_name, self.layout, self.target.arch)
 
     # assignment -------------------------------------------------------------------------------
-    def run(self) -> None:
+    def run(self, most: int | None = None) -> None:
         """Assign everything, and add up.  Attributes: ``missed``, ``ub``.
+
+        Args:
+            most: so many missed tensors are too many: nothing is added up then.
 
         Raises:
             TemplateRejectedError: see :func:`plan_memory`.
@@ -404,6 +428,8 @@ class _Planner:
         bufs: list[_Slot] = []
         queues = self.target.queues
         for number, n in enumerate(self.nodes):
+            if most is not None and self.missed >= most:
+                return
             i = self.position[n.name]
             if queues:
                 self._assign_tmp(n, i, bufs)
@@ -449,7 +475,8 @@ class _Planner:
                 slot = self._slot(n, i, nbytes, bufs, taken)
                 self._hold(slot, n)
                 self._keep(n, slot, slot.position, None)
-        self._finish(vecin, vecout, copies, shared, bufs)
+        if most is None or self.missed < most:
+            self._finish(vecin, vecout, copies, shared, bufs)
 
     def _inherit(self, n: Node, shared: list[_Slot]) -> None:
         """The buffer of the Load that is over becomes that of ``n``."""
@@ -534,18 +561,17 @@ class _Planner:
     def _free_slot(self, bufs: list[_Slot], nbytes: Expr, now: int, name: str = "") -> _Slot:
         """A dead buffer of the same size, else one that is large enough, else a new one; ``name``: for which tensor."""
         free = self._dead(bufs, now)
-        free.sort(key=lambda s: bool(name) and not self._suits(s, name))
         if self.spare and name:
             free = [s for s in free if self._suits(s, name)]
         same = [s for s in free if s.nbytes == nbytes]
-        if same:
-            return same[0]
-        large = [s for s in free if weight(s.nbytes) >= weight(nbytes)]
-        if large:
-            return min(large, key=lambda s: weight(s.nbytes))
-        if free:
+        if not same:
+            least = weight(nbytes)
+            large = [s.weight for s in free if s.weight >= least]
             # A buffer that is too small grows: cheaper than a new one beside it.
-            return max(free, key=lambda s: weight(s.nbytes))
+            best = min(large) if large else max([s.weight for s in free], default=0)
+            same = [s for s in free if s.weight == best]
+        if same:
+            return next((s for s in same if not name or self._suits(s, name)), same[0])
         bufs.append(_Slot(len(bufs), nbytes))
         return bufs[-1]
 

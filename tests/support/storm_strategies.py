@@ -126,7 +126,16 @@ def run_case(case: Case, pool: WorkerPool | None = None, seed: int = 1) -> Verdi
     except AutofuseError as e:
         codes = {d.code for d in e.diagnostics}
         text = str(e)
-        if codes <= {"AF2101", "AF2102", "AF2103", "AF3001", "AF3002", "AF3003", "AF3004"}:
+        if codes <= {
+            "AF2101",
+            "AF2102",
+            "AF2103",
+            "AF2104",
+            "AF3001",
+            "AF3002",
+            "AF3003",
+            "AF3004",
+        }:
             name = _refusal(e.diagnostics)
             return Verdict("refused" if name else "unjustified", name or min(codes), text)
         if all(c.startswith("AF1") for c in codes):

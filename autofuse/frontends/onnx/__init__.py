@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from autofuse.frontends.onnx.loading import MAX_BYTES as MAX_FILE
 from autofuse.frontends.onnx.loading import looks_like_onnx, model_of
 from autofuse.implgraph.ir.fusion import FusionGraph
 
-__all__ = ["looks_like_onnx", "read_onnx"]
+__all__ = ["MAX_FILE", "looks_like_onnx", "read_onnx"]
 
 
 def read_onnx(data: bytes, path: str = "", *, folder: Path | None = None) -> FusionGraph:

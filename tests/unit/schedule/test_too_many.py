@@ -1,0 +1,60 @@
+"""A graph with too much for one kernel is refused before it is scheduled."""
+
+import pytest
+
+from autofuse.api import build
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.schedule import scheduler
+from autofuse.schedule.legal import legalize
+
+
+def chain(op, count, attrs=lambda _: {}):
+    nodes = [
+        {
+            "name": f"n{i}",
+            "op": op,
+            "inputs": [f"y{i - 1}" if i else "x"],
+            "outputs": [f"y{i}"],
+            "attrs": attrs(i),
+        }
+        for i in range(count)
+    ]
+    return {
+        "schema": "autofuse.graph/1",
+        "name": "chain",
+        "symbols": {},
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 64]}],
+        "nodes": nodes,
+        "outputs": [f"y{count - 1}"],
+    }
+
+
+def refusal(graph, monkeypatch):
+    def never(*_, **__):
+        pytest.fail("templates are made")
+
+    monkeypatch.setattr(scheduler, "_schedule_group", never)
+    with pytest.raises(AutofuseError) as caught:
+        build(graph)
+    (found,) = caught.value.diagnostics
+    assert found.code == "AF2104"
+    assert "--split" in found.hint
+    return found
+
+
+def test_too_many_calls(monkeypatch):
+    found = refusal(chain("Lgamma", 200), monkeypatch)
+    assert str(legalize.MAX_CALLS) in found.message
+    assert found.where.node
+
+
+def test_too_many_workspaces(monkeypatch):
+    found = refusal(chain("Softmax", 70, lambda i: {"axis": i % 2}), monkeypatch)
+    assert "workspace" in found.message
+    assert found.where.pointer.startswith("/nodes/")
+
+
+def test_what_is_left_of_the_limit_is_built(monkeypatch):
+    monkeypatch.setattr(legalize, "MAX_CALLS", 400)
+    build(chain("Lgamma", 2))
+    refusal(chain("Lgamma", 4), monkeypatch)
