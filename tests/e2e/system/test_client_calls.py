@@ -631,8 +631,9 @@ def test_halves_of_older_clients(tmp_path: Path) -> None:
     result = Schedule().schedule(executed(text))
     maker = CodeGen()
     tiling, device = maker.device_code_generator(result)
-    host = maker.host_code_generator(result)
-    assert (tiling["default"], host["default"], device["default"]) == generated(text)
+    host, _ = maker.host_code_generator(result)
+    texts = (tiling["default"], host["default"]["host_impl"], device["default"])
+    assert texts == generated(text)
     assert (result.get_name(), result.get_input_num(), result.get_output_num()) == (
         "add_relu",
         2,
@@ -662,7 +663,6 @@ def test_the_chip_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chip().aiv_cores == 20
     text = add_relu(True).text
     assert generated(text) != generated(text, target="ascend910b1")
-    with pytest.raises(AutofuseError, match="AF5007"):
-        ascir.utils.set_platform("2201", aiv_num=0)
+    ascir.utils.set_platform("9999")
     with pytest.raises(AutofuseError, match="AF5006"):
-        ascir.utils.set_platform("9999")
+        generated(text)
