@@ -163,6 +163,26 @@ def every_second(dynamic: bool) -> Example:
     )
 
 
+def flips(dynamic: bool) -> Example:
+    """Rows from the last to the first, columns from the last to the first, and both, of one buffer."""
+    n, rest = size(dynamic), ["m"] if dynamic else []
+    m = "m" if dynamic else "21"
+    c = Calls("g", [n, m], [*names(dynamic), *rest])
+    x = c.data("float32")
+    for strides, offset in (
+        ([f"-{m}", 1], f"({n} - 1) * {m}"),
+        ([m, -1], f"{m} - 1"),
+        ([f"-{m}", -1], f"{n} * {m} - 1"),
+    ):
+        c.store(c.op("Add", c.load(x, strides=strides, offset=offset), c.scalar("1")))
+    return Example(
+        fused("flips", [(c, ["in0"])]),
+        lambda n: [(F32, (n, 21))],
+        lambda n: [(F32, (n, 21))] * 3,
+        lambda a: [a[0][::-1] + 1, a[0][:, ::-1] + 1, a[0][::-1, ::-1] + 1],
+    )
+
+
 def part_of_rows(dynamic: bool) -> Example:
     """Columns 5 to 22 of an output of 40: the others keep what they hold."""
     c = Calls("g", [size(dynamic), 17], names(dynamic))
@@ -666,3 +686,11 @@ def test_the_chip_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     ascir.utils.set_platform("9999")
     with pytest.raises(AutofuseError, match="AF5006"):
         generated(text)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_loads_that_walk_backwards(dynamic: bool, tmp_path: Path) -> None:
+    example = flips(dynamic)
+    library = Library(generated(example.text), tmp_path)
+    for n in (12, 1, 7, 131) if dynamic else (12,):
+        compare(example, library, n, (n, 21) if dynamic else ())

@@ -144,6 +144,11 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
         "AF1203",
         ["int32 or int64"],
     ),
+    "a load from before its buffer": (
+        base(lambda c, x: c.store(c.load("data0_g", strides=[10, -1], offset=8))),
+        "AF1109",
+        ["-1 can be negative"],
+    ),
     "run-time scalars": (base(lambda c, x: c.node("ScalarData")), "AF1201", ["'ScalarData'"]),
 }
 
