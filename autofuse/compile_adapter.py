@@ -45,19 +45,29 @@ def jit_compile(tiling_def: str, host_tiling: str, op_kernel: str, argv: Sequenc
     _compile(tiling_def, (host_tiling, op_kernel), argv, "kernel.so")
 
 
-def host_compile(tiling_def: str, host_tiling: str, argv: Sequence[str]) -> None:
-    """As :func:`jit_compile`, of the host functions alone: ``AutofuseTiling``, ``InferShape`` and their company."""
-    _compile(tiling_def, (host_tiling,), argv, "host.so")
+def host_compile(tiling_def_code: str, tiling_impl_code: str, argv: Sequence[str]) -> None:
+    """As :func:`jit_compile`, of the host functions alone: ``AutofuseTiling``, ``InferShape`` and their company.
+
+    Args:
+        tiling_def_code: as ``tiling_def`` there.
+        tiling_impl_code: as ``host_tiling`` there.
+        argv: as there.
+    """
+    _compile(tiling_def_code, (tiling_impl_code,), argv, "host.so")
 
 
 def kernel_compile(
-    tiling_def: str, op_kernel: str, argv: Sequence[str], *, tiling_repr: str | None = None
+    tiling_def_code: str,
+    kernel_impl_code: str,
+    argv: Sequence[str],
+    *,
+    tiling_repr: str | None = None,
 ) -> None:
     """As :func:`jit_compile`, of the kernel and its launcher alone, with ``AutofuseLaunch``.
 
     Args:
-        tiling_def: as there.
-        op_kernel: as there.
+        tiling_def_code: as ``tiling_def`` there.
+        kernel_impl_code: as ``op_kernel`` there.
         argv: as there.
         tiling_repr: tiling data as constants of the kernel; not supported.
     """
@@ -67,7 +77,7 @@ def kernel_compile(
             "kernel_compile(tiling_repr=...) is not supported",
             hint="tiling data are passed to AutofuseLaunch",
         )
-    _compile(tiling_def, (op_kernel,), argv, "kernel.so")
+    _compile(tiling_def_code, (kernel_impl_code,), argv, "kernel.so")
 
 
 def pgo_get_top_result(*args: object, **kwargs: object) -> NoReturn:

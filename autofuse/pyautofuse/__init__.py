@@ -5,7 +5,16 @@ from an :class:`Autofuser`, and compiles these with :mod:`autofuse.compile_adapt
 supported, and what differs.
 """
 
+import sys
+
 from autofuse.pyautofuse import ascir
 from autofuse.pyautofuse.fuser import Autofuser, AutofuserOptions, CodeGen, Schedule
+
+# Names that CANN's extension module has as well: `import pyautofuse`, `from ascir import Max`.
+sys.modules["pyautofuse"] = sys.modules[__name__]
+sys.modules["ascir"] = ascir
+for _part in ("dtypes", "ops", "utils"):
+    sys.modules[f"ascir.{_part}"] = getattr(ascir, _part)
+del _part
 
 __all__ = ["Autofuser", "AutofuserOptions", "CodeGen", "Schedule", "ascir"]

@@ -22,6 +22,12 @@ def infer_dtype(node: Operator) -> None:
 
     What is wrong with them is left for the scheduler to say.
     """
+    if node.count is not None:
+        source = source_of(node.inputs.get("x"))
+        for y in node.y:
+            if y.dtype is None and source is not None:
+                y.dtype = source.dtype
+        return
     row = find_op(node.type)
     if row is None or node.y.dtype is not None:
         return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,13 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.host.client_launch import with_client_launch
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.pyautofuse.bundle import Bundle, pack
-from autofuse.pyautofuse.graphs import FusedGraph, HintGraph
+from autofuse.pyautofuse.errors import (
+    ClientError,
+    ClientTypeError,
+    ClientValueError,
+    as_client_errors,
+)
+from autofuse.pyautofuse.graphs import FusedGraph, HintGraph, ShapeInfo
 from autofuse.pyautofuse.platform import chip
 from autofuse.pyautofuse.reading.translate import Pointer, Translated, translate
 from autofuse.pyautofuse.sharing import in_place, other_views, unsafe_pairs
@@ -27,8 +34,9 @@ class AutofuserOptions:
 
     Attributes:
         graph_type: 1 for a FusedGraph of AscBackend nodes or a HintGraph, which is also the default.
-        tiling_lib_path: a library of CANN's own tiling; None, as the generated code brings its tiling.
-        tiling_lib_codegen_symbol: a function in it; None.
+        tiling_lib_path: a library of CANN's own tiling.  It is not loaded, which a warning says: the generated code
+            brings its tiling.
+        tiling_lib_codegen_symbol: a function in it.
         target: the chip, a target of autofuse; None for what ``ascir.utils.set_platform`` chose, or the default.
             Only autofuse has this option.
     """
@@ -41,13 +49,8 @@ class AutofuserOptions:
     def __post_init__(self) -> None:
         if self.graph_type not in (0, 1):
             text = f"graph_type {self.graph_type!r} is not supported"
-            raise AutofuseError.of("AF5007", text, hint="0 or 1")
-        if self.tiling_lib_path or self.tiling_lib_codegen_symbol:
-            raise AutofuseError.of(
-                "AF1301",
-                "AutofuserOptions.tiling_lib_path is not supported",
-                hint="leave it out: the generated code brings its tiling function",
-            )
+            raise ClientValueError.of("AF5007", text, hint="0 or 1")
+        _warn_of_library(self.tiling_lib_path or self.tiling_lib_codegen_symbol, 4)
 
     @property
     def spec(self) -> TargetSpec:
@@ -162,16 +165,20 @@ class Autofuser:
         """Choose templates and tiles.
 
         Raises:
-            AutofuseError: everything in the graph that is not supported or not complete, by the names of its nodes.
+            ClientError: everything in the graph that is not supported or not complete, by the names of its nodes.
         """
-        return schedule_in_place(translate(graph), self.options.spec)
+        with as_client_errors():
+            return schedule_in_place(translate(graph), self.options.spec)
 
     def codegen(self, result: FusedScheduledResult) -> tuple[str, str, str]:
         """``tiling_def``, ``host_impl`` and ``device_impl``: what ``compile_adapter.jit_compile`` takes.
 
         They depend on the graph, the chip and the version of autofuse only.
+
+        Raises:
+            ClientTypeError: AF1103, ``result`` is not what :meth:`schedule` gives.
         """
-        b = result.bundle
+        b = _scheduled(result, "codegen").bundle
         return b.tiling_def, b.host_impl, b.device_impl
 
     def autofuse_backend(self, graph: FusedGraph | HintGraph) -> tuple[str, str, str]:
@@ -193,9 +200,9 @@ class Schedule:
         """The same of CANN's HintComputeGraph, which autofuse does not read.
 
         Raises:
-            AutofuseError: AF1301, always.
+            ClientError: AF1301, always.
         """
-        raise AutofuseError.of(
+        raise ClientError.of(
             "AF1301",
             f"Schedule.scheduleV2({graph!r}) is not supported",
             hint="Schedule.schedule takes a HintGraph or a FusedGraph",
@@ -203,48 +210,75 @@ class Schedule:
 
 
 class CodeGen:
-    """The second half of an Autofuser."""
+    """The second half of an Autofuser.
 
-    def __init__(self, options: AutofuserOptions | None = None) -> None:
+    Args:
+        options: of an Autofuser.
+        tiling_lib_path: as of :class:`AutofuserOptions`.
+        tiling_lib_codegen_symbol: as there.
+    """
+
+    def __init__(
+        self,
+        options: AutofuserOptions | None = None,
+        *,
+        tiling_lib_path: str | None = None,
+        tiling_lib_codegen_symbol: str | None = None,
+    ) -> None:
         self.options = options or AutofuserOptions()
+        _warn_of_library(tiling_lib_path or tiling_lib_codegen_symbol, 3)
 
     def device_code_generator(
         self, result: FusedScheduledResult
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Tiling data and kernel, each under the key ``default``."""
-        b = result.bundle
+        """Tiling data and kernel, each under the key ``default``.
+
+        Raises:
+            ClientTypeError: AF1103, ``result`` is not what ``schedule`` gives.
+        """
+        b = _scheduled(result, "device_code_generator").bundle
         return {"default": b.tiling_def}, {"default": b.device_impl}
 
     def host_code_generator(
         self,
         result: FusedScheduledResult,
-        shape_info: object = None,
-        output_shape: object = None,
+        shape_info: ShapeInfo | None = None,
+        output_shape: Sequence[Sequence[str]] = (),
         pgo_dir: str = "",
         vector_core_num: str = "",
-    ) -> dict[str, str]:
-        """The host code under the key ``default``.
+    ) -> tuple[dict[str, dict[str, str]], str]:
+        """The host code, as texts by name under the key ``default``; and that part of it that infers shapes.
 
         Args:
             result: what was scheduled.
             shape_info: not needed: sizes are arguments of ``AutofuseTiling``.
-            output_shape: not needed: ``InferShape`` computes it from the graph.
+            output_shape: the sizes of every output, as texts; not needed: ``InferShape`` computes them from the graph.
             pgo_dir: must be empty.
             vector_core_num: must be empty: the chip says it, and ``ResLimit`` of a call.
 
         Raises:
-            AutofuseError: AF1301, an argument asks for what is not supported.
+            ClientTypeError: AF1103, ``result`` is not what ``schedule`` gives.
+            ClientValueError: AF1103, another argument has the wrong form; AF1301, it asks for what is not supported.
         """
+        scheduled = _scheduled(result, "host_code_generator")
+        if not isinstance(shape_info, ShapeInfo | None):
+            raise _wrong("shape_info", shape_info, "an ascir.ShapeInfo, or None")
+        if not isinstance(output_shape, list | tuple) or not all(
+            isinstance(sizes, list | tuple) and all(isinstance(s, str) for s in sizes)
+            for sizes in output_shape
+        ):
+            raise _wrong("output_shape", output_shape, "a list of lists of texts")
         for name, value in (("pgo_dir", pgo_dir), ("vector_core_num", vector_core_num)):
             if value:
                 raise _unsupported(f"host_code_generator({name}={value!r})")
-        return {"default": result.bundle.host_impl}
+        infer = scheduled.files[f"host/{scheduled.get_name()}_infer_shape.cpp"]
+        return {"default": {"host_impl": scheduled.bundle.host_impl}}, infer
 
     def get_kernel_and_json_generator(self, kernel_path: str, json_path: str) -> str:
         """C++ that embeds a compiled kernel: refused.
 
         Raises:
-            AutofuseError: AF1301, always.
+            ClientValueError: AF1301, always.
         """
         raise _unsupported(f"get_kernel_and_json_generator({kernel_path!r}, {json_path!r})")
 
@@ -252,10 +286,29 @@ class CodeGen:
         """Code that measures tilings on the chip: refused.
 
         Raises:
-            AutofuseError: AF1301, always.
+            ClientValueError: AF1301, always.
         """
         raise _unsupported("pgo_code_generator")
 
 
-def _unsupported(what: str) -> AutofuseError:
-    return AutofuseError.of("AF1301", f"CodeGen.{what} is not supported")
+def _scheduled(result: object, what: str) -> FusedScheduledResult:
+    if not isinstance(result, FusedScheduledResult):
+        text = f"{what}: {result!r} is not what schedule gives"
+        raise ClientTypeError.of("AF1103", text)
+    return result
+
+
+def _wrong(name: str, value: object, hint: str) -> ClientValueError:
+    return ClientValueError.of("AF1103", f"host_code_generator: {name} is {value!r}", hint=hint)
+
+
+def _unsupported(what: str) -> ClientValueError:
+    return ClientValueError.of("AF1301", f"CodeGen.{what} is not supported")
+
+
+def _warn_of_library(named: str | None, level: int) -> None:
+    if named:
+        text = (
+            f"the tiling library {named!r} is not loaded: the generated code brings its own tiling"
+        )
+        warnings.warn(text, stacklevel=level)

@@ -23,7 +23,7 @@ def _lines(graph: Graph) -> Iterator[str]:
         yield "Sizes:"
         yield from (f"  {s}: VAR" for s in graph.sizes)
         yield "Axis:"
-        yield from (f"  {a.name}({a.id}) : ORIGINAL, size:{a.size}" for a in graph.axes)
+        yield from (f"  {a.name}({a.id}) : ORIGINAL, size:{a.size}, " for a in graph.axes)
     yield "Nodes:"
     for node in graph.operators:
         yield from _node(node)
@@ -37,16 +37,17 @@ def _node(node: Operator) -> Iterator[str]:
     if len(tuple(node.ir_attr)):
         inside = ", ".join(f"{k}: {_value(v)}" for k, v in sorted(node.ir_attr.values.items()))
         yield f"    .ir_attr = {{{inside}}}"
-    if node.attr.sched.axis is not None:
-        yield f"    .axis = {_value(node.attr.sched.axis)}"
+    if node.attr.sched.axes:
+        yield f"    .axis = {_value(node.attr.sched.axes)}"
+    if node.attr.api.compute_type != "unknown":
+        yield f"    .api.compute_type = {node.attr.api.compute_type}"
     for name, source in node.inputs.items():
         yield f"    .{name} = {_value(source)}"
     for index, y in sorted(node.outputs.items()):
         place = ".y" if index == 0 else f".y[{index}]"
         if y.dtype is not None:
             yield f"    {place}: {_value(y.dtype)}"
-        for field in ("axis", "size", "strides", "offset"):
-            value = getattr(y, field)
+        for field, value in (*y.given.items(), ("offset", y.offset)):
             if value is not None:
                 yield f"      .{field} = {_value(value)}"
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.frontends.builder import topological_order
 from autofuse.pyautofuse.dtype_rules import infer_dtype
 from autofuse.pyautofuse.nodes import Operator
 from autofuse.pyautofuse.sizes import Axis, SizeExpr, SizeLike, size_of
 
-__all__ = ["FusedGraph", "Graph", "HintComputeGraph", "HintGraph", "argument_order"]
+__all__ = ["FusedGraph", "Graph", "HintComputeGraph", "HintGraph", "ShapeInfo", "argument_order"]
 
 _SYMBOL = re.compile(r"[A-Za-z_]\w*\Z", re.A)
 _NUMBERED = re.compile(r"(.*?)(\d+)\Z", re.S)
@@ -20,7 +22,7 @@ _NUMBERED = re.compile(r"(.*?)(\d+)\Z", re.S)
 class Graph:
     """Named nodes in the order in which they were made."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str = "fused_graph") -> None:
         self.name = str(name)
         self.operators: list[Operator] = []
 
@@ -57,7 +59,7 @@ class HintGraph(Graph):
         axis_map: what :meth:`set_axis_map` was given.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str = "fused_graph") -> None:
         super().__init__(name)
         self.sizes: list[str] = []
         self.axes: list[Axis] = []
@@ -93,8 +95,14 @@ class HintGraph(Graph):
 
     def infer_dtypes(self) -> None:
         """Set the element types that are not set, as far as they follow from the inputs."""
-        for node in self.operators:
-            self.infer_dtype_of(node)
+        position = {id(n): i for i, n in enumerate(self.operators)}
+        edges = [
+            [position[id(s.node)] for s in n.sources() if id(s.node) in position]
+            for n in self.operators
+        ]
+        order, _ = topological_order(edges)
+        for i in order:
+            self.infer_dtype_of(self.operators[i])
 
 
 class FusedGraph(Graph):
@@ -102,14 +110,25 @@ class FusedGraph(Graph):
 
 
 class HintComputeGraph:
-    """CANN's graph of whole networks; only its compiler makes them, and autofuse reads none."""
+    """CANN's graph of whole networks.  Only its compiler puts nodes into one: a client can make an empty one."""
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise AutofuseError.of(
-            "AF1301",
-            "HintComputeGraph is not supported",
-            hint="build a FusedGraph of HintGraphs, or give autofuse an ONNX model",
-        )
+    def __init__(self, name: str = "fused_graph") -> None:
+        self.name = str(name)
+
+    def get_name(self) -> str:
+        """The name."""
+        return self.name
+
+    def get_info(self) -> str:
+        """The name and the nodes, of which there are none."""
+        return f"{self.name}\nNode num:0\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeInfo:
+    """Where the values of sizes come from: texts of C++ by the names of sizes."""
+
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 def argument_order(graphs: list[HintGraph]) -> list[str]:

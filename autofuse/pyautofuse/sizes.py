@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.implgraph.expr.expression import Expr, ExprError, FloorDiv, const, sym
+from autofuse.implgraph.expr.expression import Atom, Expr, ExprError, FloorDiv, Func, const, sym
 from autofuse.implgraph.expr.expression import Max as MaxOf
 from autofuse.implgraph.expr.expression import Min as MinOf
 from autofuse.implgraph.expr.expression import Mod as ModOf
+from autofuse.pyautofuse.errors import SIZE_WORDS, ClientTypeError
 
 __all__ = ["Axis", "Max", "Min", "Mod", "SizeExpr", "SizeLike", "size_of"]
 
@@ -20,12 +21,13 @@ _MAX_POWER = 16
 class SizeExpr:
     """An integer expression of sizes: ``SizeExpr(8)``, ``g.create_size("s0")``, and what arithmetic makes of them.
 
+    Without an argument it is 1.
     ``/`` and ``//`` are the same: the largest integer that is not above the quotient.
     """
 
     __slots__ = ("value",)
 
-    def __init__(self, value: SizeLike = 0) -> None:
+    def __init__(self, value: SizeLike = 1) -> None:
         self.value = size_of(value, "SizeExpr")
 
     @classmethod
@@ -35,8 +37,8 @@ class SizeExpr:
 
     @property
     def expression(self) -> str:
-        """The expression as text."""
-        return str(self.value)
+        """The expression as text; sums and products have parentheses, everywhere."""
+        return _text(self.value)
 
     def __add__(self, other: SizeLike) -> SizeExpr:
         return SizeExpr(self.value + size_of(other, "+"))
@@ -102,6 +104,24 @@ class SizeExpr:
         return f"SizeExpr({self.expression})"
 
 
+def _text(e: Expr) -> str:
+    terms = []
+    for monomial, factor in e.terms:
+        factors = [_atom_text(a) for a, power in monomial for _ in range(power)]
+        if factor != 1 or not factors:
+            factors.insert(0, str(factor))
+        terms.append(factors[0] if len(factors) == 1 else f"({' * '.join(factors)})")
+    if len(terms) < 2:
+        return terms[0] if terms else "0"
+    return f"({' + '.join(terms)})"
+
+
+def _atom_text(a: Atom) -> str:
+    if isinstance(a, Func) and a.name in ("Mod", "Min", "Max"):
+        return f"{a.name}({', '.join(_text(x) for x in a.args)})"
+    return str(a)
+
+
 SizeLike: TypeAlias = int | SizeExpr | Expr
 
 
@@ -109,7 +129,7 @@ def size_of(value: object, what: str) -> Expr:
     """The expression of anything that stands for a size.
 
     Raises:
-        AutofuseError: AF1103, it does not; ``what`` names it.
+        ClientTypeError: AF1103, it does not; ``what`` names it.
     """
     if isinstance(value, SizeExpr):
         return value.value
@@ -117,11 +137,11 @@ def size_of(value: object, what: str) -> Expr:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return const(value)
-    raise AutofuseError.of(
+    raise ClientTypeError.of(
         "AF1103",
         f"{what}: {value!r} is no size",
         hint="an integer, or an expression of what create_size gives",
-    )
+    ).worded(SIZE_WORDS)
 
 
 def _quotient(a: Expr, b: Expr) -> SizeExpr:

@@ -4,11 +4,14 @@ from autofuse.pyautofuse.ascir import dtypes, ops
 from autofuse.pyautofuse.ascir import tools as utils
 from autofuse.pyautofuse.ascir.assertion import Assert
 from autofuse.pyautofuse.fuser import FusedScheduledResult
-from autofuse.pyautofuse.graphs import FusedGraph, HintComputeGraph, HintGraph
-from autofuse.pyautofuse.nodes import Operator
+from autofuse.pyautofuse.graphs import FusedGraph, HintComputeGraph, HintGraph, ShapeInfo
+from autofuse.pyautofuse.nodes import ApiInfo, AscNodeAttr, Operator, SchedInfo
+from autofuse.pyautofuse.nodes import OpOutput as OpsOperatorOutput
 from autofuse.pyautofuse.sizes import Axis, Max, Min, Mod, SizeExpr
 
 __all__ = [
+    "ApiInfo",
+    "AscNodeAttr",
     "Assert",
     "Axis",
     "FusedGraph",
@@ -19,6 +22,9 @@ __all__ = [
     "Min",
     "Mod",
     "Operator",
+    "OpsOperatorOutput",
+    "SchedInfo",
+    "ShapeInfo",
     "SizeExpr",
     "dtypes",
     "ops",

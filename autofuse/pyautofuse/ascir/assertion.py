@@ -1,6 +1,6 @@
 """``ascir.Assert``."""
 
-from autofuse.base.diagnostics import AutofuseError
+from autofuse.pyautofuse.errors import ClientError
 
 __all__ = ["Assert"]
 
@@ -9,8 +9,8 @@ def Assert(*args: object, **kwargs: object) -> None:  # noqa: N802 - the client'
     """A check inside of a kernel: refused, as generated kernels make none.
 
     Raises:
-        AutofuseError: AF1301, always.
+        ClientError: AF1301, always.
     """
-    raise AutofuseError.of(
+    raise ClientError.of(
         "AF1301", "ascir.Assert is not supported: kernels check nothing while they run"
     )

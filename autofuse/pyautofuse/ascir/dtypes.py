@@ -1,7 +1,8 @@
 """``ascir.dtypes``: element types by the names that clients use."""
 
-from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.pyautofuse.errors import ClientAttributeError
+from autofuse.pyautofuse.foreign import FOREIGN_TYPES, ForeignType
 
 __all__ = ["bf16", "float16", "float32"]
 
@@ -19,15 +20,17 @@ uint64 = BY_NAME["uint64"]
 bool = BY_NAME["bool"]
 
 
-def __getattr__(name: str) -> DType:
-    """Any other name.
+def __getattr__(name: str) -> DType | ForeignType:
+    """Any other name: an element type that CANN has and no kernel holds.
 
     Raises:
-        AutofuseError: AF1203, there is no such element type, or no kernel holds it.
+        ClientAttributeError: AF1203, there is no such element type.
     """
     if name.startswith("__"):
         raise AttributeError(name)
+    if name in FOREIGN_TYPES:
+        return ForeignType(name)
     known = ", ".join(n for n in BY_NAME if n != "mask")
-    raise AutofuseError.of(
+    raise ClientAttributeError.of(
         "AF1203", f"ascir.dtypes.{name} is not supported", hint=f"supported: {known}, bf16"
     )

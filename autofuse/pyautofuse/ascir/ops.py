@@ -1,7 +1,9 @@
-"""``ascir.ops``: ``ascir.ops.<Type>(name, graph)`` adds a node.
+"""``ascir.ops``: ``ascir.ops.<Type>(name, graph)`` makes a node.
 
 Every name makes a node: a client builds its whole graph first.  Ops that autofuse does not know are refused when the
 graph is scheduled, all at once and each with its name.  So nothing is imported here under a name that may be an op's.
+
+The graph may be left out where a node has inputs: it is then that of what is linked to the node.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable as _Callable
 
 from autofuse.base import diagnostics as _diagnostics
+from autofuse.pyautofuse import errors as _errors
 from autofuse.pyautofuse.cann_ops import op_names as _op_names
 from autofuse.pyautofuse.graphs import FusedGraph as _FusedGraph
 from autofuse.pyautofuse.graphs import Graph as _Graph
@@ -17,47 +20,63 @@ from autofuse.pyautofuse.nodes import Operator as _Operator
 
 __all__ = ["AscBackend", "AscGraph"]
 
+#: Nodes that have no inputs, and so must be given their graph.
+_FIRST = ("Data", "Scalar", "ScalarData", "IndexExpr")
 
-def AscBackend(name: str, hint_graph: _HintGraph, fused_graph: _FusedGraph) -> _Operator:  # noqa: N802
+#: Nodes whose number of outputs the client says.
+_SEVERAL_OUTPUTS = ("Split",)
+
+
+def AscBackend(  # noqa: N802
+    name: str, hint_graph: _HintGraph, fused_graph: _FusedGraph | None = None
+) -> _Operator:
     """A node of ``fused_graph`` that runs ``hint_graph``: ``x`` its inputs, ``y[i]`` its outputs, both by index.
 
+    ``fused_graph`` may be left out: it is then that of what is linked to the node.
+
     Raises:
-        AutofuseError: AF1103, an argument is no such graph.
+        ClientTypeError: AF1103, an argument is no such graph.
     """
     if not isinstance(hint_graph, _HintGraph):
         raise _not_a("HintGraph", name, hint_graph)
-    return _add("AscBackend", name, fused_graph, _FusedGraph, hint_graph)
+    if not isinstance(fused_graph, _FusedGraph | None):
+        raise _not_a("FusedGraph", name, fused_graph)
+    return _Operator("AscBackend", name, fused_graph, hint_graph)
 
 
 AscGraph = AscBackend
 
 
-def _add(
-    kind: str, name: str, graph: object, wanted: type[_Graph], subgraph: _HintGraph | None = None
-) -> _Operator:
-    if not isinstance(graph, wanted):
-        raise _not_a(wanted.__name__, name, graph)
-    node = _Operator(kind, name, graph, subgraph)
-    graph.operators.append(node)
-    return node
-
-
 def _not_a(wanted: str, name: str, found: object) -> _diagnostics.AutofuseError:
     text = f"{name} is to be added to {found!r}, which is no {wanted}"
-    return _diagnostics.AutofuseError.of("AF1103", text, where=_diagnostics.Where(node=str(name)))
+    where = _diagnostics.Where(node=str(name))
+    return _errors.ClientTypeError.of("AF1103", text, where=where)
 
 
-def __getattr__(kind: str) -> _Callable[[str, _Graph], _Operator]:
+def __getattr__(kind: str) -> _Callable[..., _Operator]:
     """The constructor of nodes of a type."""
     if kind.startswith("_"):
         raise AttributeError(kind)
 
-    def add(name: str, graph: _Graph) -> _Operator:
-        return _add(kind, name, graph, _Graph)
+    def add(name: str, graph: _Graph | None = None) -> _Operator:
+        if not isinstance(graph, _Graph | None) or (graph is None and kind in _FIRST):
+            raise _not_a("Graph", name, graph)
+        return _Operator(kind, name, graph)
 
-    add.__name__ = add.__qualname__ = kind
-    add.__doc__ = f"Add a node of type {kind}."
-    return add
+    def add_several(name: str, *rest: int | _Graph) -> _Operator:
+        graphs = [r for r in rest if isinstance(r, _Graph)]
+        counts = [r for r in rest if type(r) is int and r >= 0]
+        if len(graphs) + len(counts) != len(rest) or max(len(graphs), len(counts)) > 1:
+            text = f"{kind} takes a name, a number of outputs and a graph, not {rest!r}"
+            where = _diagnostics.Where(node=str(name))
+            raise _errors.ClientTypeError.of("AF1103", text, where=where)
+        graph = graphs[0] if graphs else None
+        return _Operator(kind, name, graph, count=counts[0] if counts else 0)
+
+    made = add_several if kind in _SEVERAL_OUTPUTS else add
+    made.__name__ = made.__qualname__ = kind
+    made.__doc__ = f"Make a node of type {kind}."
+    return made
 
 
 def __dir__() -> list[str]:

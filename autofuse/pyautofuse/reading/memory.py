@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.builder import MAX_RANK, Shape, topological_order
@@ -17,8 +16,9 @@ from autofuse.implgraph.ops.definition import OpError
 from autofuse.implgraph.ops.rules import broadcast_shapes
 from autofuse.pyautofuse.cann_ops import CannOp, find_op, suggest_op
 from autofuse.pyautofuse.dtype_rules import outside
+from autofuse.pyautofuse.foreign import ForeignType
 from autofuse.pyautofuse.graphs import HintGraph
-from autofuse.pyautofuse.nodes import Operator, OpOutput, source_of
+from autofuse.pyautofuse.nodes import Operator, source_of
 from autofuse.pyautofuse.reading.emission import Emission, Value
 from autofuse.pyautofuse.reading.views import (
     Place,
@@ -29,7 +29,7 @@ from autofuse.pyautofuse.reading.views import (
 )
 from autofuse.pyautofuse.sizes import Axis, size_of
 
-__all__ = ["Buffer", "HiddenError", "Layout", "MemoryReader", "Result", "sources_of"]
+__all__ = ["Buffer", "HiddenError", "Layout", "MemoryReader", "Result"]
 
 
 @dataclass(slots=True)
@@ -121,10 +121,9 @@ class MemoryReader(ABC):
         """Read all nodes; what is wrong with them goes to ``findings``."""
         nodes = self.hint.operators
         position = {id(n): i for i, n in enumerate(nodes)}
-        edges = []
-        for n in nodes:
-            sources = [s for v in n.inputs.values() for s in sources_of(v)]
-            edges.append([position[id(s.node)] for s in sources if id(s.node) in position])
+        edges = [
+            [position[id(s.node)] for s in n.sources() if id(s.node) in position] for n in nodes
+        ]
         order, stuck = topological_order(edges)
         if stuck:
             self._note("AF1206", "the nodes form a cycle", nodes[stuck[0]].name)
@@ -149,6 +148,8 @@ class MemoryReader(ABC):
                     if close and close != n.type
                     else "docs/clients.md lists the ops",
                 )
+            if isinstance(n.y.dtype, ForeignType):
+                raise self.emission.error("AF1203", f"{n.y.dtype} is no type that a kernel holds")
             self._check_attrs(n, row)
             self.read_node(n, row)
         except AutofuseError as e:
@@ -181,9 +182,10 @@ class MemoryReader(ABC):
 
     def _layout(self, n: Operator) -> Layout:
         y = n.y
-        axes = None if y.axis is None else tuple(self._axis(a) for a in _list(y.axis))
-        sizes = self._sizes(y.size, "y.size")
-        strides = self._sizes(y.strides, "y.strides")
+        given = y.given.get("axis")
+        axes = None if given is None else tuple(self._axis(a) for a in given)
+        sizes = self._sizes(y.given.get("size"), "y.size")
+        strides = self._sizes(y.given.get("strides"), "y.strides")
         counts = {len(x) for x in (axes, sizes, strides) if x is not None}
         if len(counts) > 1:
             raise self.emission.error(
@@ -196,10 +198,10 @@ class MemoryReader(ABC):
         offset = None if y.offset is None else self._size(y.offset, "y.offset")
         return Layout(axes, sizes, strides, offset)
 
-    def _axis(self, axis: object) -> int:
-        found = self.axis_ids.get(id(axis)) if isinstance(axis, Axis) else None
+    def _axis(self, axis: Axis) -> int:
+        found = self.axis_ids.get(id(axis))
         if found is None:
-            text = f"{getattr(axis, 'name', axis)!r} is no axis of {self.hint.name}"
+            text = f"{axis.name!r} is no axis of {self.hint.name}"
             raise self.emission.error("AF1103", text, "create_axis makes one")
         return found
 
@@ -212,10 +214,8 @@ class MemoryReader(ABC):
             )
         return e.substitute(self.substitution)
 
-    def _sizes(self, values: object, what: str) -> Shape | None:
-        if values is None:
-            return None
-        return tuple(self._size(v, what) for v in _list(values))
+    def _sizes(self, values: Sequence[object] | None, what: str) -> Shape | None:
+        return None if values is None else tuple(self._size(v, what) for v in values)
 
     def _result(self, n: Operator, name: str) -> Result:
         source = source_of(n.inputs.get(name))
@@ -413,16 +413,6 @@ class MemoryReader(ABC):
     @abstractmethod
     def read_node(self, n: Operator, row: CannOp) -> None:
         """Read one node."""
-
-
-def sources_of(value: object) -> list[OpOutput]:
-    """The outputs that an assignment to an input means."""
-    values = value if isinstance(value, list | tuple) else [value]
-    return [s for v in values if (s := source_of(v)) is not None]
-
-
-def _list(value: object) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _count(values: Sequence[object] | None) -> int:

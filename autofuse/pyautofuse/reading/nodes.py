@@ -11,9 +11,9 @@ from autofuse.implgraph.ops.definition import Attr
 from autofuse.implgraph.ops.rules import truth_dtype
 from autofuse.pyautofuse.cann_ops import CannOp
 from autofuse.pyautofuse.dtype_rules import condition_inputs
-from autofuse.pyautofuse.nodes import Operator
+from autofuse.pyautofuse.nodes import Operator, sources_of
 from autofuse.pyautofuse.reading.emission import Value
-from autofuse.pyautofuse.reading.memory import HiddenError, MemoryReader, Result, sources_of
+from autofuse.pyautofuse.reading.memory import HiddenError, MemoryReader, Result
 
 __all__ = ["NodeReader"]
 

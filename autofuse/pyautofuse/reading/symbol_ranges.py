@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.builder import MAX_ELEMENTS, MAX_SIZE
-from autofuse.implgraph.expr.expression import ZERO, Expr, ExprError, Func, bounds, product
+from autofuse.implgraph.expr.expression import ZERO, Expr, ExprError, Func, bounds, product, sym
 from autofuse.implgraph.ir.fusion import Symbol, Tensor
 
 __all__ = ["least_value", "symbols_for"]
@@ -27,10 +27,10 @@ def symbols_for(names: tuple[str, ...], tensors: Iterable[Tensor]) -> tuple[Symb
         AutofuseError: AF1109, there are no such ranges.
     """
     held = list(tensors)
+    low = _lows(names, held)
     if not names:
         _check(held, {})
         return ()
-    low = _lows(names, held)
     for bits in range(_MAX_BITS, 0, -1):
         high = MAX_SIZE if bits == _MAX_BITS else (1 << bits) - 1
         ranges = {n: (low[n], high) for n in names}
@@ -44,17 +44,35 @@ def symbols_for(names: tuple[str, ...], tensors: Iterable[Tensor]) -> tuple[Symb
 
 def _lows(names: tuple[str, ...], tensors: list[Tensor]) -> dict[str, int]:
     low = dict.fromkeys(names, 0)
-    wanted = {e for t in tensors for e in (*t.shape, *(t.strides or ()), _offset(t))}
+    wanted = {e for t in tensors for e in _not_negative(t)}
     for e in sorted(wanted, key=str):
         least = 1
         while _lowest(e, low) < 0:
             if least > _MAX_MIN:
-                text = f"the size, stride or offset {e} can be negative"
+                text = f"the size, stride or offset {e} can be negative, or an element lie before the first"
                 raise AutofuseError.of("AF1109", text)
             for n in e.symbols():
                 low[n] = max(low[n], least)
             least *= 2
     return low
+
+
+def _not_negative(t: Tensor) -> Iterator[Expr]:
+    """What must be 0 or more: sizes, strides but those that walk backwards, and the offset of the first element."""
+    first = _offset(t)
+    yield first
+    yield from t.shape
+    for size, stride in zip(t.shape, t.strides or (), strict=False):
+        if _backwards(stride):
+            first = first + (size - 1) * stride
+        else:
+            yield stride
+    yield first
+
+
+def _backwards(stride: Expr) -> bool:
+    """Whether it is below 0 for all sizes that are not."""
+    return bounds(stride, dict.fromkeys(stride.symbols(), (1, MAX_SIZE)))[1] < 0
 
 
 def _offset(t: Tensor) -> Expr:
@@ -67,13 +85,28 @@ def _lowest(e: Expr, low: Mapping[str, int]) -> int:
 
 def least_value(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> int:
     """A bound from below; where ``n - (n + 1) // 2`` hides a quotient from the plain one, as a multiple of it."""
-    least = bounds(e, ranges)[0]
+    least = max(bounds(e, ranges)[0], _least_of_growing(e, ranges))
     if least >= 0:
         return least
     for atom in e.atoms():
         if isinstance(atom, Func) and atom.name == "FloorDiv" and atom.args[1].is_const:
             return _without_quotient(e, atom, ranges)
     return least
+
+
+def _least_of_growing(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> int:
+    """The value at the lower ends, where ``e`` grows with every symbol, as ``n * m - m`` does from 1 on.
+
+    With every symbol as its lower end and a rest, no term but the constant is negative.
+    """
+    grown = e.substitute({n: sym(n) + ranges[n][0] for n in e.symbols()})
+    constant = 0
+    for monomial, factor in grown.terms:
+        if not monomial:
+            constant = factor
+        elif factor < 0 or any(isinstance(atom, Func) for atom, _ in monomial):
+            return -MAX_ELEMENTS
+    return constant
 
 
 def _without_quotient(e: Expr, quotient: Func, ranges: Mapping[str, tuple[int, int]]) -> int:
@@ -104,7 +137,8 @@ def _fits(t: Tensor, ranges: Mapping[str, tuple[int, int]]) -> bool:
     last = _offset(t)
     if t.strides is not None:
         for size, stride in zip(t.shape, t.strides, strict=True):
-            last = last + size * stride
+            if not _backwards(stride):
+                last = last + size * stride
     try:
         most = max(bounds(e, ranges)[1] for e in (product(t.shape), last))
         least = min((least_value(e, ranges) for e in t.shape), default=0)

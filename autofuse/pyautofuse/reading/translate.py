@@ -19,6 +19,7 @@ from autofuse.frontends.layout import contiguous
 from autofuse.frontends.names import identifier, symbol_identifier
 from autofuse.implgraph.expr.expression import ZERO, Expr, sym
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
+from autofuse.pyautofuse.foreign import ForeignType
 from autofuse.pyautofuse.graphs import FusedGraph, HintGraph, argument_order
 from autofuse.pyautofuse.nodes import Operator, OpOutput, source_of
 from autofuse.pyautofuse.reading.emission import Emission
@@ -190,6 +191,9 @@ class _Translation:
             if n.type not in _IO and n.subgraph is None:
                 text = f"{n.type} is not supported in a FusedGraph"
                 self._note("AF1301", text, n.name, "it has Data, Output and AscBackend nodes")
+        for n in (*inputs, *ends):
+            if isinstance(n.y.dtype, ForeignType):
+                self._note("AF1203", f"{n.y.dtype} is no type that a kernel holds", n.name)
         names: set[str] = set()
         for n in (*inputs, *runs):
             if n.name in names:
@@ -237,6 +241,8 @@ class _Translation:
     def _single(self, graph: HintGraph) -> tuple[list[_Part], list[Buffer], list[Buffer]]:
         inputs = self._numbered([n for n in graph.operators if n.type == "Data"], "input")
         ends = self._numbered([n for n in graph.operators if n.type == "Output"], "output")
+        if not any(n.type in ("Output", "Store") for n in graph.operators):
+            self._note("AF1107", "nothing in the graph is stored", graph.name)
         reads = [Buffer(n.name, k) for k, n in enumerate(inputs)]
         writes = [Buffer(n.name, -1) for n in ends]
         return [_Part(graph, tuple(reads), tuple(writes))], reads, writes
