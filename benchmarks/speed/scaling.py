@@ -18,7 +18,7 @@ from autofuse.base.diagnostics import AutofuseError
 #: Family -> op, its attributes per node, whether a node takes the result of the one before.
 FAMILIES: dict[str, tuple[str, tuple[dict[str, Any], ...], bool]] = {
     "exps": ("Exp", ({},), False),
-    "chain": ("Abs", ({},), True),
+    "chain": ("Exp", ({},), True),
     "lgammas": ("Lgamma", ({},), True),
     "softmaxes": ("Softmax", ({"axis": 0}, {"axis": 1}), True),
 }
