@@ -102,7 +102,11 @@ def template_table(rows: Sequence[Mapping[str, Any]]) -> Any:
             used = f"{bytes_text(r['ub_bytes'])} of {bytes_text(r['ub_limit'])} ({share:.0f}%)"
         tile = f"{r['tile_axis']} x {number(r['tile'])}"
         out.add_row(
-            str(r["key"]), r["function"], tile, used, "; ".join(r["conditions"]) or "always"
+            str(r["key"]),
+            r["function"],
+            tile,
+            used,
+            "; ".join(r["conditions"]).replace("needs ", "") or "always",
         )
     return out
 

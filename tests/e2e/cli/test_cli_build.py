@@ -223,3 +223,24 @@ def test_build_lists_the_files_with_v_only(autofuse: Callable, graph: Path) -> N
     assert verbose.out.partition("files in ")[2].splitlines()[1:-2] == [f"  {n}" for n in names]
     split = autofuse("build", graph, "--split", "--verbose")
     assert all(f"\n  {n}\n" in split.out for n in names)
+
+
+def test_a_condition_of_a_template_is_a_bound_of_a_size(
+    autofuse: Callable, native: Callable, tmp_path: Path
+) -> None:
+    node = {"name": "s", "op": "Softmax", "inputs": ["x"], "outputs": ["y"], "attrs": {"axis": 1}}
+    made = native(
+        symbols={"n": {"min": 1, "max": 1 << 20}},
+        inputs=[{"name": "x", "dtype": "float16", "shape": [64, "n"]}],
+        nodes=[node],
+    )
+    (tmp_path / "g.json").write_text(json.dumps(made), encoding="utf-8")
+    rows = autofuse("build", "g.json", "--json").json()["result"]["templates"]
+    (bound,) = (c for r in rows for c in r["conditions"])
+    assert bound.startswith("needs n >= ")
+    assert [len(r["formulas"]) for r in rows] == [len(r["conditions"]) for r in rows]
+    done = autofuse("build", "g.json", COLUMNS="80")
+    assert bound.removeprefix("needs ") in done.out
+    assert max(map(len, done.out.partition("files in")[0].splitlines())) <= 80
+    for word in ("Ceiling", "dominated", "inf"):
+        assert word not in done.out.partition("files in")[0]
