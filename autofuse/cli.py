@@ -171,6 +171,9 @@ def build(
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", min=0, help="Graphs at a time; 0: one per core.")
     ] = 0,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="List the files of a graph.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Generate the Ascend C project of a graph.
@@ -206,6 +209,7 @@ def build(
             partition=partition,
             force=force,
             quiet=json,
+            verbose=verbose,
         )
 
     _finish("build", action, json)

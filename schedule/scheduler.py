@@ -6,6 +6,7 @@ Every template that is dropped leaves its reason in ``ScheduleResult.rejected``.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -97,7 +98,8 @@ def _cheapest(hints: Sequence[HintGraph], costs: Costs, watch: Watch | None) -> 
         always = moved + len(_barriers(group_order_hazards(form))) * ticks(costs.target.sync_all)
         if always >= least - least // LITTLE:
             reason = f"its barriers and GM alone take {always >> TICK_BITS} cycles"
-            rejected.append(_dominated(number, reason))
+            words = f"slower by the model: its barriers and GM alone take {always >> TICK_BITS:,} cycles"
+            rejected.append(_dominated(number, reason, words))
             continue
         try:
             result = _scheduled(form, costs, 0, named(watch, f"form {number}"))
@@ -113,7 +115,9 @@ def _cheapest(hints: Sequence[HintGraph], costs: Costs, watch: Watch | None) -> 
     for cost, number, _ in found:
         if number != best:
             reason = f"modelled {cost >> TICK_BITS} cycles, form {best} takes {least >> TICK_BITS}"
-            rejected.append(_dominated(number, reason))
+            took = math.inf if cost == UNLIMITED else cost >> TICK_BITS
+            words = _slower(took, f"form {best}", least >> TICK_BITS)
+            rejected.append(_dominated(number, reason, words))
     return replace(taken, rejected=(*taken.rejected, *rejected))
 
 
@@ -151,8 +155,20 @@ def _refused(number: int, why: AutofuseError) -> Rejected:
     return Rejected(0, f"form {number}", d.message, d.code)
 
 
-def _dominated(number: int, why: str) -> Rejected:
-    return Rejected(0, f"form {number}", f"dominated: {why}")
+def _dominated(number: int, why: str, words: str) -> Rejected:
+    return Rejected(0, f"form {number}", f"dominated: {why}", words=words)
+
+
+def _slower(cycles: float, better: str, least: float) -> str:
+    """Why another template or form is better; ``cycles`` are infinite where this one is not legal."""
+    if math.isinf(cycles):
+        return "not legal at typical sizes"
+    if round(cycles) > round(least):
+        figures = f"{cycles:,.0f} cycles at typical sizes, not {least:,.0f}"
+        return f"slower by the model than {better}: {figures}"
+    if round(cycles) == round(least):
+        return f"as fast by the model as {better}: {cycles:,.0f} cycles at typical sizes"
+    return f"it loads again what {better} keeps in UB, and saves little by the model"
 
 
 def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[ScheduleResult, ...]:
@@ -334,6 +350,7 @@ def _schedule_group(
                     m.impl.name,
                     f"dominated: modelled {cycles:.0f} cycles at the sample size, "
                     f"{best.made.impl.name} takes {best.cycles:.0f}",
+                    words=_slower(cycles, best.made.impl.name, best.cycles),
                 )
             )
     if watch is not None:

@@ -48,8 +48,11 @@ def build(
     partition: bool | None = None,
     force: bool,
     quiet: bool = False,
+    verbose: bool = False,
 ) -> Outcome:
     """Generate, write, compile if possible; with ``split`` several kernels where one is not enough.
+
+    The text has the name of every file if ``verbose``.
 
     An ONNX model that cannot be read as one kernel is partitioned, unless ``partition`` is False; with True every one
     is.
@@ -76,7 +79,8 @@ def build(
     def show(screen: Console) -> None:
         from autofuse.report.text.build import print_build, print_split
 
-        (print_split if "parts" in found else print_build)(screen, found)
+        show_one = print_split if "parts" in found else print_build
+        show_one(screen, found, verbose=verbose)
 
     return Outcome(found, show)
 

@@ -133,6 +133,7 @@ def _row(outcome: JobOutcome) -> dict[str, Any]:
         "keys": None,
         "parts": 1,
         "cases": 0,
+        "shapes": [],
         "shrunk": None,
         "outputs": [],
     }
@@ -146,6 +147,7 @@ def _row(outcome: JobOutcome) -> dict[str, Any]:
             "keys": outcome.value["keys"],
             "parts": outcome.value["parts"],
             "cases": sum(c["status"] != "not applicable" for c in report["cases"]),
+            "shapes": _shapes(report["cases"]),
             "shrunk": outcome.value["shrunk"],
             "outputs": _worst(report["cases"]),
         }
@@ -153,6 +155,15 @@ def _row(outcome: JobOutcome) -> dict[str, Any]:
         state = "not supported yet"
     errors = [d["code"] for d in diagnostics if d["severity"] == "error"]
     return {**row, "state": state, "codes": sorted(set(errors)), "diagnostics": diagnostics}
+
+
+def _shapes(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:
+    """The sizes of symbols with which a kernel ran, each once, in the order of the runs."""
+    out: list[dict[str, int]] = []
+    for case in cases:
+        if case["status"] != "not applicable" and case["symbols"] not in out:
+            out.append(case["symbols"])
+    return out
 
 
 def _worst(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
+from autofuse.report.conditions import needs
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 
 __all__ = ["largest_tile", "rejected_rows", "template_rows", "typical_sizes"]
@@ -60,6 +61,7 @@ def _template(impl: ImplGraph, sizes: Mapping[str, int]) -> dict[str, object]:
     except ExprError:
         found = None
     names = {a.id: a.name for a in impl.axes}
+    ranges = {s.name: (s.min, s.max) for s in impl.symbols}
     return {
         "function": impl.name,
         "group": impl.group,
@@ -68,14 +70,15 @@ def _template(impl: ImplGraph, sizes: Mapping[str, int]) -> dict[str, object]:
         "tile": found[0] if found else None,
         "ub_bytes": found[1] if found else None,
         "ub_limit": tiling.ub_limit,
-        "conditions": [c.text() for c in tiling.conditions],
+        "conditions": [needs(c, ranges, sizes) for c in tiling.conditions],
+        "formulas": [c.text() for c in tiling.conditions],
     }
 
 
 def rejected_rows(results: tuple[ScheduleResult, ...]) -> list[dict[str, object]]:
     """The templates that were tried and dropped."""
     return [
-        {"group": r.group, "template": r.template, "reason": r.reason}
+        {"group": r.group, "template": r.template, "reason": r.words or r.reason}
         for result in results
         for r in result.rejected
     ]

@@ -14,6 +14,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import ImplGraph, Node
+from autofuse.report.conditions import needs
 from autofuse.schedule.axes.result import Group, ScheduleResult, tiling_keys
 from autofuse.schedule.cost.cache_hints import bypasses, held_bytes
 from autofuse.schedule.cost.cost import NOTE, Conflict, evaluate
@@ -194,7 +195,7 @@ def _group(
         "start_us": None if cost is None else cost.start,
         "templates": [_template(t, taken, form.result, target, sizes) for t in form.tried[at]],
         "rejected": [
-            {"template": r.template, "reason": r.reason, "code": r.code}
+            {"template": r.template, "reason": r.words or r.reason, "code": r.code}
             for r in form.result.rejected
             if r.group == group.index
         ],
@@ -218,8 +219,9 @@ def _template(
         "legal": tiling is not None,
     }
     if tiling is None:
-        broken = [c.text() for c in impl.tiling.conditions if not _holds(c, sizes)]
-        why = f"it does not hold that {' and '.join(broken)}" if broken else "no tile fits UB"
+        ranges = {s.name: (s.min, s.max) for s in impl.symbols}
+        broken = [c for c in impl.tiling.conditions if not _holds(c, sizes)]
+        why = "; ".join(needs(c, ranges, sizes) for c in broken) or "no tile fits UB"
         return {**row, "lost": f"not legal for these sizes: {why}"}
     buffers = ub_map(impl, sizes, tiling.tile)
     calls = conflicts(impl, sizes, tiling.tile, target.arch)

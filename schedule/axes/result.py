@@ -14,13 +14,19 @@ __all__ = ["Group", "Rejected", "ScheduleResult", "Verdict", "tiling_keys"]
 class Rejected:
     """A template that was tried and dropped, and why (with the numbers).
 
-    ``code`` is the diagnostic that the reason becomes if nothing else fits either.
+    Attributes:
+        group: of the template.
+        template: its name.
+        reason: as metadata and traces have it.
+        code: the diagnostic that the reason becomes if nothing else fits either.
+        words: the reason as the command line says it; empty where that is ``reason``.
     """
 
     group: int
     template: str
     reason: str
     code: str = "AF3002"
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)

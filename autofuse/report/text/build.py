@@ -13,8 +13,8 @@ from autofuse.report.text.tables import bytes_text, number, table
 __all__ = ["print_build", "print_builds", "print_graph_summary", "print_split"]
 
 
-def print_build(screen: Console, found: Mapping[str, Any]) -> None:
-    """Kernel, templates with tiling keys and UB, files, next command."""
+def print_build(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> None:
+    """Kernel, templates with tiling keys and UB, files (each by name if ``verbose``), next command."""
     keys = {r["key"] for r in found["templates"]}
     count = f"{len(keys)} tiling key{'s' if len(keys) != 1 else ''}"
     took = sum(found["seconds"].values())
@@ -24,10 +24,10 @@ def print_build(screen: Console, found: Mapping[str, Any]) -> None:
     if found["experimental"]:
         screen.print("this target is experimental: nothing was checked for it", style="yellow")
     _print_templates(screen, found)
-    _print_files(screen, found)
+    _print_files(screen, found, verbose)
 
 
-def print_split(screen: Console, found: Mapping[str, Any]) -> None:
+def print_split(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> None:
     """Where the graph was cut, every kernel with its templates, what passes between them, files, next command."""
     parts = found["parts"]
     took = sum(found["seconds"].values())
@@ -46,7 +46,7 @@ def print_split(screen: Console, found: Mapping[str, Any]) -> None:
             style="bold",
         )
         _print_templates(screen, part)
-    _print_files(screen, found)
+    _print_files(screen, found, verbose)
 
 
 def print_builds(screen: Console, found: Mapping[str, Any]) -> None:
@@ -78,11 +78,11 @@ def _print_templates(screen: Console, found: Mapping[str, Any]) -> None:
         screen.print(printable(f"not taken: {r['template']}: {r['reason']}"), style="dim")
 
 
-def _print_files(screen: Console, found: Mapping[str, Any]) -> None:
+def _print_files(screen: Console, found: Mapping[str, Any], verbose: bool) -> None:
     written = found["written"]
     changes = ", ".join(f"{len(written[k])} {k}" for k in written if written[k])
     screen.print(f"files in {found['folder']}: {changes}", soft_wrap=True)
-    for name in found["files"]:
+    for name in found["files"] if verbose else ():
         screen.print(f"  {name}", style="dim", soft_wrap=True)
     compiled = found["compiled"]
     if compiled["done"]:
@@ -102,7 +102,11 @@ def template_table(rows: Sequence[Mapping[str, Any]]) -> Any:
             used = f"{bytes_text(r['ub_bytes'])} of {bytes_text(r['ub_limit'])} ({share:.0f}%)"
         tile = f"{r['tile_axis']} x {number(r['tile'])}"
         out.add_row(
-            str(r["key"]), r["function"], tile, used, "; ".join(r["conditions"]) or "always"
+            str(r["key"]),
+            r["function"],
+            tile,
+            used,
+            "; ".join(r["conditions"]).replace("needs ", "") or "always",
         )
     return out
 

@@ -81,6 +81,9 @@ def _print_graph(screen: Console, r: Row) -> None:
             keys += f" of {r['parts']} kernels"
         head.append(f", {r['cases']} runs over {keys}, {r['seconds']:.1f} s", style="")
     screen.print(head)
+    if any(r["shapes"]):
+        sizes = (" ".join(f"{k}={n}" for k, n in s.items()) for s in r["shapes"])
+        screen.print(printable(f"ran with {', '.join(sizes)}"))
     if r["same_as"] is not None:
         screen.print(f"equal to {printable(r['same_as'])} but for names, and verified with it")
     if r["shrunk"]:

@@ -37,8 +37,9 @@ def test_one_graph_has_a_table_of_errors(autofuse: Callable, graph: Path) -> Non
     lines = done.out.splitlines()
     assert lines[0].startswith("add_one.json: passed, ")
     for word in ("output", "max abs", "max rel", "max ulp", "first wrong"):
-        assert word in lines[1]
-    assert lines[2].startswith("y ")
+        assert word in lines[2]
+    assert lines[1].startswith("ran with n=500, ")
+    assert lines[3].startswith("y ")
     assert lines[-1] == "1 passed"
 
 
@@ -217,3 +218,21 @@ def test_kernels_compile_with_clang(autofuse: Callable, folder: Path, level: str
     done = autofuse("verify", folder / "good.json", folder / "large.json", **clang)
     assert (done.code, done.err) == (0, ""), done.out
     assert "2 passed" in done.out
+
+
+def test_verify_says_which_sizes_ran(autofuse: Callable, graph: Path) -> None:
+    (row,) = autofuse("verify", graph, "--json").json()["result"]["graphs"]
+    sizes = [s["n"] for s in row["shapes"]]
+    assert sizes[0] == 500
+    assert 1 in sizes
+    assert len(set(sizes)) == len(sizes) == 4
+    text = autofuse("verify", graph).out
+    assert "ran with " + ", ".join(f"n={n}" for n in sizes) in " ".join(text.split())
+
+
+def test_verify_of_fixed_sizes_names_none(
+    autofuse: Callable, native: Callable, tmp_path: Path
+) -> None:
+    fixed = native(symbols=None, inputs=[{"name": "x", "dtype": "float32", "shape": [4, 8]}])
+    (tmp_path / "f.json").write_text(json.dumps(fixed), encoding="utf-8")
+    assert "ran with" not in autofuse("verify", "f.json").out

@@ -1,0 +1,110 @@
+"""The conditions of templates in the symbols of the graph: "needs h <= 24,576" for a formula of UB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from autofuse.implgraph.expr.expression import Expr, ExprError, Sym, bounds
+from autofuse.implgraph.ir.graph import Condition
+
+__all__ = ["needs"]
+
+Ranges = Mapping[str, tuple[int, int]]
+
+#: Characters of a formula that is as easy to read as what would be said of it.
+_SHORT = 24
+
+
+def needs(condition: Condition, ranges: Ranges, sizes: Mapping[str, int]) -> str:
+    """What a condition asks of the sizes, in words.
+
+    A bound of a value that grows with a symbol is the bound of the symbol.  With several symbols it is that of one
+    of them where the others have their sizes, and the text says so.
+
+    Args:
+        condition: of a template.
+        ranges: smallest and largest size per symbol.
+        sizes: typical or given sizes per symbol.
+    """
+    formula = str(condition.value)
+    parts = []
+    if condition.multiple_of != 1:
+        parts.append(f"{formula} to be a multiple of {condition.multiple_of:,}")
+    if condition.at_least is not None or condition.at_most is not None:
+        parts.append(_bounded(condition, ranges, sizes))
+    return f"needs {' and '.join(parts)}" if parts else "always"
+
+
+def _bounded(condition: Condition, ranges: Ranges, sizes: Mapping[str, int]) -> str:
+    value, low, high = condition.value, condition.at_least, condition.at_most
+    symbols = sorted(value.symbols())
+    for name in symbols:
+        others = {s: sizes[s] for s in symbols if s != name and s in sizes}
+        if len(others) < len(symbols) - 1 or name not in ranges:
+            continue
+        try:
+            inner = value.substitute(others)
+            if not _grows(inner, ranges):
+                continue
+            found = _interval(inner, name, low, high, ranges[name])
+        except ExprError:
+            continue
+        if found is not None:
+            at = ", ".join(f"{s} = {n:,}" for s, n in others.items())
+            return found + (f" at {at}" if at else "")
+    if len(str(value)) <= _SHORT:
+        return _compared(str(value), low, high)
+    text = f"a combination of {', '.join(symbols)} that is in the JSON object"
+    return text if symbols else _compared(str(value), low, high)
+
+
+def _compared(name: str, low: int | None, high: int | None) -> str:
+    sides = [f"{name} >= {low:,}"] if low is not None else []
+    return " and ".join(sides + ([f"{name} <= {high:,}"] if high is not None else []))
+
+
+def _interval(
+    value: Expr, name: str, low: int | None, high: int | None, limits: tuple[int, int]
+) -> str | None:
+    """The sizes of a symbol for which a value that grows with it is in bounds; None: for all or for none of them."""
+    first, last = limits
+
+    def reaches(bound: int) -> Callable[[int], bool]:
+        return lambda n: value.evaluate({name: n}) >= bound
+
+    start = first if low is None else _least(reaches(low), first, last)
+    stop = last if high is None else _least(reaches(high + 1), first, last) - 1
+    if start > stop or (start == first and stop == last):
+        return None
+    return _compared(name, start if start > first else None, stop if stop < last else None)
+
+
+def _least(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The least number for which what holds of all larger ones holds; ``high`` and 1 where it holds of none."""
+    high += 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+def _grows(value: Expr, ranges: Ranges) -> bool:
+    """Whether a value surely does not fall when a symbol grows: sums and products of what is not negative."""
+    for monomial, factor in value.terms:
+        if factor < 0 and monomial:
+            return False
+        for atom, _ in monomial:
+            if isinstance(atom, Sym):
+                if ranges[atom.name][0] < 0:
+                    return False
+                continue
+            inner = atom.args
+            if atom.name in ("CeilDiv", "FloorDiv"):
+                if not inner[1].is_const or inner[1].value <= 0:
+                    return False
+                inner = inner[:1]
+            elif atom.name not in ("Min", "Max"):
+                return False
+            if any(not _grows(e, ranges) or bounds(e, ranges)[0] < 0 for e in inner):
+                return False
+    return True
