@@ -74,7 +74,7 @@ format: $(STAMP) ## let ruff repair what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-pytest: $(STAMP) ## the Python tests
+pytest: $(STAMP) ## the Python tests; CORPUS=all for whole corpora, CORPUS_SEED=... for the samples of another run
 	$(call step,pytest,$(BIN)/pytest -n $(JOBS) --dist worksteal,Run one test alone with: $(BIN)/pytest -k NAME. If a snapshot changed on purpose: make snapshots)
 
 snapshots: $(STAMP) ## accept the present output as the expected output; read the diff before you commit it
