@@ -193,7 +193,9 @@ def generate(side: Side, graphs: Sequence[tuple[str, str]], jobs: int, seconds: 
     # One order of hash tables at both sides: what differs comes from the code. Reproducers of bugs stay here.
     environ |= {"PYTHONHASHSEED": "0", "AUTOFUSE_CACHE_DIR": str(side.out.with_suffix(".cache"))}
     script = Path(__file__).resolve().with_name("replay_side.py")
-    command = [sys.executable, "-S", "-s", str(script), str(order)]
+    # Bytecode of its own: a file that was changed within a second, to one as long, has that of before.
+    bytecode = f"pycache_prefix={side.out.with_suffix('.bytecode')}"
+    command = [sys.executable, "-S", "-s", "-X", bytecode, str(script), str(order)]
     start = time.perf_counter()
     with errors.open("w") as stderr, _own_group(command, environ, stderr.fileno()) as process:
         assert process.stdout is not None

@@ -220,7 +220,10 @@ def run_all(job: Mapping[str, Any], targets: Sequence[str]) -> tuple[dict[int, A
 
     numbers = range(len(job["graphs"]))
     with _pool(job["jobs"]) as pool:
-        futures = {pool.submit(_work, n): n for n in numbers}
+        futures = {}
+        with suppress(BrokenProcessPool):
+            for n in numbers:
+                futures[pool.submit(_work, n)] = n
         for future in as_completed(futures):
             with suppress(BrokenProcessPool):
                 take(futures[future], future.result())

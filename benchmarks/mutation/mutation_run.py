@@ -539,7 +539,7 @@ def environment(cache: str) -> dict[str, str]:
 
 def worker_pool() -> WorkerPool:
     """A pool for :func:`run_job`, to be used in :func:`environment`."""
-    return WorkerPool("mutation:run_job", workers=1, timeout_s=_LIMIT_S)
+    return WorkerPool("mutation_run:run_job", workers=1, timeout_s=_LIMIT_S)
 
 
 if __name__ == "__main__":

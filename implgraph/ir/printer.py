@@ -84,6 +84,7 @@ def _expressions(g: HintGraph | ImplGraph) -> Iterator[Expr]:
         yield from n.y.vectorized_strides
         if n.y.mem is not None and n.y.mem.offset is not None:
             yield n.y.mem.offset
+        yield from (v for v in n.attrs.values() if isinstance(v, Expr))
     if isinstance(g, ImplGraph):
         yield from (b.nbytes for b in g.buffers)
         t = g.tiling

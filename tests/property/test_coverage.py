@@ -48,8 +48,9 @@ def check(graph: FusionGraph, impl: ImplGraph, env: dict[str, int], tile: int, c
     tiles = spec.outer.evaluate(env) * -(-spec.extent.evaluate(env) // tile)
     per_core = max(1, -(-tiles // cores))
     data = {**env, spec.tile_size: tile, spec.block_size: per_core}
-    tensors = parameter_names(graph)
-    fn = run_passes(lower_kernel(impl, tensors, CHIP))
+    parameters = parameter_names(graph)
+    tensors = parameters.names
+    fn = run_passes(lower_kernel(impl, parameters, CHIP))
     allowed = {}
     written: dict[str, Counter[int]] = {}
     index = {n.name: n.attrs["index"] for n in impl.nodes if n.op == "Data"}

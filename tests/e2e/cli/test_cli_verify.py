@@ -172,9 +172,12 @@ def test_colour_only_where_asked(autofuse: Callable, graph: Path, verb: str) -> 
 def test_a_bug_in_a_worker_is_an_internal_error(
     autofuse: Callable, graph: Path, tmp_path: Path
 ) -> None:
-    """A module that is imported first breaks the reference of every op."""
+    """The reference of every op is broken in workers."""
+    given = "import autofuse.commands.verify as v\nv.JOB = 'broken:job'\n"
+    write(tmp_path / "site" / "sitecustomize.py", given)
     broken = "import autofuse.twin.verify.verify as v\nv.evaluate = None\n"
-    write(tmp_path / "site" / "sitecustomize.py", broken)
+    broken += "from autofuse.commands.jobs import verify_job as job\n"
+    write(tmp_path / "site" / "broken.py", broken)
     done = autofuse("verify", graph, "--json", PYTHONPATH=str(tmp_path / "site"))
     assert done.code == 2
     (found,) = done.json()["diagnostics"]
