@@ -1,6 +1,6 @@
 """The program that a worker process begins with: it gives the worker the modules of its parent.
 
-It is run by its path and with ``python -I``, so that neither the current folder nor variables such as PYTHONPATH say
+It is run by its path and with ``python -I -S``, so that neither the current folder nor variables such as PYTHONPATH say
 what is imported.  Where the parent found its modules says it instead, and autofuse is the very one of the parent.
 """
 

@@ -377,7 +377,9 @@ def _command(words: list[str]) -> list[str]:
         "autofuse": str(Path(autofuse.__file__).absolute()),
         "folders": [str(Path(p).absolute()) for p in autofuse.__path__],
     }
-    flags = ["-I"]
+    # Without site: what its .pth files add is in the path of this process, and the finder of an editable install would
+    # give the worker another autofuse.
+    flags = ["-I", "-S"]
     # -I also leaves out the variables that say where and how Python reads and writes.
     if sys.dont_write_bytecode:
         flags.append("-B")

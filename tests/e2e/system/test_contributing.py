@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import autofuse
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc import backend
@@ -90,9 +91,10 @@ def test_the_diffs_work(
     diff = blocks(text, "diff")[number]
     assert len(files(diff)) == count
     root = tmp_path / "copy"
-    shutil.copytree(
-        repo / "autofuse", root / "autofuse", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    # What is compiled may lie in a folder of its own.
+    for source in reversed(autofuse.__path__):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source, root / "autofuse", ignore=ignored, dirs_exist_ok=True)
     for folder in ("codegen", "device_templates", "host_templates", "implgraph", "schedule"):
         (root / folder).symlink_to(Path("autofuse") / folder)
     applied(diff, root)
@@ -102,15 +104,13 @@ def test_the_diffs_work(
     )
     target = re.findall(r"targets/(\w+)\.toml$", files(diff)[0])
     words = ["verify", str(path), "--shapes", "2", *(f"--target={name}" for name in target)]
+    program = "import autofuse.cli as c; print(c.__file__); raise SystemExit(c.main())"
+    modules = os.pathsep.join([str(root), *filter(os.path.isabs, sys.path)])
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import autofuse.cli as c; print(c.__file__); raise SystemExit(c.main())",
-            *words,
-        ],
+        # Without site, whose finder of an editable install goes before all paths.
+        [sys.executable, "-S", "-c", program, *words],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(root), "AUTOFUSE_CACHE_DIR": str(cache_dir)},
+        env={**os.environ, "PYTHONPATH": modules, "AUTOFUSE_CACHE_DIR": str(cache_dir)},
         capture_output=True,
         text=True,
         timeout=300,
