@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from autofuse.models import KernelCall, ModelResult
-    from autofuse.models.run import Called
+    from autofuse.models.calls import Called
 
 __all__ = ["ATOL", "RTOL", "build_model", "is_model", "kernel_job", "run_model"]
 
@@ -217,8 +217,8 @@ def _calls(
     built: ModelResult, folder: Path, pool: WorkerPool, check: str, check_seed: int
 ) -> KernelCall:
     """Calls of kernels in a worker, with arrays in files."""
+    from autofuse.models.calls import Called
     from autofuse.models.result import kernel_folder
-    from autofuse.models.run import Called
 
     def call(name: str, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
         graph = built.kernels[name].graph
@@ -264,7 +264,7 @@ def kernel_job(job: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         ``outputs`` (name -> shape), ``bytes_moved``, ``seconds``.
     """
-    from autofuse.models.run import called
+    from autofuse.models.calls import called
 
     folder = Path(job["files"])
     kernel = _kernel(job["kernel"], job["check"], job["check_seed"])

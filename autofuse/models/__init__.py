@@ -6,8 +6,9 @@ Needs the package ``onnx`` (the extra of the same name).
 """
 
 from autofuse.models.build import ModelLike, build, is_partitioned
+from autofuse.models.calls import Called, KernelCall
 from autofuse.models.result import Fallback, ModelRegion, ModelResult, Step
-from autofuse.models.run import Called, KernelCall, ModelRun, run
+from autofuse.models.run import ModelRun, run
 
 __all__ = [
     "Called",

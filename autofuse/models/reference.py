@@ -1,14 +1,16 @@
 """Nodes of a model by ``onnx.reference``, and how far a result is from another one.
 
 What ``onnx.reference`` is known to compute otherwise than the standard says is put right here: Softmax, LogSoftmax and
-Hardmax before version 13, BatchNormalization from 7 to 13, DequantizeLinear before 19, and LRN.
+Hardmax before version 13, BatchNormalization from 7 to 13, DequantizeLinear before 19, LRN, and GlobalMaxPool where
+there are not two dimensions of an image.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,18 +21,23 @@ from autofuse.frontends.onnx.pieces import ModelPieces, Piece
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["MAX_BYTES", "Reference", "about", "coarseness", "differences", "identical"]
+__all__ = ["MAX_BYTES", "Reference", "Runtime", "about", "coarseness", "differences", "identical"]
 
 #: Ops that took their operand as a matrix before version 13; ``onnx.reference`` knows the later meaning only.
 _AS_MATRIX = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
 _SINCE = 13
+
+#: Of the files that releases of onnxruntime since 1.18 read.
+_IR_VERSION = 10
 
 #: Bytes of the operands of one node, or of its results as far as they are known before.
 MAX_BYTES = 4 << 30
 
 
 class Reference:
-    """Runs single nodes of a model."""
+    """Runs single nodes of a model, by ``onnx.reference``."""
+
+    name = "onnx.reference"
 
     def __init__(self, pieces: ModelPieces) -> None:
         self.pieces = pieces
@@ -44,7 +51,7 @@ class Reference:
             operands: the tensors that it reads, by name.
 
         Raises:
-            AutofuseError: AF5003, ``onnx.reference`` cannot run it.
+            AutofuseError: AF5003, it cannot be run.
         """
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -53,7 +60,7 @@ class Reference:
         except (
             Exception
         ) as e:  # whatever an implementation of an op raises for operands that it does not take
-            text = f"{piece.op}: onnx.reference cannot run it: {type(e).__name__}: {e}"
+            text = f"{piece.op}: {self.name} cannot run it: {type(e).__name__}: {e}"
             where = Where(self.pieces.path, f"/graph/node/{piece.index}", node=piece.name)
             raise AutofuseError.of("AF5003", text, where=where) from e
         return dict(zip(piece.outputs, results, strict=True))
@@ -62,6 +69,9 @@ class Reference:
         node = self.pieces.model.graph.node[piece.index]
         if node.op_type == "LRN" and not node.domain:
             return [_lrn(node, np.asarray(operands[piece.inputs[0]]))]
+        if node.op_type == "GlobalMaxPool" and not node.domain:
+            x = np.asarray(operands[piece.inputs[0]])
+            return [x.max(axis=tuple(range(2, x.ndim)), keepdims=True)]
         axis = _matrix_axis(node, self._opset)
         if axis is None:
             return list(self._evaluator(piece).run(None, dict(operands)))
@@ -73,7 +83,7 @@ class Reference:
 
     def _evaluator(self, piece: Piece) -> Any:
         if piece.index not in self._evaluators:
-            from onnx import TypeProto, ValueInfoProto, helper
+            from onnx import TypeProto, ValueInfoProto
             from onnx.reference import ReferenceEvaluator
 
             model = self.pieces.model
@@ -83,18 +93,7 @@ class Reference:
             def declared(name: str) -> ValueInfoProto:
                 return ValueInfoProto(name=name, type=TypeProto())
 
-            # Tensors that subgraphs read are inputs too.
-            graph = helper.make_graph(
-                [node],
-                "node",
-                [declared(n) for n in piece.inputs],
-                [declared(n) for n in piece.outputs],
-            )
-            single = helper.make_model(
-                graph,
-                opset_imports=[helper.make_opsetid(d, n) for d, n in opsets.items()],
-                ir_version=model.ir_version,
-            )
+            single = _alone(node, opsets, model.ir_version, map(declared, piece.inputs), piece)
             self._evaluators[piece.index] = ReferenceEvaluator(single)
         return self._evaluators[piece.index]
 
@@ -102,6 +101,54 @@ class Reference:
     def _opset(self) -> int:
         found = {o.domain: o.version for o in self.pieces.model.opset_import}
         return int(found.get("", found.get("ai.onnx", 1)))
+
+
+class Runtime(Reference):
+    """Runs single nodes by onnxruntime, where that is installed."""
+
+    name = "onnxruntime"
+
+    @staticmethod
+    def is_there() -> bool:
+        """Whether the package can be imported."""
+        return importlib.util.find_spec("onnxruntime") is not None
+
+    def _results(self, piece: Piece, operands: Mapping[str, Any]) -> Sequence[Any]:
+        import onnxruntime
+        from onnx import helper
+
+        model = self.pieces.model
+        arrays = {n: np.asarray(a) for n, a in operands.items()}
+        declared = [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+            for n, a in arrays.items()
+        ]
+        opsets = {o.domain: o.version for o in model.opset_import}
+        node = model.graph.node[piece.index]
+        single = _alone(node, opsets, min(model.ir_version, _IR_VERSION), declared, piece)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        session = onnxruntime.InferenceSession(
+            single.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        return list(session.run(list(piece.outputs), arrays))
+
+
+def _alone(
+    node: onnx.NodeProto,
+    opsets: Mapping[str, int],
+    ir_version: int,
+    inputs: Iterable[Any],
+    piece: Piece,
+) -> onnx.ModelProto:
+    """A model of one node; tensors that its subgraphs read are inputs too."""
+    from onnx import TypeProto, ValueInfoProto, helper
+
+    outputs = [ValueInfoProto(name=n, type=TypeProto()) for n in piece.outputs]
+    graph = helper.make_graph([node], "node", list(inputs), outputs)
+    imports = [helper.make_opsetid(d, n) for d, n in opsets.items()]
+    return helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
 
 
 def _restated(node: onnx.NodeProto, opset: int) -> tuple[onnx.NodeProto, int]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,13 @@ from autofuse.frontends.onnx.values import Foreign, Known, Traced
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.models.build import ModelLike, Progress, build
+from autofuse.models.calls import KernelCall, twin_calls
+from autofuse.models.choices import choose_sizes, largest_number
 from autofuse.models.manifest import public_names
 from autofuse.models.reference import (
     MAX_BYTES,
     Reference,
+    Runtime,
     about,
     coarseness,
     differences,
@@ -39,32 +42,11 @@ from autofuse.targets import TargetSpec
 from autofuse.twin.oracle.oracle import evaluate
 from autofuse.twin.run.kernel import MAX_SEED
 
-__all__ = ["ATOL", "RTOL", "Called", "KernelCall", "ModelRun", "run", "twin_calls"]
+__all__ = ["ATOL", "RTOL", "ModelRun", "run"]
 
 #: Tolerances of :func:`run`: relative to the element, and to the largest element of the tensor.
 RTOL, ATOL = 1e-3, 1e-5
-#: A size that the caller does not give.
-_SIZE = 8
 _ANY_SIZE = 1 << 62
-
-
-@dataclass(frozen=True, slots=True)
-class Called:
-    """One call of a kernel.
-
-    Attributes:
-        outputs: by parameter.
-        bytes_moved: between GM and the cores, as the twin counts them; None if it is not known.
-        seconds: that it took.
-    """
-
-    outputs: Mapping[str, Any]
-    bytes_moved: int | None
-    seconds: float
-
-
-#: Calls a kernel by its name, with arrays by parameter, and sizes of its symbols.
-KernelCall: TypeAlias = Callable[[str, Mapping[str, Any], Mapping[str, int]], Called]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +64,9 @@ class ModelRun:
             there if outputs agree only with a bound of rounding errors added to the tolerance.
         fallbacks: a row per node that ``onnx.reference`` ran: ``node``, ``op``, ``code``, ``reason``, ``seconds``.
         compared: a comparison per output of the model with the model run by ``onnx.reference`` alone; where it differs
-            and ``ill_conditioned`` is set, rounding errors decide about it, and it says nothing.
+            and ``ill_conditioned`` is set, rounding errors decide about it, and it says nothing; nor does one whose
+            ``compared`` is false, since it is made of what no reference made.
+        chosen: sizes that nobody gave, by the names that the model has for them.
         diagnostics: what went wrong.
     """
 
@@ -92,18 +76,20 @@ class ModelRun:
     fallbacks: tuple[Mapping[str, Any], ...]
     compared: tuple[Mapping[str, Any], ...]
     diagnostics: tuple[Diagnostic, ...]
+    chosen: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
         """True if every region and every output agrees with the reference, and all of them were compared."""
         return all(r["state"] in ("ok", "by reference") for r in self.regions) and all(
-            c["ok"] or c["ill_conditioned"] for c in self.compared
+            (c["ok"] or c["ill_conditioned"]) and c["compared"] for c in self.compared
         )
 
     def to_json(self) -> dict[str, Any]:
         """All but the outputs, ready for JSON."""
         return {
             "symbols": dict(self.symbols),
+            "chosen": dict(self.chosen),
             "regions": [dict(r) for r in self.regions],
             "fallbacks": [dict(r) for r in self.fallbacks],
             "outputs": [dict(c) for c in self.compared],
@@ -127,8 +113,10 @@ def run(
 
     Args:
         model: as for :func:`autofuse.models.build`, or what it returned.
-        inputs: arrays by name; the others are random: floats of a normal distribution, integers 0 or 1.
-        sizes: of named dimensions of the inputs; those that neither this nor ``inputs`` decides are 8.
+        inputs: arrays by name; the others are random: floats of a normal distribution, integers 0 or 1, or indices
+            of the table that they pick from.
+        sizes: of named dimensions of the inputs; those that neither this nor ``inputs`` decides are chosen, so that
+            the shape inference of ONNX accepts them.
         seed: of random inputs.
         target: the chip, if the model is not built yet.
         check: as for :func:`autofuse.load`.
@@ -158,43 +146,12 @@ def run(
     return _Runner(built, calls, rtol, atol).run(inputs or {}, sizes or {}, seed, progress)
 
 
-def twin_calls(built: ModelResult, *, check: str = "fast", check_seed: int = 0) -> KernelCall:
-    """Calls of the kernels on the twin, in this process; each is compiled when it is first called.
-
-    Args:
-        built: the model.
-        check: as for :func:`autofuse.load`.
-        check_seed: as there.
-    """
-    loaded: dict[str, Any] = {}
-
-    def call(name: str, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
-        if name not in loaded:
-            loaded[name] = api.load(built.kernels[name], check=check, check_seed=check_seed)
-        return called(loaded[name], arrays, sizes)
-
-    return call
-
-
-def called(kernel: Any, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
-    """One call of a ``TwinKernel``."""
-    from autofuse.twin.run.record import core_bytes
-    from autofuse.twin.verify.split import SplitKernel
-
-    start = time.perf_counter()
-    done = kernel.run(dict(arrays), symbols=sizes)
-    seconds = time.perf_counter() - start
-    # Of several kernels only the bytes of the last one are known.
-    several = isinstance(kernel, SplitKernel)
-    moved = None if several else sum(a + b for a, b in core_bytes())
-    return Called(done.outputs, moved, seconds)
-
-
 @dataclass(slots=True)
 class _Both:
     """A tensor as the model makes it, and as ``onnx.reference`` alone does; the same object if they are equal.
 
     ``doubtful``: the two may differ by any amount, because on the way rounding errors decided about a result.
+    ``unknown``: on the way no reference could be asked, so that what is called its tensor is ours.
     ``coarse``: of the coarsest type on the way, the distance of neighbouring numbers at 1; 0 if it is float32.
     """
 
@@ -202,6 +159,7 @@ class _Both:
     alone: Any
     doubtful: bool = False
     coarse: float = 0.0
+    unknown: bool = False
 
 
 class _Runner:
@@ -213,8 +171,11 @@ class _Runner:
         self.regions = Regions(built.pieces)
         self.call = call
         self.tolerance = {"rtol": rtol, "atol": atol}
-        self.reference = Reference(built.pieces)
+        self.references = [Reference(built.pieces)]
+        if Runtime.is_there():
+            self.references.append(Runtime(built.pieces))
         self.sizes: dict[str, int] = {}
+        self.chosen: Mapping[str, int] = {}
         self.held: dict[str, _Both] = {}
         self.names = public_names(built.pieces)
         self.rows: list[dict[str, Any]] = []
@@ -253,7 +214,7 @@ class _Runner:
             row = differences(found.ours, found.alone, **self.tolerance, coarse=found.coarse)
             doubtful = found.doubtful and not row["ok"]
             row_of = {"output": o, **about(found.ours), "ill_conditioned": doubtful}
-            compared.append({**row_of, **row})
+            compared.append({**row_of, "compared": not found.unknown, **row})
             self.note(row, f"output {o}", doubtful=doubtful)
         return ModelRun(
             outputs,
@@ -262,6 +223,7 @@ class _Runner:
             tuple(self.others),
             tuple(compared),
             tuple(self.diagnostics),
+            dict(self.chosen),
         )
 
     def reads(self, step: int) -> set[str]:
@@ -287,15 +249,9 @@ class _Runner:
         self.set_sizes(sizes)
         for name, array in inputs.items():
             self.hold(name, array, array)
-        symbols = {
-            e: None
-            for n in self.pieces.inputs
-            for s in self.pieces.values[n].shape
-            for e in sorted(s.symbols())
-        }
-        for s in symbols:
-            limits = self.pieces.symbols[s]
-            self.sizes.setdefault(s, min(max(_SIZE, limits.min), limits.max))
+        chosen = choose_sizes(self.pieces, self.sizes)
+        self.sizes |= chosen
+        self.chosen = {self.pieces.dims[s]: n for s, n in chosen.items()}
         for k, name in enumerate(self.pieces.inputs):
             if name not in inputs:
                 self.made_up.append(name)
@@ -332,7 +288,10 @@ class _Runner:
             text = f"the input {name} of shape {list(shape)} has more than {MAX_BYTES >> 30} GiB"
             raise AutofuseError.of("AF1109", text, hint="give its dimensions smaller sizes")
         if dtype.kind in "biu":
-            return rng.integers(0, 2, shape).astype(dtype)
+            most = 1
+            if dtype.kind != "b":
+                most = min(largest_number(self.pieces, name, self.sizes), np.iinfo(dtype).max)
+            return rng.integers(0, most, shape, endpoint=True).astype(dtype)
         return rng.standard_normal(shape).astype(dtype)
 
     def value(self, name: str) -> _Both:
@@ -363,7 +322,13 @@ class _Runner:
         raise AssertionError(f"{name} is used before it is made")
 
     def hold(
-        self, name: str, ours: Any, alone: Any, doubtful: bool = False, coarse: float = 0.0
+        self,
+        name: str,
+        ours: Any,
+        alone: Any,
+        doubtful: bool = False,
+        coarse: float = 0.0,
+        unknown: bool = False,
     ) -> None:
         """Keep a tensor; its shape decides about symbols.
 
@@ -389,7 +354,7 @@ class _Runner:
         if isinstance(v, Traced):
             coarse = max(coarse, coarseness(numpy_dtype(v.tensor.dtype)))
         doubtful = doubtful and ours is not alone
-        self.held[self.pieces.keys[name]] = _Both(ours, alone, doubtful, coarse)
+        self.held[self.pieces.keys[name]] = _Both(ours, alone, doubtful, coarse, unknown)
 
     def solve(self, name: str, v: Any, array: Any) -> None:
         shape = np.shape(array)
@@ -419,36 +384,73 @@ class _Runner:
         row = {"node": p.name, "index": p.index, "op": p.op, "code": f.code, "reason": f.reason}
         self.others.append({**row, "seconds": seconds})
 
-    def made_by_reference(self, nodes: Iterable[int]) -> None:
-        """Run nodes by ``onnx.reference`` and keep all their results."""
+    def made_by_reference(self, nodes: Iterable[int], reference: Reference | None = None) -> None:
+        """Run nodes by one of the references, or by the first that can, and keep all their results."""
         for i in nodes:
             p = self.pieces.pieces[i]
             self.check_size(p)
             operands = {x: self.value(x) for x in p.inputs}
-            ours = self.by_reference(p, {x: b.ours for x, b in operands.items()})
+            ours = self.by_reference(p, {x: b.ours for x, b in operands.items()}, reference)
             alone = ours
             if any(b.ours is not b.alone for b in operands.values()):
-                alone = self.by_reference(p, {x: b.alone for x, b in operands.items()})
+                alone = self.by_reference(p, {x: b.alone for x, b in operands.items()}, reference)
             doubtful = any(b.doubtful for b in operands.values())
+            unknown = any(b.unknown for b in operands.values())
             coarse = max((b.coarse for b in operands.values()), default=0.0)
             for o in p.outputs:
                 if not isinstance(self.pieces.values[o], Known):
-                    self.hold(o, ours[o], alone[o], doubtful, coarse)
+                    self.hold(o, ours[o], alone[o], doubtful, coarse, unknown)
 
-    def by_reference(self, p: Piece, operands: Mapping[str, Any]) -> dict[str, Any]:
-        """Results of a node; where it fails, the message says which inputs nobody gave.
+    def by_reference(
+        self, p: Piece, operands: Mapping[str, Any], reference: Reference | None
+    ) -> dict[str, Any]:
+        """Results of a node; where it fails, the message says which inputs and sizes nobody gave.
 
         Raises:
             AutofuseError: AF5003.
         """
+        if reference is None:
+            first, *others = self.references
+            try:
+                return self.by_reference(p, operands, first)
+            except AutofuseError:
+                if not others:
+                    raise
+            return self.by_reference(p, operands, others[0])
         try:
-            return self.reference.run(p, operands)
+            found = reference.run(p, operands)
+            self.check_shapes(reference, p, found)
         except AutofuseError as e:
-            if not self.made_up:
-                raise
+            raise self.with_choices(e) from e
+        return found
+
+    def with_choices(self, error: AutofuseError) -> AutofuseError:
+        """The error, with the inputs and sizes that nobody gave."""
+        hint = ""
+        if self.made_up:
             names = ", ".join(self.made_up)
             hint = f"made at random: {names}; give elements that it takes with --input NAME=FILE"
-            raise AutofuseError(replace(d, hint=hint) for d in e.diagnostics) from e
+        if self.chosen:
+            sizes = " ".join(f"--shape {s}={n}" for s, n in self.chosen.items())
+            hint += f"{'; ' if hint else ''}sizes were chosen, give others: {sizes}"
+        return AutofuseError(replace(d, hint=hint or d.hint) for d in error.diagnostics)
+
+    def check_shapes(self, reference: Reference, p: Piece, found: Mapping[str, Any]) -> None:
+        """Refuse results whose shapes are not those of the model.
+
+        Raises:
+            AutofuseError: AF5003.
+        """
+        for o in p.outputs:
+            v = self.pieces.values[o]
+            if isinstance(v, Known) or o in self.pieces.shapeless:
+                continue
+            try:
+                self.solve(o, v, found[o])
+            except AutofuseError as e:
+                text = f"{p.op}: by {reference.name} {e.diagnostics[0].message}"
+                where = Where(self.pieces.path, f"/graph/node/{p.index}", node=p.name)
+                raise AutofuseError.of("AF5003", text, where=where) from e
 
     def check_size(self, p: Piece) -> None:
         """Refuse a node whose results would not fit, as far as that is known before.
@@ -490,28 +492,58 @@ class _Runner:
             return
         made = self.computed(r, row)
         # The nodes one by one, from the operands that the region got, and from those of the reference.
-        want, alone = self.expected(r, row)
-        doubtful = any(self.held[k].doubtful for k in r.inputs.values())
+        want, alone = self.judged(r, made, row)
+        doubtful = any(self.held[k].doubtful for k in r.inputs.values()) or "rounding" in row
+        unknown = any(self.held[k].unknown for k in r.inputs.values()) or not want
         coarse = max((self.held[k].coarse for k in r.inputs.values()), default=0.0)
         for i in r.nodes:
             for o in self.pieces.pieces[i].outputs:
                 if isinstance(v := self.pieces.values[o], Traced):
                     coarse = max(coarse, coarseness(numpy_dtype(v.tensor.dtype)))
         for key in r.outputs.values():
-            name = self.names[key]
-            if made is None:
-                ours = want[key]
-            else:
-                ours = made[key]
-                if want:
-                    found = self.compared(r, key, ours, want[key], row)
-                    row["outputs"].append({"output": name, **about(ours), **found})
-                    if not found["ok"]:
-                        row["state"] = "differs"
-                        self.note(found, f"output {name} of region {index} ({r.kernel})")
-            rounded = doubtful or "rounding" in row
-            self.hold(name, ours, alone[key] if alone else ours, rounded, coarse)
+            ours = want[key] if made is None else made[key]
+            other = alone[key] if alone else ours
+            self.hold(self.names[key], ours, other, doubtful, coarse, unknown)
         row["seconds"] = time.perf_counter() - start
+
+    def judged(
+        self, r: ModelRegion, made: Mapping[str, Any] | None, row: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Compare a region with the references, until one agrees; what the one that counts made of its nodes.
+
+        Returns:
+            Its results from our operands, and from its own; empty if none can run the nodes.
+        """
+        verdicts = []
+        for reference in self.references:
+            tried = dict(row)
+            want, alone = self.expected(r, tried, reference)
+            outputs = []
+            for key in r.outputs.values() if want and made is not None else ():
+                assert made is not None
+                ours = made[key]
+                found = self.compared(r, key, ours, want[key], tried)
+                outputs.append({"output": self.names[key], **about(ours), **found})
+            wrong = [o for o in outputs if not o["ok"]]
+            if wrong:
+                tried["state"] = "differs"
+            verdicts.append((reference, {**tried, "outputs": outputs}, want, alone))
+            if want and not wrong:
+                break
+        # One that agrees, else the first that had something to say.
+        last = verdicts[-1]
+        best = (
+            last
+            if last[1]["state"] in ("ok", "failed")
+            else next((v for v in verdicts if v[2]), verdicts[0])
+        )
+        reference, found_row, want, alone = best
+        row |= {**found_row, "reference": reference.name}
+        self.diagnostics += row.pop("problems", ())
+        for o in row["outputs"]:
+            region = row["region"]
+            self.note(o, f"output {o['output']} of region {region} ({r.kernel})", reference.name)
+        return want, alone
 
     def compared(
         self, r: ModelRegion, key: str, ours: Any, want: Any, row: dict[str, Any]
@@ -574,18 +606,19 @@ class _Runner:
         return {k: found[p] for p, k in r.outputs.items()}
 
     def expected(
-        self, r: ModelRegion, row: dict[str, Any]
+        self, r: ModelRegion, row: dict[str, Any], reference: Reference
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Results by ``onnx.reference``, from our operands and from its own; empty if it cannot run a node."""
+        """Results by a reference, from our operands and from its own; empty if it cannot run a node."""
         before = dict(self.held)
         try:
-            self.made_by_reference(r.nodes)
+            self.made_by_reference(r.nodes, reference)
             both = {k: self.held[k] for k in r.outputs.values()}
         except AutofuseError as e:
-            if row["state"] == "failed":
+            if row["state"] == "failed" and reference is self.references[-1]:
                 raise
-            row |= {"state": "not compared", "why": e.diagnostics[0].message}
-            self.diagnostics += e.diagnostics
+            row |= {"why": e.diagnostics[0].message, "problems": e.diagnostics}
+            if row["state"] != "failed":
+                row["state"] = "not compared"
             return {}, {}
         finally:
             self.held = before
@@ -597,14 +630,21 @@ class _Runner:
         for k in made - set(r.outputs.values()):
             self.held.pop(k, None)
 
-    def note(self, row: Mapping[str, Any], what: str, *, doubtful: bool = False) -> None:
+    def note(
+        self,
+        row: Mapping[str, Any],
+        what: str,
+        reference: str = Reference.name,
+        *,
+        doubtful: bool = False,
+    ) -> None:
         """A diagnostic for a comparison that failed, or that says nothing."""
         if row["ok"]:
             return
         if doubtful:
-            text = f"{what} differs from onnx.reference, and depends on rounding errors"
+            text = f"{what} differs from {reference}, and depends on rounding errors"
             self.diagnostics.append(Diagnostic("AF6003", text, severity="warning"))
             return
-        text = f"{row['wrong']} of {row['elements']} elements of {what} differ from onnx.reference"
+        text = f"{row['wrong']} of {row['elements']} elements of {what} differ from {reference}"
         first = f"first at {row['first']}: {row['got']}, expected {row['want']}"
         self.diagnostics.append(Diagnostic("AF6001", text, notes=(first,)))

@@ -364,3 +364,32 @@ def test_constants_that_count_are_made_by_the_kernel() -> None:
 def test_the_same_model_gives_the_same_graph() -> None:
     m = model([node("Gelu", ["x"], ["y"])], [value("x", [7])], ["y"], opset=20)
     assert graph_of(m) == graph_of(m)
+
+
+# sizes that are declared by a negative number -------------------------------------------------
+
+
+def test_minus_one_is_an_unknown_size() -> None:
+    m = model([node("Relu", ["x"], ["y"])], [value("x", [-1, 5, -1])], ["y"])
+    graph = graph_of(m)
+    assert [str(s) for s in graph.tensors["x"].shape] == ["x_0", "5", "x_2"]
+
+
+def test_other_negative_sizes_are_refused() -> None:
+    m = model([node("Relu", ["x"], ["y"])], [value("x", [-2, 5])], ["y"])
+    assert codes(m) == ["AF1109"]
+
+
+@pytest.mark.parametrize("dims", [[-64], [-1], [-2], [8, -8], [-8, -8]])
+def test_an_initialiser_of_negative_size_is_refused(dims: list[int]) -> None:
+    nodes = [node("Add", ["x", "w"], ["y"])]
+    m = model(nodes, [value("x", [64])], ["y"], constants={"w": np.zeros(64, np.float32)})
+    m.graph.initializer[0].dims[:] = dims
+    assert codes(m) == ["AF1104"]
+
+
+def test_a_constant_of_negative_size_is_refused() -> None:
+    held = helper.make_tensor("c", TensorProto.FLOAT, [4], [1, 2, 3, 4])
+    held.dims[:] = [-4]
+    nodes = [node("Constant", [], ["c"], value=held), node("Add", ["x", "c"], ["y"])]
+    assert codes(model(nodes, [value("x", [4])], ["y"])) == ["AF1104"]

@@ -1,10 +1,14 @@
-"""Small ONNX models for the tests."""
+"""Small ONNX models for the tests, and runs of them without a compiler."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from autofuse import models
+from autofuse.models.calls import Called
+from autofuse.twin.oracle.oracle import evaluate
 
 FLOAT = TensorProto.FLOAT
 
@@ -31,3 +35,26 @@ def model(
 
 
 node = helper.make_node
+
+
+def by_numpy(built: models.ModelResult) -> models.KernelCall:
+    """Kernels by the registry's references: what a run does around them needs no compiler."""
+
+    def call(name: str, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
+        found = evaluate(built.kernels[name].graph, arrays, sizes)
+        return Called({n: r.value for n, r in found.items()}, None, 0.0)
+
+    return call
+
+
+def run(m: Any, inputs: Mapping[str, Any] | None = None, **options: Any) -> models.ModelRun:
+    built = models.build(m)
+    return models.run(built, inputs, call=by_numpy(built), **options)
+
+
+def states(done: models.ModelRun) -> list[str]:
+    return [r["state"] for r in done.regions]
+
+
+def floats(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)

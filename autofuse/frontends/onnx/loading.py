@@ -122,6 +122,10 @@ def check_model(model: onnx.ModelProto, path: str = "") -> None:
             text = f"the data of {quote(tensor.name)} lie in another file, which is not read"
             hint = "give the path of the model, so that its data are looked for beside it"
             raise AutofuseError.of("AF1104", text, where=Where(path, pointer), hint=hint)
+        # NumPy would take one for "the rest of the elements".
+        if min(tensor.dims, default=0) < 0:
+            text = f"the tensor {quote(tensor.name)} has the negative dimension {min(tensor.dims)}"
+            raise AutofuseError.of("AF1104", text, where=Where(path, pointer))
 
 
 def _check_versions(model: onnx.ModelProto, where: Where) -> None:

@@ -19,7 +19,14 @@ from autofuse.frontends.json_positions import quote
 from autofuse.frontends.names import symbol_identifier
 from autofuse.frontends.onnx import bodies, tables
 from autofuse.frontends.onnx.context import CONVERTERS, Node
-from autofuse.frontends.onnx.converters import elementwise, indexing, movement, norms, reductions
+from autofuse.frontends.onnx.converters import (
+    einsum,
+    elementwise,
+    indexing,
+    movement,
+    norms,
+    reductions,
+)
 from autofuse.frontends.onnx.converters.refused import REFUSED
 from autofuse.frontends.onnx.emit import Emitter
 from autofuse.frontends.onnx.folding import fold
@@ -44,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["DOMAINS", "OnnxGraph", "Reader", "convert"]
 
 #: Modules that fill the table of converters.
-_MODULES = (elementwise, indexing, movement, norms, reductions)
+_MODULES = (einsum, elementwise, indexing, movement, norms, reductions)
 #: A symbol is at most 2 to this, and less where an input has so many that it could grow too large.
 _SIZE_BITS = 20
 #: Functions inside functions.
@@ -221,11 +228,10 @@ class Reader:
             raise self.e.error("AF1101", f"the input {quote(v.name)} has no shape")
         out = []
         for i, d in enumerate(v.type.tensor_type.shape.dim):
-            if d.HasField("dim_value"):
-                if d.dim_value < 0:
-                    raise self.e.error(
-                        "AF1109", f"dimension {i} of {quote(v.name)} is {d.dim_value}"
-                    )
+            if d.dim_value < -1:
+                text = f"dimension {i} of {quote(v.name)} is {d.dim_value}"
+                raise self.e.error("AF1109", text, hint="-1 stands for an unknown size")
+            if _is_known(d):
                 out.append(const(d.dim_value))
             else:
                 out.append(sym(self.symbol(d.dim_param or f"{v.name}_{i}")))
@@ -407,9 +413,14 @@ class Reader:
 def _bits_left(v: onnx.ValueInfoProto) -> int:
     """log2 of the size up to which all symbols of an input may grow together."""
     dims = v.type.tensor_type.shape.dim
-    fixed = sum(max(d.dim_value, 1).bit_length() for d in dims if d.HasField("dim_value"))
-    count = sum(not d.HasField("dim_value") for d in dims)
+    fixed = sum(max(d.dim_value, 1).bit_length() for d in dims if _is_known(d))
+    count = sum(not _is_known(d) for d in dims)
     return int(max((MAX_ELEMENTS.bit_length() - 2 - fixed) // max(count, 1), 0))
+
+
+def _is_known(d: onnx.TensorShapeProto.Dimension) -> bool:
+    """Whether a dimension is declared by a number; exporters write -1 for one that is not."""
+    return d.HasField("dim_value") and d.dim_value != -1
 
 
 def _domain(name: str) -> str:

@@ -15,6 +15,8 @@ __all__ = ["print_model_build", "print_model_run"]
 
 Row = Mapping[str, Any]
 
+#: Who regions are compared with first.
+_FIRST = "onnx.reference"
 #: Ops of a region that are named.
 _NAMED = 6
 #: From the worst to the best: what a line of several regions says.
@@ -70,11 +72,15 @@ def print_model_run(screen: Console, found: Row) -> None:
         f"{printable(found['name'])} on the CPU twin: {printable(sizes)}; {_counts(found['counts'])}",
         style="bold",
     )
+    if found["chosen"]:
+        words = " ".join(f"--shape {k}={v}" for k, v in found["chosen"].items())
+        screen.print(f"these sizes were chosen, give others: {printable(words)}", style="dim")
     right = ("regions", "moved", "unfused", "max rel")
     out = table("regions", "nodes", "kernel", *right[1:], "", right=right)
     for rows in _groups(found["regions"]):
         worst = [o["max_rel"] for r in rows for o in r["outputs"]]
         state = next(s for s in _STATES if any(r["state"] == s for r in rows))
+        judges = {r["reference"] for r in rows if r.get("reference", _FIRST) != _FIRST}
         out.add_row(
             str(len(rows)),
             _ops(rows[0]["ops"]),
@@ -82,7 +88,7 @@ def print_model_run(screen: Console, found: Row) -> None:
             _sum([r["bytes_moved"] for r in rows]),
             _sum([r["bytes_unfused"] for r in rows]),
             number(max(worst)) if worst else "-",
-            _state(state),
+            Text.assemble(_state(state), *(f" by {j}" for j in sorted(judges))),
         )
     screen.print(out)
     screen.print(
@@ -96,6 +102,8 @@ def print_model_run(screen: Console, found: Row) -> None:
         shape = f"[{', '.join(map(str, o['shape']))}]"
         numbers = [number(float(o[k])) for k in ("max_abs", "max_rel")]
         state = "ok" if o["ok"] else "ill-conditioned" if o["ill_conditioned"] else "differs"
+        if not o["compared"]:
+            state = "not compared"
         out.add_row(
             printable(o["output"]), o["dtype"], shape, *numbers, str(o["wrong"]), _state(state)
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["REFUSED"]
+__all__ = ["CUBE", "REFUSED"]
 
+CUBE = "matrix multiplication or convolution: work of the cube unit"
 _REASONS = {
-    "matrix multiplication or convolution: work of the cube unit": """
-        Attention CausalConvWithState Conv ConvInteger ConvTranspose DeformConv Det Einsum FlexAttention Gemm
+    CUBE: """
+        Attention CausalConvWithState Conv ConvInteger ConvTranspose DeformConv Det FlexAttention Gemm
         LinearAttention MatMul MatMulInteger QLinearConv QLinearMatMul""",
     "a sliding window: pooling": "AveragePool Col2Im GlobalLpPool LpPool MaxPool MaxRoiPool MaxUnpool RoiAlign",
     "interpolation of images": "AffineGrid GridSample ImageDecoder Resize Upsample",
