@@ -9,7 +9,7 @@ from autofuse.implgraph.ir.frozen import frozen
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["BY_NAME", "DType", "dtype", "is_float", "is_int", "numpy_dtype"]
+__all__ = ["BY_NAME", "FOREIGN", "DType", "dtype", "is_float", "is_int", "numpy_dtype"]
 
 
 @frozen
@@ -58,6 +58,13 @@ _ROWS = (
 )
 
 BY_NAME: dict[str, DType] = {d.name: d for d in _ROWS}
+#: Element types that files have and no kernel holds.
+FOREIGN = frozenset(
+    (
+        *("complex", "complex32", "complex64", "complex128", "float64", "double", "string"),
+        *("float8_e4m3fn", "float8_e5m2", "float8_e8m0", "int4", "uint4"),
+    )
+)
 _ALIASES: dict[str, DType] = {a: d for d in _ROWS for a in d.aliases}
 
 

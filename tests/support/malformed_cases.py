@@ -425,8 +425,13 @@ CASES: list[Case] = [
         [("AF1108", "/nodes/0/attrs/shape/0")],
     ),
     (
-        "attr_with_bad_dtype",
+        "attr_with_a_dtype_of_others",
         one_node(op="Cast", inputs=["x"], attrs={"dtype": "float64"}),
+        [("AF1203", "/nodes/0/attrs/dtype")],
+    ),
+    (
+        "attr_with_bad_dtype",
+        one_node(op="Cast", inputs=["x"], attrs={"dtype": "float65"}),
         [("AF1104", "/nodes/0/attrs/dtype")],
     ),
     (
@@ -535,7 +540,7 @@ CASES: list[Case] = [
     (
         "akg_complex",
         akg(op("Abs", [desc("c", dtype="complex64")], Y), inputs=[[desc("c", dtype="complex64")]]),
-        [("AF1104", "/input_desc/0/0/data_type")],
+        [("AF1203", "/input_desc/0/0/data_type")],
     ),
     (
         "akg_wrong_shape",

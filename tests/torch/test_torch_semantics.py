@@ -79,6 +79,13 @@ def test_a_number_does_not_widen_a_tensor() -> None:
     same(lambda a: (a + 2, a * 0.5), values("float16", 7))
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_shifts_as_operators(dtype: str) -> None:
+    """They are ops of their own in a graph, and none of ``bitwise_left_shift``."""
+    a, b = values(dtype, 3, 5), values(dtype, 5) % 7
+    same(lambda a, b: (a << b, a >> b, a << 2, a >> 1), a, b)
+
+
 def test_numbers_of_no_dimension() -> None:
     same(lambda a, b: (a * b + 1.0, (a + b).sum()), torch.randn(()), torch.randn(3, 5))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 __all__ = ["TYPE_IDS", "Attr", "Desc", "Info", "Op"]
 
@@ -49,6 +49,12 @@ class Op(_Model):
     attr: list[Attr] | None = None
     input_desc: list[list[Desc]] | None = None
     output_desc: list[Desc]
+
+    @field_validator("attr", mode="before")
+    @classmethod
+    def _none(cls, given: Any) -> Any:
+        """An empty object is no attributes."""
+        return None if given == {} else given
 
     def attrs(self) -> dict[str, Any]:
         """Attribute values by name."""

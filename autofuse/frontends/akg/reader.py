@@ -35,6 +35,7 @@ from autofuse.frontends.akg.attributes import (
     padding,
     tile_is_broadcast,
 )
+from autofuse.frontends.akg.composed import COMPOSED, composed
 from autofuse.frontends.akg.model import Desc, Info, Op
 from autofuse.frontends.akg.symbols import Sizes
 from autofuse.frontends.builder import GraphBuilder, check_counts, shape_text
@@ -42,7 +43,7 @@ from autofuse.frontends.json_positions import Document, Findings, quote
 from autofuse.frontends.names import identifier
 from autofuse.frontends.pydantic_errors import note_errors
 from autofuse.implgraph.expr.expression import Expr, const, divide_exact
-from autofuse.implgraph.ir.dtypes import DType, dtype
+from autofuse.implgraph.ir.dtypes import FOREIGN, DType, dtype
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionGraph, GraphOutput, Tensor
 from autofuse.implgraph.ops import definition, registry
 
@@ -51,7 +52,7 @@ __all__ = ["read_akg"]
 _RESHAPES = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
 _ASSIGNS = frozenset({"Assign", "InplaceAssign"})
 # Read here, although the registry has no op of that name.
-_OWN = _RESHAPES | _ASSIGNS | {"Tile", "ZerosLike", "PadAkg", "UnPadAkg"}
+_OWN = _RESHAPES | _ASSIGNS | COMPOSED | {"Tile", "ZerosLike", "PadAkg", "UnPadAkg"}
 
 Value: TypeAlias = "Tensor | Constant"
 Shape: TypeAlias = tuple[Expr, ...]
@@ -221,8 +222,10 @@ class _Reader:
         if d is None or d.kind == "m":
             if desc.data_type not in self.bad_types:
                 self.bad_types.add(desc.data_type)
-                text = f"the dtype {quote(desc.data_type)} is not supported"
-                self.findings.add("AF1104", text, f"{pointer}/data_type")
+                code, text = "AF1104", f"the dtype {quote(desc.data_type)} is not known"
+                if desc.data_type in FOREIGN:
+                    code, text = "AF1203", f"no kernel holds elements of type {desc.data_type}"
+                self.findings.add(code, text, f"{pointer}/data_type")
             return None
         return d
 
@@ -375,6 +378,8 @@ class _Reader:
         ]
         if op.name in _ASSIGNS:
             self.values[out.tensor_name] = self.assign(op, descs, index, pointer)
+        elif op.name in COMPOSED:
+            self.values[out.tensor_name] = self.compose(op, descs, out, index, pointer)
         else:
             self.values[out.tensor_name] = self.compute(op, descs, out, index, pointer)
 
@@ -440,6 +445,38 @@ class _Reader:
                 f"the output of {op.name} is described with shape",
             )
         )
+
+    def compose(
+        self, op: Op, descs: list[tuple[Desc, str]], out: Desc, index: int, pointer: str
+    ) -> Value | None:
+        """An op that is several of ours."""
+        out_at = f"{pointer}/output_desc/0"
+        wanted = self.sizes.read(out.shape, out.symbolic_shape, out_at, define=False)
+        d = self.dtype(out, out_at)
+        operands = [self.operand(x, at, out.tensor_name) for x, at in descs]
+        found = [x for x in operands if x is not None]
+        if wanted is None or d is None or len(found) < len(operands):
+            return None
+        found = [self.resolved(x) if isinstance(x, Tensor) else x for x in found]
+        b, node = self.builder, f"{op.name.lower()}_{index}"
+
+        def make(name: str, xs: Sequence[Value], attrs: Mapping[str, AttrValue]) -> Tensor | None:
+            row = registry.lookup(name)
+            made = b.infer(row, xs, attrs, pointer, node=node)
+            if made is None:
+                return None
+            tensor = Tensor(identifier(out.tensor_name, b.taken), *made, origin=out_at)
+            return b.add_node(f"{node}_{name.lower()}", name, xs, tensor, attrs, pointer)
+
+        result = composed(op, found, d, pointer, self.findings, make)
+        if result is None:
+            return None
+        if result.dtype != d:
+            text = f"{op.name} gives {result.dtype}, but its output is described as {d}"
+            self.findings.add("AF1207", text, f"{out_at}/data_type", node=node)
+            return None
+        what = f"the output of {op.name} is described with shape"
+        return self.fitted(result, wanted, out.tensor_name, out_at, what)
 
     def spelled(
         self,

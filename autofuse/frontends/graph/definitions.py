@@ -16,7 +16,7 @@ from autofuse.frontends.names import MAX_NAME, identifier, legal_name, symbol_id
 from autofuse.frontends.pydantic_errors import did_you_mean
 from autofuse.implgraph.expr.expression import Expr, ExprError, const, sym
 from autofuse.implgraph.expr.parser import Reader
-from autofuse.implgraph.ir.dtypes import BY_NAME, DType, dtype
+from autofuse.implgraph.ir.dtypes import BY_NAME, FOREIGN, DType, dtype
 from autofuse.implgraph.ir.fusion import Symbol, Tensor
 
 __all__ = ["Definitions", "Shape", "valid"]
@@ -131,13 +131,20 @@ class Definitions:
         return good if len(good) == len(out) else None
 
     def dtype(self, name: str, pointer: str) -> DType | None:
-        """An element type; None, with AF1104, if there is none of that name."""
+        """An element type; None, with AF1104, if there is none of that name, AF1203 if no kernel holds it."""
         try:
             d = dtype(name)
         except KeyError:
             d = None
         if d is None or d.kind == "m":
             known = [n for n in BY_NAME if n != "mask"]
+            if name in FOREIGN:
+                text, hint = (
+                    f"no kernel holds elements of type {name}",
+                    f"known: {', '.join(known)}",
+                )
+                self.findings.add("AF1203", text, pointer, hint=hint)
+                return None
             hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
             self.findings.add("AF1104", f"the dtype {quote(name)} is not known", pointer, hint=hint)
             return None

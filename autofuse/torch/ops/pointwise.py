@@ -60,7 +60,8 @@ _rows(
     abs:Abs neg:Neg sign:Sign sgn:Sign relu:Relu floor:Floor ceil:Ceil round:Round trunc:Trunc frac:Frac
     bitwise_not:BitwiseNot maximum:Maximum minimum:Minimum mul*:Mul bitwise_and*:BitwiseAnd
     bitwise_or*:BitwiseOr bitwise_xor*:BitwiseXor fmod*:Fmod remainder*:Remainder hypot:Hypot
-    bitwise_left_shift*:LShift bitwise_right_shift*:RShift pow.Tensor_Tensor:Pow pow.Scalar:Pow
+    bitwise_left_shift*:LShift bitwise_right_shift*:RShift __lshift__*:LShift __rshift__*:RShift
+    pow.Tensor_Tensor:Pow pow.Scalar:Pow
     floor_divide:FloorDiv""",
 )
 _rows(

@@ -1,6 +1,7 @@
 import json
 from collections import Counter
 
+import numpy as np
 import pytest
 from malformed_cases import X, Y, Z, akg, desc, op
 
@@ -9,6 +10,7 @@ from autofuse.frontends import detect_format, parse_graph, read_graph
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.fusion import Constant, GraphOutput
 from autofuse.implgraph.ops.registry import find
+from autofuse.twin.oracle.oracle import evaluate
 
 OWN = {
     "PadAkg",
@@ -21,6 +23,8 @@ OWN = {
     "Flatten",
     "Tile",
     "ZerosLike",
+    "ElemAny",
+    "OneHot",
 }
 
 
@@ -361,3 +365,58 @@ def test_corpus(shared_dir):
             assert tensor.shape == tuple(const(n) for n in described["shape"]), path
     assert read_files >= 2035
     assert private <= 5
+
+
+# ops that are several of ours -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [[4, 8], [7], [1], []])
+@pytest.mark.parametrize("kind", ["float32", "float16", "bool", "int32"])
+@pytest.mark.parametrize("out", ["float32", "bool", "int32"])
+def test_elem_any_is_whether_any_element_is_not_0(shape, kind, out):
+    x, y = desc("x", shape, dtype=kind), desc("y", [1], dtype=out)
+    g = parse_graph(akg(op("ElemAny", [x], y), inputs=[[x]], outputs=[y]))
+    for value in (0, 1):
+        a = np.zeros(shape, kind)
+        a.reshape(-1)[-1] = value
+        (got,) = evaluate(g, {"x": a}, {}).values()
+        assert (got.value.tolist(), got.value.dtype) == ([value], np.dtype(out))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+@pytest.mark.parametrize("inline", [True, False])
+def test_one_hot(axis, inline):
+    shape = [3, 4]
+    shape.insert(axis + 3 if axis < 0 else axis, 5)
+    x, y = desc("x", [3, 4], dtype="int32"), desc("y", shape)
+    values = [
+        desc(n, [1], value=v) if inline else desc(n, [1]) for n, v in (("on", 2.5), ("off", -1.0))
+    ]
+    inputs = [[x]] if inline else [[x], *([v] for v in values)]
+    text = akg(op("OneHot", [x, *values], y, axis=axis, depth=5), inputs=inputs, outputs=[y])
+    g = parse_graph(text)
+    index = np.arange(-3, 9, dtype=np.int32).reshape(3, 4)
+    arrays = {"x": index, "on": np.array([2.5], np.float32), "off": np.array([-1.0], np.float32)}
+    (got,) = evaluate(g, {n: arrays[n] for n in g.inputs}, {}).values()
+    at = axis + 3 if axis < 0 else axis
+    places = np.arange(5).reshape([5 if i == at else 1 for i in range(3)])
+    np.testing.assert_array_equal(got.value, np.where(np.expand_dims(index, at) == places, 2.5, -1))
+
+
+@pytest.mark.parametrize(
+    ("attrs", "code"),
+    [({"axis": 0}, "AF1205"), ({"axis": 3, "depth": 5}, "AF1205"), ({"depth": 5}, "AF1205")],
+)
+def test_one_hot_that_is_none(attrs, code):
+    x, y = desc("x", [3, 4], dtype="int32"), desc("y", [5, 3, 4])
+    on, off = desc("on", [1], value=1.0), desc("off", [1], value=0.0)
+    with pytest.raises(AutofuseError) as caught:
+        parse_graph(akg(op("OneHot", [x, on, off], y, **attrs), inputs=[[x]], outputs=[y]))
+    assert [d.code for d in caught.value.diagnostics] == [code]
+
+
+def test_an_empty_object_is_no_attributes():
+    text = akg(op("Abs", [X], Y))
+    data = json.loads(text)
+    data["op_desc"][0]["attr"] = {}
+    assert [n.op for n in parse_graph(json.dumps(data)).nodes] == ["Abs"]
