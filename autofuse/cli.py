@@ -6,7 +6,9 @@ Exit codes: 0 ok, 1 the input or the kernel is wrong, 2 autofuse is wrong.
 
 from __future__ import annotations
 
+import signal
 import sys
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +18,7 @@ import typer
 from autofuse import __version__
 from autofuse.base.collecting import collect_rarely
 from autofuse.base.diagnostics import Diagnostic
-from autofuse.base.ending import end_cleanly
+from autofuse.base.ending import EndedError, end_cleanly
 from autofuse.commands.outcome import (
     FAILED,
     OK,
@@ -612,9 +614,10 @@ def main(args: list[str] | None = None) -> int:
         return code
     except OSError as e:  # Of --help and --version, which are printed before a verb runs.
         return stream_lost(e.strerror or str(e))
-    except (KeyboardInterrupt, typer.Abort):
-        typer.echo("interrupted", err=True)
-        return 130
+    except (EndedError, KeyboardInterrupt, typer.Abort) as e:
+        with suppress(OSError):
+            typer.echo("interrupted", err=True)
+        return 128 + (e.number if isinstance(e, EndedError) else signal.SIGINT)
     except Exception as e:
         # What typer raises for words it does not understand; the class has moved between versions.
         message = getattr(e, "format_message", None)

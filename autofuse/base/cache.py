@@ -67,19 +67,34 @@ class CacheInfo:
     kinds: Mapping[str, tuple[int, int]]
 
 
+def _named_folder() -> Path:
+    """The folder that the user names, or that of the user's caches.
+
+    Raises:
+        AutofuseError: AF5009, it is in the home folder, and there is none: HOME is not set, and the user is not listed.
+    """
+    named = knobs.CACHE_DIR.get()
+    try:
+        if named:
+            return Path(named).expanduser().absolute()
+        import platformdirs
+
+        path = Path(platformdirs.user_cache_dir("autofuse", appauthor=False))
+    except RuntimeError:
+        path = Path("~")
+    if not path.is_absolute():
+        text = "there is no cache folder: HOME is not set to one, and the system does not know this user"
+        raise AutofuseError.of("AF5009", text, hint="name a folder with AUTOFUSE_CACHE_DIR")
+    return path
+
+
 def root() -> Path:
     """The cache folder, made if it is not there.
 
     Raises:
         AutofuseError: AF5009, it cannot be made, or others could put code into it.
     """
-    named = knobs.CACHE_DIR.get()
-    if named:
-        path = Path(named).expanduser().absolute()
-    else:
-        import platformdirs
-
-        path = Path(platformdirs.user_cache_dir("autofuse", appauthor=False))
+    path = _named_folder()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         stat = path.stat()

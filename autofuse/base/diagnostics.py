@@ -7,10 +7,20 @@ from dataclasses import dataclass, field
 
 __all__ = ["CODES", "AutofuseError", "Diagnostic", "Where"]
 
+#: Characters of a place, and of a text about it: names in a file may be as long as the file.
+_MAX_PLACE, _MAX_TEXT = 512, 4096
+
+
+def _shortened(text: str, limit: int) -> str:
+    """The text, without its middle if it is too long."""
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit - limit // 4 - 5]} ... {text[-(limit // 4) :]}"
+
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A place in a file, in its JSON, or in an IR; what is not known is empty.
+    """A place in a file, in its JSON, or in an IR; what is not known is empty, the middle of long texts is left out.
 
     Attributes:
         path: of the file.
@@ -27,6 +37,11 @@ class Where:
     column: int = 0
     node: str = ""
     axis: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("pointer", "node", "axis"):
+            object.__setattr__(self, name, _shortened(getattr(self, name), _MAX_PLACE))
+        object.__setattr__(self, "path", _shortened(self.path, _MAX_TEXT))
 
     def __str__(self) -> str:
         parts = []
@@ -70,6 +85,8 @@ class Diagnostic:
             raise KeyError(
                 f"diagnostic code {self.code} is not registered in autofuse.base.diagnostics.CODES"
             )
+        for name in ("message", "hint"):
+            object.__setattr__(self, name, _shortened(getattr(self, name), _MAX_TEXT))
 
     def to_json(self) -> dict[str, object]:
         """A JSON-ready dict with every field."""

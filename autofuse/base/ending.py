@@ -8,8 +8,10 @@ from types import FrameType
 __all__ = ["EndedError", "end_cleanly"]
 
 
-class EndedError(KeyboardInterrupt):
+class EndedError(BaseException):
     """The process was asked to end by a signal other than that of the keyboard.
+
+    No KeyboardInterrupt: libraries of the command line make an exit status of their own of that one.
 
     Attributes:
         number: of the signal.

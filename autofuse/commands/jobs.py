@@ -221,7 +221,7 @@ def _given_arrays(graph: FusionGraph, files: Mapping[str, str]) -> dict[str, Any
             )
         try:
             out[name] = np.load(file, allow_pickle=False)
-        except (OSError, ValueError) as e:
+        except (OSError, ValueError, EOFError) as e:
             raise AutofuseError.of(
                 "AF1001", f"{file} cannot be read as a .npy file: {e}", where=Where(path=file)
             ) from e

@@ -196,7 +196,7 @@ def run_model(
 def _array(file: str) -> Any:
     try:
         return np.load(file, allow_pickle=False)
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, EOFError) as e:
         text = f"{file} cannot be read as a .npy file: {e}"
         raise AutofuseError.of("AF1001", text, where=Where(path=file)) from e
 

@@ -122,7 +122,7 @@ def execute(verb: str, action: Callable[[], Outcome], *, as_json: bool) -> int:
             return report_failure(verb, found.diagnostics, as_json=as_json)
     except StreamError as e:
         return stream_lost(str(e))
-    except KeyboardInterrupt as e:
+    except (EndedError, KeyboardInterrupt) as e:
         with suppress(OSError):
             sys.stderr.write("interrupted\n")
             if as_json:

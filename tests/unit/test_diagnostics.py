@@ -155,3 +155,12 @@ def test_markup_in_a_message_is_text() -> None:
     )
     assert "[bold]x[/bold]" in out.getvalue()
     assert "\n\nerror AF1107" in out.getvalue()
+
+
+def test_names_that_are_as_long_as_a_file_are_shortened() -> None:
+    long = "a" * 1_000_000
+    found = Diagnostic("AF1107", long, Where(long, f"/nodes/{long}/end", 1, 1, long, long), long)
+    assert len(str(found)) < 20_000
+    assert len(json.dumps(found.to_json())) < 20_000
+    assert found.where.pointer.startswith("/nodes/a")
+    assert found.where.pointer.endswith("a/end")

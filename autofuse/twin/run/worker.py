@@ -185,7 +185,7 @@ class WorkerPool:
                 outcome = pending.popleft().get()
                 submit()
                 yield outcome
-        except KeyboardInterrupt:
+        except (EndedError, KeyboardInterrupt):
             self.stop()
             raise
         finally:

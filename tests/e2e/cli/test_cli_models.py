@@ -109,6 +109,7 @@ def test_how_it_is_chosen(autofuse: Callable[..., Any], block: Path, tmp_path: P
         (("run", "g.json", "--rtol", "0.1"), "--rtol and --atol"),
         (("run", "block.onnx", "--shape", "rows=3"), "rows is not a symbol"),
         (("run", "block.onnx", "--input", "x=no.npy"), "no.npy"),
+        (("run", "block.onnx", "--input", "in/x=/dev/null"), "AF1001"),
         (("build", "none.onnx", "--partition"), "AF1001"),
     ],
 )

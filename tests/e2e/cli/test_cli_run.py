@@ -78,6 +78,9 @@ def test_a_folder_of_generated_files(autofuse: Callable, graph: Path) -> None:
         (["--input", "z=x.npy"], "AF5007", "z is not an input of add_one"),
         (["--input", "x=none.npy"], "AF1001", "none.npy cannot be read"),
         (["--input", "x=add_one.json"], "AF1001", "add_one.json cannot be read"),
+        (["--input", "x=/dev/null"], "AF1001", "/dev/null cannot be read"),
+        (["--input", "x=."], "AF1001", ". cannot be read"),
+        (["--input", "x="], "AF1005", "expected NAME=VALUE"),
         (["--target", "tpu"], "AF5006", "unknown target 'tpu'"),
     ],
 )

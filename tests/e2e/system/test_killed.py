@@ -147,6 +147,45 @@ def test_a_command_that_is_interrupted_leaves_nothing(
         assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
+@pytest.mark.parametrize(
+    ("number", "module", "message"),
+    [
+        (signal.SIGINT, "typer", ""),
+        (signal.SIGTERM, "typer", ""),
+        (signal.SIGINT, "autofuse.commands.build", "interrupted\n"),
+        (signal.SIGTERM, "autofuse.commands.build", "interrupted\n"),
+        (signal.SIGHUP, "autofuse.commands.build", "interrupted\n"),
+    ],
+)
+def test_a_signal_while_modules_are_imported(
+    graph: Path, tmp_path: Path, number: signal.Signals, module: str, message: str
+) -> None:
+    """It comes when a module is looked for: before a command line is read, and while one is."""
+    program = (
+        "import os, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}:\n"
+        f"            os.kill(os.getpid(), {int(number)})\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from autofuse.__main__ import main\n"
+        f"sys.argv = ['autofuse', 'build', {str(graph)!r}, '-o', 'out']\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    # A shell says 128 and its number of a process that a signal ends.
+    assert done.returncode == (128 + number if message else -number)
+    assert done.stderr == message
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("processes", [2, 8])
 def test_builds_of_one_folder_at_once(graph: Path, tmp_path: Path, processes: int) -> None:
     out, cache = tmp_path / "out", tmp_path / "cache"

@@ -366,3 +366,18 @@ def test_nothing_stays_of_a_folder_whose_maker_is_ended_as_it_is_made(cache_dir,
     with pytest.raises(KeyboardInterrupt), cache.scratch():
         pass
     assert list((cache_dir / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("named", ["", "~/kernels"])
+def test_a_user_that_the_system_does_not_know_has_no_home(monkeypatch, named):
+    def unknown(*_):
+        raise KeyError("no such user")
+
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", named)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(AutofuseError, match="AF5009: there is no cache folder") as caught:
+        cache.root()
+    assert knobs.CACHE_DIR.name in caught.value.diagnostics[0].hint
+    assert not Path("~").exists()
