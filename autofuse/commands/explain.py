@@ -10,7 +10,7 @@ from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands import words
 from autofuse.commands.outcome import Outcome
-from autofuse.implgraph.ops.infer import empty_text, nonempty_sizes
+from autofuse.implgraph.ops.requirements import requirements
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,10 +25,10 @@ def explain(graph: Path, *, shapes: Sequence[str], target: str) -> Outcome:
     given = words.sizes(shapes, "--shape")
     asked = api.read(graph)
     sizes = explanation.sizes_of(asked.symbols, given)
-    for node, size in nonempty_sizes(asked):
-        if size.evaluate(sizes) < 1:
+    for r in requirements(asked):
+        if not r.holds(sizes):
             hint = "a kernel refuses these sizes as well"
-            raise AutofuseError.of("AF5007", empty_text(node, size), hint=hint)
+            raise AutofuseError.of("AF5007", r.text, hint=hint)
     built = api.build(graph, target=target)
     found = explanation.explain(built.name, built.schedule, built.target, sizes, built.graph.inputs)
 

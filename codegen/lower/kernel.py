@@ -492,7 +492,7 @@ class _Lowering:
                 offset = offset + s * self.extents.index(a)
         inner, outer = dims[-2:], dims[:-2]
         if len(inner) == 2 and not self._gap_fits(
-            inner[0], inner[1], n.y.dtype.itemsize, apart=is_run(n)
+            inner[0], inner[1], n.y.dtype.itemsize, apart=is_run(n) or bool(n.attrs.get("overlap"))
         ):
             inner, outer = dims[-1:], dims[:-1]
         gm, ub = offset, ZERO

@@ -9,6 +9,7 @@ from typing import Protocol
 from autofuse.codegen.proofs.prover import Bound, Fact
 from autofuse.implgraph.expr.expression import ONE, Expr, Func, divide_exact, sym
 from autofuse.implgraph.ir.graph import Axis, ImplGraph, TilingSpec
+from autofuse.implgraph.ops.requirements import Requirement
 from autofuse.targets import Architecture
 
 __all__ = ["A", "J", "K", "Q", "R", "assumed", "factors", "facts"]
@@ -41,6 +42,7 @@ class Terms(Protocol):
     tile_index: Expr
     row_guard: bool
     loop_guard: bool
+    needed: tuple[Requirement, ...]
 
     @property
     def steps_here(self) -> Expr:
@@ -160,7 +162,7 @@ def assumed(kernel: Terms) -> list[Expr]:
     ``t <= FloorDiv(most, rows)`` means ``t*rows <= most``, and with ``t >= 1`` ``rows <= most``.  Of a product that
     has a limit, what is left without factors of at least 1 has it as well.
     """
-    ones, out = _at_least_one(kernel), []
+    ones, out = _at_least_one(kernel), [r.value - r.least for r in kernel.needed]
     for c in kernel.spec.conditions:
         out += [c.value - c.at_least] if c.at_least is not None else []
         if c.at_most is not None:

@@ -69,6 +69,7 @@ from autofuse.implgraph.expr.expression import (
 )
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Axis, AxisType, ImplGraph, Node
+from autofuse.implgraph.ops.requirements import requirements
 from autofuse.schedule.placement.scan import goes_backwards
 from autofuse.targets import TargetSpec
 
@@ -124,6 +125,8 @@ class Kernel:
     def __post_init__(self) -> None:
         spec = self.impl.tiling
         self.spec, self.arch = spec, self.target.arch
+        #: What the host has checked of the sizes.
+        self.needed = () if self.graph is None else requirements(self.graph)
         self.nodes = self.impl.by_name()
         #: Accumulators, by name; each has the tensor of its initial value.
         self.joins = {n.name: n for n in self.impl.nodes if n.attrs.get("joins")}
@@ -401,7 +404,7 @@ class Kernel:
         return self._samples
 
     def _sample(self) -> Iterator[dict[str, int]]:
-        for sizes in small_sizes(self.impl):
+        for sizes in small_sizes(self.impl, self.needed):
             for t in legal_tiles(self.impl, sizes):
                 base = {**sizes, self.spec.tile_size: t}
                 tiles = self.tiles.evaluate(base)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import Condition, ImplGraph
+from autofuse.implgraph.ops.requirements import Requirement
 
 __all__ = ["legal_tiles", "small_sizes"]
 
 _SIZES = (1, 2, 3, 5, 8, 17, 64, 129, 0, 1000)
 
 
-def small_sizes(impl: ImplGraph) -> Iterator[dict[str, int]]:
-    """Some values of the graph's symbols within their ranges and the template's conditions."""
+def small_sizes(impl: ImplGraph, needed: Sequence[Requirement] = ()) -> Iterator[dict[str, int]]:
+    """Some values of the graph's symbols within their ranges and the template's conditions, that fit each other."""
     names = [s.name for s in impl.symbols]
     choices: list[list[int]] = []
     step = max((c.multiple_of for c in impl.tiling.conditions), default=1)
@@ -24,7 +25,7 @@ def small_sizes(impl: ImplGraph) -> Iterator[dict[str, int]]:
         choices.append(list(dict.fromkeys(own)))
     for values in _mixed(choices):
         env = dict(zip(names, values, strict=True))
-        if all(c.holds(env) for c in impl.tiling.conditions):
+        if all(c.holds(env) for c in impl.tiling.conditions) and all(r.holds(env) for r in needed):
             yield env
 
 

@@ -24,7 +24,8 @@ enum Status : int64_t {
     kUnsolved = 11,        // symbol i does not follow from the shapes of the inputs
     kNoKernelBinary = 12,  // built without a device binary
     kNoElements = 13,      // size i is 0, and an op has no result for that
-    kSharedBuffer = 14     // an output is passed the buffer of an input, and the kernel was not made for that
+    kSharedBuffer = 14,    // an output is passed the buffer of an input, and the kernel was not made for that
+    kRelation = 15         // sizes do not fit each other: the kernel would read what is not there
 };
 
 constexpr int64_t kStatusStep = 100;
@@ -53,6 +54,7 @@ inline const char* StatusText(int64_t rc)
         "built without a device binary",
         "a size is 0 for which an op has no result",
         "an output is passed the buffer of an input, and the kernel was not made for that",
+        "sizes do not fit each other: the kernel would read what is not there",
     };
     constexpr int64_t kCount = sizeof(kTexts) / sizeof(kTexts[0]);
     const int64_t kind = rc % kStatusStep;

@@ -35,9 +35,11 @@ from autofuse.implgraph.lowering.normalise import BROADCAST, INPUT, IOTA, REDUCE
 from autofuse.implgraph.lowering.partition import partition
 from autofuse.implgraph.lowering.walk import RELOAD, SCALAR, STORE, SUM, Inst, Places
 from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.requirements import may_overlap
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.narrowing import narrowed
 from autofuse.implgraph.rewrites.recognise import recognise
+from autofuse.implgraph.rewrites.zero_strides import without_zero_strides
 from autofuse.targets import TargetSpec
 
 __all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower", "lower_all", "lower_written"]
@@ -64,6 +66,7 @@ def lower_all(
     Raises:
         AutofuseError: as :func:`lower`.
     """
+    graph = told(watch, "zero-strides", graph, without_zero_strides(graph))
     graph = told(watch, "narrow", graph, narrowed(graph, target))
     graph = told(watch, "recognise", graph, recognise(graph))
     written = told(watch, "decompose", graph, decompose(graph))
@@ -378,6 +381,8 @@ class _Builder:
             name, op = self.names.number("gather"), "Load"
             inputs = (f"Data_{step.index}",)
             y = views.memory(dtype, inst.axes, step.tensor)
+            if may_overlap(step.tensor, self.program.graph.symbol_ranges()):
+                attrs = {"overlap": True}
         elif inst.kind == RELOAD:
             name, op = self.names.number("gather"), "Load"
             inputs = (f"Workspace_{self.workspace[inst.tensor]}",)

@@ -8,7 +8,7 @@ op by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -34,6 +34,8 @@ Shape: TypeAlias = tuple[Expr, ...]
 Attrs: TypeAlias = Mapping[str, Any]
 DTypeRule: TypeAlias = Callable[[Sequence[DType], Attrs], DType]
 ShapeRule: TypeAlias = Callable[[Sequence[Shape], Attrs], Shape]
+#: Values that are 0 or more as long as nothing outside of the operands is read, each with what the op does otherwise.
+InsideRule: TypeAlias = Callable[[Sequence[Shape], Attrs], Iterator[tuple[Expr, str]]]
 ExtentRule: TypeAlias = Callable[[Sequence[Shape], Attrs], tuple[Expr, ...]]
 Reference: TypeAlias = "Callable[[Sequence[np.ndarray], Attrs], np.ndarray]"
 TmpRule: TypeAlias = Callable[[Expr, DType], Expr]
@@ -140,6 +142,7 @@ class OpDef:
         ulp: error of one application in units of the last place of the result dtype, assumed by the comparison.
         absolute: error of one application beside ``ulp``, for functions with zeros at no float.
         nonempty: sizes that must not be 0, from input shapes: there is no result then, and the host refuses the call.
+        inside: values that must not be negative, from input shapes, else the host refuses the call.
         user: may appear in a FusionGraph.
         aliases: names used by other dialects (AKG, ONNX-like spellings).
         doc: one line for docs/support.md.
@@ -161,6 +164,7 @@ class OpDef:
     ulp: float = 0.5
     absolute: float = 0.0
     nonempty: ExtentRule | None = None
+    inside: InsideRule | None = None
     user: bool = True
     aliases: tuple[str, ...] = ()
     doc: str = ""

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autofuse.implgraph.expr.expression import Expr, bounds
+from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Tensor
+from autofuse.implgraph.ir.fusion import Constant, Tensor
 from autofuse.implgraph.ops.definition import OpDef, OpError
-from autofuse.implgraph.ops.registry import lookup
 
 __all__ = [
     "check_attrs",
-    "empty_text",
     "infer_node",
-    "nonempty_sizes",
     "operand_dtypes",
 ]
 
@@ -119,21 +116,3 @@ def infer_node(
     dtypes = operand_dtypes(operands)
     shapes = [o.shape if isinstance(o, Tensor) else () for o in operands]
     return row.dtype_rule(dtypes, attrs), row.shape_rule(shapes, attrs)
-
-
-def nonempty_sizes(graph: FusionGraph) -> list[tuple[FusionNode, Expr]]:
-    """Sizes that may be 0 within the ranges of the symbols although an op has no result for that, with the op."""
-    ranges = graph.symbol_ranges()
-    out: list[tuple[FusionNode, Expr]] = []
-    for n in graph.nodes:
-        rule = lookup(n.op).nonempty
-        if rule is None:
-            continue
-        shapes = [graph.tensors[x].shape if isinstance(x, str) else () for x in n.inputs]
-        out += [(n, size) for size in rule(shapes, n.attrs) if bounds(size, ranges)[0] < 1]
-    return out
-
-
-def empty_text(node: FusionNode, size: Expr) -> str:
-    """What is wrong where a size of :func:`nonempty_sizes` is 0."""
-    return f"{node.name} is an {node.op} along a dimension of {size}, which must not be 0"

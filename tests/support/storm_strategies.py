@@ -20,7 +20,7 @@ from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.implgraph.ops.infer import nonempty_sizes
+from autofuse.implgraph.ops.requirements import requirements
 from autofuse.twin.oracle.sizes import largest_tensor
 from autofuse.twin.run.worker import WorkerPool
 from autofuse.twin.verify.verify import verify_in_subprocess
@@ -112,8 +112,8 @@ def run_case(case: Case, pool: WorkerPool | None = None, seed: int = 1) -> Verdi
     try:
         built = api.build(case.document, ub_bytes=case.ub_bytes, verify_ir=True)
         fitted = [_fitted(built.graph, b) for b in case.bindings]
-        needed = [size for _, size in nonempty_sizes(built.graph)]
-        bindings = [b for b in fitted if all(size.evaluate(b) > 0 for size in needed)] or None
+        needed = requirements(built.graph)
+        bindings = [b for b in fitted if all(r.holds(b) for r in needed)] or None
         report = verify_in_subprocess(
             built.files,
             built.graph,

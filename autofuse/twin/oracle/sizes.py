@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
-from autofuse.implgraph.ops.infer import nonempty_sizes
+from autofuse.implgraph.ops.requirements import Requirement, requirements
 from autofuse.twin.oracle.oracle import shape_of
 
 __all__ = ["MAX_ELEMENTS", "largest_tensor", "shapes_for"]
 
 MAX_ELEMENTS = 1 << 20
+#: Requirements that are mended one after another.
+_MOST_MENDED = 32
 
 # One less and one more than multiples of 8, 16, 32, 64 elements; primes; lengths around a repeat of
 # the vector unit.
@@ -55,12 +58,17 @@ def shapes_for(
     # The largest one is tried even if few are wanted; mixes come before a third end of the ranges.
     order = [0, 1, 3, *range(4, len(tries))] if count < 4 else list(range(len(tries)))
     out: list[dict[str, int]] = []
+    needed = requirements(graph)
     for i in order:
-        fitted = _fit(graph, tries[i], max_elements)
+        fitted = _fit(graph, tries[i], max_elements, needed)
         if fitted is not None and fitted not in out:
             out.append(fitted)
         if len(out) == count:
             break
+    if not out:
+        text = f"no sizes were found that {graph.name} has a meaning for"
+        needed_of = "; ".join(f"not: {r.text}" for r in needed)
+        raise AutofuseError.of("AF5007", text, hint=needed_of)
     return out
 
 
@@ -93,10 +101,14 @@ def _awkward(s: Symbol, rng: random.Random) -> int:
     return rng.choice(fitting)
 
 
-def _fit(graph: FusionGraph, sizes: dict[str, int], max_elements: int) -> dict[str, int] | None:
+def _fit(
+    graph: FusionGraph,
+    sizes: dict[str, int],
+    max_elements: int,
+    needed: Sequence[Requirement],
+) -> dict[str, int] | None:
     """Lower the largest sizes until all tensors are small enough; None if they make no sense."""
     sizes = dict(sizes)
-    needed = [size for _, size in nonempty_sizes(graph)]
     low = {s.name: s.min for s in graph.symbols}
     try:
         while largest_tensor(graph, sizes) > max_elements:
@@ -106,7 +118,40 @@ def _fit(graph: FusionGraph, sizes: dict[str, int], max_elements: int) -> dict[s
             # Keeps odd sizes odd; 1 halves to itself that way, so it goes down by one.
             half = sizes[name] // 2 | (sizes[name] & 1)
             sizes[name] = max(low[name], min(half, sizes[name] - 1))
-        empty = any(size.evaluate(sizes) < 1 for size in needed)
+        return sizes if all(r.holds(sizes) for r in needed) else _mended(graph, sizes, needed)
     except ExprError:
         return None
-    return None if empty else sizes
+
+
+def _mended(
+    graph: FusionGraph, sizes: dict[str, int], needed: Sequence[Requirement]
+) -> dict[str, int] | None:
+    """Sizes near these for which the graph has a meaning; None if none were found."""
+    symbols = {s.name: s for s in graph.symbols}
+    for _ in range(_MOST_MENDED):
+        broken = next((r for r in needed if not r.holds(sizes)), None)
+        if broken is None:
+            return sizes
+        # The change of one symbol that is the least, and is enough.
+        names = sorted(broken.value.symbols())
+        found = [n for x in names if (n := _nearest(symbols[x], sizes, broken)) is not None]
+        if not found:
+            return None
+        sizes = min(found, key=lambda n: sum(abs(n[x] - sizes[x]) for x in names))
+    return None
+
+
+def _nearest(s: Symbol, sizes: dict[str, int], needed: Requirement) -> dict[str, int] | None:
+    """The sizes with the nearest number for one symbol that is enough, if the requirement grows, or falls, with it."""
+    for end in (s.max, s.min):
+        good, bad = end, sizes[s.name]
+        if not needed.holds({**sizes, s.name: good}):
+            continue
+        while abs(good - bad) > 1:
+            middle = (good + bad) // 2
+            if needed.holds({**sizes, s.name: middle}):
+                good = middle
+            else:
+                bad = middle
+        return {**sizes, s.name: good}
+    return None

@@ -233,6 +233,7 @@ ROWS: tuple[OpDef, ...] = (
                     "order of GM",
                 ),
                 Attr("beyond", "int", 0, doc="elements that a run goes on behind its last one"),
+                Attr("overlap", "bool", False, doc="rows in GM lie on each other for some sizes"),
             ),
         ),
         arity=(0, 2),

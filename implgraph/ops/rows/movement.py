@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,25 @@ def _slice_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
             text = f"elements {start} to {last} of dimension {d}, which has {size}"
             raise OpError("AF1204", f"the Slice takes {text}")
     return tuple(shape)
+
+
+def _slice_inside(shapes: Sequence[Shape], attrs: Attrs) -> Iterator[tuple[Expr, str]]:
+    steps = attrs.get("steps") or (1,) * len(shapes[0])
+    rows = zip(shapes[0], attrs["starts"], attrs["shape"], steps, strict=True)
+    for d, (size, start, count, step) in enumerate(rows):
+        if count == 0:
+            continue
+        last = start + (count - 1) * step
+        what = f"takes elements {start} to {last} of dimension {d}, which has {size}"
+        first, end = (start, last) if step > 0 else (last, start)
+        yield first, what
+        yield size - 1 - end, what
+
+
+def _pad_inside(shapes: Sequence[Shape], attrs: Attrs) -> Iterator[tuple[Expr, str]]:
+    for d, pair in enumerate(zip(attrs["low"], attrs["high"], strict=True)):
+        for count in pair:
+            yield count, f"adds {count} elements along dimension {d}"
 
 
 def _concat_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
@@ -251,6 +270,7 @@ def _move(
         ulp=0.0,
         doc=doc,
         nonempty=_indexed_extent if gathers else None,
+        inside={"Slice": _slice_inside, "Pad": _pad_inside}.get(name),
     )
 
 

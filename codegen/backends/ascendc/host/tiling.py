@@ -25,7 +25,7 @@ from autofuse.implgraph.expr.expression import Expr, Max, const
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Condition, ImplGraph
-from autofuse.implgraph.ops.infer import empty_text, nonempty_sizes
+from autofuse.implgraph.ops.requirements import requirements
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.memory.workspace import workspace_bytes
 from autofuse.schedule.search.cost_form import (
@@ -98,11 +98,14 @@ class _Result:
 
 
 @frozen
-class _Size:
-    """A size that must not be 0."""
+class _Requirement:
+    """What must hold of the sizes; ``index`` is among those of its kind."""
 
-    size: str
+    kind: str
     index: int
+    value: str
+    least: int
+    text: str
 
 
 @frozen
@@ -117,7 +120,7 @@ class _TilingView:
     banner: str
     graph: str
     symbols: tuple[SymbolRow, ...]
-    nonempty: tuple[_Size, ...]
+    requirements: tuple[_Requirement, ...]
     symbol_parameters: str
     symbol_arguments: str
     templates: tuple[_Template, ...]
@@ -156,11 +159,12 @@ def render_tiling(graph: FusionGraph, results: tuple[ScheduleResult, ...], costs
             core = g.impls[0].tiling.first_core
             groups.append(_Group(first, len(g.impls), check_identifier(core) if core else None))
             first += len(g.impls)
+    needed = tuple(_requirements(graph))
     view = _TilingView(
         banner=banner(graph, target.name),
         graph=check_identifier(graph.name),
         symbols=symbol_rows(graph),
-        nonempty=_nonempty(graph),
+        requirements=needed,
         symbol_parameters=symbol_parameters(graph),
         symbol_arguments=symbol_arguments(graph),
         templates=templates,
@@ -173,7 +177,7 @@ def render_tiling(graph: FusionGraph, results: tuple[ScheduleResult, ...], costs
         any_numbers=any(t.numbers for t in templates),
         unrolled=bool(graph.symbols) and len(templates) <= MOST_UNROLLED,
         folded=() if graph.symbols else _folded(results, costs),
-        errors=tuple(_errors(graph, results, templates)),
+        errors=tuple(_errors(graph, results, templates, needed)),
         workspace_size=workspace_text(graph, results, target.arch),
         is_static="false" if graph.symbols else "true",
     )
@@ -405,10 +409,16 @@ def _folded(results: tuple[ScheduleResult, ...], costs: Costs) -> tuple[str, ...
     return tuple(f"{check_identifier(name)} = {int_literal(v)}" for name, v in fields.items())
 
 
-def _nonempty(graph: FusionGraph) -> tuple[_Size, ...]:
+_KINDS = {"empty": "kNoElements", "relation": "kRelation"}
+
+
+def _requirements(graph: FusionGraph) -> Iterator[_Requirement]:
     names = symbol_expr_names(graph, "data")
-    sizes = (to_cpp(size, names, atomic=True) for _, size in nonempty_sizes(graph))
-    return tuple(_Size(size, i) for i, size in enumerate(sizes))
+    count = dict.fromkeys(_KINDS, 0)
+    for r in requirements(graph):
+        value = to_cpp(r.value, names, atomic=True)
+        yield _Requirement(_KINDS[r.kind], count[r.kind], value, r.least, r.text)
+        count[r.kind] += 1
 
 
 def _condition(c: Condition, names: Mapping[str, str]) -> str:
@@ -421,7 +431,10 @@ def _condition(c: Condition, names: Mapping[str, str]) -> str:
 
 
 def _errors(
-    graph: FusionGraph, results: tuple[ScheduleResult, ...], templates: tuple[_Template, ...]
+    graph: FusionGraph,
+    results: tuple[ScheduleResult, ...],
+    templates: tuple[_Template, ...],
+    needed: tuple[_Requirement, ...],
 ) -> Iterable[_Error]:
     for i, s in enumerate(graph.symbols):
         yield _Error("kSymbolRange", i, c_string(f"{s.name} is not in [{s.min}, {s.max}]"))
@@ -440,8 +453,8 @@ def _errors(
             limit += f", or is longer than {impl.tiling.tile_max}"
         text = f"{where}even the smallest tile does not fit {limit}"
         yield _Error("kNoTile", row.index, c_string(text))
-    for i, (node, size) in enumerate(nonempty_sizes(graph)):
-        yield _Error("kNoElements", i, c_string(empty_text(node, size)))
+    for r in needed:
+        yield _Error(r.kind, r.index, c_string(r.text))
     for i, name in enumerate(graph.inputs):
         shape = ", ".join(str(d) for d in graph.tensors[name].shape)
         yield _Error("kInputShape", i, c_string(f"input {name} does not have the shape [{shape}]"))

@@ -1,0 +1,96 @@
+"""What sizes must be, beside the range of each symbol: else an op has no result, or something outside is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from autofuse.implgraph.expr.expression import ONE, Expr, bounds
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
+from autofuse.implgraph.ops.registry import lookup
+
+__all__ = ["Requirement", "may_overlap", "requirements"]
+
+
+@frozen
+class Requirement:
+    """What the host function refuses a call for.
+
+    Attributes:
+        kind: ``empty``: an op has no result for no elements; ``relation``: sizes do not fit each other.
+        value: must be at least ``least``.
+        least: 0 or 1.
+        text: what is wrong where it is not.
+    """
+
+    kind: Literal["empty", "relation"]
+    value: Expr
+    least: int
+    text: str
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether it does for these sizes."""
+        return self.value.evaluate(sizes) >= self.least
+
+
+def requirements(graph: FusionGraph) -> tuple[Requirement, ...]:
+    """What does not follow from the ranges of the symbols; one for each value.
+
+    Raises:
+        ExprError: an expression has no bounds.
+    """
+    ranges = graph.symbol_ranges()
+    found = [r for r in _all(graph) if bounds(r.value, ranges)[0] < r.least]
+    return tuple({(r.kind, r.value): r for r in reversed(found)}.values())[::-1]
+
+
+def _all(graph: FusionGraph) -> Iterator[Requirement]:
+    for name in graph.inputs:
+        yield from _of_strides(graph.tensors[name], graph.symbol_ranges())
+    for n in graph.nodes:
+        row = lookup(n.op)
+        if row.nonempty is None and row.inside is None:
+            continue
+        shapes = [graph.tensors[x].shape if isinstance(x, str) else () for x in n.inputs]
+        for size in row.nonempty(shapes, n.attrs) if row.nonempty is not None else ():
+            text = f"{n.name} is an {n.op} along a dimension of {size}, which must not be 0"
+            yield Requirement("empty", size, 1, text)
+        for value, what in row.inside(shapes, n.attrs) if row.inside is not None else ():
+            yield Requirement("relation", value, 0, f"{n.name} is a {n.op} that {what}")
+
+
+def _row(t: Tensor) -> tuple[int, Expr]:
+    """The first of the last dimensions that are contiguous among themselves, and the size of these."""
+    assert t.strides is not None
+    size, first = ONE, len(t.shape)
+    for k in reversed(range(len(t.shape))):
+        if t.shape[k] != 1 and t.strides[k] != size:
+            break
+        size, first = size * t.shape[k], k
+    return first, size
+
+
+def _of_strides(t: Tensor, ranges: Mapping[str, tuple[int, int]]) -> Iterator[Requirement]:
+    """Rows of an input whose distance depends on sizes must not overlap: one command copies several of them."""
+    if t.strides is None:
+        return
+    first, row = _row(t)
+    for k in range(first):
+        stride, size = t.strides[k], t.shape[k]
+        if stride.symbols() and size != 1:
+            text = (
+                f"the stride {stride} of dimension {k} of {t.name} is less than its rows of {row}"
+            )
+            yield Requirement("relation", stride - row, 0, text)
+
+
+def may_overlap(t: Tensor, ranges: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether rows of an input lie on each other for some sizes that :func:`requirements` allow."""
+    if t.strides is None:
+        return False
+    first, row = _row(t)
+    return any(
+        not t.strides[k].symbols() and t.shape[k] != 1 and bounds(t.strides[k] - row, ranges)[0] < 0
+        for k in range(first)
+    )
