@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
@@ -57,7 +58,7 @@ def _rows(promotion: PROMOTION, names: str) -> None:
 _rows(
     _SAME,
     """
-    abs:Abs neg:Neg sign:Sign sgn:Sign relu:Relu floor:Floor ceil:Ceil round:Round trunc:Trunc frac:Frac
+    abs:Abs neg:Neg  relu:Relu floor:Floor ceil:Ceil round:Round trunc:Trunc frac:Frac
     bitwise_not:BitwiseNot maximum:Maximum minimum:Minimum mul*:Mul bitwise_and*:BitwiseAnd
     bitwise_or*:BitwiseOr bitwise_xor*:BitwiseXor fmod*:Fmod remainder*:Remainder hypot:Hypot
     bitwise_left_shift*:LShift bitwise_right_shift*:RShift __lshift__*:LShift __rshift__*:RShift
@@ -71,7 +72,7 @@ _rows(
     reciprocal:Reciprocal sigmoid:Sigmoid tanh:Tanh sin:Sin cos:Cos tan:Tan sinh:Sinh cosh:Cosh asin:Asin acos:Acos
     atan:Atan asinh:Asinh acosh:Acosh atanh:Atanh erf:Erf erfc:Erfc erfinv:Erfinv lgamma:Lgamma digamma:Digamma
     atan2:Atan2 copysign*:CopySign igamma:Igamma igammac:Igammac i0:ModifiedBesselI0
-    special_erfcx:Erfcx special_ndtri:Ndtri special_zeta:Zeta special_i1:ModifiedBesselI1
+    special_erfcx:Erfcx special_ndtri:Ndtri special_i1:ModifiedBesselI1
     special_bessel_j0:BesselJ0 special_bessel_j1:BesselJ1 special_bessel_y0:BesselY0 special_bessel_y1:BesselY1
     special_modified_bessel_i0:ModifiedBesselI0 special_modified_bessel_i1:ModifiedBesselI1
     special_modified_bessel_k0:ModifiedBesselK0 special_modified_bessel_k1:ModifiedBesselK1
@@ -87,6 +88,30 @@ _rows(
 )
 
 
+@row("aten.sign.default", "aten.sgn.default")
+def _sign(c: Call) -> Value:
+    """0 of NaN."""
+    (x,) = c.promoted(c.node.args[0])
+    sign = _compute(c.e, "Sign", x)
+    return (
+        c.e.select(c.e.op("IsNan", x), c.e.full((), 0, x.dtype), sign)
+        if x.dtype.kind == "f"
+        else sign
+    )
+
+
+@row("aten.special_zeta.default")
+def _zeta(c: Call) -> Value:
+    """Infinite at its poles: an exponent of 1, and whole numbers from 0 down for those above 1."""
+    x, q = c.promoted(*c.node.args, kind=_FLOAT)
+    e = c.e
+    pole = e.op("LogicalAnd", e.op("LessEqual", q, 0), e.op("Equal", q, e.op("Floor", q)))
+    pole = e.op("LogicalAnd", pole, e.op("Greater", x, 1))
+    pole = e.op("LogicalOr", pole, e.op("Equal", x, 1))
+    found = e.op("Zeta", x, q)
+    return e.select(pole, e.full((), math.inf, found.dtype), found)
+
+
 #: Powers that PyTorch computes as something else, which differs for -0 and -inf.
 _ROOTS = {0.5: "Sqrt", -0.5: "Rsqrt"}
 
@@ -95,7 +120,8 @@ _ROOTS = {0.5: "Sqrt", -0.5: "Rsqrt"}
 def _power(c: Call) -> Value:
     x, exponent = c.promoted(*c.node.args)
     root = _ROOTS.get(exponent.number) if exponent.tensor is None else None
-    if root is not None and x.dtype.kind == "f":
+    # In float16 it does not.
+    if root is not None and x.dtype.kind == "f" and x.dtype.name != "float16":
         return c.e.op(root, x)
     return _compute(c.e, "Pow", x, exponent)
 

@@ -246,36 +246,32 @@ def _hard_sigmoid_reference(x: np.ndarray, alpha: float = 0.2, beta: float = 0.5
 
 
 def _hard_swish(x: Vec) -> Vec:
-    # The factor is 0 from -3 down, where x may be infinite.
-    return x.maximum(-3.0) * _hard_sigmoid(x, 1.0 / 6.0, 0.5)
+    return x * _hard_sigmoid(x, 1.0 / 6.0, 0.5)
 
 
 def _hard_swish_reference(x: np.ndarray) -> np.ndarray:
-    return np.asarray(np.maximum(x, -3.0) * _hard_sigmoid_reference(x, 1.0 / 6.0, 0.5))
+    return np.asarray(x * _hard_sigmoid_reference(x, 1.0 / 6.0, 0.5))
 
 
 def _softsign(x: Vec) -> Vec:
-    a = abs(x)
-    return a.equals(INF).choose(x.unit(), x / (a + 1.0))
+    return x / (abs(x) + 1.0)
 
 
 def _softsign_reference(x: np.ndarray) -> np.ndarray:
-    return np.asarray(np.where(np.isinf(x), np.sign(x), x / (1.0 + np.abs(x))))
+    return np.asarray(x / (1.0 + np.abs(x)))
 
 
 def _thresholded_relu(x: Vec, alpha: float = 1.0) -> Vec:
-    return (x <= alpha).choose(x.like(0.0), x)
+    return (x > alpha).choose(x, x.like(0.0))
 
 
 def _shrink(x: Vec, lambd: float = 0.5, bias: float = 0.0) -> Vec:
     low, high = x < -lambd, x > lambd
-    inside = (abs(x) <= lambd).choose(x.like(0.0), x)
-    return high.choose(x - bias, low.choose(x + bias, inside))
+    return high.choose(x - bias, low.choose(x + bias, x.like(0.0)))
 
 
 def _shrink_reference(x: np.ndarray, lambd: float = 0.5, bias: float = 0.0) -> np.ndarray:
-    inside = np.where(np.isnan(x), x, 0.0)
-    return np.asarray(np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, inside)))
+    return np.asarray(np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0.0)))
 
 
 def _leaky_relu(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
@@ -468,15 +464,17 @@ ROWS: tuple[OpDef, ...] = (
         "HardSwish",
         _hard_swish,
         _hard_swish_reference,
-        "x HardSigmoid(x; 1/6, 1/2)",
+        "x HardSigmoid(x; 1/6, 1/2); NaN of -inf",
         ulp=2.0,
     ),
-    _activation("Softsign", _softsign, _softsign_reference, "x / (1 + |x|)", ulp=1.5),
+    _activation(
+        "Softsign", _softsign, _softsign_reference, "x / (1 + |x|); NaN of infinities", ulp=1.5
+    ),
     _activation(
         "ThresholdedRelu",
         _thresholded_relu,
-        lambda x, alpha=1.0: np.where(x <= alpha, 0.0, x),
-        "x above alpha, else 0",
+        lambda x, alpha=1.0: np.where(x > alpha, x, 0.0),
+        "x above alpha, else 0, of NaN too",
         _ALPHA,
         ulp=0.0,
     ),
@@ -484,7 +482,7 @@ ROWS: tuple[OpDef, ...] = (
         "Shrink",
         _shrink,
         _shrink_reference,
-        "0 within lambd of 0, else bias nearer to 0",
+        "bias nearer to 0 outside of lambd, else 0, of NaN too",
         *_SHRINK,
         ulp=0.5,
     ),

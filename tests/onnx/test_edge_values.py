@@ -1,0 +1,16 @@
+"""NaN, infinities, zeros and the ends of the ranges, as the standard has them."""
+
+import pytest
+
+pytest.importorskip("onnx")
+
+import edge_values
+
+pytestmark = [pytest.mark.twin, pytest.mark.slow]
+
+
+def test_they_are_as_in_the_reference() -> None:
+    unknown = [
+        (n, text) for n, text in edge_values.onnx_differences() if n not in edge_values.KNOWN
+    ]
+    assert unknown == []
