@@ -10,19 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends import builder
 from autofuse.frontends.builder import MAX_RANK, Move, Number, Shape
 from autofuse.implgraph.expr.expression import const
-from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType, numpy_dtype
 from autofuse.implgraph.ir.fusion import Constant, Tensor
 from autofuse.torch.refusal import RefusedError
 from autofuse.torch.sizes import Sizes
 
-__all__ = ["BOOL", "FLOAT32", "INT64", "Emitter", "Number", "Value"]
+__all__ = ["BFLOAT16", "BOOL", "FLOAT32", "INT64", "Emitter", "Number", "Value"]
 
 BOOL, INT64 = BY_NAME["bool"], BY_NAME["int64"]
-FLOAT32 = BY_NAME["float32"]
+BFLOAT16, FLOAT32 = BY_NAME["bfloat16"], BY_NAME["float32"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +132,13 @@ class Emitter(builder.Emitter[Value]):
 
 
 def _converted(number: Number, dtype: DType) -> Number:
-    """A number as an element of a dtype: integers wrap, as PyTorch's do."""
+    """A number as an element of a dtype: floats of 16 bits are rounded and integers wrap, as PyTorch's are."""
     if dtype.kind == "f":
-        return float(number)
+        if dtype.bits == 32:
+            return float(number)
+        # By way of float32, as PyTorch does.
+        with np.errstate(over="ignore"):
+            return float(np.float32(number).astype(numpy_dtype(dtype)))
     if dtype.kind == "b":
         return bool(number)
     if isinstance(number, float) and number != number:

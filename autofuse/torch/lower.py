@@ -200,7 +200,7 @@ class _Lowering:
             if row.kind is not Kind.CREATE:
                 for x in node.all_input_nodes:
                     self.operand(x)
-            found = row.convert(Call(node, self.e, self.values, self.scalar))
+            found = row.convert(Call(node, self.e, self.values, self.scalar, row.numbers))
             self.values[node] = self.as_declared(found, node.meta["val"])
         except RefusedError as e:
             raise RefusedError(str(e.args[0]), node) from None

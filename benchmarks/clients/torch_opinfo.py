@@ -2,13 +2,14 @@
 
     python benchmarks/clients/torch_opinfo.py                        # a table on the terminal; takes long
     python benchmarks/clients/torch_opinfo.py --only softmax,gelu    # some operators
-    python benchmarks/clients/torch_opinfo.py --jobs 2 --outcomes opinfo.jsonl --write docs/torch_ops.md
+    python benchmarks/clients/torch_opinfo.py --others 1 --jobs 2 --outcomes opinfo.jsonl --write docs/torch_ops.md
 
-Every sample of float32 on cpu of every operator goes through AOTAutograd and the backend, forward and, where the
-operator has a gradient, backward.  ``min_ops`` is 1, so that single ops are kernels too.  A sample that fails counts as
-different, unless AOTAutograd or eager fails in the same way without the backend.  Where eager itself is in doubt there
-is a second opinion: eager in float64, or the same graph run by PyTorch op by op, if that differs from eager too (it
-draws other random numbers).  What ``--outcomes`` has recorded is not run again: a long run can be cut and go on.
+Every sample on cpu of every operator goes through AOTAutograd and the backend, forward and, where the operator has a
+gradient, backward: of float32, and of other element types that kernels hold.  ``min_ops`` is 1, so that single ops are
+kernels too.  A sample that fails counts as different, unless AOTAutograd or eager fails in the same way without the
+backend.  Where eager itself is in doubt there is a second opinion: eager in float64, or the same graph run by PyTorch
+op by op, if that differs from eager too (it draws other random numbers).  What ``--outcomes`` has recorded is not run
+again: a long run can be cut and go on, and a type can be added to those that are recorded.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,14 +40,22 @@ from autofuse.torch.backend import decompositions
 from autofuse.torch.compiler import compile_graph
 from autofuse.torch.report import report, reset
 
+VERSION = torch.__version__.split("+")[0]
 #: Larger samples than this are left out: a sample is about values, not about speed.
 MAX_ELEMENTS = 1 << 16
 #: Each graph has numbers of its own here.
 _MOVED = re.compile(r"its kernel would move \d+ bytes, the ops by themselves \d+")
 #: Samples of one operator that one process runs in one go; an operator may have hundreds.
 PART = 48
-#: Relative and absolute error that a result may have beside eager's.
-TOLERANCE = (2e-5, 2e-5)
+#: Element types of samples -> relative and absolute error that a result may have beside eager's.
+TOLERANCES = {
+    torch.float32: 2e-5,
+    torch.float16: 2.0**-9,
+    torch.bfloat16: 2.0**-6,
+    torch.int64: 0.0,
+    torch.int32: 0.0,
+    torch.uint8: 0.0,
+}
 #: Operators whose results are random numbers or memory as it was: there is nothing to compare.
 _NO_VALUES = """
     empty empty_like empty_permuted empty_strided new_empty new_empty_strided resize_ resize_as_ cauchy exponential
@@ -63,6 +72,8 @@ class Outcome:
 
     Attributes:
         name: of the operator, with its variant.
+        dtype: element type of the samples.
+        version: of PyTorch, when they were run.
         samples: that were run.
         fused: of these, with at least one kernel.
         whole: of these, with nothing left to PyTorch.
@@ -74,6 +85,8 @@ class Outcome:
     """
 
     name: str
+    dtype: str = "float32"
+    version: str = VERSION
     samples: int = 0
     fused: int = 0
     whole: int = 0
@@ -85,6 +98,7 @@ class Outcome:
 
     def add(self, other: Outcome) -> None:
         """Take in the outcome of other samples of the same operator."""
+        self.version = other.version
         self.samples += other.samples
         self.fused += other.fused
         self.whole += other.whole
@@ -106,60 +120,62 @@ def name_of(op: Any) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
 
 
-def operators() -> list[Any]:
-    """All operators with samples of float32 on cpu."""
+def named(dtype: torch.dtype) -> str:
+    """Name of an element type."""
+    return str(dtype).removeprefix("torch.")
+
+
+def operators(dtype: torch.dtype = torch.float32) -> list[Any]:
+    """All operators with samples of an element type on cpu."""
     from torch.testing._internal.common_methods_invocations import op_db
 
-    return [
-        op
-        for op in op_db
-        if torch.float32 in op.supported_dtypes("cpu") and op.name not in LEFT_OUT
-    ]
+    return [op for op in op_db if dtype in op.supported_dtypes("cpu") and op.name not in LEFT_OUT]
 
 
-def has_gradient(op: Any) -> bool:
+def has_gradient(op: Any, dtype: torch.dtype = torch.float32) -> bool:
     """Whether an operator's samples are run backward as well."""
-    return bool(op.supports_autograd) and torch.float32 in op.supported_backward_dtypes("cpu")
+    return bool(op.supports_autograd) and dtype in op.supported_backward_dtypes("cpu")
 
 
-def count_samples(op: Any) -> int:
-    """How many samples of float32 an operator has; 0 where they need packages that are not here."""
+def count_samples(op: Any, dtype: torch.dtype) -> int:
+    """How many samples of an element type an operator has; 0 where they need packages that are not here."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return sum(1 for _ in op.sample_inputs("cpu", torch.float32, requires_grad=False))
+            return sum(1 for _ in op.sample_inputs("cpu", dtype, requires_grad=False))
         except Exception:
             return 0
 
 
-def run_operator(op: Any, most: int | None = None, first: int = 0) -> Outcome:
+def run_operator(
+    op: Any, most: int | None = None, first: int = 0, dtype: torch.dtype = torch.float32
+) -> Outcome:
     """Run samples of an operator.
 
     Args:
         op: an OpInfo.
         most: samples at most; None for all.
         first: samples that are passed over.
+        dtype: their element type.
     """
-    out = Outcome(name_of(op))
-    grad = has_gradient(op)
+    out = Outcome(name_of(op), named(dtype))
+    grad = has_gradient(op, dtype)
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            samples: Iterator[Any] = iter(
-                op.sample_inputs("cpu", torch.float32, requires_grad=grad)
-            )
+            samples: Iterator[Any] = iter(op.sample_inputs("cpu", dtype, requires_grad=grad))
             taken = list(itertools.islice(samples, first, None if most is None else first + most))
         except Exception as e:  # the samples of some operators need packages that are not here
             out.skipped[f"no samples: {type(e).__name__}"] += 1
             return out
         for sample in taken:
-            _run_sample(op, sample, grad, out)
+            _run_sample(op, sample, grad, dtype, out)
     return out
 
 
-def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
+def _run_sample(op: Any, sample: Any, grad: bool, dtype: torch.dtype, out: Outcome) -> None:
     given = (sample.input, sample.args, sample.kwargs)
     leaves = tree_leaves(given)
     tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
@@ -176,9 +192,9 @@ def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
         found = op.op(a, *b, **c)
         return tuple(x for x in tree_leaves(found) if isinstance(x, torch.Tensor))
 
-    def eager(dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
-        """Results and gradients of eager, where elements of float32 are of this type."""
-        return _values(call, _fresh(tensors, dtype), grad)
+    def eager(to: torch.dtype = dtype) -> list[torch.Tensor]:
+        """Results and gradients of eager, where elements of the samples' type are of another one."""
+        return _values(call, _fresh(tensors, dtype, to), grad)
 
     def by_aot(compiler: Any) -> list[torch.Tensor]:
         """Results and gradients with a compiler of graphs."""
@@ -189,7 +205,7 @@ def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
             inference_compiler=compiler,
             decompositions=decompositions(),
         )
-        return _values(compiled, _fresh(tensors), grad)
+        return _values(compiled, _fresh(tensors, dtype, dtype), grad)
 
     def op_by_op() -> list[torch.Tensor]:
         return by_aot(lambda g, _: make_boxed_func(g.forward))
@@ -198,6 +214,9 @@ def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
         wanted = eager()
     except Exception as e:
         out.skipped[f"eager: {type(e).__name__}"] += 1
+        return
+    if any(t.layout is not torch.strided for t in wanted):
+        out.skipped["not a strided result"] += 1
         return
     reset()
     options = Options.of({"min_ops": 1, "opt": "-O0"})
@@ -214,10 +233,11 @@ def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
                 return
         wrong = f"fails: {wrong}"
     else:
-        wrong = _compare(have, wanted)
+        error = TOLERANCES[dtype]
+        wrong = _compare(have, wanted, error)
         if wrong:
             settled = _second_opinion(
-                have, wanted, op_by_op, functools.partial(eager, torch.float64)
+                have, wanted, op_by_op, functools.partial(eager, torch.float64), error
             )
     graphs = report().graphs
     out.samples += 1
@@ -238,11 +258,11 @@ def _run_sample(op: Any, sample: Any, grad: bool, out: Outcome) -> None:
         out.left[f"(differs without a kernel: {wrong})"] += 1
 
 
-def _fresh(tensors: list[torch.Tensor], dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
-    """Copies of tensors that nothing has been done with."""
+def _fresh(tensors: list[torch.Tensor], dtype: torch.dtype, to: torch.dtype) -> list[torch.Tensor]:
+    """Copies of tensors that nothing has been done with; those of one type in another."""
     copies = [t.detach().clone() for t in tensors]
     return [
-        (c.to(dtype) if c.dtype == torch.float32 else c).requires_grad_(t.requires_grad)
+        (c.to(to) if c.dtype == dtype else c).requires_grad_(t.requires_grad)
         for c, t in zip(copies, tensors, strict=True)
     ]
 
@@ -267,6 +287,7 @@ def _second_opinion(
     wanted: list[torch.Tensor],
     op_by_op: Callable[[], list[torch.Tensor]],
     in_float64: Callable[[], list[torch.Tensor]],
+    error: float,
 ) -> str:
     """By what results are right that differ from those of eager; empty if they are wrong."""
     with contextlib.suppress(
@@ -274,11 +295,11 @@ def _second_opinion(
     ):  # of an operator that has no float64, or does not mix it with the rest
         exact = in_float64()
         if len(exact) == len(have) and not _compare(
-            have, [e.to(h.dtype) for e, h in zip(exact, have, strict=True)]
+            have, [e.to(h.dtype) for e, h in zip(exact, have, strict=True)], error
         ):
             return "equal to eager in float64"
     graph = op_by_op()
-    if _compare(graph, wanted) and not _compare(have, graph):
+    if _compare(graph, wanted, error) and not _compare(have, graph, error):
         return "equal to the same graph op by op, which differs from eager too"
     return ""
 
@@ -288,8 +309,8 @@ def _text(e: Exception) -> str:
     return f"{type(e).__name__}: {lines[0][:80] if lines else ''}"
 
 
-def _compare(have: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
-    """What is different; empty if nothing is."""
+def _compare(have: list[torch.Tensor], wanted: list[torch.Tensor], error: float) -> str:
+    """What is different by more than a relative and absolute error; empty if nothing is."""
     if len(have) != len(wanted):
         return "another number of results or gradients"
     for a, b in zip(have, wanted, strict=True):
@@ -299,8 +320,10 @@ def _compare(have: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
             if not torch.equal(a, b):
                 return "other integers"
             continue
-        if not torch.allclose(a, b, *TOLERANCE, equal_nan=True):
-            both = (a - b).abs() / (TOLERANCE[1] + TOLERANCE[0] * b.abs())
+        # Results of integers may be floats.
+        most = max(error, TOLERANCES.get(b.dtype, TOLERANCES[torch.float32]))
+        if not torch.allclose(a, b, most, most, equal_nan=True):
+            both = (a - b).abs() / (most + most * b.abs())
             finite = both[torch.isfinite(both)]
             size = f"{float(finite.max()):.1e}" if finite.numel() else "NaN or infinity"
             return f"error {size} of the tolerance"
@@ -309,33 +332,33 @@ def _compare(have: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
 
 # all of them ----------------------------------------------------------------------------------
 
-#: An operator's name and which of its samples: the first and how many.
-Work = tuple[str, int, int]
+#: Element type, an operator's name, and which of its samples: the first and how many.
+Work = tuple[str, str, int, int]
 
 
-def work(names: list[str], most: int | None) -> list[Work]:
+def work(dtype: torch.dtype, names: set[str], most: int | None) -> list[Work]:
     """The samples to run, in parts, those of the operators with the most samples first."""
-    found = {name_of(o): o for o in operators()}
-    counts = {n: count_samples(found[n]) for n in names}
+    found = {name_of(o): o for o in operators(dtype)}
+    counts = {n: count_samples(o, dtype) for n, o in found.items() if not names or n in names}
     if most is not None:
         counts = {n: min(c, most) for n, c in counts.items()}
-    order = sorted(names, key=lambda n: -counts[n])
     return [
-        (n, i, max(min(PART, counts[n] - i), 1))
-        for n in order
-        for i in range(0, max(counts[n], 1), PART)
+        (named(dtype), n, i, max(min(PART, count - i), 1))
+        for n, count in sorted(counts.items(), key=lambda x: -x[1])
+        for i in range(0, max(count, 1), PART)
     ]
 
 
 @functools.lru_cache(maxsize=1)
-def _by_name() -> dict[str, Any]:
+def _by_name(dtype: torch.dtype) -> dict[str, Any]:
     torch.set_num_threads(1)
-    return {name_of(o): o for o in operators()}
+    return {name_of(o): o for o in operators(dtype)}
 
 
 def _run(part: Work) -> tuple[Work, Outcome]:
-    name, first, count = part
-    return part, run_operator(_by_name()[name], count, first)
+    dtype, name, first, count = part
+    of = getattr(torch, dtype)
+    return part, run_operator(_by_name(of)[name], count, first, of)
 
 
 def recorded(file: Path | None) -> dict[Work, Outcome]:
@@ -346,7 +369,7 @@ def recorded(file: Path | None) -> dict[Work, Outcome]:
             part, outcome = json.loads(line)
         except json.JSONDecodeError:
             continue
-        found[(part[0], part[1], part[2])] = Outcome.of(outcome)
+        found[tuple(part)] = Outcome.of(outcome)
     return found
 
 
@@ -354,17 +377,20 @@ def main() -> int:
     """Run the operators and print or write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="names of operators, with commas")
-    parser.add_argument("--samples", type=int, default=None, help="samples of each, at most")
+    parser.add_argument("--dtypes", default="", help="element types, with commas; else all")
+    parser.add_argument("--samples", type=int, help="samples of each operator, at most")
+    parser.add_argument("--others", type=int, help="of these, of other types than float32, at most")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument(
         "--outcomes", type=Path, help="record outcomes here as JSON lines, and go on from there"
     )
     parser.add_argument("--write", type=Path, help="write the page to this file")
     args = parser.parse_args()
+    dtypes = [d for d in TOLERANCES if not args.dtypes or named(d) in args.dtypes.split(",")]
     only = set(filter(None, args.only.split(",")))
-    names = [name_of(o) for o in operators() if not only or {o.name, name_of(o)} & only]
+    most = {d: args.samples if d == torch.float32 else args.others for d in dtypes}
     start = time.perf_counter()
-    parts = work(names, args.samples)
+    parts = [p for d in dtypes for p in work(d, only, most[d])]
     known = recorded(args.outcomes)
     done = {p: known[p] for p in parts if p in known}
     todo = [p for p in parts if p not in known]
@@ -378,15 +404,15 @@ def main() -> int:
                     f.write(json.dumps([part, vars(o)]) + "\n")
             note = "; ".join(f"{k} x{n}" for k, n in o.wrong.items())
             print(
-                f"{len(done)}/{len(parts)} {o.name}: {o.samples} samples, "
+                f"{len(done)}/{len(parts)} {o.name}, {o.dtype}: {o.samples} samples, "
                 f"{o.fused} with kernels, {o.right} right {note}",
                 file=sys.stderr,
                 flush=True,
             )
-    found = {n: Outcome(n) for n in names}
+    found = {p[:2]: Outcome(p[1], p[0]) for p in parts}
     for part in parts:
-        found[part[0]].add(done[part])
-    text = page(list(found.values()), args.samples)
+        found[part[:2]].add(done[part])
+    text = page(list(found.values()), most)
     if args.write:
         args.write.write_text(text, encoding="utf-8")
     else:
@@ -396,55 +422,89 @@ def main() -> int:
     return 0 if right >= 0.95 * fused else 1
 
 
-def page(found: list[Outcome], most: int | None) -> str:
-    """The table as Markdown; ``most`` samples of each operator were run."""
-    claimed = [o for o in found if o.fused]
-    fused, right = sum(o.fused for o in claimed), sum(o.right for o in claimed)
-    whole = sum(o.whole for o in claimed)
+def page(found: list[Outcome], most: Mapping[torch.dtype, int | None]) -> str:
+    """The tables as Markdown; at most so many samples of each operator were run."""
     lines = [
         "# PyTorch's operator samples",
         "",
         "Made by `python benchmarks/clients/torch_opinfo.py --write docs/torch_ops.md`; do not edit.",
         "",
-        f"PyTorch {torch.__version__.split('+')[0]}, float32, cpu (twin), forward and backward, beside eager:",
-        f"relative and absolute tolerance {TOLERANCE[0]:g}. A sample goes through AOTAutograd and the backend with",
-        f"`min_ops=1`; {'all samples' if most is None else f'the first {most} samples'} of every operator were run.",
+        "PyTorch on cpu (twin), forward and backward, beside eager. A sample goes through AOTAutograd and the backend",
+        "with `min_ops=1`. With kernels: samples of which a kernel computes a part; whole: nothing is left to PyTorch;",
+        "equal: to eager, but for the tolerance, relative and absolute.",
         "",
-        f"{len(claimed)} operators have kernels: {right} of {fused} samples",
-        f"({100 * right / max(fused, 1):.2f} %) equal eager; in {whole} of these nothing is left to PyTorch.",
+        *_totals(found, most),
         "",
-        "| operator | samples | with kernels | whole | equal to eager |",
-        "| --- | --- | --- | --- | --- |",
+        *_table(found),
     ]
+    claimed = [o for o in found if o.fused]
     lines += [
-        f"| {o.name} | {o.samples} | {o.fused} | {o.whole} | {o.right} |"
-        for o in sorted(claimed, key=lambda o: o.name)
+        "",
+        "## What differs",
+        "",
+        *_texts((o, k, n) for o in claimed for k, n in o.wrong.items()),
     ]
-    lines += ["", "## What differs", ""]
-    lines += [f"- {o.name}: {k} ({n})" for o in claimed for k, n in sorted(o.wrong.items())] or [
-        "Nothing."
-    ]
-    lines += ["", "## What a second opinion settled", ""]
-    lines += [f"- {o.name}: {k} ({n})" for o in claimed for k, n in sorted(o.settled.items())] or [
-        "Nothing."
-    ]
-    lines += ["", "## Why ops of these operators stay with PyTorch", ""]
-    reasons = Counter[str]()
+    settled = ((o, k, n) for o in claimed for k, n in o.settled.items())
+    lines += ["", "## What a second opinion settled", "", *_texts(settled)]
+    reasons, skipped = Counter[str](), Counter[str]()
     for o in claimed:
         for k, n in o.left.items():
-            reasons[
-                _MOVED.sub("its kernel would move more bytes than the ops by themselves", k)
-            ] += n
-    lines += [f"- {k} ({n})" for k, n in sorted(reasons.items())] or ["None does."]
-    skipped = Counter[str]()
+            more = "its kernel would move more bytes than the ops by themselves"
+            reasons[_MOVED.sub(more, k)] += n
     for o in found:
         for k, n in o.skipped.items():
             skipped[k] += n
+    lines += ["", "## Why ops of these operators stay with PyTorch", ""]
+    lines += [f"- {k} ({n})" for k, n in sorted(reasons.items())] or ["None does."]
     lines += ["", "## Samples that were not run", ""]
     lines += [f"- {k} ({n})" for k, n in sorted(skipped.items())] or ["None."]
-    none = sorted(o.name for o in found if not o.fused)
+    none = sorted({o.name for o in found} - {o.name for o in claimed})
     lines += ["", "## Operators without a kernel", "", ", ".join(none) or "None.", ""]
     return "\n".join(lines)
+
+
+def _totals(found: list[Outcome], most: Mapping[torch.dtype, int | None]) -> list[str]:
+    lines = [
+        "| element type | PyTorch | tolerance | samples of each operator | operators with kernels "
+        "| samples with kernels | whole | equal to eager |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for dtype, limit in most.items():
+        claimed = [o for o in found if o.fused and o.dtype == named(dtype)]
+        fused, right, whole = (
+            sum(getattr(o, k) for o in claimed) for k in ("fused", "right", "whole")
+        )
+        versions = sorted({o.version for o in claimed})
+        count = "all" if limit is None else f"the first {limit}"
+        lines.append(
+            f"| {named(dtype)} | {', '.join(versions)} | {TOLERANCES[dtype]:.2g} | {count} | {len(claimed)} "
+            f"| {fused} | {whole} | {right} ({100 * right / max(fused, 1):.2f} %) |"
+        )
+    return lines
+
+
+def _table(found: list[Outcome]) -> list[str]:
+    """Float32 in full; of the other types how many of the samples with kernels are equal to eager."""
+    others = [named(d) for d in TOLERANCES if d != torch.float32]
+    heads = ("operator", "samples", "with kernels", "whole", "equal to eager", *others)
+    of = {(o.name, o.dtype): o for o in found}
+    lines = [f"| {' | '.join(heads)} |", "| " + " | ".join(["---"] * len(heads)) + " |"]
+    for name in sorted({o.name for o in found if o.fused}):
+        o = of.get((name, "float32"))
+        cells = [str(n) for n in (o.samples, o.fused, o.whole, o.right)] if o else [""] * 4
+        for dtype in others:
+            x = of.get((name, dtype))
+            cells.append(f"{x.right} of {x.fused}" if x is not None and x.fused else "")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def _texts(notes: Iterable[tuple[Outcome, str, int]]) -> list[str]:
+    found = sorted(
+        f"- {o.name}{'' if o.dtype == 'float32' else f', {o.dtype}'}: {k} ({n})"
+        for o, k, n in notes
+    )
+    return found or ["Nothing."]
 
 
 if __name__ == "__main__":

@@ -196,7 +196,7 @@ class _Finder:
         for n in self.graph.nodes:
             name = n.outputs[0]
             dtype = self.graph.tensors[name].dtype
-            if dtype.name not in _DIGITS:
+            if dtype.name not in _DIGITS or n.op == "Cast":
                 continue
             reached = ends.get(name, frozenset())
             narrow = dtype.itemsize == 2 or (bool(reached) and taken.isdisjoint(reached))
@@ -228,9 +228,10 @@ class _Finder:
             if isinstance(at, Constant) and _is_number(at, pattern, at.dtype or dtype):
                 yield state
         elif isinstance(pattern, str):
+            at = self._uncast(at, dtype, widened=True)
             if isinstance(at, str) and state.x in (None, at):
                 yield replace(state, x=at)
-        elif isinstance(at, str) and at in self.makers:
+        elif isinstance(at := self._uncast(at, dtype), str) and at in self.makers:
             n = self.makers[at]
             if n.op != pattern.name or len(n.inputs) != len(pattern.operands):
                 return
@@ -239,6 +240,21 @@ class _Finder:
             yield from self._all(pattern.operands, n.inputs, dtype, state)
             if n.op in _COMMUTATIVE:
                 yield from self._all(pattern.operands, n.inputs[::-1], dtype, state)
+
+    def _uncast(self, at: Operand, dtype: DType, *, widened: bool = False) -> Operand:
+        """What an operand was cast from, if a result of 16 bits has steps in float32; ``widened``: to float32 only."""
+        tensors = self.graph.tensors
+        while dtype.itemsize == 2 and isinstance(at, str) and at in self.makers:
+            n = self.makers[at]
+            if n.op != "Cast" or n.attrs.get("round") or not isinstance(n.inputs[0], str):
+                break
+            to, have = tensors[at].dtype, tensors[n.inputs[0]].dtype
+            if (have, to.name) != (dtype, "float32") and (
+                widened or (have.name, to) != ("float32", dtype)
+            ):
+                break
+            at = n.inputs[0]
+        return at
 
     def _all(
         self, patterns: Sequence[Pattern], at: Sequence[Operand], dtype: DType, state: _State

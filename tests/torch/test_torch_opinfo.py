@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+import random
+from functools import cache
 from typing import Any
 
 import pytest
 
 pytest.importorskip("expecttest", reason="PyTorch's samples need the package expecttest")
 
+import torch
 import torch_opinfo
 
 _NAMES = """
@@ -18,9 +20,13 @@ _NAMES = """
     nn.functional.layer_norm nn.functional.smooth_l1_loss nn.functional.pad.constant"""
 
 
-@lru_cache(maxsize=1)
-def _operators() -> dict[str, Any]:
-    return {torch_opinfo.name_of(op): op for op in torch_opinfo.operators()}
+_MORE = "lerp addcmul addcdiv xlogy fmod eq lt rsub floor_divide true_divide nn.functional.hardshrink hypot logaddexp"
+_TYPES = [d for d in torch_opinfo.TOLERANCES if d != torch.float32]
+
+
+@cache
+def _operators(dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+    return {torch_opinfo.name_of(op): op for op in torch_opinfo.operators(dtype)}
 
 
 @pytest.mark.twin
@@ -30,3 +36,15 @@ def test_samples_equal_eager(name: str) -> None:
     assert outcome.samples == 1
     assert outcome.fused == 1
     assert dict(outcome.wrong) == {}
+
+
+@pytest.mark.twin
+@pytest.mark.parametrize("dtype", _TYPES, ids=torch_opinfo.named)
+def test_samples_of_other_types_equal_eager(dtype: torch.dtype) -> None:
+    """Two of the operators that have samples of the type: others at each run."""
+    having = sorted({*_NAMES.split(), *_MORE.split()} & _operators(dtype).keys())
+    for name in random.sample(having, 2):
+        print(name)  # noqa: T201 - for a failure
+        outcome = torch_opinfo.run_operator(_operators(dtype)[name], most=1, dtype=dtype)
+        assert outcome.samples == 1
+        assert dict(outcome.wrong) == {}

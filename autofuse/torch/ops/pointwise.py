@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
 
 from autofuse.implgraph.ir.dtypes import DType
-from autofuse.torch.emit import BOOL, Emitter, Value
-from autofuse.torch.ops.row import Call, Kind, row
+from autofuse.torch.emit import BFLOAT16, BOOL, FLOAT32, Emitter, Value
+from autofuse.torch.ops.row import Call, Kind, Numbers, row
 from autofuse.torch.refusal import RefusedError
 
 __all__: list[str] = []
@@ -40,7 +41,7 @@ def _compute(e: Emitter, name: str, *xs: Value) -> Value:
     return e.op(name, *xs)
 
 
-def _rows(promotion: PROMOTION, names: str) -> None:
+def _rows(promotion: PROMOTION, names: str, numbers: Numbers = Numbers.ROUNDED) -> None:
     """Ops that are one op of the registry: ``name:Row`` each; all overloads of a binary op with ``name*:Row``."""
     for entry in names.split():
         name, ours = entry.split(":")
@@ -52,19 +53,19 @@ def _rows(promotion: PROMOTION, names: str) -> None:
         def convert(c: Call, ours: str = ours) -> Value:
             return _compute(c.e, ours, *c.promoted(*c.node.args, kind=promotion))
 
-        row(*(f"aten.{name.removesuffix('*')}.{o}" for o in overloads))(convert)
+        row(*(f"aten.{name.removesuffix('*')}.{o}" for o in overloads), numbers=numbers)(convert)
 
 
 _rows(
     _SAME,
     """
-    abs:Abs neg:Neg  relu:Relu floor:Floor ceil:Ceil round:Round trunc:Trunc frac:Frac
-    bitwise_not:BitwiseNot maximum:Maximum minimum:Minimum mul*:Mul bitwise_and*:BitwiseAnd
-    bitwise_or*:BitwiseOr bitwise_xor*:BitwiseXor fmod*:Fmod remainder*:Remainder hypot:Hypot
-    bitwise_left_shift*:LShift bitwise_right_shift*:RShift __lshift__*:LShift __rshift__*:RShift
-    pow.Tensor_Tensor:Pow pow.Scalar:Pow
-    floor_divide:FloorDiv""",
+    abs:Abs neg:Neg relu:Relu floor:Floor ceil:Ceil round:Round trunc:Trunc frac:Frac
+    bitwise_not:BitwiseNot maximum:Maximum minimum:Minimum bitwise_and*:BitwiseAnd
+    bitwise_or*:BitwiseOr bitwise_xor*:BitwiseXor fmod*:Fmod remainder*:Remainder remainder.Scalar_Tensor:Remainder
+    hypot:Hypot bitwise_left_shift*:LShift bitwise_right_shift*:RShift __lshift__*:LShift __rshift__*:RShift
+    pow.Tensor_Tensor:Pow pow.Scalar:Pow""",
 )
+_rows(_SAME, "mul*:Mul floor_divide:FloorDiv", Numbers.SECOND_WIDE)
 _rows(
     _FLOAT,
     """
@@ -119,10 +120,16 @@ _ROOTS = {0.5: "Sqrt", -0.5: "Rsqrt"}
 @row("aten.pow.Tensor_Scalar")
 def _power(c: Call) -> Value:
     x, exponent = c.promoted(*c.node.args)
-    root = _ROOTS.get(exponent.number) if exponent.tensor is None else None
-    # In float16 it does not.
-    if root is not None and x.dtype.kind == "f" and x.dtype.name != "float16":
-        return c.e.op(root, x)
+    if x.dtype.kind == "f":
+        c.fitting(c.node.args[1], x.dtype)
+    known = exponent.number if exponent.tensor is None else None
+    # Of float16 PyTorch makes no root.
+    if known in _ROOTS and x.dtype.kind == "f" and x.dtype.name != "float16":
+        return c.e.op(_ROOTS[known], x)
+    if known in (3, -2) and x.dtype == BFLOAT16:
+        # PyTorch rounds every step.
+        square = c.e.op("Mul", x, x)
+        return c.e.op("Mul", square, x) if known == 3 else c.e.op("Reciprocal", square)
     return _compute(c.e, "Pow", x, exponent)
 
 
@@ -144,67 +151,116 @@ for _name in ("isnan", "isinf", "isfinite", "signbit"):
 # sums -----------------------------------------------------------------------------------------
 
 
-def _scaled(c: Call, x: Value) -> Value:
+def _scaled(c: Call, a: Any, b: Any) -> tuple[Value, Value]:
+    """Operands of a sum, the second one times ``alpha``."""
     alpha = c.node.kwargs.get("alpha", 1)
-    return x if alpha == 1 else _compute(c.e, "Mul", x, c.cast(alpha, x.dtype))
+    if alpha == 1:
+        x, y = c.promoted(a, b)
+        return x, y
+    x, y = c.widened(a, b)
+    return x, _compute(c.e, "Mul", y, c.factor(alpha, y))
 
 
 @row("aten.add.Tensor", "aten.add.Scalar")
 def _add(c: Call) -> Value:
-    a, b = c.promoted(*c.node.args[:2])
-    return _compute(c.e, "Add", a, _scaled(c, b))
+    return _compute(c.e, "Add", *_scaled(c, *c.node.args[:2]))
 
 
 @row("aten.sub.Tensor", "aten.sub.Scalar")
 def _sub(c: Call) -> Value:
-    a, b = c.promoted(*c.node.args[:2])
-    return c.e.op("Sub", a, _scaled(c, b))
+    return c.e.op("Sub", *_scaled(c, *c.node.args[:2]))
 
 
 @row("aten.rsub.Tensor", "aten.rsub.Scalar")
 def _rsub(c: Call) -> Value:
-    a, b = c.promoted(*c.node.args[:2])
-    return c.e.op("Sub", b, _scaled(c, a))
+    return c.e.op("Sub", *_scaled(c, *c.node.args[1::-1]))
 
 
-@row("prims.fma.default")
+def _unrounded(c: Call, arg: Any) -> Value:
+    """The first factor of an fma in float32.
+
+    Dynamo opens ``addcmul_`` and ``addcdiv_`` into a product or quotient and an fma; eager rounds their result only.
+    """
+    if isinstance(arg, torch.fx.Node) and c.dtype.bits == 16:
+        ours = {"aten.mul.Tensor": "Mul", "aten.div.Tensor": "Div"}.get(str(arg.target))
+        parts = [x for a in arg.args if isinstance(x := c.values.get(a), Value)]  # type: ignore[arg-type]
+        if ours is not None and [x.dtype for x in parts] == [c.dtype] * 2:
+            return c.e.op(ours, *(c.e.cast(x, FLOAT32) for x in parts))
+    return c.widened(arg)[0]
+
+
+@row("prims.fma.default", numbers=Numbers.WIDE)
 def _fma(c: Call) -> Value:
     # One rounding or two: both are within what PyTorch's own kernels differ by.
-    a, b, x = c.promoted(*c.node.args[:3])
-    return c.e.op("Add", c.e.op("Mul", a, b), x)
+    a, b, x = c.node.args[:3]
+    (wide,) = c.widened(x)
+    return c.e.op("Add", c.e.op("Mul", _unrounded(c, a), c.factor(b, wide)), wide)
 
 
-@row("aten.addcmul.default")
+@row("aten.addcmul.default", numbers=Numbers.WIDE)
 def _addcmul(c: Call) -> Value:
-    x, a, b = c.promoted(*c.node.args[:3])
-    scale = c.cast(c.node.kwargs.get("value", 1), x.dtype)
+    x, a, b = c.widened(*c.node.args[:3])
+    scale = c.factor(c.node.kwargs.get("value", 1), x)
     return c.e.op("Add", x, c.e.op("Mul", c.e.op("Mul", scale, a), b))
 
 
-@row("aten.addcdiv.default")
+@row("aten.addcdiv.default", numbers=Numbers.WIDE)
 def _addcdiv(c: Call) -> Value:
-    x, a, b = c.promoted(*c.node.args[:3], kind=_FLOAT)
-    scale = c.cast(c.node.kwargs.get("value", 1), x.dtype)
-    return c.e.op("Add", x, c.e.op("Mul", scale, c.e.op("Div", a, b)))
+    x, a, b = c.widened(*c.node.args[:3], kind=_FLOAT)
+    scale = c.factor(c.node.kwargs.get("value", 1), x)
+    return c.e.op("Add", x, c.e.op("Div", c.e.op("Mul", scale, a), b))
 
 
-@row("aten.lerp.Scalar", "aten.lerp.Tensor")
+@row("aten.lerp.Scalar", "aten.lerp.Tensor", numbers=Numbers.WIDE)
 def _lerp(c: Call) -> Value:
-    a, b, w = c.promoted(*c.node.args[:3])
-    return c.e.op("Add", a, c.e.op("Mul", w, c.e.op("Sub", b, a)))
+    e = c.e
+    a, b = c.widened(*c.node.args[:2])
+    w = c.factor(c.node.args[2], a)
+    span = e.op("Sub", b, a)
+    near = e.op("Add", a, e.op("Mul", w, span))
+    if w.tensor is None and abs(w.number) < 0.5:
+        return near
+    far = e.op("Sub", b, e.op("Mul", span, e.op("Sub", e.full((), 1, w.dtype), w)))
+    if w.tensor is None:
+        return far
+    return e.select(e.op("Less", e.op("Abs", w), 0.5), near, far)
+
+
+def _times_log(c: Call, log: str) -> Value:
+    """Product of x and a logarithm of y, rounded to 16 bits in between; 0 where x is."""
+    e = c.e
+    x, y = c.promoted(*c.node.args[:2], kind=_FLOAT)
+    product, zero = e.op("Mul", x, e.op(log, y)), e.full((), 0, x.dtype)
+    return e.select(e.op("IsNan", y), y, e.select(e.op("Equal", x, zero), zero, product))
+
+
+@row("aten.xlogy.Tensor", "aten.xlogy.Scalar_Self", "aten.xlogy.Scalar_Other")
+def _xlogy(c: Call) -> Value:
+    return _times_log(c, "Ln")
+
+
+@row(*(f"aten.special_xlog1py.{o}" for o in ("default", "self_scalar", "other_scalar")))
+def _xlog1py(c: Call) -> Value:
+    return _times_log(c, "Log1p")
 
 
 # quotients ------------------------------------------------------------------------------------
 
 
-@row("aten.div.Tensor", "aten.div.Scalar", "prims.div.default", "aten.true_divide.Tensor")
+@row(
+    "aten.div.Tensor",
+    "aten.div.Scalar",
+    "prims.div.default",
+    "aten.true_divide.Tensor",
+    numbers=Numbers.SECOND_WIDE,
+)
 def _div(c: Call) -> Value:
     kind = _SAME if str(c.node.target).startswith("prims") else _FLOAT
     a, b = c.promoted(*c.node.args[:2], kind=kind)
     return c.e.op("Div" if a.dtype.kind == "f" else "TruncDiv", a, b)
 
 
-@row("aten.div.Tensor_mode", "aten.div.Scalar_mode")
+@row("aten.div.Tensor_mode", "aten.div.Scalar_mode", numbers=Numbers.SECOND_WIDE)
 def _div_mode(c: Call) -> Value:
     mode = c.node.kwargs.get("rounding_mode")
     a, b = c.promoted(*c.node.args[:2], kind=_FLOAT if mode is None else _SAME)
@@ -294,9 +350,9 @@ def _mish(c: Call) -> Value:
     return c.e.op("Mish", c.x())
 
 
-@row("aten.softplus.default")
+@row("aten.softplus.default", numbers=Numbers.WIDE)
 def _softplus(c: Call) -> Value:
-    e, x = c.e, c.x()
+    e, (x,) = c.e, c.widened(c.node.args[0])
     beta = float(c.number(c.arg(1, "beta", 1), "beta"))
     threshold = float(c.number(c.arg(2, "threshold", 20), "the threshold"))
     scaled = x if beta == 1 else e.op("Mul", x, beta)
@@ -306,10 +362,11 @@ def _softplus(c: Call) -> Value:
     )
 
 
-@row("aten.leaky_relu.default")
+@row("aten.leaky_relu.default", numbers=Numbers.WIDE)
 def _leaky_relu(c: Call) -> Value:
     slope = float(c.number(c.arg(1, "negative_slope", 0.01), "the slope"))
-    return c.e.op("LeakyRelu", c.x(), negative_slope=slope)
+    (x,) = c.widened(c.node.args[0])
+    return c.e.op("LeakyRelu", x, negative_slope=slope)
 
 
 # element types --------------------------------------------------------------------------------

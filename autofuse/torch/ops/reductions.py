@@ -140,7 +140,7 @@ def _min(c: Call) -> list[Value]:
 
 
 def _variance(c: Call) -> tuple[Value, Value]:
-    """Variance and mean, computed in float32; with the reduced axes as the result has them."""
+    """Variance and mean in float32; with the reduced axes as the result has them."""
     e, x = c.e, c.x()
     dims, keep = c.arg(1, "dim"), bool(c.node.kwargs.get("keepdim", False))
     given = c.node.kwargs.get("correction")
@@ -165,7 +165,7 @@ def _variance(c: Call) -> tuple[Value, Value]:
     if not keep:
         left = tuple(s for i, s in enumerate(x.shape) if i not in axes)
         middle = e.reshape(middle, left)
-    return e.cast(spread, x.dtype), e.cast(middle, x.dtype)
+    return spread, middle
 
 
 @row("aten.var_mean.correction")

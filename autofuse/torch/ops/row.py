@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -13,11 +14,11 @@ from torch._prims_common import elementwise_dtypes
 
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.torch.emit import Emitter, Number, Value
+from autofuse.torch.emit import FLOAT32, Emitter, Number, Value
 from autofuse.torch.refusal import RefusedError
 from autofuse.torch.sizes import Shape
 
-__all__ = ["ROWS", "Call", "Kind", "Row", "dtype_of", "row"]
+__all__ = ["ROWS", "Call", "Kind", "Numbers", "Row", "dtype_of", "row"]
 
 Result: TypeAlias = "Value | Sequence[Value]"
 
@@ -35,6 +36,20 @@ class Kind(Enum):
     COPY = "copy"
 
 
+class Numbers(Enum):
+    """How an op takes a number beside tensors of 16 bits, as PyTorch's kernels for CPUs do.
+
+    A number is one of Python, a symbol, or a tensor of one element and of another type than the op is computed in.
+    """
+
+    #: It is rounded to the type of the tensors.
+    ROUNDED = "rounded"
+    #: As the second operand it is float32, and the result is computed in float32 and rounded once; else rounded.
+    SECOND_WIDE = "second wide"
+    #: It is float32, and the result is computed in float32 and rounded once.
+    WIDE = "wide"
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One op of PyTorch.
@@ -42,11 +57,13 @@ class Row:
     Attributes:
         name: ``aten.add.Tensor``.
         kind: what it does to memory.
+        numbers: how it takes a number beside tensors of 16 bits.
         convert: adds its nodes; raises RefusedError.
     """
 
     name: str
     kind: Kind
+    numbers: Numbers
     convert: Callable[[Call], Result]
 
 
@@ -59,12 +76,14 @@ class Call:
         e: what results are made with.
         values: operands that are tensors.
         scalar: makes an operand of a number that is known at run time only, from its node and element type.
+        numbers: how the op takes a number beside tensors of 16 bits.
     """
 
     node: torch.fx.Node
     e: Emitter
     values: Mapping[torch.fx.Node, Value | Sequence[Value]]
     scalar: Callable[[Any, DType], Value]
+    numbers: Numbers = Numbers.ROUNDED
 
     @property
     def meta(self) -> Any:
@@ -133,10 +152,37 @@ class Call:
         """
         if to is None:
             metas = [a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in args]
-            wide, result = elementwise_dtypes(*metas, type_promotion_kind=kind)
-            # Rows compute narrow floats wide where that matters; a comparison needs the common type.
-            to = dtype_of(wide if result == torch.bool else result)
+            # What a comparison needs is the common type of its operands.
+            rule = PROMOTION.DEFAULT if kind is PROMOTION.ALWAYS_BOOL else kind
+            to = dtype_of(elementwise_dtypes(*metas, type_promotion_kind=rule)[1])
+        if self.numbers is Numbers.SECOND_WIDE and len(args) > 1 and self._loses(args[1], to):
+            to = FLOAT32
         return [self.cast(a, to) for a in args]
+
+    def widened(self, *args: Any, kind: PROMOTION = PROMOTION.DEFAULT) -> list[Value]:
+        """Promoted operands of an op of several steps: floats in float32, so that only the result is rounded."""
+        return [self._wide(x) for x in self.promoted(*args, kind=kind)]
+
+    def factor(self, arg: Any, x: Value) -> Value:
+        """A number that the op has beside its operands (``alpha``, ``value``, a weight), for steps with a widened one.
+
+        Args:
+            arg: the number.
+            x: an operand as :meth:`widened` gives it.
+        """
+        if self.numbers is Numbers.WIDE:
+            return self.cast(arg, x.dtype)
+        return self._wide(self.fitting(arg, self.dtype))
+
+    def fitting(self, arg: Any, dtype: DType) -> Value:
+        """A number as a tensor; one that is too large for the type is left to PyTorch, which raises an error."""
+        found = self.cast(arg, dtype)
+        if isinstance(arg, int | float) and math.isfinite(arg):
+            wrapped = (arg, arg + (1 << dtype.bits)) if dtype.kind == "u" else (arg,)
+            lost = found.number not in wrapped if dtype.kind in "iu" else math.isinf(found.number)
+            if lost:
+                raise RefusedError(f"the number {arg} is too large for {dtype}")
+        return found
 
     def cast(self, arg: Any, dtype: DType) -> Value:
         """A node or a number as a tensor of an element type."""
@@ -145,6 +191,21 @@ class Call:
                 return self.e.cast(self.value(arg), dtype)
             return self.scalar(arg, dtype)
         return self.e.full((), self.number(arg, "an operand"), dtype)
+
+    def _wide(self, x: Value) -> Value:
+        return self.e.cast(x, FLOAT32) if x.dtype.kind == "f" else x
+
+    def _loses(self, arg: Any, dtype: DType) -> bool:
+        """Whether an operand is a number that a type of 16 bits does not hold, as far as is known."""
+        if dtype.kind != "f" or dtype.bits != 16:
+            return False
+        number: Number | None = arg if isinstance(arg, int | float) else None
+        if isinstance(arg, torch.fx.Node) and isinstance(t := arg.meta["val"], torch.Tensor):
+            if any(not isinstance(s, int) or s != 1 for s in t.shape) or dtype_of(t.dtype) == dtype:
+                return False
+            x = self.value(arg)
+            number = x.number if x.tensor is None else None
+        return number is None or self.e.full((), number, dtype).number != number
 
 
 def dtype_of(dtype: torch.dtype) -> DType:
@@ -164,14 +225,16 @@ def dtype_of(dtype: torch.dtype) -> DType:
 ROWS: dict[str, Row] = {}
 
 
-def row(*names: str, kind: Kind = Kind.COMPUTE) -> Callable[[Any], Any]:
+def row(
+    *names: str, kind: Kind = Kind.COMPUTE, numbers: Numbers = Numbers.ROUNDED
+) -> Callable[[Any], Any]:
     """Register a converter under one or more ops."""
 
     def register(convert: Callable[[Call], Result]) -> Callable[[Call], Result]:
         for name in names:
             if name in ROWS:
                 raise ValueError(f"{name} has two rows")
-            ROWS[name] = Row(name, kind, convert)
+            ROWS[name] = Row(name, kind, numbers, convert)
         return convert
 
     return register

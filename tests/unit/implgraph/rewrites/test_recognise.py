@@ -104,6 +104,23 @@ def test_what_needs_16_bits_only(op, lines):
     assert ops(graph(*lines, inputs="a:float16", outputs="b")) == [op]
 
 
+def test_steps_in_float32_of_a_chain_of_16_bits():
+    """A number that 16 bits do not hold makes such a step."""
+    step = ("a = >float32 x", f"b = Mul a {ROOT_HALF}")
+    rest = ("f = Erf e", "g = Add f 1", "h = Mul x 0.5", "y = Mul h g")
+    assert ops(graph(*step, "e = >float16 b", *rest)) == ["Gelu"]
+    # Through another type of 16 bits: the argument is not the one.
+    assert "Gelu" not in ops(graph(*step, "c = >bfloat16 b", "e = >float16 c", *rest))
+    softplus = (
+        "b = Exp a",
+        "c = Log1p b",
+        "d = Greater a 20",
+        "e = Select d a c",
+        "f = >float16 e",
+    )
+    assert ops(graph(step[0], *softplus, "g = Tanh f", "y = Mul x g")) == ["Mish"]
+
+
 SOFTPLUS = ("e = Exp x", "f = Log1p e", "g = Greater x 20", "s = Select g x f")
 LOG1P = ("e = Abs x", "f = Neg e", "g = Exp f", "h = Log1p g")
 
