@@ -377,13 +377,13 @@ def _sizes(graph: FusionGraph, given: Mapping[str, int]) -> dict[str, int]:
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"a shape is a dict of sizes, not {type(given).__name__}")
-    names = [s.name for s in graph.symbols]
-    sizes = symbol_sizes(graph.name, names, given)
-    for name in names:
-        if name not in given:
-            hint = f"its symbols are: {', '.join(names)}"
+    labels = graph.symbol_labels()
+    sizes = symbol_sizes(graph.name, labels, given)
+    for name, label in labels.items():
+        if name not in sizes:
+            hint = f"its symbols are: {', '.join(labels.values())}"
             raise AutofuseError.of(
-                "AF5007", f"{name} is a symbol without a size, of {graph.name}", hint=hint
+                "AF5007", f"{label} is a symbol without a size, of {graph.name}", hint=hint
             )
     return sizes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError
@@ -35,22 +35,24 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
     return number
 
 
-def symbol_sizes(graph: str, symbols: Iterable[str], given: Mapping[str, int]) -> dict[str, int]:
-    """Sizes that a caller gives to symbols; whether they are in range is for the kernel to say.
+def symbol_sizes(
+    graph: str, symbols: Mapping[str, str], given: Mapping[str, int]
+) -> dict[str, int]:
+    """Sizes that a caller gives to symbols, by their identifiers; whether they are in range is for the kernel to say.
 
     Args:
         graph: its name, for messages.
-        symbols: those that it has.
-        given: size per symbol.
+        symbols: those that it has: identifier -> the name that users know it by.
+        given: size per symbol, by either name.
 
     Raises:
         AutofuseError: AF5007, a name is not that of a symbol.
         TypeError: a size is no whole number.
         ValueError: a size is far out of any range.
     """
-    known = list(symbols)
+    known = {n: n for n in symbols} | {label: n for n, label in symbols.items()}
     for name in given:
         if name not in known:
-            hint = f"its symbols are: {', '.join(known) or 'none'}"
+            hint = f"its symbols are: {', '.join(symbols.values()) or 'none'}"
             raise AutofuseError.of("AF5007", f"{name} is not a symbol of {graph}", hint=hint)
-    return {n: integer(f"the size {n}", v, -_ANY_SIZE, _ANY_SIZE) for n, v in given.items()}
+    return {known[n]: integer(f"the size {n}", v, -_ANY_SIZE, _ANY_SIZE) for n, v in given.items()}

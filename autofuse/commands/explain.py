@@ -31,6 +31,8 @@ def explain(graph: Path, *, shapes: Sequence[str], target: str) -> Outcome:
             raise AutofuseError.of("AF5007", r.text, hint=hint)
     built = api.build(graph, target=target)
     found = explanation.explain(built.name, built.schedule, built.target, sizes, built.graph.inputs)
+    labels = built.graph.symbol_labels()
+    found["sizes"] = {labels[n]: size for n, size in sizes.items()}
 
     def show(screen: Console) -> None:
         from autofuse.report.text.explain import print_explanation

@@ -129,7 +129,7 @@ def show(graph: Path, output: Path | None) -> Outcome:
 def _summary(graph: FusionGraph) -> dict[str, Any]:
     def row(parameter: str, tensor: str) -> dict[str, Any]:
         t = graph.tensors[tensor]
-        return {"name": parameter, "dtype": t.dtype.name, "shape": [str(s) for s in t.shape]}
+        return {"name": parameter, "dtype": t.dtype.name, "shape": [*map(graph.in_words, t.shape)]}
 
     ops = Counter(n.op for n in graph.nodes)
     return {
@@ -137,7 +137,7 @@ def _summary(graph: FusionGraph) -> dict[str, Any]:
         "nodes": len(graph.nodes),
         "ops": dict(sorted(ops.items(), key=lambda kv: (-kv[1], kv[0]))),
         "symbols": [
-            {"name": s.name, "min": s.min, "max": s.max, "hint": s.hint} for s in graph.symbols
+            {"name": s.label, "min": s.min, "max": s.max, "hint": s.hint} for s in graph.symbols
         ],
         "inputs": [row(name, name) for name in graph.inputs],
         "outputs": [{**row(o.name, o.tensor), "inout": o.inout} for o in graph.outputs],

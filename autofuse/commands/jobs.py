@@ -166,7 +166,7 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     saved = _save(run.outputs, timed, job)
     return {
         "name": graph.name,
-        "symbols": run.symbols,
+        "symbols": {graph.symbol_labels()[n]: v for n, v in run.symbols.items()},
         "key": chosen.key,
         "keys": kernel.key_count,
         "parts": len(kernel.parts) if isinstance(kernel, SplitKernel) else 1,
@@ -196,7 +196,8 @@ def _save(
     files: dict[Path, writing.Content] = {}
     folder = None if job["save"] is None else Path(job["save"])
     if folder is not None:
-        files |= {folder / f"{n}.npy": writing.array(a) for n, a in outputs.items()}
+        names = writing.file_names(outputs)
+        files |= {folder / f"{names[n]}.npy": writing.array(a) for n, a in outputs.items()}
     if timed is not None:
         files |= {Path(p): writing.text(timed.trace()) for p in job.get("traces", ())}
         files |= {Path(p): writing.text(timed.page()) for p in job.get("pages", ())}
@@ -239,7 +240,7 @@ def _sizes(
     graph: FusionGraph, given: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> dict[str, int]:
     """A size per symbol: as asked for, else from the shapes of given arrays, else typical."""
-    symbol_sizes(graph.name, (s.name for s in graph.symbols), symbols)
+    symbols = symbol_sizes(graph.name, graph.symbol_labels(), symbols)
     fixed = {s for n in given for e in graph.tensors[n].shape for s in e.symbols()}
     part = replace(graph, symbols=tuple(s for s in graph.symbols if s.name in fixed | set(symbols)))
     solved = solve_symbols(part, {n: a.shape for n, a in given.items()}, symbols)

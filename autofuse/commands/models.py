@@ -16,7 +16,6 @@ from autofuse.base import cache
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.commands import words, writing
 from autofuse.commands.outcome import Outcome
-from autofuse.frontends.names import identifier
 from autofuse.frontends.onnx import looks_like_onnx
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.report.text.console import progress
@@ -203,9 +202,8 @@ def _array(file: str) -> Any:
 
 def _saved(outputs: Mapping[str, Any], folder: Path) -> list[str]:
     """Outputs as files; names of tensors are no names of files, so identifiers are."""
-    taken: set[str] = set()
-    names = {o: f"{identifier(o, taken)}.npy" for o in outputs}
-    files = {folder / names[o]: writing.array(a) for o, a in outputs.items()}
+    names = writing.file_names(outputs)
+    files = {folder / f"{names[o]}.npy": writing.array(a) for o, a in outputs.items()}
     writing.write_all(files, folder)
     return [str(p) for p in files]
 
@@ -223,8 +221,8 @@ def _calls(
     def call(name: str, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
         graph = built.kernels[name].graph
         given = {}
-        for n, a in arrays.items():
-            np.ascontiguousarray(a).tofile(folder / f"in_{n}")
+        for k, (n, a) in enumerate(arrays.items()):
+            np.ascontiguousarray(a).tofile(folder / f"in_{k}")
             given[n] = list(np.shape(a))
         job = {
             "kernel": str(folder / "model" / kernel_folder(name)),
@@ -240,9 +238,9 @@ def _calls(
         value = outcome.value
         outputs = {
             o.name: _read(
-                folder / f"out_{o.name}", graph.tensors[o.tensor].dtype, value["outputs"][o.name]
+                folder / f"out_{k}", graph.tensors[o.tensor].dtype, value["outputs"][o.name]
             )
-            for o in graph.outputs
+            for k, o in enumerate(graph.outputs)
         }
         return Called(outputs, value["bytes_moved"], value["seconds"])
 
@@ -258,8 +256,9 @@ def kernel_job(job: Mapping[str, Any]) -> dict[str, Any]:
     """One call of a kernel, in a worker.
 
     Args:
-        job: ``kernel`` (a generated folder), ``files`` (the folder with its operands, ``in_<name>``, and for its
-            results, ``out_<name>``: bare elements), ``inputs`` (name -> shape), ``symbols``, ``check``, ``check_seed``.
+        job: ``kernel`` (a generated folder), ``files`` (the folder with its operands, ``in_<number>``, and for its
+            results, ``out_<number>``: bare elements), ``inputs`` (name -> shape), ``symbols``, ``check``,
+            ``check_seed``.
 
     Returns:
         ``outputs`` (name -> shape), ``bytes_moved``, ``seconds``.
@@ -269,10 +268,13 @@ def kernel_job(job: Mapping[str, Any]) -> dict[str, Any]:
     folder = Path(job["files"])
     kernel = _kernel(job["kernel"], job["check"], job["check_seed"])
     tensors = kernel.graph.tensors
-    arrays = {n: _read(folder / f"in_{n}", tensors[n].dtype, s) for n, s in job["inputs"].items()}
+    arrays = {
+        n: _read(folder / f"in_{k}", tensors[n].dtype, s)
+        for k, (n, s) in enumerate(job["inputs"].items())
+    }
     done: Called = called(kernel, arrays, job["symbols"])
-    for n, a in done.outputs.items():
-        np.ascontiguousarray(a).tofile(folder / f"out_{n}")
+    for k, a in enumerate(done.outputs.values()):
+        np.ascontiguousarray(a).tofile(folder / f"out_{k}")
     return {
         "outputs": {n: list(a.shape) for n, a in done.outputs.items()},
         "bytes_moved": done.bytes_moved,

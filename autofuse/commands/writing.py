@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -15,8 +16,10 @@ import numpy as np
 
 from autofuse.base.diagnostics import AutofuseError, Where
 
-__all__ = ["Content", "array", "text", "write_all"]
+__all__ = ["Content", "array", "file_names", "text", "write_all"]
 
+#: Characters of the name of a file, without suffix.
+_LONGEST = 120
 #: Writes a file that is open.
 Content: TypeAlias = "Callable[[BinaryIO], object]"
 
@@ -29,6 +32,22 @@ def text(content: str) -> Content:
 def array(content: Any) -> Content:
     """An array as .npy."""
     return lambda f: np.save(f, np.asarray(content), allow_pickle=False)
+
+
+def file_names(names: Iterable[str]) -> dict[str, str]:
+    """Names of tensors -> names of files without suffix: those of a path, or that begin with a dot, are changed."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in names:
+        # Upper and lower case are one on some file systems.
+        word = re.sub(r"[^A-Za-z0-9_.\-]", "_", name).lstrip(".")[:_LONGEST] or "_"
+        own, n = word, 1
+        while own.lower() in taken:
+            n += 1
+            own = f"{word}_{n}"
+        taken.add(own.lower())
+        found[name] = own
+    return found
 
 
 def write_all(files: Mapping[Path, Content], folder: Path | None = None) -> None:

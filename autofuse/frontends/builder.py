@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autofuse.frontends.json_positions import Document, Findings, quote
-from autofuse.frontends.names import identifier
+from autofuse.frontends.names import identifier, tensor_name
 from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds, const, product
 from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionNode, Symbol, Tensor
@@ -71,6 +71,7 @@ class GraphBuilder:
         self.findings = findings
         self.name = identifier(graph_name)
         self.taken = {self.name}
+        self.tensor_names: set[str] = set()
         self.node_names: set[str] = set()
         self.symbols: dict[str, Symbol] = {}
         self.tensors: dict[str, Tensor] = {}
@@ -222,7 +223,7 @@ class GraphBuilder:
         """
         name = tensor.name
         if wanted or name in used:
-            name = identifier(wanted or f"{name}_out", self.taken)
+            name = tensor_name(wanted or f"{name}_out", self.tensor_names)
         used.add(name)
         return name
 
@@ -328,7 +329,7 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
         offset: Expr | None = None,
     ) -> Tensor:
         """A new input, called ``wanted`` if nothing is yet."""
-        name = identifier(wanted, self.taken)
+        name = tensor_name(wanted, self.tensor_names)
         tensor = Tensor(name, dtype, shape, strides, offset, origin=self.origin)
         self.add_tensor(tensor)
         self.inputs.append(name)
@@ -349,7 +350,7 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
         dtype, shape = result
         self.check(shape)
         wanted, node = self.names(name)
-        tensor = Tensor(identifier(wanted, self.taken), dtype, shape, origin=self.origin)
+        tensor = Tensor(tensor_name(wanted, self.tensor_names), dtype, shape, origin=self.origin)
         return self.add_node(node, row.name, operands, tensor, attrs, self.origin)
 
     def evaluated(

@@ -1,7 +1,7 @@
 """Names from files become C++ identifiers here, and nowhere else.
 
-Whatever a file calls a graph, a tensor or a symbol, only what :func:`identifier` returns reaches
-generated code.
+Whatever a file calls a graph or a symbol, only what :func:`identifier` returns reaches generated code.  Tensors are
+parameters by position there, so they keep their own names: in messages, comments and files.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ __all__ = [
     "is_reserved",
     "legal_name",
     "symbol_identifier",
+    "tensor_name",
 ]
 
 #: Longest identifier, in characters.
@@ -24,6 +25,9 @@ MAX_LENGTH = 64
 MAX_NAME = 256
 
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-/]*\Z")
+
+#: What stands in comments, texts and tables as it is.
+_PLAIN = re.compile(r"[\w.\-/:]{1,256}\Z", re.ASCII)
 
 _CPP = """
 alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool
@@ -157,6 +161,19 @@ def symbol_identifier(text: str, taken: set[str]) -> str:
     """:func:`identifier` for a symbol, which shares its scope with the locals of a kernel."""
     word = identifier(text)
     return identifier(f"{word[: MAX_LENGTH - 2]}_v" if _LOCAL_FORM.match(word) else text, taken)
+
+
+def tensor_name(text: str, taken: set[str]) -> str:
+    """The name of a tensor: that of the file, unless it has other characters than names of tensors have, or is taken.
+
+    Args:
+        text: any text at all.
+        taken: names already in use; the result is not among them and is added.
+    """
+    if text in taken or not _PLAIN.match(text):
+        return identifier(text, taken)
+    taken.add(text)
+    return text
 
 
 def _numbered(word: str, n: int) -> str:

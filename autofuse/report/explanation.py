@@ -37,10 +37,11 @@ def sizes_of(symbols: Sequence[Symbol], given: Mapping[str, int]) -> dict[str, i
     Raises:
         AutofuseError: AF1005 a given name is no symbol, AF5007 a given size is out of range.
     """
-    known = {s.name: s for s in symbols}
+    known = {s.name: s for s in symbols} | {s.label: s for s in symbols}
     for name, size in given.items():
         if name not in known:
-            have = f"symbols: {', '.join(known)}" if known else "the graph has fixed sizes only"
+            labels = ", ".join(s.label for s in symbols)
+            have = f"symbols: {labels}" if symbols else "the graph has fixed sizes only"
             raise AutofuseError.of(
                 "AF1005", f"--shape {name}: there is no symbol {name!r}", hint=have
             )
@@ -50,7 +51,7 @@ def sizes_of(symbols: Sequence[Symbol], given: Mapping[str, int]) -> dict[str, i
                 "AF5007", f"--shape {name}={size}: {name} is from {s.min} to {s.max}"
             )
     typical = {s.name: min(max(1024 if s.hint is None else s.hint, s.min), s.max) for s in symbols}
-    return {**typical, **given}
+    return {**typical, **{known[n].name: size for n, size in given.items()}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.expr.expression import Expr, sym
 from autofuse.implgraph.ir.dtypes import DType
 
 __all__ = [
@@ -31,6 +31,12 @@ class Symbol:
     min: int = 1
     max: int = 1 << 31
     hint: int | None = None
+    called: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name that users know it by: that of the file, of which ``name`` is an identifier in C++."""
+        return self.called or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,16 @@ class FusionGraph:
     nodes: tuple[FusionNode, ...]
     outputs: tuple[GraphOutput, ...]
     tensors: Mapping[str, Tensor]
+
+    def symbol_labels(self) -> dict[str, str]:
+        """The name that users know a symbol by, by its identifier."""
+        return {s.name: s.label for s in self.symbols}
+
+    def in_words(self, size: Expr) -> str:
+        """A size with the names that users know its symbols by."""
+        if not any(s.called for s in self.symbols):
+            return str(size)
+        return str(size.substitute({s.name: sym(s.label) for s in self.symbols}))
 
     def symbol_ranges(self) -> dict[str, tuple[int, int]]:
         """Closed range of every symbol, by name."""

@@ -24,7 +24,7 @@ from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.expr.expression import Expr, ExprError
 from autofuse.implgraph.expr.parser import ir_reader
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ir.fusion import Constant, FusionGraph
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, Symbol
 from autofuse.implgraph.ir.graph import SIZE_ATTRS, HintGraph, ImplGraph
 
 __all__ = ["SCHEMAS", "field_names", "from_json", "from_json_as", "json_text", "to_json"]
@@ -87,7 +87,9 @@ _SCALAR_TEXTS: dict[type, Callable[[Any], str]] = {
 
 
 def _fields(value: Any) -> dict[str, object]:
-    return {name: _encode(getattr(value, name)) for name in field_names(type(value))}
+    sparse = _SPARSE.get(type(value), frozenset())
+    found = ((name, getattr(value, name)) for name in field_names(type(value)))
+    return {n: _encode(v) for n, v in found if v or n not in sparse}
 
 
 def field_names(kind: type) -> tuple[str, ...]:
@@ -100,6 +102,8 @@ def field_names(kind: type) -> tuple[str, ...]:
 
 
 _FIELDS: dict[type, tuple[str, ...]] = {}
+#: Fields that are left out where they are empty.
+_SPARSE: dict[type, frozenset[str]] = {Symbol: frozenset({"called"})}
 
 
 def _encode(value: Any) -> object:

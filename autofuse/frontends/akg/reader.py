@@ -40,7 +40,7 @@ from autofuse.frontends.akg.model import Desc, Info, Op
 from autofuse.frontends.akg.symbols import Sizes
 from autofuse.frontends.builder import GraphBuilder, check_counts, shape_text
 from autofuse.frontends.json_positions import Document, Findings, quote
-from autofuse.frontends.names import identifier
+from autofuse.frontends.names import tensor_name
 from autofuse.frontends.pydantic_errors import note_errors
 from autofuse.implgraph.expr.expression import Expr, const, divide_exact
 from autofuse.implgraph.ir.dtypes import FOREIGN, DType, dtype
@@ -156,7 +156,7 @@ class _Reader:
                 if d is None or shape is None:
                     self.values[desc.tensor_name] = None
                     continue
-                name = identifier(desc.tensor_name, self.builder.taken)
+                name = tensor_name(desc.tensor_name, self.builder.tensor_names)
                 tensor = Tensor(name, d, tuple(e for e in shape if e is not None), origin=pointer)
                 self.builder.add_tensor(tensor)
                 self.values[desc.tensor_name] = tensor
@@ -320,7 +320,7 @@ class _Reader:
                 hint="only shapes with the same number of elements may differ",
             )
             return None
-        out = Tensor(identifier(name, b.taken), value.dtype, shape, origin=pointer)
+        out = Tensor(tensor_name(name, b.tensor_names), value.dtype, shape, origin=pointer)
         node = f"reshape_{out.name}"
         return b.add_node(node, "Reshape", [value], out, {"shape": shape}, pointer)
 
@@ -331,7 +331,7 @@ class _Reader:
         if shape is None or value.dtype is None:
             return None
         b = self.builder
-        out = Tensor(identifier(name, b.taken), value.dtype, shape, origin=pointer)
+        out = Tensor(tensor_name(name, b.tensor_names), value.dtype, shape, origin=pointer)
         node = f"fill_{out.name}"
         return b.add_node(node, "Broadcast", [value], out, {"shape": shape}, pointer)
 
@@ -431,7 +431,9 @@ class _Reader:
             return None
         have = tuple(self.sizes.resolve(e) for e in result[1])
         same = self.complete(wanted, have) == have
-        own = identifier(out.tensor_name if same else f"{out.tensor_name}_raw", self.builder.taken)
+        own = tensor_name(
+            out.tensor_name if same else f"{out.tensor_name}_raw", self.builder.tensor_names
+        )
         tensor = Tensor(own, d, have, origin=out_at)
         self.builder.add_node(node, row.name, operands, tensor, attrs, pointer)
         return (
@@ -465,7 +467,7 @@ class _Reader:
             made = b.infer(row, xs, attrs, pointer, node=node)
             if made is None:
                 return None
-            tensor = Tensor(identifier(out.tensor_name, b.taken), *made, origin=out_at)
+            tensor = Tensor(tensor_name(out.tensor_name, b.tensor_names), *made, origin=out_at)
             return b.add_node(f"{node}_{name.lower()}", name, xs, tensor, attrs, pointer)
 
         result = composed(op, found, d, pointer, self.findings, make)

@@ -192,7 +192,8 @@ class Sizes:
 
     def _fresh(self, name: str, *, unnamed: bool = False) -> Expr:
         word = symbol_identifier(name, self._builder.taken)
-        self._builder.symbols[word] = Symbol(word, _MIN, MAX_SIZE)
+        called = "" if word == name else name
+        self._builder.symbols[word] = Symbol(word, _MIN, MAX_SIZE, called=called)
         if unnamed:
             self._unnamed.add(word)
         return sym(word)

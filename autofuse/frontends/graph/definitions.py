@@ -12,7 +12,13 @@ from autofuse.frontends.builder import GraphBuilder, is_moderate, shape_text
 from autofuse.frontends.graph.model import InputModel, SymbolModel
 from autofuse.frontends.json_positions import Findings, escape, quote
 from autofuse.frontends.layout import Layout, checked_layout
-from autofuse.frontends.names import MAX_NAME, identifier, legal_name, symbol_identifier
+from autofuse.frontends.names import (
+    MAX_NAME,
+    identifier,
+    legal_name,
+    symbol_identifier,
+    tensor_name,
+)
 from autofuse.frontends.pydantic_errors import did_you_mean
 from autofuse.implgraph.expr.expression import Expr, ExprError, const, sym
 from autofuse.implgraph.expr.parser import Reader
@@ -183,7 +189,8 @@ class Definitions:
                 self.findings.add("AF1104", text, f"{pointer}/hint")
             word = symbol_identifier(name, self.builder.taken)
             self.symbols[name] = word
-            self.builder.symbols[word] = Symbol(word, model.min, model.max, model.hint)
+            called = "" if word == name else name
+            self.builder.symbols[word] = Symbol(word, model.min, model.max, model.hint, called)
 
     def read_inputs(self) -> None:
         """The section ``inputs``."""
@@ -228,7 +235,7 @@ class Definitions:
         layout = self.layout(model, shape, pointer, what)
         if layout is None:
             return None
-        name = identifier(model.name, self.builder.taken)
+        name = tensor_name(model.name, self.builder.tensor_names)
         tensor = Tensor(
             name, d, shape, layout.strides, layout.offset, scalar=model.scalar, origin=pointer
         )

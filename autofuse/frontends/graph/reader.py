@@ -32,7 +32,7 @@ from autofuse.frontends.graph.model import (
     ResultModel,
 )
 from autofuse.frontends.json_positions import Document, Findings, escape, quote
-from autofuse.frontends.names import identifier
+from autofuse.frontends.names import tensor_name
 from autofuse.frontends.op_hints import described, unknown_op
 from autofuse.frontends.pydantic_errors import did_you_mean, note_errors
 from autofuse.implgraph.ir.dtypes import DType
@@ -230,7 +230,7 @@ class _Reader(Definitions):
         if not self.builder.check_shape(shape, f"{pointer}/outputs/0", f"the result {quote(name)}"):
             return
         tensor = Tensor(
-            identifier(name, self.builder.taken), d, shape, origin=f"{pointer}/outputs/0"
+            tensor_name(name, self.builder.tensor_names), d, shape, origin=f"{pointer}/outputs/0"
         )
         self.tensors[name] = self.builder.add_node(
             model.name, row.name, known, tensor, attrs, pointer

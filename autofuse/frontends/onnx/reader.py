@@ -242,7 +242,8 @@ class Reader:
         if name not in self.symbols:
             ident = symbol_identifier(name, self.e.taken)
             self.symbols[name] = ident
-            self.e.symbols[ident] = Symbol(ident, self.smallest, self.largest)
+            called = "" if ident == name else name
+            self.e.symbols[ident] = Symbol(ident, self.smallest, self.largest, called=called)
         return self.symbols[name]
 
     def finish(self, outputs: Sequence[tuple[str, Value]]) -> OnnxGraph:

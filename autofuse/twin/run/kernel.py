@@ -465,13 +465,14 @@ def solve_symbols(
         AutofuseError: AF5007: a rank or size that does not fit, a symbol out of range or not
             determined.
     """
-    sizes = symbol_sizes(graph.name, (s.name for s in graph.symbols), given)
+    labels = graph.symbol_labels()
+    sizes = symbol_sizes(graph.name, labels, given)
     equations: list[tuple[Expr, int, str]] = []
     problems: list[Diagnostic] = []
     for name, shape in shapes.items():
         want = graph.tensors[name].shape
         if len(want) != len(shape):
-            text = f"input {name} has rank {len(shape)}, the kernel takes {_text(want)}"
+            text = f"input {name} has rank {len(shape)}, the kernel takes [{', '.join(map(graph.in_words, want))}]"
             problems += _misfit(text).diagnostics
             continue
         equations += [
@@ -494,20 +495,20 @@ def solve_symbols(
                     progress = True
     for e, n, where in equations:
         if e.symbols() <= sizes.keys() and e.evaluate(sizes) != n:
-            at = ", ".join(f"{s}={sizes[s]}" for s in sorted(e.symbols()))
-            text = f"{where} is {n}, the kernel needs {e} = {e.evaluate(sizes)}" + (
+            at = ", ".join(f"{labels[s]}={sizes[s]}" for s in sorted(e.symbols()))
+            text = f"{where} is {n}, the kernel needs {graph.in_words(e)} = {e.evaluate(sizes)}" + (
                 f" ({at})" if at else ""
             )
             problems += _misfit(text).diagnostics
     for s in graph.symbols:
         if s.name not in sizes and (value := _unbounded(s.name, equations, sizes)) is not None:
-            text = f"{s.name} = {value} is outside of [{s.min}, {s.max}]"
+            text = f"{s.label} = {value} is outside of [{s.min}, {s.max}]"
             problems += _misfit(text).diagnostics
         elif s.name not in sizes:
-            text = f"the size {s.name} does not follow from the shapes of the inputs"
-            problems += _misfit(text, hint=f"pass symbols={{{s.name!r}: ...}}").diagnostics
+            text = f"the size {s.label} does not follow from the shapes of the inputs"
+            problems += _misfit(text, hint=f"pass symbols={{{s.label!r}: ...}}").diagnostics
         elif not s.min <= sizes[s.name] <= s.max:
-            text = f"{s.name} = {sizes[s.name]} is outside of [{s.min}, {s.max}]"
+            text = f"{s.label} = {sizes[s.name]} is outside of [{s.min}, {s.max}]"
             problems += _misfit(text).diagnostics
     if problems:
         raise AutofuseError(problems)

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ _CODE = (".cpp", ".h", ".inc")
 _HOST = "host/"
 #: Comments quote names, cut to a width; a digest of the graph file stands in one.  Blank space follows from the widths
 #: of names.  Strings stay as they are: none of the generated ones holds two slashes.
+_QUOTED = re.compile(r'"[^"\n]*"')
 _NO_CODE = re.compile(r"//[^\n]*|\s+")
 #: A number, not one inside of a name; with a sign, as where the next one is what a sum has.
 _NUMBER = re.compile(r"-?(?<![\w@.])\d(?:[eE][-+]\d|[\w.])*")
@@ -40,15 +41,16 @@ def digest(files: Mapping[str, str], graph: FusionGraph, *, sizes: bool = True) 
             the device.
     """
     places: dict[str, str] = {}
-    for name in _names(graph):
+    for name in (*_identifiers(graph), *_tensors(graph)):
         places.setdefault(name, f"@{len(places)}@")
-    # The longest first: a name may begin with another one.  An underscore ends a name, as generated identifiers are
-    # names with something behind.
-    wanted = "|".join(re.escape(n) for n in sorted(places, key=len, reverse=True))
-    names = re.compile(rf"(?<![A-Za-z0-9])({wanted})(?![A-Za-z0-9])")
+    names, quoted = _pattern(_identifiers(graph)), _pattern(places)
+
+    def place(m: re.Match[str]) -> str:
+        return places[m[1]]
 
     def plain(text: str) -> str:
-        text = names.sub(lambda m: places[m[1]], text)
+        # Tensors are parameters by position: their names stand in messages only.
+        text = _QUOTED.sub(lambda m: quoted.sub(place, m[0]), names.sub(place, text))
         return _NO_CODE.sub("", text if sizes else _NUMBER.sub("0", text))
 
     # The headers are those of this version, and names of the graph may occur in them by chance.
@@ -65,6 +67,15 @@ def digest(files: Mapping[str, str], graph: FusionGraph, *, sizes: bool = True) 
         raw = text.encode()
         h.update(len(raw).to_bytes(8, "little") + raw)
     return h.hexdigest()
+
+
+def _pattern(names: Iterable[str]) -> re.Pattern[str]:
+    """Any of the names: the longest first, since one may begin with another.
+
+    An underscore ends a name, as generated identifiers are names with something behind.
+    """
+    wanted = "|".join(re.escape(n) for n in sorted(names, key=len, reverse=True))
+    return re.compile(rf"(?<![A-Za-z0-9])({wanted})(?![A-Za-z0-9])")
 
 
 def _meaning(graph: FusionGraph) -> str:
@@ -97,14 +108,15 @@ def _ops(graph: FusionGraph) -> str:
     return repr((nodes, [at(o.tensor) for o in graph.outputs]))
 
 
-def _names(graph: FusionGraph) -> list[str]:
-    """Every name that a graph file gives, in the order of the graph."""
-    return [
-        graph.name,
-        *graph.inputs,
-        *(name for n in graph.nodes for name in (n.name, *n.outputs)),
-        *(o.name for o in graph.outputs),
-    ]
+def _identifiers(graph: FusionGraph) -> list[str]:
+    """Names of a graph file that are part of identifiers, in the order of the graph."""
+    return [graph.name, *(n.name for n in graph.nodes)]
+
+
+def _tensors(graph: FusionGraph) -> list[str]:
+    """Names of tensors and outputs, in the order of the graph."""
+    made = (name for n in graph.nodes for name in n.outputs)
+    return [*graph.inputs, *made, *(o.name for o in graph.outputs)]
 
 
 def claim(folder: Path, key: str, owner: str) -> bool:

@@ -265,6 +265,11 @@ class _Check:
     found: list[Diagnostic] = field(default_factory=list)
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
 
+    def labelled(self, symbols: Mapping[str, int]) -> dict[str, int]:
+        """Sizes by the names that users know them by."""
+        labels = self.graph.symbol_labels()
+        return {labels[n]: size for n, size in symbols.items()}
+
     def sizes(
         self,
         kernel: TwinKernel,
@@ -285,7 +290,7 @@ class _Check:
             self.cases.append(self._case(kernel, symbols, key, data))
         reasons = {c.reason for c in self.cases[before:]}
         if all(c.status == NOT_APPLICABLE for c in self.cases[before:]):
-            text = f"no tiling key takes the sizes {_sizes_text(symbols)}"
+            text = f"no tiling key takes the sizes {_sizes_text(self.labelled(symbols))}"
             self._add(Diagnostic("AF5003", text, notes=tuple(sorted(reasons))), "", -1)
             return
         # The template that the tiling function chooses itself must be a legal one.
@@ -311,7 +316,7 @@ class _Check:
             run, given = self._run(kernel, symbols, key, inputs, POISON[0])
         except StatusError as e:
             if e.not_applicable:
-                return Case(dict(symbols), key, NOT_APPLICABLE, reason=e.text)
+                return Case(self.labelled(symbols), key, NOT_APPLICABLE, reason=e.text)
             return self._failure(e, symbols, key, data)
         except AutofuseError as e:
             return self._failure(e, symbols, key, data)
@@ -325,7 +330,9 @@ class _Check:
         self._explain(compared, changed, symbols, key, data)
         ok = all(c.ok for c in compared) and not changed
         status = PASSED if ok else FAILED
-        return Case(dict(symbols), key, status, "", run.block_dim, tuple(compared), seconds)
+        return Case(
+            self.labelled(symbols), key, status, "", run.block_dim, tuple(compared), seconds
+        )
 
     def _run(
         self,
@@ -373,9 +380,9 @@ class _Check:
         for d in e.diagnostics:
             # Of one rule broken at one place, the first; the numbers in its message differ from run to run.
             about = f"{d.where} {d.message.partition(' on core')[0]}" if d.code == "AF5004" else ""
-            self._add(_at(d, symbols, key, data), about, key)
+            self._add(_at(d, self.labelled(symbols), key, data), about, key)
         reason = e.diagnostics[0].message if e.diagnostics else ""
-        return Case(dict(symbols), key, FAILED, reason=reason)
+        return Case(self.labelled(symbols), key, FAILED, reason=reason)
 
     def _explain(
         self,

@@ -48,8 +48,8 @@ def test_a_plain_graph():
     assert g.name == "Fused_test_1"
     assert g.inputs == ("x", "z")
     assert [(n.op, n.inputs, n.outputs, n.origin) for n in g.nodes] == [
-        ("Add", ("x", "z"), ("v_t",), "/op_desc/0"),
-        ("Ln", ("v_t",), ("y",), "/op_desc/1"),
+        ("Add", ("x", "z"), ("t",), "/op_desc/0"),
+        ("Ln", ("t",), ("y",), "/op_desc/1"),
     ]
     assert g.outputs == (GraphOutput("y", "y"),)
 

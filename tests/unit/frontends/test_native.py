@@ -108,15 +108,15 @@ def test_symbols_that_are_no_identifiers_of_cpp():
             symbols={"int": {"max": 9}, "z0": {"max": 9}},
         )
     )
-    assert [s.name for s in g.symbols] == ["v_int", "v_z0"]
+    assert [(s.name, s.label) for s in g.symbols] == [("v_int", "int"), ("v_z0", "z0")]
     assert g.tensors["y"].shape == (sym("v_int"), sym("v_z0") * 2)
 
 
-def test_names_become_identifiers_and_stay_distinct():
+def test_tensors_keep_their_names():
     nodes = [("Abs", ["a.b"], "a-b"), ("Abs", ["a-b"], "a/b"), ("Abs", ["a/b"], "half")]
     g = parse_graph(graph(nodes, [("a.b", "float32", [2])], ["half", "a-b"]))
-    assert list(g.tensors) == ["a_b", "a_b_2", "a_b_3", "v_half"]
-    assert [o.name for o in g.outputs] == ["v_half", "a_b_2"]
+    assert list(g.tensors) == ["a.b", "a-b", "a/b", "half"]
+    assert [o.name for o in g.outputs] == ["half", "a-b"]
 
 
 def test_constants():

@@ -62,7 +62,9 @@ def metadata_text(
             for i, o in enumerate(graph.outputs)
         ],
         "symbols": [
-            {"name": s.name, "min": s.min, "max": s.max, "hint": s.hint} for s in graph.symbols
+            {"name": s.name, "min": s.min, "max": s.max, "hint": s.hint}
+            | ({"called": s.called} if s.called else {})
+            for s in graph.symbols
         ],
         "workspace": {
             "bytes": size_json(Max(*(workspace_bytes(r.hint, target.arch) for r in results)))

@@ -437,8 +437,8 @@ def _errors(
     needed: tuple[_Requirement, ...],
 ) -> Iterable[_Error]:
     for i, s in enumerate(graph.symbols):
-        yield _Error("kSymbolRange", i, c_string(f"{s.name} is not in [{s.min}, {s.max}]"))
-        yield _Error("kUnsolved", i, c_string(f"{s.name} does not follow from the input shapes"))
+        yield _Error("kSymbolRange", i, c_string(f"{s.label} is not in [{s.min}, {s.max}]"))
+        yield _Error("kUnsolved", i, c_string(f"{s.label} does not follow from the input shapes"))
     for row, impl in zip(templates, all_impls(results), strict=True):
         where = f"template {row.function}: "
         if impl.tiling.conditions:
@@ -456,5 +456,5 @@ def _errors(
     for r in needed:
         yield _Error(r.kind, r.index, c_string(r.text))
     for i, name in enumerate(graph.inputs):
-        shape = ", ".join(str(d) for d in graph.tensors[name].shape)
+        shape = ", ".join(map(graph.in_words, graph.tensors[name].shape))
         yield _Error("kInputShape", i, c_string(f"input {name} does not have the shape [{shape}]"))
