@@ -215,11 +215,12 @@ def _words(d: Diagnostic) -> str:
 def _summary(m: _Made) -> reports.FusedKernel:
     ops = tuple(_op(n) for n in m.candidate.nodes if n.target is not operator.getitem)
     ours = (s.name for s in m.lowered.graph.symbols)
+    theirs = (f"-{n}" if n in m.lowered.negative else n for n in m.lowered.symbols)
     return reports.FusedKernel(
         m.lowered.graph.name,
         ops,
         len(m.built.result.parts),
-        dict(zip(m.lowered.symbols, ours, strict=True)),
+        dict(zip(theirs, ours, strict=True)),
         m.bytes,
         apart(m.candidate),
     )

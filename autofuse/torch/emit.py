@@ -15,13 +15,13 @@ import numpy as np
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends import builder
 from autofuse.frontends.builder import MAX_RANK, Move, Number, Shape
-from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.expr.expression import Expr, const
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType, numpy_dtype
 from autofuse.implgraph.ir.fusion import Constant, Tensor
 from autofuse.torch.refusal import RefusedError
 from autofuse.torch.sizes import Sizes
 
-__all__ = ["BFLOAT16", "BOOL", "FLOAT32", "INT64", "Emitter", "Number", "Value"]
+__all__ = ["BFLOAT16", "BOOL", "FLOAT32", "INT64", "Emitter", "Indexed", "Number", "Value"]
 
 BOOL, INT64 = BY_NAME["bool"], BY_NAME["int64"]
 BFLOAT16, FLOAT32 = BY_NAME["bfloat16"], BY_NAME["float32"]
@@ -44,16 +44,33 @@ class Value:
     number: Number = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A tensor of places.
+
+    Attributes:
+        index: the places.
+        extent: size of the dimension along which they are.
+        wraps: negative ones count from its end.
+    """
+
+    index: Value
+    extent: Expr
+    wraps: bool
+
+
 class Emitter(builder.Emitter[Value]):
     """Adds nodes to a graph.
 
     Attributes:
         sizes: its symbols.
+        indices: what is used as places, in order.
     """
 
     def __init__(self, name: str, sizes: Sizes) -> None:
         super().__init__(name)
         self.sizes = sizes
+        self.indices: list[Indexed] = []
 
     def error(self, code: str, text: str, hint: str = "") -> RefusedError:
         """The region is not one kernel."""

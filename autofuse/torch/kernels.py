@@ -1,4 +1,4 @@
-"""Kernels of regions: made once for equal graphs, and called with bare addresses."""
+"""Kernels of regions: made once for equal graphs, and called with addresses and sizes."""
 
 from __future__ import annotations
 
@@ -27,16 +27,25 @@ _KEPT = 1024
 class Runnable(Protocol):
     """A kernel that can be called."""
 
-    def run(self, symbols: Sequence[int], pointers: Sequence[int], threads: int) -> tuple[int, str]:
+    def run(
+        self,
+        symbols: Sequence[int],
+        pointers: Sequence[int],
+        threads: int,
+        sizes: Sequence[int],
+        inputs: int,
+    ) -> tuple[int, str]:
         """Tiling and launch.
 
         Args:
             symbols: sizes in the order of the graph.
             pointers: addresses of inputs and outputs in the order of the graph.
             threads: that the twin may use; 0 for one per CPU.
+            sizes: bytes that each pointer may be followed by; the twin checks every access.
+            inputs: how many of the pointers are only read; they come first.
 
         Returns:
-            (0, ""), or a status and a text.
+            (0, ""), or a status and a text: words, or what the twin found, as JSON.
         """
 
 

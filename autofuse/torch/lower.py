@@ -20,8 +20,19 @@ from autofuse.torch.ops.table import find
 from autofuse.torch.refusal import RefusedError, reason_for_kind
 from autofuse.torch.sizes import Shape, Sizes, hint_of
 
-__all__ = ["Lowered", "Output", "ScalarInput", "TensorInput", "layout_of", "lower", "refusal"]
+__all__ = [
+    "IndexInput",
+    "Lowered",
+    "Output",
+    "ScalarInput",
+    "TensorInput",
+    "layout_of",
+    "lower",
+    "refusal",
+]
 
+#: Ops that leave elements as they are.
+_ORDERS = frozenset({"Reshape", "Transpose", "Broadcast", "Slice"})
 #: Ops in the name of a kernel.
 _NAMED_OPS = 5
 
@@ -72,6 +83,21 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexInput:
+    """An input whose elements are places.
+
+    Attributes:
+        node: that makes it.
+        extent: size of the dimension along which they are.
+        wraps: negative ones count from its end.
+    """
+
+    node: torch.fx.Node
+    extent: Expr
+    wraps: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Lowered:
     """The graph of a region.
 
@@ -80,14 +106,18 @@ class Lowered:
         inputs: for every input of the graph where it comes from.
         outputs: for every output of the graph whose result it is.
         symbols: for every symbol of the graph its name in PyTorch's graph.
+        negative: those of these names whose value is at most 0; the symbol of the graph is the amount.
         sources: node of the graph -> PyTorch's node that it was made for.
+        indices: inputs that are places as they are; those that the kernel computes are not known before.
     """
 
     graph: FusionGraph
     inputs: tuple[TensorInput | ScalarInput, ...]
     outputs: tuple[Output, ...]
     symbols: tuple[str, ...]
+    negative: frozenset[str]
     sources: Mapping[str, torch.fx.Node]
+    indices: tuple[IndexInput, ...]
 
 
 def layout_of(t: torch.Tensor) -> tuple[int, ...] | None:
@@ -309,8 +339,26 @@ class _Lowering:
             tuple(self.inputs[n] for n in inputs),
             tuple(o for _, o in results),
             tuple(torch_names[s.name] for s in symbols),
+            frozenset(self.sizes.negative),
             self.sources,
+            self.indices(nodes, {s.name for s in symbols}),
         )
+
+    def indices(
+        self, nodes: Sequence[FusionNode], symbols: Collection[str]
+    ) -> tuple[IndexInput, ...]:
+        """What is used as places and is an input, perhaps in another order."""
+        maker = {n.outputs[0]: n for n in nodes}
+        found = []
+        for i in self.e.indices:
+            name = "" if i.index.tensor is None else i.index.tensor.name
+            while name in maker and maker[name].op in _ORDERS:
+                (operand,) = maker[name].inputs
+                name = operand if isinstance(operand, str) else ""
+            given = self.inputs.get(name)
+            if isinstance(given, TensorInput) and i.extent.symbols() <= set(symbols):
+                found.append(IndexInput(given.node, i.extent, i.wraps))
+        return tuple(found)
 
     def symbols(
         self, tensors: Collection[Tensor], nodes: Sequence[FusionNode], numbers: Iterable[Expr]

@@ -72,13 +72,22 @@ class NpuKernel:
         self._text.argtypes = [_INT64]
         self._local = threading.local()
 
-    def run(self, symbols: Sequence[int], pointers: Sequence[int], threads: int) -> tuple[int, str]:
+    def run(
+        self,
+        symbols: Sequence[int],
+        pointers: Sequence[int],
+        threads: int,
+        sizes: Sequence[int],
+        inputs: int,
+    ) -> tuple[int, str]:
         """Tiling and launch on the current stream; returns before the kernel has run.
 
         Args:
             symbols: sizes in the order of the graph.
             pointers: device addresses of inputs and outputs.
             threads: not used.
+            sizes: not used: the chip checks no access.
+            inputs: not used.
 
         Returns:
             (0, ""), or a status and its text.

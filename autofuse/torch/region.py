@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -61,6 +63,7 @@ def places_of(
     """
     sizes = Sizes()
     sizes.symbols = dict(zip(lowered.symbols, (s for s in lowered.graph.symbols), strict=True))
+    sizes.negative = set(lowered.negative)
     found: dict[str, Place] = {}
     for at, node in enumerate(arguments):
         val = node.meta["val"]
@@ -74,7 +77,8 @@ def places_of(
         elif name in numbers:
             if numbers[name] not in arguments:
                 arguments.append(numbers[name])
-            out.append(Place(arguments.index(numbers[name]), None))
+            sign = -1 if name in lowered.negative else 1
+            out.append(Place(arguments.index(numbers[name]), None, sign))
         else:
             raise RefusedError(f"the size {name} follows from no shape of the inputs")
     return out
@@ -151,6 +155,9 @@ class Region(torch.nn.Module):
         self._run = kernel.run
         # (position, permutation) of tensors; (None, how to make it) of numbers.
         self._inputs: list[tuple[int | None, Any]] = [_source(i, at) for i in lowered.inputs]
+        # Elsewhere a look at the elements would wait for the device.
+        looked_at = lowered.indices if device.type == "cpu" else ()
+        self._indices = [(at[i.node], i.extent, i.wraps) for i in looked_at]
         self._places = tuple(places)
         self._symbols = tuple(s.name for s in lowered.graph.symbols)
         self._outputs = lowered.outputs
@@ -166,7 +173,10 @@ class Region(torch.nn.Module):
         """The results of the nodes that are needed outside: a tensor, or a tuple of several."""
         keep: list[torch.Tensor] = []
         pointers: list[int] = []
+        bytes_: list[int] = []
         sizes = tuple([p.read(args) for p in self._places])
+        if self._indices and self._is_outside(args, sizes):
+            return self._eager[0](*args)
         for at, how in self._inputs:
             if at is None:
                 t = self._number(how, args, sizes)
@@ -178,6 +188,7 @@ class Region(torch.nn.Module):
                     t = t.contiguous()
             keep.append(t)
             pointers.append(t.data_ptr())
+            bytes_.append(t.nbytes)
         shapes = self._shapes.get(sizes) or self._shapes_of(sizes)
         outputs = [
             torch.empty(s, dtype=o.dtype, device=self._device)
@@ -185,7 +196,9 @@ class Region(torch.nn.Module):
         ]
         if not shapes.empty:
             pointers.extend([t.data_ptr() for t in outputs])
-            status, text = self._run(sizes, pointers, 1 if shapes.small else self._threads)
+            bytes_.extend(shapes.bytes)
+            threads = 1 if shapes.small else self._threads
+            status, text = self._run(sizes, pointers, threads, bytes_, len(keep))
             if status:
                 return self._run_eager(status, text, args)
         if not self._plain:
@@ -194,6 +207,17 @@ class Region(torch.nn.Module):
                 for t, o in zip(outputs, self._outputs, strict=True)
             ]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _is_outside(self, args: Sequence[Any], sizes: Sequence[int]) -> bool:
+        """Whether a place is outside of its dimension: PyTorch says which one."""
+        env = dict(zip(self._symbols, sizes, strict=True))
+        for at, extent, wraps in self._indices:
+            if args[at].numel():
+                low, high = (int(t) for t in torch.aminmax(args[at]))
+                size = extent.evaluate(env)
+                if low < (-size if wraps else 0) or high >= size:
+                    return True
+        return False
 
     def _number(self, how: ScalarInput, args: Sequence[Any], sizes: Sequence[int]) -> torch.Tensor:
         if how.expr is None:
@@ -215,7 +239,7 @@ class Region(torch.nn.Module):
         return found
 
     def _run_eager(self, status: int, text: str, args: Sequence[Any]) -> Any:
-        why = f"{self._name} refuses a call: {text or f'status {status}'}"
+        why = f"{self._name} {_why(status, text)}"
         if why not in self._told:
             self._told.add(why)
             self._refused(why)
@@ -226,19 +250,25 @@ class Region(torch.nn.Module):
         return self._name
 
 
+def _why(status: int, text: str) -> str:
+    """What a kernel says that did not run to its end: of its tiling function, or findings of the twin as JSON."""
+    if not text.startswith("["):
+        return f"refuses a call: {text or f'status {status}'}"
+    found = [f"{f['code']}: {f['api']}: {f['message']}" for f in json.loads(text)]
+    return f"breaks a rule of the chip: {'; '.join(found) or f'status {status}'}"
+
+
 class _Shapes:
     """Shapes of the outputs for some sizes; whether there is nothing to compute, and whether it is little."""
 
-    __slots__ = ("empty", "shapes", "small")
+    __slots__ = ("bytes", "empty", "shapes", "small")
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], outputs: Sequence[Output]) -> None:
         self.shapes = tuple(shapes)
-        total = 0
-        for shape, o in zip(shapes, outputs, strict=True):
-            n = o.dtype.itemsize
-            for size in shape:
-                n *= size
-            total += n
+        self.bytes = [
+            o.dtype.itemsize * math.prod(shape) for shape, o in zip(shapes, outputs, strict=True)
+        ]
+        total = sum(self.bytes)
         self.empty = total == 0
         self.small = total <= _ONE_THREAD
 

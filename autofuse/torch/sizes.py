@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
 from autofuse.frontends.builder import MAX_ELEMENTS, Shape
 from autofuse.implgraph.expr.expression import (
     CeilDiv,
@@ -34,10 +37,12 @@ class Sizes:
 
     Attributes:
         symbols: name in PyTorch's graph -> the symbol of the kernel, with the range that PyTorch guards.
+        negative: those of these names that PyTorch guards to be at most 0; the symbol of the kernel is the amount.
     """
 
     def __init__(self) -> None:
         self.symbols: dict[str, Symbol] = {}
+        self.negative: set[str] = set()
 
     def expr(self, size: Any) -> Expr:
         """An int or a SymInt as an expression.
@@ -57,13 +62,36 @@ class Sizes:
         """A shape, or strides."""
         return tuple(self.expr(s) for s in sizes)
 
+    def holds(self, comparison: Any) -> bool:
+        """Whether a comparison of sizes is true; what a call decides is guarded, so that it is so at every call.
+
+        Args:
+            comparison: a bool, or PyTorch's comparison of SymInts.
+
+        Raises:
+            RefusedError: it depends on data, or it is not always the same and PyTorch takes no more guards.
+        """
+        if isinstance(comparison, bool):
+            return comparison
+        if statically_known_true(comparison):
+            return True
+        if statically_known_true(torch.sym_not(comparison)):
+            return False
+        node = comparison.node
+        if not node.has_hint():
+            raise RefusedError(f"whether {node.expr} depends on data")
+        if node.shape_env.frozen:
+            raise RefusedError(f"whether {node.expr} is known at run time only")
+        return bool(comparison)
+
     # The classes of the algebra system that PyTorch keeps its sizes in are told apart by their names.
     def _read(self, e: Any, env: Any) -> Expr:
         kind = type(e).__name__
         if e.is_Integer:
             return const(int(e))
         if e.is_Symbol:
-            return sym(self._symbol(e, env))
+            found = sym(self._symbol(e, env))
+            return 0 - found if e.name in self.negative else found
         args = e.args
         if kind == "Add":
             return total(self._read(a, env) for a in args)
@@ -87,6 +115,9 @@ class Sizes:
                 raise RefusedError(f"the size {s.name} depends on data")
             name = f"s{len(self.symbols)}"
             low, high = _range(env, s)
+            if low < 0:
+                self.negative.add(s.name)
+                low, high = -high, -low
             found = Symbol(name, low, high)
             self.symbols[s.name] = found
         return found.name
@@ -101,12 +132,15 @@ class Sizes:
 
 
 def _range(env: Any, symbol: Any) -> tuple[int, int]:
-    known = env.var_to_range.get(symbol)
-    low, high = 0, 1 << _SIZE_BITS
-    if known is not None:
-        low = max(_as_int(known.lower, 0), 0)
-        high = max(min(_as_int(known.upper, high), high), low)
-    return low, high
+    """What a symbol may be: some amount, or some amount below 0."""
+    known, most = env.var_to_range.get(symbol), 1 << _SIZE_BITS
+    if known is None:
+        return 0, most
+    low, high = _as_int(known.lower, -most), _as_int(known.upper, most)
+    if low < 0 and high <= 0:
+        return max(low, -most), max(high, -most)
+    low = max(low, 0)
+    return low, max(min(high, most), low)
 
 
 def _as_int(value: Any, otherwise: int) -> int:

@@ -69,6 +69,14 @@ class Kernel:
         record: Sequence[int] = ...,
         record_limit: int = ...,
     ) -> list[Finding]: ...
+    def run(
+        self,
+        symbols: Sequence[int],
+        pointers: Sequence[int],
+        threads: int = 0,
+        sizes: Sequence[int] = ...,
+        inputs: int = 0,
+    ) -> tuple[int, str]: ...
 
 def version() -> str: ...
 def moved_bytes() -> tuple[int, int]: ...

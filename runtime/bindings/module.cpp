@@ -211,12 +211,15 @@ public:
         return findings;
     }
 
-    // Tiling and launch in one call, with no description of GM: nothing but the twin's own limits is checked.
-    // pointers: inputs and outputs; the workspace is memory of the calling thread.
+    // Tiling and launch in one call. pointers: inputs and outputs; the workspace is memory of the calling thread.
+    // sizes: the bytes of each; the first `inputs` of them are only read. Without any, GM is not checked.
     std::pair<int64_t, std::string> Run(const std::vector<int64_t>& symbols, const std::vector<uintptr_t>& pointers,
-                                        int threads) const {
+                                        int threads, const std::vector<uint64_t>& sizes, size_t inputs) const {
         if (symbols.size() > kMaxSymbols) {
             throw std::invalid_argument("at most 64 symbols are supported");
+        }
+        if (!sizes.empty() && sizes.size() != pointers.size()) {
+            throw std::invalid_argument("a size for every pointer, or none");
         }
         // The tiling function remembers its latest choices itself.
         const int64_t bytes = reinterpret_cast<int64_t (*)()>(Symbol("GetTilingDataSize"))();
@@ -239,11 +242,21 @@ public:
         thread_local std::vector<uint64_t> scratch;
         std::vector<uint64_t> large;
         args.push_back(Workspace(workspace, scratch, large));
+        autofuse_twin_gm_clear();
+        for (size_t i = 0; i < sizes.size(); ++i) {
+            const bool read = i < inputs;
+            const std::string name = (read ? "input " : "output ") + std::to_string(read ? i : i - inputs);
+            autofuse_twin_gm_add(args[i], sizes[i], name.c_str(), read ? 0 : AUTOFUSE_TWIN_GM_WRITABLE);
+        }
+        if (!sizes.empty()) {
+            autofuse_twin_gm_add(args.back(), workspace, "workspace", AUTOFUSE_TWIN_GM_WRITABLE | AUTOFUSE_TWIN_GM_SCRATCH);
+        }
         autofuse_twin_set_threads(threads);
         autofuse_twin_findings_clear();
         using Fn = int64_t (*)(uint32_t, void*, void**, void*);
         const int64_t rc = reinterpret_cast<Fn>(launch)(block_dim, nullptr, args.data(), data.data());
         autofuse_twin_set_threads(0);
+        autofuse_twin_gm_clear();
         if (rc == 0) {
             return {0, ""};
         }
@@ -365,8 +378,9 @@ PYBIND11_MODULE(_twin, m) {
              "tiling key.")
         .def("tiling_error_text", &Kernel::TilingErrorText, py::arg("rc"))
         .def("run", &Kernel::Run, py::arg("symbols"), py::arg("pointers"), py::arg("threads") = 0,
-             "Tiling and launch in one call for callers that know their memory. pointers: inputs and outputs; GM is not "
-             "checked, workspace is provided. Returns (0, ''), or the status and a text: of the tiling function, or the "
+             py::arg("sizes") = std::vector<uint64_t>{}, py::arg("inputs") = size_t{0},
+             "Tiling and launch in one call. pointers: inputs and outputs; workspace is provided. sizes: of what these point "
+             "to, in bytes, the first `inputs` of them only read; without any, GM is not checked. Returns (0, ''), or the status and a text: of the tiling function, or the "
              "findings of the twin as JSON.")
         .def("launch", &Kernel::Launch, py::arg("block_dim"), py::arg("pointers"), py::arg("tiling_data"), py::kw_only(),
              py::arg("regions") = std::vector<Region>{}, py::arg("ub_size") = 0, py::arg("threads") = 0,

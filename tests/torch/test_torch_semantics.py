@@ -240,7 +240,7 @@ def test_sizes_that_are_multiples() -> None:
 
 
 class _Refuses:
-    def run(self, symbols: Any, pointers: Any, threads: int) -> tuple[int, str]:
+    def run(self, *_: Any) -> tuple[int, str]:
         return 105, "no template for these sizes"
 
 

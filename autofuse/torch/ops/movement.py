@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from autofuse.implgraph.expr.expression import Expr, const, total
-from autofuse.torch.emit import BOOL, Value
+from autofuse.implgraph.expr.expression import Expr, const
+from autofuse.torch.emit import BOOL, Indexed, Value
 from autofuse.torch.ops.row import Call, Kind, row
 from autofuse.torch.refusal import RefusedError
 
@@ -37,7 +37,7 @@ def _as_strided(c: Call) -> Value:
     offset = c.arg(3, "storage_offset")
     # An offset counts from the begin of the storage.
     here = offset is None or c.expr(offset) == c.expr(source.storage_offset()) == 0
-    same = source.numel() == result.numel() and here
+    same = here and c.e.sizes.holds(source.numel() == result.numel())
     if not (same and source.is_contiguous() and result.is_contiguous()):
         raise RefusedError("the result depends on strides")
     return c.e.reshape(c.x(), c.shape)
@@ -77,15 +77,30 @@ def _expand(c: Call) -> Value:
     return c.e.broadcast(c.x(), c.shape)
 
 
-def _start(c: Call, arg: Any, size: Expr) -> Expr:
-    """Where a slice begins."""
-    start = const(0) if arg is None else c.expr(arg)
-    at, length = start.as_int(), size.as_int()
-    if at is None:
-        return start  # PyTorch's guards have made it a place inside
-    if at < 0:
-        return const(max(length + at, 0)) if length is not None else size + at
-    return const(min(at, length)) if length is not None else start
+# Places may count from the end. Which way they do is not part of a kernel: a guard keeps calls of the other sign away.
+
+
+def _bound(c: Call, arg: Any, axis: int, default: Any = 0) -> Any:
+    """Where a slice begins or ends: the nearest place inside."""
+    size = c.meta_of(0).shape[axis]
+    at = default if arg is None else c.size(arg)
+    holds = c.e.sizes.holds
+    if holds(at < 0):
+        at = at + size
+    if holds(at < 0):
+        return 0
+    return size if holds(at > size) else at
+
+
+def _place(c: Call, arg: Any, axis: int) -> Expr:
+    """A place inside a dimension, counted from its begin."""
+    size, at = c.meta_of(0).shape[axis], c.size(arg)
+    holds = c.e.sizes.holds
+    if holds(at < 0):
+        at = at + size
+    if holds(at < 0) or holds(at >= size):
+        raise RefusedError(f"the place {c.size(arg)} is outside of a dimension of {size}")
+    return c.expr(at)
 
 
 @row("aten.slice.Tensor", kind=Kind.VIEW)
@@ -94,7 +109,7 @@ def _slice(c: Call) -> Value:
     axis = int(c.arg(1, "dim", 0)) % len(x.shape)
     step = c.integer(c.arg(4, "step", 1), "the step")
     size = c.shape[axis]
-    start = const(0) if size == 0 else _start(c, c.arg(2, "start"), x.shape[axis])
+    start = const(0) if size == 0 else c.expr(_bound(c, c.arg(2, "start"), axis))
     if size == 0:
         return c.e.full(c.shape, 0, x.dtype)
     return c.e.part(x, axis, start, size, step)
@@ -104,10 +119,7 @@ def _slice(c: Call) -> Value:
 def _select(c: Call) -> Value:
     x = c.x()
     axis = int(c.arg(1, "dim")) % len(x.shape)
-    at = c.expr(c.arg(2, "index"))
-    known = at.as_int()
-    if known is not None and known < 0:
-        at = x.shape[axis] + known
+    at = _place(c, c.arg(2, "index"), axis)
     return c.e.reshape(c.e.part(x, axis, at, const(1)), c.shape)
 
 
@@ -160,22 +172,30 @@ def _repeat(c: Call) -> Value:
 
 @row("aten.constant_pad_nd.default", kind=Kind.COPY)
 def _pad(c: Call) -> Value:
+    """A negative width cuts off."""
     x, rank = c.x(), len(c.x().shape)
-    widths = [c.expr(w) for w in c.arg(1, "pad")]
+    sizes, widths = c.meta_of(0).shape, [c.size(w) for w in c.arg(1, "pad")]
     number = c.number(c.arg(2, "value", 0), "the value")
-    low, high = [const(0)] * rank, [const(0)] * rank
+    starts, ends, before, behind = ([const(0)] * rank for _ in range(4))
+    holds = c.e.sizes.holds
+    kept = list(x.shape)
     for i in range(len(widths) // 2):
-        low[rank - 1 - i], high[rank - 1 - i] = widths[2 * i], widths[2 * i + 1]
-    if any(s == 0 for s in (*c.shape, *x.shape)):
+        axis, left = rank - 1 - i, sizes[rank - 1 - i]
+        for w, cut, more in zip(
+            widths[2 * i : 2 * i + 2], (starts, ends), (before, behind), strict=True
+        ):
+            if holds(w < 0):
+                left, cut[axis] = left + w, c.expr(-w)
+            else:
+                more[axis] = c.expr(w)
+        if holds(left < 0):
+            raise RefusedError(f"more is cut off than the {sizes[axis]} elements of a dimension")
+        kept[axis] = c.expr(left)
+    if any(s == 0 for s in (*c.shape, *kept)):
         return c.e.full(c.shape, number, x.dtype)
-    starts = [const(max(-w.value, 0)) if w.is_const else const(0) for w in low]
-    cut = [const(max(-w.value, 0)) if w.is_const else const(0) for w in high]
-    if any(s != 0 for s in (*starts, *cut)):
-        kept = tuple(s - a - b for s, a, b in zip(x.shape, starts, cut, strict=True))
-        x = c.e.slice(x, starts, kept, [1] * rank)
-    more = [total((w, a)) for w, a in zip(low, starts, strict=True)]
-    behind = [total((w, a)) for w, a in zip(high, cut, strict=True)]
-    return c.e.pad(x, more, behind, float(number))
+    if any(s != 0 for s in (*starts, *ends)):
+        x = c.e.slice(x, starts, tuple(kept), [1] * rank)
+    return c.e.pad(x, before, behind, float(number))
 
 
 @row("aten.flip.default", "prims.rev.default", kind=Kind.COPY)
@@ -205,32 +225,37 @@ def _slice_scatter(c: Call) -> Value:
     if c.arg(5, "step", 1) != 1:
         raise RefusedError("scattered writes")
     axis = int(c.arg(2, "dim", 0)) % len(x.shape)
-    return _replaced(c, x, source, axis, _start(c, c.arg(3, "start"), x.shape[axis]))
+    start = _bound(c, c.arg(3, "start"), axis)
+    end = _bound(c, c.arg(4, "end"), axis, c.meta_of(0).shape[axis])
+    if not c.e.sizes.holds(end - start == c.meta_of(1).shape[axis]):
+        raise RefusedError("what is written has not the size of its place")
+    return _replaced(c, x, source, axis, c.expr(start))
 
 
 @row("aten.select_scatter.default", kind=Kind.COPY)
 def _select_scatter(c: Call) -> Value:
     x, source = c.x(), c.x(1)
     axis = int(c.arg(2, "dim")) % len(x.shape)
-    at = c.integer(c.arg(3, "index"), "the place")
     shape = (*x.shape[:axis], const(1), *x.shape[axis + 1 :])
-    start = x.shape[axis] + at if at < 0 else const(at)
-    return _replaced(c, x, c.e.reshape(source, shape), axis, start)
+    at = _place(c, c.arg(3, "index"), axis)
+    return _replaced(c, x, c.e.reshape(source, shape), axis, at)
 
 
 # places ---------------------------------------------------------------------------------------
 
 
-def _index(c: Call, arg: Any) -> Value:
-    index = c.value(arg)
+def _index(c: Call, arg: Any, axis: int, *, wraps: bool = False) -> Value:
+    """Places along an axis of the first operand; ``wraps``: they may count from its end."""
+    index, shape = c.value(arg), c.x().shape
     if index.dtype.name not in ("int32", "int64"):
         raise RefusedError(f"the index is {index.dtype}")
+    c.e.indices.append(Indexed(index, shape[axis % len(shape)] if shape else const(1), wraps))
     return index
 
 
 @row("aten.gather.default")
 def _gather(c: Call) -> Value:
-    x, index = c.x(), _index(c, c.node.args[2])
+    x, index = c.x(), _index(c, c.node.args[2], int(c.arg(1, "dim")))
     if not x.shape or not index.shape:
         return c.e.broadcast(x, c.shape) if not x.shape else c.e.reshape(x, c.shape)
     return c.e.apply("GatherElements", x, index, axis=int(c.arg(1, "dim")) % len(x.shape))
@@ -238,12 +263,12 @@ def _gather(c: Call) -> Value:
 
 @row("aten.embedding.default")
 def _embedding(c: Call) -> Value:
-    return c.e.apply("Gather", c.x(), _index(c, c.node.args[1]), axis=0)
+    return c.e.apply("Gather", c.x(), _index(c, c.node.args[1], 0), axis=0)
 
 
 @row("aten.index_select.default")
 def _index_select(c: Call) -> Value:
-    x, index = c.x(), _index(c, c.node.args[2])
+    x, index = c.x(), _index(c, c.node.args[2], int(c.arg(1, "dim")))
     if not x.shape:
         return x
     flat = c.e.reshape(index, (const(1),)) if not index.shape else index
@@ -254,9 +279,10 @@ def _index_select(c: Call) -> Value:
 def _index_tensor(c: Call) -> Value:
     given = [(i, n) for i, n in enumerate(c.node.args[1]) if n is not None]  # type: ignore[arg-type,union-attr]
     if len(given) != 1:
-        return _outer_index(c, [axis for axis, _ in given], [_index(c, n) for _, n in given])
+        index = [_index(c, n, axis, wraps=True) for axis, n in given]
+        return _outer_index(c, [axis for axis, _ in given], index)
     axis, node = given[0]
-    return c.e.apply("Gather", c.x(), _index(c, node), axis=axis)
+    return c.e.apply("Gather", c.x(), _index(c, node, axis, wraps=True), axis=axis)
 
 
 def _outer_index(c: Call, axes: Sequence[int], index: Sequence[Value]) -> Value:
@@ -286,7 +312,7 @@ def _outer_index(c: Call, axes: Sequence[int], index: Sequence[Value]) -> Value:
 @row("aten.scatter.value", "aten.scatter.src", "aten.scatter_add.default")
 def _scatter(c: Call) -> Value:
     """One place per row: a choice by comparing places."""
-    e, x, index = c.e, c.x(), _index(c, c.node.args[2])
+    e, x, index = c.e, c.x(), _index(c, c.node.args[2], int(c.arg(1, "dim")))
     axis = int(c.arg(1, "dim")) % max(len(x.shape), 1)
     rest = [i for i in range(len(x.shape)) if i != axis]
     if not x.shape or index.shape[axis] != 1 or any(index.shape[i] != x.shape[i] for i in rest):

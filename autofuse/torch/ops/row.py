@@ -123,9 +123,13 @@ class Call:
             raise RefusedError("an operand is no tensor")
         return found
 
+    def size(self, arg: Any) -> Any:
+        """A whole number as PyTorch has it: an int or a SymInt, of an argument or of the node that makes it."""
+        return arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg
+
     def expr(self, arg: Any) -> Expr:
-        """A size: an int, or a node that is one."""
-        return self.e.sizes.expr(arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg)
+        """A size: an int, a SymInt, or a node that is one."""
+        return self.e.sizes.expr(self.size(arg))
 
     def integer(self, arg: Any, what: str) -> int:
         """An int that has to be known now."""

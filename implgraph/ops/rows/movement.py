@@ -59,12 +59,7 @@ def _slice_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
         if step == 0:
             raise OpError("AF1205", f"the step along dimension {d} is 0")
         last = start + (count - 1) * step
-        known = all(e.is_const for e in (size, start, count))
-        if (
-            known
-            and count.value
-            and not (0 <= start.value < size.value and 0 <= last.value < size.value)
-        ):
+        if count != 0 and any(_outside(e, size) for e in (start, last)):
             text = f"elements {start} to {last} of dimension {d}, which has {size}"
             raise OpError("AF1204", f"the Slice takes {text}")
     return tuple(shape)
@@ -87,6 +82,12 @@ def _pad_inside(shapes: Sequence[Shape], attrs: Attrs) -> Iterator[tuple[Expr, s
     for d, pair in enumerate(zip(attrs["low"], attrs["high"], strict=True)):
         for count in pair:
             yield count, f"adds {count} elements along dimension {d}"
+
+
+def _outside(place: Expr, size: Expr) -> bool:
+    """Whether a place is outside of a dimension for all sizes; False where that depends on them."""
+    beyond = place - size
+    return (place.is_const and place.value < 0) or (beyond.is_const and beyond.value >= 0)
 
 
 def _concat_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:

@@ -102,7 +102,7 @@ def _extreme_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 
 def _one_axis(attrs: Attrs, rank: int, what: str) -> int:
     if rank == 0:
-        raise OpError("AF1204", f"{what} needs a tensor with at least one dimension")
+        raise OpError("AF1204", f"the {what} needs a tensor with at least one dimension")
     return reduced_axes((attrs["axis"],), rank, what)[0]
 
 
@@ -128,7 +128,7 @@ def _arg_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
 
 
 def _along_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-    _one_axis(attrs, len(shapes[0]), "the op")
+    _one_axis(attrs, len(shapes[0]), "op")
     return shapes[0]
 
 

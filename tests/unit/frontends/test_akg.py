@@ -331,6 +331,21 @@ def test_wrong_attributes(name, attrs):
     assert [d.code for d in caught.value.diagnostics] == ["AF1205"]
 
 
+@pytest.mark.parametrize("shape", [[4, 8], [-1, 8]], ids=str)
+@pytest.mark.parametrize(
+    ("head", "tail"), [([-1, 0], [1, 0]), ([0, 0], [-1, 0]), ([-2, 0], [0, 0])]
+)
+def test_what_is_cut_off_lies_inside(shape, head, tail):
+    """Also where the size is not known."""
+    fixed = shape[0] == 4
+    size = 4 - head[0] - tail[0] if fixed else -1
+    x = desc("x", shape) | ({} if fixed else {"symbolic_shape": ["s", "8"]})
+    cut = op("UnPadAkg", [x], desc("y", [size, 8]), head=head, tail=tail)
+    with pytest.raises(AutofuseError) as caught:
+        read(cut, inputs=[[x]])
+    assert [d.code for d in caught.value.diagnostics] == ["AF1204"]
+
+
 # the corpus -----------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""``Kernel.run`` of the native module: tiling and launch on bare addresses."""
+"""``Kernel.run`` of the native module: tiling and launch in one call, on addresses."""
 
 from __future__ import annotations
 
@@ -50,6 +50,23 @@ def test_a_refusal_has_a_status_and_a_text(kernel: Any) -> None:
         status, text = kernel.run((5000, 1), [0, 0], 1)
         assert status != 0
         assert "m" in text
+
+
+def test_accesses_are_checked_where_sizes_are_given(kernel: Any) -> None:
+    x, y = np.ones((3, 8), np.float32), np.empty(3, np.float32)
+    pointers = [x.ctypes.data, y.ctypes.data]
+    assert kernel.run(x.shape, pointers, 1, [x.nbytes, y.nbytes], 1) == (0, "")
+    for sizes, text in (([x.nbytes - 4, y.nbytes], "input 0"), ([x.nbytes, 8], "output 0")):
+        status, found = kernel.run(x.shape, pointers, 1, sizes, 1)
+        assert status != 0
+        assert "gm-oob" in found
+        assert text in found
+    status, found = kernel.run(x.shape, pointers, 1, [x.nbytes, y.nbytes], 2)  # y is only read
+    assert status != 0
+    assert "input 1" in found
+    assert kernel.run(x.shape, pointers) == (0, "")
+    with pytest.raises(ValueError, match="a size for every pointer"):
+        kernel.run(x.shape, pointers, 1, [x.nbytes], 1)
 
 
 def test_too_many_symbols(kernel: Any) -> None:

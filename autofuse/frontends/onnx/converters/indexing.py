@@ -11,7 +11,7 @@ import numpy as np
 from autofuse.frontends.onnx.context import Node, Result, converter
 from autofuse.frontends.onnx.emit import Emitter
 from autofuse.frontends.onnx.values import Known, Value
-from autofuse.implgraph.expr.expression import const, product
+from autofuse.implgraph.expr.expression import Expr, const, product
 from autofuse.implgraph.ir.dtypes import BY_NAME
 
 __all__: list[str] = []
@@ -31,6 +31,16 @@ def _from_the_front(e: Emitter, index: Value, size: int) -> Value:
     at32 = e.cast(index, INT32)
     below = e.op("Less", at32, e.scalar(0, INT32))
     return e.select(below, e.add(at32, e.scalar(size, INT32)), at32)
+
+
+def _inside(n: Node, index: Value, size: Expr) -> None:
+    """Raises AF1204 for an index that is known and outside of its dimension."""
+    extent = size.as_int()
+    if extent is None or not isinstance(index, Known) or index.array.dtype == object:
+        return
+    outside = index.array[(index.array < -extent) | (index.array >= extent)]
+    if outside.size:
+        raise n.error("AF1204", f"the index {outside[0]} is outside of a dimension of {extent}")
 
 
 def _picked(e: Emitter, data: Value, at: Value, axis: int) -> Value:
@@ -61,6 +71,7 @@ def _features(n: Node) -> Result:
 
 def _gathered(n: Node, x: Value, index: Value, axis: int) -> Value:
     e = n.e
+    _inside(n, index, x.shape[axis])
     if not _is_compared(e, x, axis):
         return e.apply("Gather", x, index, axis=axis)
     rows = n.size(x, axis)
@@ -83,6 +94,7 @@ def _gather_elements(n: Node) -> Result:
     e, x, index = n.e, n.x(), n.x(1)
     rank = len(x.shape)
     axis = n.axis(int(n.attrs.get("axis", 0)), rank)
+    _inside(n, index, x.shape[axis])
     few = x.shape[axis].as_int()
     if few is None or few > _FEW or e.dtype(x).name not in _SUMMED:
         return e.apply("GatherElements", x, index, axis=axis)
@@ -105,6 +117,7 @@ def _gather_nd(n: Node) -> Result:
     at: Value | None = None
     for k in range(depth):
         part = e.reshape(e.part(index, len(places), k, 1), places)
+        _inside(n, part, const(sizes[batch + k]))
         here = _from_the_front(e, part, sizes[batch + k])
         at = here if at is None else e.add(e.mul(at, e.scalar(sizes[batch + k], INT32)), here)
     if at is None:

@@ -12,7 +12,7 @@ from autofuse.frontends.builder import MAX_NODES, Shape, shape_text
 from autofuse.frontends.onnx import tables
 from autofuse.frontends.onnx.context import Node, Result, converter
 from autofuse.frontends.onnx.values import Foreign, Known, Value
-from autofuse.implgraph.expr.expression import Expr, const, divide_exact, product
+from autofuse.implgraph.expr.expression import Expr, const, divide_exact, product, total
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 
 __all__: list[str] = []
@@ -53,6 +53,8 @@ def _flatten(n: Node) -> Result:
     x = n.x()
     rank = len(x.shape)
     axis = int(n.attrs.get("axis", 1))
+    if not -rank <= axis <= rank:
+        raise n.error("AF1205", f"there is no place {axis} between {rank} dimensions")
     axis = axis + rank if axis < 0 else axis
     return n.e.reshape(x, (product(x.shape[:axis]), product(x.shape[axis:])))
 
@@ -150,11 +152,23 @@ def _split(n: Node) -> Result:
             raise n.error("AF1205", f"{count} pieces")
         each = math.ceil(whole / max(count, 1))
         sizes = [const(max(min(each, whole - i * each), 0)) for i in range(count)]
+    together, length = total(sizes), x.shape[axis]
+    if together != length and not _fixed(n, length, together):
+        raise n.error("AF1204", f"the pieces have {together} elements, axis {axis} has {length}")
     start, out = const(0), []
     for size in sizes:
         out.append(n.e.part(x, axis, start, size))
         start = start + size
     return out
+
+
+def _fixed(n: Node, size: Expr, wanted: Expr) -> bool:
+    """Whether a size is a symbol that can be a wanted number; from now on it is that number alone."""
+    number, s = wanted.as_int(), n.e.symbols.get(str(size))
+    if number is None or s is None or not s.min <= number <= s.max:
+        return False
+    n.e.symbols[s.name] = replace(s, min=number, max=number)
+    return True
 
 
 @converter("Slice")
