@@ -433,10 +433,12 @@ class Kernel:
     def refute(self, e: Expr, rows: tuple[tuple[str, Expr], ...] = ()) -> dict[str, int] | None:
         """Values for which ``e`` is negative."""
         for env in self.samples():
-            for last in (True, False):
+            # The last row, the first, and the second: a distance of rows shows there as it is.
+            for row in (None, 0, 1):
                 at = dict(env)
                 for var, extent in (*rows, *self.read.values()):
-                    at[var] = extent.evaluate(at) - 1 if last else 0
+                    last = extent.evaluate(at) - 1
+                    at[var] = last if row is None else min(row, max(last, 0))
                 try:
                     if all(at[v] >= 0 for v, _ in rows) and e.evaluate(at) < 0:
                         return at
@@ -502,11 +504,13 @@ class Kernel:
         values = self.refute(a - b, rows) or self.refute(b - a, rows)
         yield Finding(f"{what}: {a} == {b}", node, values is not None, values)
 
-    def multiple(self, e: Expr, n: int, what: str, node: str = "") -> Iterator[Finding]:
+    def multiple(
+        self, e: Expr, n: int, what: str, node: str = "", item: Item | None = None
+    ) -> Iterator[Finding]:
         """The obligation that ``n`` divides ``e``."""
         if self.empty or self.prover.divides(n, e):
             return
-        values = self.refute(-(e - FloorDiv(e, n) * n))
+        values = self.refute(-(e - FloorDiv(e, n) * n), item.rows if item else ())
         yield Finding(f"{what}: {e} is a multiple of {n}", node, values is not None, values)
 
     # small parts ----------------------------------------------------------------------------------

@@ -271,7 +271,8 @@ def copies_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
             yield Finding(f"{s.local} is {made.y.dtype}, but is copied as {s.dtype}", node)
         at = item.values[0] * s.dtype.itemsize
         yield from kernel.at_least(at, ZERO, "UB address of a copy", node, item)
-        yield from kernel.multiple(at, kernel.arch.block_bytes, "UB address of a copy", node)
+        unit = kernel.arch.block_bytes
+        yield from kernel.multiple(at, unit, "UB address of a copy", node, item)
         length = align_up(block.length, kernel.arch.block_bytes)
         end = at + length
         if block.count != 1:
@@ -312,7 +313,7 @@ def _whole_blocks(kernel: Kernel, s: CopyIn | CopyOut, item: Item) -> Iterator[F
         (item.block.length, "blockLen of DataCopy"),
         (item.block.gm_gap, "GM gap of DataCopy"),
     ):
-        yield from kernel.multiple(e, unit, what, node)
+        yield from kernel.multiple(e, unit, what, node, item)
         room = kernel.nbytes.get(kernel.buffer_of(s.local), ZERO)
         if kernel.spec.ub_limit > most * unit or not kernel.prover.nonneg(room - e):
             yield from kernel.at_least(const(most), FloorDiv(e, unit), what, node, item)

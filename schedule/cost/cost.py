@@ -70,6 +70,7 @@ class Copy:
         align: largest power of two that divides the GM addresses of rows, in bytes.
         reach: of a load.
         places: of a ``SHARED`` load: how many places the cores start at; None: each at one of its own.
+        directed: the scalar unit reads the place of each command from an index in UB.
     """
 
     commands: int
@@ -78,6 +79,7 @@ class Copy:
     align: int = 512
     reach: Reach = Reach.MEMORY
     places: int | None = None
+    directed: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -113,7 +115,8 @@ class Body:
     Attributes:
         buffers: buffers of each queue: 1, or 2 where copies of one iteration overlap with calls of another.
         chained: the buffer that is loaded is the one that is stored.
-        scalar_reads: elements that are read from UB into registers.
+        scalar_reads: elements that are read from UB into registers, without those of indices.
+        waits: an index is loaded in this iteration, and MTE2 stands still until it is there and read.
     """
 
     loads: tuple[Copy, ...] = ()
@@ -122,6 +125,7 @@ class Body:
     buffers: int = 2
     chained: bool = False
     scalar_reads: int = 0
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,12 +264,16 @@ def traffic_us(traffic: Traffic, target: TargetSpec) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Busy:
-    """Cycles of the pipes in one iteration; ``period``: between two iterations, ``alone``: of one by itself."""
+    """Cycles of the pipes in one iteration; ``period``: between two iterations, ``alone``: of one by itself.
+
+    ``held``: MTE2 stands still so long for an index.
+    """
 
     mte2: float
     vector: float
     mte3: float
     scalar: float
+    held: float
     period: float
     alone: float
     latency: float
@@ -289,8 +297,10 @@ def evaluate(work: Work, target: TargetSpec) -> Cost:
     longer = _longer(work, target)
     pipeline = before + steady + exposed + longer
     gm = traffic_us(work.traffic, target)
-    # GM rests until the first load arrives, and while the last tile is computed.
+    # GM rests until the first load arrives, while the last tile is computed, and where loads wait for an index.
     rest = us * max((p.latency + p.vector for p in running), default=0.0) if gm > 0 else 0.0
+    held = us * sum(n * p.held for p, n in zip(pipes, count, strict=True))
+    rest += held
     start = target.kernel_head_us + us * target.model.core_start * work.cores
     start += us * target.model.tiling_load if work.tiling_in_gm else 0.0
     sync = us * work.barriers * target.sync_all
@@ -310,7 +320,7 @@ def evaluate(work: Work, target: TargetSpec) -> Cost:
         start=start,
         sync=sync,
         total=start + body + sync,
-        limit=_limit(start, sync, body, by_gm, busy, us * longer),
+        limit=_limit(start, sync, body, by_gm, busy, us * longer, held),
     )
 
 
@@ -329,11 +339,17 @@ def _longer(work: Work, target: TargetSpec) -> float:
 
 
 def _limit(
-    start: float, sync: float, body: float, by_gm: bool, busy: dict[str, float], longer: float
+    start: float,
+    sync: float,
+    body: float,
+    by_gm: bool,
+    busy: dict[str, float],
+    longer: float,
+    held: float,
 ) -> str:
     """What most of the time is spent on: start, barriers, GM, a pipe that is busy nearly always, or else waiting.
 
-    ``longer``: what last tiles add, which is said where it is a fourth.
+    ``longer``: what last tiles add, ``held``: how long loads wait for an index; each is said where it is a fourth.
     """
     if start + sync >= body:
         return "start" if start >= sync else "barriers"
@@ -343,7 +359,9 @@ def _limit(
     titles = {"mte2": "MTE2", "vector": "vector", "mte3": "MTE3", "scalar": "scalar"}
     if busy[name] >= 0.8 * body:
         return titles[name]
-    return "last tile" if 4 * longer >= body else "queue depth"
+    if 4 * longer >= body:
+        return "last tile"
+    return "index" if 4 * held >= body else "queue depth"
 
 
 def _busy(body: Body, cores: int, target: TargetSpec) -> _Busy:
@@ -354,14 +372,21 @@ def _busy(body: Body, cores: int, target: TargetSpec) -> _Busy:
         m.store_issue * c.commands + copy_cycles(c, cores, target, store=True) for c in body.stores
     )
     vector = _vector(body.calls, target)
-    scalar = m.loop + m.scalar_read * body.scalar_reads
+    places = [c.commands for c in body.loads if c.directed]
+    # Several commands are a loop of their own.
+    turns = 1 + sum(n for n in places if n > 1)
+    scalar = m.loop * turns + m.scalar_read * (body.scalar_reads + sum(places))
     latency = m.load_latency if body.loads else 0.0
-    waits = [latency + mte2 + vector, vector + mte3]
-    alone = latency + mte2 + vector + mte3
+    held = 0.0
+    if body.waits:
+        # The first place is read once the index is there; then loads go on as fast as places are read.
+        held = latency + max(m.scalar_read, scalar - mte2)
+    waits = [latency + held + mte2 + vector, vector + mte3]
+    alone = latency + held + mte2 + vector + mte3
     if body.chained:
         waits = [alone]
-    period = max(mte2, vector, mte3, scalar, max(waits) / body.buffers)
-    return _Busy(mte2, vector, mte3, scalar, period, max(alone, scalar), latency)
+    period = max(mte2 + held, vector, mte3, scalar, max(waits) / body.buffers)
+    return _Busy(mte2, vector, mte3, scalar, held, period, max(alone, scalar), latency)
 
 
 def copy_cycles(copy: Copy, cores: float, target: TargetSpec, *, store: bool = False) -> float:

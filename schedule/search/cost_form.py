@@ -256,8 +256,10 @@ class _FormReader:
         #: Numbers of the ways in which copies lie in GM and in UB, ...
         self.lies: dict[tuple[object, ...], int] = {}
         #: ... and of forms, by that, whether they are in a step, and whether their bytes were read before.
-        self.copied: dict[tuple[int, bool, bool], int] = {}
+        self.copied: dict[tuple[int, bool, bool, bool], int] = {}
         self.forms: dict[CopyForm, int] = {}
+        #: Indices that a Load of the same body goes by.
+        self.awaited: set[str] = set()
         self.bodies: list[BodyForm] = []
         self.copies: list[CopyForm] = []
         self.calls: list[CallForm] = []
@@ -280,6 +282,7 @@ class _FormReader:
     # bodies -----------------------------------------------------------------------------------
     def _body(self, place: Place, nodes: Sequence[Node], routes: Mapping[str, Route]) -> None:
         m, index = self.target.model, len(self.bodies)
+        self.awaited = {i for n in nodes if n.op == "Load" for i in n.inputs[1:]}
         self.copies += self._copies(nodes, index, place, routes)
         heads: list[float] = []
         cycles: dict[Expr, list[Affine]] = {}
@@ -381,8 +384,10 @@ class _FormReader:
                 continue
             y, route = n.y, routes[n.name]
             where = (y.dtype.itemsize, y.axis, y.strides, y.offset)
-            lies = (is_run(n), beyond(n), *where, y.vectorized_axis, y.vectorized_strides)
-            key = (self.lies.setdefault(lies, len(self.lies)), place is _STEP, route is _AGAIN)
+            index = tuple((v.axis, v.strides) for v in self._indices(n))
+            lies = (is_run(n), beyond(n), *where, y.vectorized_axis, y.vectorized_strides, index)
+            lie = self.lies.setdefault(lies, len(self.lies))
+            key = (lie, place is _STEP, route is _AGAIN, n.name in self.awaited)
             number = self.copied.get(key)
             if number is None:
                 form = self._copy(n, place, route)
@@ -409,11 +414,18 @@ class _FormReader:
         if self.tile_in in y.vectorized_axis:
             runs = spec.outer * (spec.reduce_outer if place is _STEP else 1)
             whole = elements.step * spec.extent * runs
+        if n.name in self.awaited:
+            # MTE2 stands still until the index is there and read; that is as long as so many commands.
+            m = self.target.model
+            more = math.ceil((m.load_latency + m.scalar_read) / m.load_issue)
+            commands = Affine(commands.base + more, commands.step)
+        # Where an index directs a load, other elements of the index are other places.
         moving = [
             a
-            for a, s in zip(y.axis, y.strides, strict=True)
+            for v in (y, *self._indices(n))
+            for a, s in zip(v.axis, v.strides, strict=True)
             if s.number != 0
-            and a not in y.vectorized_axis
+            and a not in v.vectorized_axis
             and self._parts_of(a).isdisjoint(self.looped)
         ]
         own = {p for a in moving for p in self._parts_of(a) if p != self.tile_out}
@@ -427,11 +439,15 @@ class _FormReader:
             tiled,
             whole,
             each,
-            ZERO if route is _AGAIN else self._distinct(y) * item * step,
+            ZERO if route is _AGAIN else self._distinct(n) * item * step,
             elements if route is _AGAIN else NOTHING,
             tuple(dict.fromkeys(self.size[a] for a in sorted(own))),
             any(self.tile_out in self._parts_of(a) for a in moving),
         )
+
+    def _indices(self, n: Node) -> list[TensorView]:
+        """Of a Load: the index that says where it takes its elements, if there is one."""
+        return [self.named[i].y for i in n.inputs[1:]] if n.op == "Load" else []
 
     def _route(self, n: Node) -> Route:
         if n.op == "Store":
@@ -483,6 +499,8 @@ class _FormReader:
         tiled: list[Expr] = []
         if y.offset != 0:
             aligned.append((None, y.offset * item))
+        if self._indices(n):
+            aligned.append((None, n.size("stride") * item))
         for a, stride in zip(y.axis, y.strides, strict=True):
             axis = self.impl.axes[a]
             if stride.number in (0, 1) or a in inside or axis.type is _BLOCK_OUT:
@@ -496,11 +514,12 @@ class _FormReader:
                 aligned.append((condition, self._affine(stride).base * item))
         return tuple(dict.fromkeys(aligned)), tuple(dict.fromkeys(tiled))
 
-    def _distinct(self, y: TensorView) -> Expr:
-        """Elements of GM that a copy touches."""
+    def _distinct(self, n: Node) -> Expr:
+        """Elements of GM that a copy touches; what an index names is taken to be other elements each time."""
         roots: dict[int, Expr] = {}
-        for a, stride in zip(y.axis, y.strides, strict=True):
-            if stride.number == 0:
+        directed = bool(self._indices(n))
+        for a, stride in zip(n.y.axis, n.y.strides, strict=True):
+            if stride.number == 0 and not directed:
                 continue
             for root in self._parts_of(a):
                 tile = root in (self.tile_in, self.tile_out)

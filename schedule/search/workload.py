@@ -283,13 +283,17 @@ class _Reader:
             if n.api is not None and n.api.unit == "Vector":
                 calls += self._calls(n)
         straight = [n for n in nodes if n.op == "Load" and n.name in self.carried]
+        indices = {i for n in nodes if n.op == "Load" for i in n.inputs[1:]}
         return Body(
             loads,
             tuple(calls),
             stores,
             self.buffers,
             chained=bool(straight),
-            scalar_reads=sum(n.op == "Load" and not n.y.vectorized_axis for n in nodes),
+            scalar_reads=sum(
+                n.op == "Load" and not n.y.vectorized_axis and n.name not in indices for n in nodes
+            ),
+            waits=any(n.name in indices for n in nodes),
         )
 
     def _calls(self, n: Node) -> tuple[Call, ...]:
@@ -317,12 +321,15 @@ class _Reader:
         nbytes = (copied.elements if is_run(n) else self._elements(n)) * n.y.dtype.itemsize
         commands = max(copied.commands, 1)
         row = -(-nbytes // rows)
-        return Copy(commands, rows, row, self._align(n), moved.reach, moved.places)
+        directed = n.op == "Load" and len(n.inputs) > 1
+        return Copy(commands, rows, row, self._align(n), moved.reach, moved.places, directed)
 
     def _align(self, n: Node) -> int:
         """What divides the GM addresses of the rows of a copy, in bytes."""
         y, line = n.y, self.target.arch.cache_line_bytes
         found = math.gcd(line, y.offset.evaluate(self.env) * y.dtype.itemsize)
+        if n.inputs[1:] and n.op == "Load":
+            found = math.gcd(found, n.size("stride").evaluate(self.env) * y.dtype.itemsize)
         inside = y.vectorized_axis[-1:] if is_run(n) else ()
         for axis, stride in zip(y.axis, y.strides, strict=True):
             if stride in (ZERO, ONE) or axis in inside or self.size[axis].evaluate(self.env) <= 1:
@@ -336,7 +343,8 @@ class _Reader:
         item, elements = y.dtype.itemsize, self._elements(n)
         nbytes = elements * item * times
         strides = dict(zip(y.axis, y.strides, strict=True))
-        apart = [a for a in y.axis if strides[a] != 0]
+        # What an index names is taken to be other elements each time.
+        apart = [a for a in y.axis if strides[a] != 0 or n.inputs[1:]]
         distinct = item * math.prod(self._axis(a) for a in apart)
         if self.tile_in in y.vectorized_axis and self.extent > 0:
             pieces = -(-self.extent // self.tile) * self.tile
@@ -390,18 +398,33 @@ class _Reader:
         looped = set() if r_axis is None else self.impl.merged_from(r_axis)
         if self.rounds:
             looped.add(self.impl.tile(AxisType.TILE_OUT).id)
+        # Where an index directs a load, other elements of the index are other places.
+        views = [y, *(self.named[i].y for i in n.inputs[1:])]
         varying = {
             a
-            for a, s in zip(y.axis, y.strides, strict=True)
-            if s != 0 and a not in y.vectorized_axis and self.size[a].evaluate(self.env) > 1
+            for v in views
+            for a, s in zip(v.axis, v.strides, strict=True)
+            if s != 0 and a not in v.vectorized_axis and self.size[a].evaluate(self.env) > 1
         }
-        return self.cores > 1 and not varying - looped
+        return self.cores > 1 and (not varying - looped or self._names_most(n))
+
+    def _names_most(self, n: Node) -> bool:
+        """Whether an index is so long that each core comes by half of its table: all of them read one tensor then."""
+        if not n.inputs[1:]:
+            return False
+        index = self.named[n.inputs[1]].y
+        axes = [a for a, s in zip(index.axis, index.strides, strict=True) if s != 0]
+        names = math.prod(self.size[a].evaluate(self.env) for a in axes)
+        # Of evenly spread names, ln 2 = 0.69 for each place of the table come by half of it.
+        return 100 * names >= 69 * self.cores * n.size("extent").evaluate(self.env)
 
     def _places_of(self, n: Node) -> int:
         """At how many places the cores start in a tensor that all of them load."""
         inside = n.loop_axis is not None and n.loop_axis == self.impl.r_axis
         if self.rounds and self.tile_in in n.y.vectorized_axis and n.loop_axis is not None:
             return max(min(-(-self.extent // self.tile), self.cores), 1)
+        if self._names_most(n):
+            return self.cores
         if not inside or n.loop_pass not in self.impl.tiling.staggered:
             return 1
         return max(min(self.steps, self.cores), 1)

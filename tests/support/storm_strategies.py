@@ -17,6 +17,7 @@ from typing import Any
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.codegen.verification import verify_schedule
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.expr.parser import parse
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -124,29 +125,56 @@ def run_case(case: Case, pool: WorkerPool | None = None, seed: int = 1) -> Verdi
             check_seed=case.check_seed,
         )
     except AutofuseError as e:
-        codes = {d.code for d in e.diagnostics}
-        text = str(e)
-        if codes <= {
-            "AF2101",
-            "AF2102",
-            "AF2103",
-            "AF2104",
-            "AF3001",
-            "AF3002",
-            "AF3003",
-            "AF3004",
-        }:
-            name = _refusal(e.diagnostics)
-            return Verdict("refused" if name else "unjustified", name or min(codes), text)
-        if all(c.startswith("AF1") for c in codes):
-            return Verdict("illegal", min(codes), text)
-        return Verdict("crash", min(codes), text)
+        return _failed(e)
     if report.ok:
         return Verdict("passed", runs=report.passed)
     codes = {d.code for d in report.diagnostics if d.severity == "error"}
     text = "\n".join(map(str, report.diagnostics))
     kind = "wrong" if codes & {"AF6001", "AF6002"} else "finding" if "AF5004" in codes else "crash"
     return Verdict(kind, min(codes, default="nothing ran"), text)
+
+
+def _failed(e: AutofuseError) -> Verdict:
+    """A build that ended in diagnostics."""
+    codes = {d.code for d in e.diagnostics}
+    text = str(e)
+    if codes <= {
+        "AF2101",
+        "AF2102",
+        "AF2103",
+        "AF2104",
+        "AF3001",
+        "AF3002",
+        "AF3003",
+        "AF3004",
+    }:
+        name = _refusal(e.diagnostics)
+        return Verdict("refused" if name else "unjustified", name or min(codes), text)
+    if all(c.startswith("AF1") for c in codes):
+        return Verdict("illegal", min(codes), text)
+    return Verdict("crash", min(codes), text)
+
+
+def prove_case(case: Case) -> Verdict:
+    """Build a case and prove its kernels, for which no compiler is needed.
+
+    Returns:
+        ``passed`` with the number of functions, the notes of what was neither proved nor refuted in ``text``, and in
+        ``reason`` which of the template *narrow*, Stack and Lace it has; or as for :func:`run_case`.
+    """
+    try:
+        built = api.build(case.document, ub_bytes=case.ub_bytes, verify_ir=False)
+    except AutofuseError as e:
+        return _failed(e)
+    impls = [i for r in built.schedule for g in r.groups for i in g.impls]
+    found = verify_schedule(built.graph, built.schedule, built.target)
+    text = "\n".join(map(str, found))
+    if any(d.severity == "error" for d in found):
+        return Verdict("finding", "AF4001", text)
+    ops = {n.op for i in impls for n in i.nodes}
+    has = {"narrow": any("_narrow_" in i.name for i in impls), "Stack": "Stack" in ops}
+    has["Lace"] = not ops.isdisjoint(("Lace", "Unlace", "UnlaceByMask"))
+    return Verdict("passed", " ".join(k for k, v in has.items() if v), text, len(impls))
 
 
 def _fitted(graph: FusionGraph, binding: Mapping[str, int]) -> dict[str, int]:
@@ -665,6 +693,55 @@ def running(m: Maker) -> None:
     m.outputs.append(y)
 
 
+def short_rows(m: Maker) -> tuple[Dim, ...]:
+    """A shape whose last size is small and whose size before it often is not."""
+    width = m.rng.choice((1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 12, 16))
+    rows = m.dim(m.rng.choice((*AWKWARD, 200, 300, 1000)))
+    around = m.sizes(m.rng.choice((1, 1, 2)), budget=12) if m.chance(60) else ()
+    return (*map(m.dim, around), rows, width)
+
+
+def narrow(m: Maker) -> None:
+    """Short rows that are long ones in UB: columns put side by side, taken apart, reduced, turned."""
+    dtype, shape = dtype_of(m, (*FLOATS, "int32", "int16", "int8", "int64", "bool")), short_rows(m)
+    last = len(shape) - 1
+    x = m.maybe(m.input(dtype, shape))
+    if m.chance(35):  # columns that are computed
+        parts = [x]
+        for _ in range(m.rng.randint(1, 4)):
+            same = m.chance(70)
+            size = shape[last] if same else m.rng.randint(1, 4)
+            parts.append(m.maybe(m.input(dtype, (*shape[:last], size))))
+        x = add_concat(m, parts, last)
+    elif m.chance(50):  # one column of each, perhaps from one tensor
+        size = shape[last]
+        assert isinstance(size, int)
+        one, parts = (*shape[:last], 1), []
+        for c in m.rng.sample(range(size), min(size, 3)):
+            start = [*(0 for _ in range(last)), c]
+            y = m.node(
+                "Slice", [x], dtype, one, starts=start, shape=list(one), steps=[1] * (last + 1)
+            )
+            parts.append(m.maybe(y, 60))
+        x = add_concat(m, parts, last)
+    elif m.chance(40):
+        x = add_transpose(m, x)
+    x = m.maybe(x, 25)
+    dtype, shape = m.tensors[x]
+    if m.chance(30):
+        x = m.node(
+            "LogicalOr" if dtype == "bool" else "Add",
+            [x, m.input(dtype, m.narrower(shape))],
+            dtype,
+            shape,
+        )
+    if m.chance(45):
+        if m.chance(30):
+            m.outputs.append(x)
+        x = add_reduce(m, x)
+    m.outputs.append(m.maybe(x, 25))
+
+
 FAMILIES: dict[str, Callable[[Maker], None]] = {
     "reduce": reduce,
     "long": long,
@@ -676,6 +753,7 @@ FAMILIES: dict[str, Callable[[Maker], None]] = {
     "pad": pad,
     "gather": gather,
     "running": running,
+    "narrow": narrow,
     "chain": chain,
 }
 
