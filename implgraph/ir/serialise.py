@@ -89,7 +89,7 @@ _SCALAR_TEXTS: dict[type, Callable[[Any], str]] = {
 def _fields(value: Any) -> dict[str, object]:
     sparse = _SPARSE.get(type(value), frozenset())
     found = ((name, getattr(value, name)) for name in field_names(type(value)))
-    return {n: _encode(v) for n, v in found if v or n not in sparse}
+    return {n: _encode(v) for n, v in found if n not in sparse or v}
 
 
 def field_names(kind: type) -> tuple[str, ...]:

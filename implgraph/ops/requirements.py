@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from autofuse.implgraph.expr.expression import ONE, Expr, bounds
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
 from autofuse.implgraph.ops.registry import lookup
@@ -47,7 +47,7 @@ def requirements(graph: FusionGraph) -> tuple[Requirement, ...]:
 
 def _all(graph: FusionGraph) -> Iterator[Requirement]:
     for name in graph.inputs:
-        yield from _of_strides(graph.tensors[name], graph.symbol_ranges())
+        yield from _of_strides(graph.tensors[name])
     for n in graph.nodes:
         row = lookup(n.op)
         if row.nonempty is None and row.inside is None:
@@ -71,10 +71,15 @@ def _row(t: Tensor) -> tuple[int, Expr]:
     return first, size
 
 
-def _of_strides(t: Tensor, ranges: Mapping[str, tuple[int, int]]) -> Iterator[Requirement]:
+def _of_strides(t: Tensor) -> Iterator[Requirement]:
     """Rows of an input whose distance depends on sizes must not overlap: one command copies several of them."""
     if t.strides is None:
         return
+    for k, (stride, size) in enumerate(zip(t.strides, t.shape, strict=True)):
+        if stride == ZERO:
+            # It is loaded once, whatever the size: a sum of no such rows would load what is not there.
+            text = f"dimension {k} of {t.name} has the stride 0, and no elements"
+            yield Requirement("empty", size, 1, text)
     first, row = _row(t)
     for k in range(first):
         stride, size = t.strides[k], t.shape[k]

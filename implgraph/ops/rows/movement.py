@@ -90,6 +90,17 @@ def _outside(place: Expr, size: Expr) -> bool:
     return (place.is_const and place.value < 0) or (beyond.is_const and beyond.value >= 0)
 
 
+def _gather_elements_inside(shapes: Sequence[Shape], attrs: Attrs) -> Iterator[tuple[Expr, str]]:
+    data, index = shapes
+    axis = attrs["axis"] % len(data)
+    for d, (size, wanted) in enumerate(zip(data, index, strict=True)):
+        if d != axis:
+            yield (
+                size - wanted,
+                f"has an index of {wanted} along dimension {d}, of which there are {size}",
+            )
+
+
 def _concat_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     rank = len(shapes[0])
     if rank == 0:
@@ -271,10 +282,15 @@ def _move(
         ulp=0.0,
         doc=doc,
         nonempty=_indexed_extent if gathers else None,
-        inside={"Slice": _slice_inside, "Pad": _pad_inside}.get(name),
+        inside=_INSIDE.get(name),
     )
 
 
+_INSIDE = {
+    "Slice": _slice_inside,
+    "Pad": _pad_inside,
+    "GatherElements": _gather_elements_inside,
+}
 _AXIS = Attr("axis", "int", doc="the dimension, negative from the end")
 
 ROWS: tuple[OpDef, ...] = (

@@ -41,7 +41,7 @@ def document(inputs: Any, nodes: Any, outputs: Any) -> dict[str, Any]:
     return {
         "schema": "autofuse.graph/1",
         "name": "g",
-        "symbols": {n: s for n, s in SYMBOLS.items() if f"'{n}" in used or f"-{n}" in used},
+        "symbols": {n: s for n, s in SYMBOLS.items() if f"'{n}'" in used},
         "inputs": inputs,
         "nodes": nodes,
         "outputs": outputs,
@@ -191,6 +191,23 @@ def test_sizes_that_there_are_none_of() -> None:
 def test_what_no_sizes_make_right_is_refused_at_the_door() -> None:
     with pytest.raises(AutofuseError, match="AF1204"):
         api.read(relation("Slice", [8], starts=[9], shape=["m"]))
+
+
+@pytest.mark.twin
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_of_rows_that_repeat(axis: int) -> None:
+    """Of no rows there is no row that could be loaded."""
+    node = {
+        "name": "a",
+        "op": "ReduceSum",
+        "inputs": ["x"],
+        "outputs": ["y"],
+        "attrs": {"axes": [axis]},
+    }
+    graph = document([tensor("x", (["n", 40], [0, 1], 0, "float32"))], [node], ["y"])
+    built = passes(graph, count=3)
+    with pytest.raises(AutofuseError, match="dimension 0 of x has the stride 0, and no elements"):
+        api.load(built).run({"x": np.zeros((0, 40), np.float32)})
 
 
 def test_rows_at_a_distance_that_is_too_short_are_refused() -> None:
