@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +14,10 @@ from autofuse.base import artifacts, knobs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.ir.fusion import FusionGraph
 
-__all__ = ["internal_error", "no_room", "reporting_bugs"]
+__all__ = ["cut_around", "internal_error", "is_internal", "no_room", "reporting_bugs"]
+
+#: Internal errors that were cut around in this process: the first is a warning.
+_CUT_AROUND = itertools.count()
 
 
 @contextmanager
@@ -29,6 +34,33 @@ def reporting_bugs(graph: object, options: Mapping[str, object]) -> Iterator[Non
         raise (no_room(e) or internal_error(e, source=_source(graph), options=options)) from e
     except Exception as e:
         raise internal_error(e, source=_source(graph), options=options) from e
+
+
+def is_internal(error: AutofuseError) -> bool:
+    """Whether autofuse is wrong, and not what it was given."""
+    return any(d.code == "AF9001" for d in error.diagnostics)
+
+
+def cut_around(error: AutofuseError, instead: str) -> None:
+    """Say once in a process that something else does the work of a part for which autofuse failed.
+
+    Args:
+        error: an internal one.
+        instead: who does the work.
+
+    Raises:
+        AutofuseError: ``error`` itself, with ``AUTOFUSE_STRICT=1``.
+    """
+    if knobs.STRICT.get():
+        raise error
+    if next(_CUT_AROUND) == 0:
+        found = error.diagnostics[0]
+        words = "; ".join((found.message, *found.notes))
+        text = (
+            f"autofuse failed, and {instead} does the work of that part: {words}. This is said once; "
+            f"{knobs.STRICT.name}=1 makes it an error"
+        )
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def no_room(error: OSError) -> AutofuseError | None:

@@ -24,6 +24,7 @@ __all__ = [
     "DEBUG",
     "KNOBS",
     "OPT",
+    "STRICT",
     "THREADS",
     "TRACE",
     "VERIFY_MEMORY_MB",
@@ -171,6 +172,11 @@ REPORT = Knob(
     False,
     "torch.compile prints what was fused, what was not, and why, when a graph has been compiled",
 )
+STRICT = Knob(
+    "AUTOFUSE_STRICT",
+    False,
+    "an internal error in a part of a model or a torch.compile is raised; else others do that part, with a warning",
+)
 TRACE = Knob(
     "AUTOFUSE_TRACE",
     "",
@@ -197,6 +203,7 @@ KNOBS: tuple[Knob[str] | Knob[int] | Knob[bool] | Knob[tuple[str, ...]], ...] = 
     VERIFY_TIMEOUT,
     VERIFY_MEMORY_MB,
     REPORT,
+    STRICT,
     TRACE,
     DEBUG,
 )

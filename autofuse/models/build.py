@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autofuse import api
-from autofuse.base import artifacts
+from autofuse.base import artifacts, knobs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.failures import cut_around, is_internal
 from autofuse.frontends.json_positions import MAX_FINDINGS
 from autofuse.frontends.onnx.loading import MAX_BYTES, MAX_MODEL_BYTES, model_of
 from autofuse.frontends.onnx.pieces import FALLBACK, KERNEL, ModelPieces, read_pieces
@@ -278,8 +279,10 @@ class _Builder:
                 self.known[text] = name
                 self.modelled[name] = modelled_bytes(self.kernels[name], self.regions.typical())
             except AutofuseError as e:
-                if any(d.code in ("AF5007", "AF9001") for d in e.diagnostics):
+                if _is_final(e):
                     raise
+                if is_internal(e):
+                    cut_around(e, "onnx.reference")
                 self.known[text] = e
         found = self.known[text]
         if isinstance(found, AutofuseError):
@@ -304,7 +307,7 @@ class _Builder:
     def cut(self, region: Region, error: AutofuseError) -> list[tuple[int, ...]]:
         """Smaller regions for one that was refused; a node that is refused alone is a fallback."""
         nodes = region.nodes
-        if any(d.code in ("AF5007", "AF9001") for d in error.diagnostics):
+        if _is_final(error):
             raise error
         if len(nodes) == 1:
             self.refused[nodes[0]] = error
@@ -325,7 +328,7 @@ class _Builder:
         try:
             self.kernel(region)
         except AutofuseError as e:
-            if any(d.code in ("AF5007", "AF9001") for d in e.diagnostics):
+            if _is_final(e):
                 raise
             return False
         return True
@@ -362,3 +365,10 @@ class _Builder:
 
         at = min(range(1, len(nodes)), key=cost)
         return [nodes[:at], nodes[at:]]
+
+
+def _is_final(error: AutofuseError) -> bool:
+    """Whether smaller regions would not help, or are not wanted."""
+    return any(d.code == "AF5007" for d in error.diagnostics) or (
+        is_internal(error) and knobs.STRICT.get()
+    )

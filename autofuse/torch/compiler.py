@@ -14,6 +14,7 @@ import torch
 
 from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.failures import cut_around, internal_error, is_internal
 from autofuse.frontends.builder import topological_order
 from autofuse.torch import report as reports
 from autofuse.torch.kernels import Built, built_for, traffic
@@ -82,7 +83,7 @@ def compile_graph(
     for n in gm.graph.nodes:
         if n.op != "call_function" or not _holds_tensor(n):
             continue
-        if n.target is operator.getitem or (why := refusal(n)) is None:
+        if n.target is operator.getitem or (why := _refusal(n)) is None:
             fusible.append(n)
         else:
             refused[n] = why
@@ -98,6 +99,18 @@ def compile_graph(
     if options.report or knobs.REPORT.get():
         print(found, file=sys.stderr)  # noqa: T201 - what was asked for
     return out
+
+
+def _refusal(n: torch.fx.Node) -> str | None:
+    """Why a node cannot be in a kernel; also where that cannot be found out."""
+    try:
+        return refusal(n)
+    except (AutofuseError, MemoryError):
+        raise
+    except Exception as e:
+        error = internal_error(e, options={"nodes": [n.format_node()]})
+        cut_around(error, "PyTorch")
+        return _words(error.diagnostics[0])
 
 
 def _holds_tensor(n: torch.fx.Node) -> bool:
@@ -133,6 +146,11 @@ def _regions(
                 again = True
                 continue
             except AutofuseError as e:
+                if is_internal(e):
+                    cut_around(e, "PyTorch")
+                    refused.update(dict.fromkeys(c.nodes, _words(e.diagnostics[0])))
+                    again = True
+                    continue
                 if options.fallback == "error" or e.diagnostics[0].code in _ABOUT_THE_MACHINE:
                     raise
                 refused.update(_blamed_by_library(c, e))
@@ -154,6 +172,15 @@ def _regions(
 
 
 def _made(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.Node]) -> _Made:
+    try:
+        return _kernel_of(c, options, numbers)
+    except (AutofuseError, MemoryError, RefusedError):
+        raise
+    except Exception as e:
+        raise internal_error(e, options={"nodes": [n.format_node() for n in c.nodes]}) from e
+
+
+def _kernel_of(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.Node]) -> _Made:
     lowered = lower(c.nodes, c.outputs)
     arguments = _arguments(c, lowered)
     places = places_of(lowered, arguments, numbers)
@@ -330,9 +357,11 @@ def _impure(n: torch.fx.Node) -> bool:
     return n.op == "call_function" and kind_of(n) is None and n.is_impure()
 
 
-def _refused_call(found: reports.GraphReport, options: Options, why: str) -> None:
-    """A kernel does not take the sizes of a call."""
+def _refused_call(found: reports.GraphReport, options: Options, why: str, is_broken: bool) -> None:
+    """A kernel does not take the sizes of a call, or broke a rule of the chip."""
     found.at_run_time.append(why)
+    if is_broken:
+        cut_around(AutofuseError.of("AF5004", why), "PyTorch")
     if options.fallback == "error":
         raise AutofuseError.of("AF5003", why)
 

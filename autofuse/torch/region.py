@@ -123,7 +123,7 @@ class Region(torch.nn.Module):
         arguments: nodes whose results the region is called with, in order.
         places: for every symbol where it is found among them.
         eager: the same nodes, run by PyTorch: for sizes that the kernel refuses.
-        refused: called with the reason, once, when that happens; may raise.
+        refused: called with the reason, once, when that happens, and whether the kernel broke a rule; may raise.
         threads: that the twin may use.
 
     May be called by several threads at once.
@@ -136,7 +136,7 @@ class Region(torch.nn.Module):
         arguments: Sequence[torch.fx.Node],
         places: Sequence[Place],
         eager: torch.fx.GraphModule,
-        refused: Callable[[str], None],
+        refused: Callable[[str, bool], None],
         threads: int = 0,
     ) -> None:
         super().__init__()
@@ -242,7 +242,8 @@ class Region(torch.nn.Module):
         why = f"{self._name} {_why(status, text)}"
         if why not in self._told:
             self._told.add(why)
-            self._refused(why)
+            # What breaks a rule was proved not to: an error of autofuse.
+            self._refused(why, text.startswith("["))
         return self._eager[0](*args)
 
     def extra_repr(self) -> str:

@@ -1,5 +1,7 @@
 """What a run makes up, and whom it asks: sizes, indices, a second reference."""
 
+import importlib
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,12 +13,14 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto  # noqa: E402
 from onnx_models import by_numpy, floats, model, node, run, states, value  # noqa: E402
 
-from autofuse import models  # noqa: E402
+from autofuse import failures, models  # noqa: E402
 from autofuse.base.diagnostics import AutofuseError  # noqa: E402
 from autofuse.frontends.onnx.pieces import Piece  # noqa: E402
 from autofuse.models.reference import Reference, Runtime  # noqa: E402
 
 INT64 = TensorProto.INT64
+# Its name is that of a function as well.
+build_module = importlib.import_module("autofuse.models.build")
 
 
 # sizes ----------------------------------------------------------------------------------------
@@ -141,14 +145,10 @@ def wrong_of(op: str, what: str) -> Any:
     return found
 
 
-class Right(Reference):
-    """Stands for onnxruntime, and is as right as ``onnx.reference`` really is."""
-
-    name = "onnxruntime"
-
-    @staticmethod
-    def is_there() -> bool:
-        return True
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands for onnxruntime is as right as ``onnx.reference`` really is."""
+    monkeypatch.setattr(Runtime, "is_there", lambda: True)
+    monkeypatch.setattr(Runtime, "_results", Reference._results)
 
 
 @pytest.mark.parametrize("what", ["numbers", "shape", "failure"])
@@ -156,7 +156,7 @@ def test_where_the_reference_is_wrong_onnxruntime_is_asked(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Reference, "run", wrong_of("Exp", what))
-    monkeypatch.setattr("autofuse.models.reference.Runtime.run", Right.run)
+    stand_in(monkeypatch)
     done = run(two_regions())
     assert done.ok, done.diagnostics
     assert [r["reference"] for r in done.regions] == ["onnxruntime", "onnx.reference"]
@@ -180,7 +180,7 @@ def test_without_it_nothing_is_called_right(
 
 
 def test_a_wrong_kernel_differs_from_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autofuse.models.reference.Runtime.run", Right.run)
+    stand_in(monkeypatch)
     built = models.build(two_regions())
     call = by_numpy(built)
 
@@ -212,3 +212,26 @@ def test_global_max_pool_of_any_rank(shape: list[int]) -> None:
     assert done.ok, done.diagnostics
     want = np.maximum(x, 0).max(axis=tuple(range(2, x.ndim)), keepdims=True)
     np.testing.assert_array_equal(done.outputs["y"], want)
+
+
+# internal errors ------------------------------------------------------------------------------
+
+
+def test_an_internal_error_is_cut_around_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("build", "build_split"):
+        right = getattr(build_module.api, name)
+
+        def failing(graph: Any, right: Any = right, **words: Any) -> Any:
+            if any(n.op == "Tanh" for n in graph.nodes):
+                raise failures.internal_error(AssertionError("no such thing"))
+            return right(graph, **words)
+
+        monkeypatch.setattr(build_module.api, name, failing)
+    monkeypatch.setattr(failures, "_CUT_AROUND", itertools.count())
+    with pytest.warns(RuntimeWarning, match="autofuse failed, and onnx.reference does the work"):
+        done = run(two_regions())
+    assert done.ok, done.diagnostics
+    assert [f["op"] for f in done.fallbacks] == ["MatMul", "Tanh"]
+    monkeypatch.setenv("AUTOFUSE_STRICT", "1")
+    with pytest.raises(AutofuseError, match="AF9001"):
+        run(two_regions())
