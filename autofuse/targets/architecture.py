@@ -37,6 +37,7 @@ class Architecture:
         cores_max: cores of a launch.
         calls: op -> dtypes that its call takes, where these are fewer than its row says; none: there is no such call.
         casts: the dtypes of one ``Cast``, source and result.
+        modes: the round modes of each, with source and result; a call with another one does nothing on the chip.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Architecture:
     cores_max: int
     calls: tuple[tuple[str, frozenset[str]], ...]
     casts: frozenset[tuple[str, str]]
+    modes: frozenset[tuple[str, str, str]]
     figures: tuple[Figure, ...]
 
     @property
@@ -89,6 +91,8 @@ def read_architecture(text: str) -> Architecture:
     calls, casts = doc.get("calls", {}), doc.get("casts", {})
     values: dict[str, object] = {**doc["architecture"], **{f.name: f.value for f in limits}}
     values["calls"] = tuple((op, frozenset(row["dtypes"])) for op, row in calls.items())
-    values["casts"] = frozenset((x, y) for x, row in casts.items() for y in row["dtypes"])
+    modes = ((x, y, m) for x, row in casts.items() for y, m in row["dtypes"].items())
+    values["modes"] = frozenset((x, y, mode) for x, y, names in modes for mode in names.split())
+    values["casts"] = frozenset((x, y) for x, row in casts.items() for y in row["dtypes"] if x != y)
     values["figures"] = (*limits, *read_dtypes(calls, "calls."), *read_dtypes(casts, "casts."))
     return made(Architecture, values, f"architecture {values['name']}")

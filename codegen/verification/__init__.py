@@ -19,6 +19,7 @@ from autofuse.codegen.verification.accumulators import (
     elements_are_counted,
     sums_go_on_in_order,
 )
+from autofuse.codegen.verification.available import calls_are_available
 from autofuse.codegen.verification.banks import buffers_start_in_their_banks
 from autofuse.codegen.verification.cover import (
     copies_move_their_region,
@@ -77,6 +78,7 @@ CHECKS: tuple[Callable[[Kernel], Iterator[Finding]], ...] = (
     ub_is_within_its_limit,
     buffers_start_in_their_banks,
     calls_match_their_nodes,
+    calls_are_available,
     calls_cover_the_tile,
     calls_fit_their_buffers,
     accumulators_are_read_in_order,

@@ -15,7 +15,7 @@ from autofuse.implgraph.ops.cast_routes import cast_route
 from autofuse.implgraph.ops.definition import Attrs
 from autofuse.targets import Architecture
 
-__all__ = ["CastSink", "convert", "rounding"]
+__all__ = ["CastSink", "cast_mode", "convert", "to_whole"]
 
 HALF, SINGLE, INT16, INT32, INT64, UINT16, UINT32 = (
     BY_NAME[n] for n in ("float16", "float32", "int16", "int32", "int64", "uint16", "uint32")
@@ -222,7 +222,26 @@ def _from_unsigned(s: CastSink, x: str, have: DType, to: DType) -> str | None:
     return total if to is SINGLE else convert(s, total, to, "")
 
 
-def rounding(have: DType, to: DType) -> str:
+def to_whole(s: CastSink, x: str, mode: str) -> str:
+    """A float32 rounded to a whole number by way of int32, where Cast does not round float32 to itself."""
+    near = s.cast_node(s.cast_node(x, INT32, mode), SINGLE, "")
+    # The integer has no sign of zero; the result has the sign of ``x`` in every mode.
+    sign = s.emit("BitAnd", (x, s.constant(-(1 << 31), INT32)), dtype=SINGLE)
+    signed = s.emit("BitOr", (near, sign), dtype=SINGLE)
+    # From 2^23 on every float32 is whole; NaN compares as false.
+    small = s.emit("Less", (s.emit("Abs", (x,)), s.constant(2.0**23, SINGLE)))
+    return s.emit("Select", (small, signed, x))
+
+
+def cast_mode(arch: Architecture, have: DType, to: DType, mode: str = "") -> str | None:
+    """The round mode of one Cast that rounds as ``mode`` does, NumPy's where it is empty; None if there is none."""
+    mode = mode or _rounding(have, to)
+    # NONE rounds to nearest even where the result is not exact.
+    same = (mode, "NONE") if mode == "RINT" else (mode,)
+    return next((m for m in same if (have.name, to.name, m) in arch.modes), None)
+
+
+def _rounding(have: DType, to: DType) -> str:
     """NumPy's rounding: to nearest even into floats, to zero into integers; NONE where the value is exact."""
     if have.kind == "f" and to.kind in "iub":
         return "TRUNC"

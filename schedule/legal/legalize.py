@@ -28,7 +28,7 @@ from autofuse.implgraph.ops.registry import call_of, find_call, lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.ops.rules import ROUNDING
 from autofuse.implgraph.rewrites.short_results import short_results, steps_of
-from autofuse.schedule.legal.casts import convert, rounding
+from autofuse.schedule.legal.casts import cast_mode, convert, to_whole
 from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.targets import Architecture, TargetSpec
 
@@ -477,7 +477,12 @@ class _Rewriter:
         have = self.nodes[x].y.dtype
         if have is not to and len(cast_route(self.arch, have.name, to.name) or "..") > 1:
             raise self._unavailable(f"Cast from {have} to {to}")
-        return self._node("Cast", (x,), {"round": mode or rounding(have, to)}, self._view((x,), to))
+        how = cast_mode(self.arch, have, to, mode)
+        if how is None and have is SINGLE and to is SINGLE:
+            return to_whole(self, x, mode)
+        if how is None:
+            raise self._unavailable(f"Cast from {have} to {to} with CAST_{mode}")
+        return self._node("Cast", (x,), {"round": how}, self._view((x,), to))
 
 
 def _converted(value: float | int, to: DType, mode: str) -> float | int:

@@ -26,7 +26,7 @@ from autofuse.implgraph.ops.rows.reductions import JOIN, REDUCES, neutral
 from autofuse.schedule.axes.layout import Layout, Views
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate, Split, split_axes
-from autofuse.schedule.legal.casts import rounding
+from autofuse.schedule.legal.casts import cast_mode
 from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.placement.broadcast import broadcast_runs, broadcast_steps
 from autofuse.schedule.placement.data_flow import DataFlow
@@ -546,7 +546,9 @@ class _Placer:
         out: list[Node] = []
         have = lost.y.dtype
         if have != n.y.dtype:
-            attrs: dict[str, Attr] = {"round": rounding(have, n.y.dtype)}
+            mode = cast_mode(self.layout.arch, have, n.y.dtype)
+            assert mode is not None, "a narrower float has a rounding to nearest"
+            attrs: dict[str, Attr] = {"round": mode}
             wide = replace(n, name=self._new(f"{lost.name}_wide"), op="Cast", attrs=attrs)
             lost = self._place(replace(wide, inputs=(lost.name,)), TILE, 0)
             out.append(lost)

@@ -223,7 +223,7 @@ def test_a_call_that_is_taken_away_is_not_made() -> None:
 
 
 def test_a_cast_that_is_taken_away_has_another_route() -> None:
-    fewer = made_up(lambda t: t.replace('"float16", "float32"], status', '"float16"], status', 1))
+    fewer = made_up(lambda t: t.replace(', float32 = "NONE" }, status', " }, status", 1))
     assert cast_route(made_up().arch, "int16", "float32") == ("float32",)
     assert cast_route(fewer.arch, "int16", "float32") == ("float16", "float32")
 

@@ -6,6 +6,7 @@ import pytest
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ops.registry import all_ops
+from autofuse.targets import load_target
 
 X = {"x": ("float32", [64])}
 XY = {"x": ("float32", [64]), "y": ("float32", [64])}
@@ -244,3 +245,45 @@ def test_310p_compares_floats_only(legal, op, dtype, chip):
 def test_input_survives_as_it_is(legal):
     nodes = legal(X, [], ["x"])
     assert [n.op for n in nodes.values()] == ["Load", "Store"]
+
+
+def casts(nodes):
+    dtype = {n.name: n.y.dtype.name for n in nodes.values()}
+    return [
+        (dtype[n.inputs[0]], n.y.dtype.name, n.attrs["round"])
+        for n in nodes.values()
+        if n.op == "Cast"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("have", "to", "mode", "want"),
+    [
+        ("float32", "float16", "", [("float32", "float16", "NONE")]),
+        ("int32", "float32", "", [("int32", "float32", "NONE")]),
+        ("float32", "int32", "FLOOR", [("float32", "int32", "FLOOR")]),
+        ("float16", "int8", "RINT", [("float16", "int8", "NONE")]),
+    ],
+)
+def test_310p_takes_the_round_mode_that_it_has(legal, have, to, mode, want):
+    attrs = {"dtype": to} | ({"round": mode} if mode else {})
+    nodes = legal({"x": (have, [64])}, [("z", "Cast", ["x"], attrs)], ["z"], chip="ascend310p")
+    made = casts(nodes)
+    assert all(c in load_target("ascend310p").arch.modes for c in made)
+    # An int8 of a float16 may be rounded in float32 first, which is exact as well.
+    assert made[-1:] == want or mode == "RINT"
+
+
+@pytest.mark.parametrize("op", ["Floor", "Ceil", "Round", "Trunc"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_310p_rounds_to_whole_numbers_by_way_of_int32(legal, op, dtype):
+    nodes = legal({"x": (dtype, [64])}, [("z", op, ["x"])], ["z"], chip="ascend310p")
+    arch = load_target("ascend310p").arch
+    assert casts(nodes)
+    assert all(c in arch.modes for c in casts(nodes))
+
+
+@pytest.mark.parametrize("op", ["LShift", "RShift"])
+def test_310p_refuses_shifts(legal, op):
+    with pytest.raises(AutofuseError, match="not available on"):
+        legal({"x": ("int32", [64])}, [("z", op, ["x", 3])], ["z"], chip="ascend310p")
