@@ -164,7 +164,8 @@ class GraphBuilder:
             return
         ranges = self.ranges()
         for value, what in row.inside([x.shape for x in operands if isinstance(x, Tensor)], attrs):
-            if bounds(value, ranges)[1] < 0:
+            # A client may know the ranges of its symbols only at the end.
+            if value.symbols() <= ranges.keys() and bounds(value, ranges)[1] < 0:
                 raise OpError("AF1204", f"the {row.name} {what}")
 
     def check_constant(

@@ -47,7 +47,7 @@ def requirements(graph: FusionGraph) -> tuple[Requirement, ...]:
 
 def _all(graph: FusionGraph) -> Iterator[Requirement]:
     for name in graph.inputs:
-        yield from _of_strides(graph.tensors[name])
+        yield from _of_strides(graph.tensors[name], graph.symbol_ranges())
     for n in graph.nodes:
         row = lookup(n.op)
         if row.nonempty is None and row.inside is None:
@@ -71,8 +71,11 @@ def _row(t: Tensor) -> tuple[int, Expr]:
     return first, size
 
 
-def _of_strides(t: Tensor) -> Iterator[Requirement]:
-    """Rows of an input whose distance depends on sizes must not overlap: one command copies several of them."""
+def _of_strides(t: Tensor, ranges: Mapping[str, tuple[int, int]]) -> Iterator[Requirement]:
+    """Rows of an input whose distance depends on sizes must not overlap: one command copies several of them.
+
+    Of rows that may go backwards, each has a command of its own.
+    """
     if t.strides is None:
         return
     for k, (stride, size) in enumerate(zip(t.strides, t.shape, strict=True)):
@@ -83,7 +86,7 @@ def _of_strides(t: Tensor) -> Iterator[Requirement]:
     first, row = _row(t)
     for k in range(first):
         stride, size = t.strides[k], t.shape[k]
-        if stride.symbols() and size != 1:
+        if stride.symbols() and size != 1 and bounds(stride, ranges)[0] >= 0:
             text = (
                 f"the stride {stride} of dimension {k} of {t.name} is less than its rows of {row}"
             )

@@ -221,9 +221,9 @@ def test_names_sizes_and_constants() -> None:
     graph = found.graph
     assert graph is not None
     assert [s.name for s in graph.symbols] == ["batch"]
-    assert graph.inputs == ("in_0_1", "w")
-    assert found.inputs == {"in_0_1": "in/0:1"}
-    assert [o.name for o in graph.outputs] == ["out_y"]
+    assert graph.inputs == ("in/0:1", "w")
+    assert found.inputs == {"in/0:1": "in/0:1"}
+    assert [o.name for o in graph.outputs] == ["out.y"]
     assert graph.nodes[0].inputs[1] == Constant(2.0, graph.tensors["w"].dtype)
     np.testing.assert_array_equal(found.constants["w"], [0, 1, 4])
 

@@ -204,9 +204,8 @@ def test_a_comparison_that_cannot_be_guarded() -> None:
         sizes.holds(n < 7)
 
 
-def test_a_place_that_data_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch._dynamo.config, "capture_scalar_outputs", True)
-
+@torch._dynamo.config.patch(capture_scalar_outputs=True)
+def test_a_place_that_data_decide() -> None:
     def function(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
         return torch.relu(x[i.item()] * 2)
 

@@ -93,16 +93,23 @@ Parameters are not copied: they are initialisers of the model, by name, maybe wi
 `initializer` is made by nodes that are known.
 
 `run` executes it in that order, kernels on the CPU twin, in a process of their own, and fallbacks by
-`onnx.reference`. Inputs that are not given are random: floats of a normal distribution, integers 0 or 1; a named
-dimension is 8 unless `--shape` says otherwise. Every output of a region is compared with `onnx.reference` for the
-operands that the region got, and every output of the model with the model run by `onnx.reference` alone. The
-difference may be `--rtol` (0.001) times the element plus `--atol` (0.00001) times the largest element of the tensor;
-for float16 and bfloat16, also on the way to an output of another type, at least 8 and 2 distances between neighbouring
-numbers; integers are equal. Where a region differs by more, a bound of what rounding does, computed from its ops, is
-added; where rounding decides about an output of the model, as in the softmax of large numbers, it is called
-ill-conditioned (AF6003) and no failure. A kernel that fails is replaced by the reference, so that the rest is run.
-Where `onnx.reference` is known not to follow the standard it is put right: Softmax, LogSoftmax and Hardmax before
-version 13, BatchNormalization from 7 to 13, DequantizeLinear before 19, LRN.
+`onnx.reference`. Inputs that are not given are random: floats of a normal distribution, integers 0 or 1, or indices
+of the table that they pick from. Sizes that `--shape` does not give are chosen: 8, or else the first of some usual
+ones that ONNX's shape inference accepts; the output names them. Every output of a region is compared with
+`onnx.reference` for the operands that the region got, and every output of the model with the model run by
+`onnx.reference` alone. The difference may be `--rtol` (0.001) times the element plus `--atol` (0.00001) times the
+largest element of the tensor; for float16 and bfloat16, also on the way to an output of another type, at least 8 and
+2 distances between neighbouring numbers; integers are equal. Where a region differs by more, a bound of what rounding
+does, computed from its ops, is added; where rounding decides about an output of the model, as in the softmax of large
+numbers, it is called ill-conditioned (AF6003) and no failure. A kernel that fails is replaced by the reference, so
+that the rest is run. Where `onnx.reference` is known not to follow the standard it is put right: Softmax, LogSoftmax
+and Hardmax before version 13, BatchNormalization from 7 to 13, DequantizeLinear before 19, LRN, GlobalMaxPool but for
+images. If `onnxruntime` is installed, it is asked where `onnx.reference` cannot run a node or differs from a kernel;
+the line of the region then says so. What is made of a tensor that nothing was compared with is "not compared", never
+"ok".
+
+At the edges of the ranges kernels agree with `onnx.reference` and onnxruntime but for Tan of more than about 1e8 (NaN),
+Mish and Gelu of minus infinity (0, their limit), and Mish of the largest number (infinite).
 
 The table has bytes that the twin counted beside those of the nodes one by one (model). Memory is what the tensors of
 the model take that are still needed, twice; a node with operands or results of more than 4 GiB is refused.

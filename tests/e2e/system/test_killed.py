@@ -26,11 +26,18 @@ def _start(cache: Path, *words: object, **more: str) -> subprocess.Popen[str]:
         [sys.executable, "-m", "autofuse", *map(str, words)],
         env={**env, "AUTOFUSE_CACHE_DIR": str(cache), **more},
         # A shell's command in the background does not hear the keyboard.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=_hear,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def _hear() -> None:
+    """A command in the background, or under nohup, does not hear all signals."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _kill_after(seconds: float, cache: Path, *words: object) -> bool:
@@ -174,7 +181,7 @@ def test_a_signal_while_modules_are_imported(
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=_hear,
         cwd=tmp_path,
         capture_output=True,
         text=True,

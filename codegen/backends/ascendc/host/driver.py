@@ -285,7 +285,7 @@ def _driver_part(
     graph = part.graph
     first = len(split.graph.inputs)
     makes = tuple(
-        _Made(o.name, n, slots.passed[t.index], graph.tensors[o.tensor].dtype.itemsize)
+        _Made(_comment(o.name), n, slots.passed[t.index], graph.tensors[o.tensor].dtype.itemsize)
         for n, (o, t) in enumerate(zip(graph.outputs, part.targets, strict=True))
         if t.kind not in (INPUT, OUTPUT)
     )
