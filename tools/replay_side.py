@@ -24,6 +24,7 @@ import importlib.machinery
 import importlib.util
 import json
 import multiprocessing
+import os
 import re
 import signal
 import sys
@@ -167,14 +168,20 @@ def record(out: Path, number: int, found: Mapping[str, Outcome]) -> Any:
         texts |= {files[target][path]: text for path, text in made.files.items()}
         users.update(set(files[target].values()))
     for digest, n in users.items():
-        if n > 1:
-            # Equal names have equal texts: who comes second has nothing to write.
-            with suppress(FileExistsError), (out / "shared" / digest).open("xb") as f:
-                f.write(zlib.compress(_bytes(texts[digest]), 1))
+        # Equal names have equal texts: who comes second has nothing to write.
+        if n > 1 and not (out / "shared" / digest).exists():
+            _write(out / "shared" / digest, _bytes(texts[digest]))
     kept = {d: t for d, t in texts.items() if users[d] == 1}
     data = json.dumps({"files": files, "texts": kept}).encode()
-    (out / "records" / f"{number}.z").write_bytes(zlib.compress(data, 1))
+    _write(out / "records" / f"{number}.z", data)
     return {t: [made.kind, _sha(json.dumps(files[t])), made.kernel] for t, made in found.items()}
+
+
+def _write(path: Path, data: bytes) -> None:
+    """A whole file or none: the process of another graph that ends takes this one with it."""
+    begun = path.parent.with_name(f"{path.name}.{os.getpid()}")
+    begun.write_bytes(zlib.compress(data, 1))
+    begun.replace(path)
 
 
 def _sha(text: str) -> str:
