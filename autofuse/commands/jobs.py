@@ -15,8 +15,8 @@ import numpy as np
 
 from autofuse import api
 from autofuse.base.arguments import symbol_sizes
-from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.commands import writing
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.commands import words, writing
 from autofuse.implgraph.cutting.dimensions import shrink, symbolize
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -220,12 +220,7 @@ def _given_arrays(graph: FusionGraph, files: Mapping[str, str]) -> dict[str, Any
                 f"{name} is not an input of {graph.name}",
                 hint=f"its inputs are: {', '.join(graph.inputs)}",
             )
-        try:
-            out[name] = np.load(file, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as e:
-            raise AutofuseError.of(
-                "AF1001", f"{file} cannot be read as a .npy file: {e}", where=Where(path=file)
-            ) from e
+        out[name] = words.array(file)
         wanted = numpy_dtype(graph.tensors[name].dtype)
         if wanted.kind == "V" and out[name].dtype == np.dtype(f"V{wanted.itemsize}"):
             # NumPy has no name of its own for bfloat16, so files have bytes.

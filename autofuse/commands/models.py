@@ -154,7 +154,7 @@ def run_model(
     from autofuse import models
 
     sizes = words.sizes(shapes, "--shape")
-    arrays = {n: _array(f) for n, f in words.pairs(inputs, "--input").items()}
+    arrays = {n: words.array(f) for n, f in words.pairs(inputs, "--input").items()}
     start = time.perf_counter()
     built = _built(model, target, quiet=quiet)
     ready = time.perf_counter()
@@ -190,14 +190,6 @@ def run_model(
         print_model_run(screen, found)
 
     return Outcome(found, show, done.diagnostics, done.ok)
-
-
-def _array(file: str) -> Any:
-    try:
-        return np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as e:
-        text = f"{file} cannot be read as a .npy file: {e}"
-        raise AutofuseError.of("AF1001", text, where=Where(path=file)) from e
 
 
 def _saved(outputs: Mapping[str, Any], folder: Path) -> list[str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from autofuse import api
-from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError, Where
 
-__all__ = ["pairs", "sizes", "target_option"]
+__all__ = ["array", "pairs", "sizes", "target_option"]
 
 #: More than any size has, and fewer than Python reads.
 _DIGITS = 40
@@ -39,6 +42,19 @@ def sizes(words: Sequence[str], option: str) -> dict[str, int]:
         AutofuseError: AF1005, as :func:`pairs`, or a value is no size.
     """
     return {name: _size(name, text, option) for name, text in pairs(words, option).items()}
+
+
+def array(file: str) -> Any:
+    """The elements that ``--input NAME=FILE`` names.
+
+    Raises:
+        AutofuseError: AF1001, they cannot be read.
+    """
+    try:
+        return np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as e:
+        text = f"{file} cannot be read as a .npy file: {e}"
+        raise AutofuseError.of("AF1001", text, where=Where(path=file)) from e
 
 
 def target_option(target: str) -> str:

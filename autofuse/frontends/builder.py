@@ -136,9 +136,8 @@ class GraphBuilder:
                     self.findings.add("AF1203", text, p, hint=cast, node=node)
                     return None
         try:
-            dtype, shape = infer_node(row, operands, attrs)
+            dtype, shape = infer_node(row, operands, attrs, self.ranges())
             given = operand_dtypes(operands)
-            self._check_inside(row, operands, attrs)
         except OpError as e:
             self.findings.add(e.code, str(e), pointer, hint=e.hint or hint, node=node)
             return None
@@ -151,22 +150,6 @@ class GraphBuilder:
             if isinstance(o, Constant) and not self.check_constant(o.value, d, p, node=node):
                 ok = False
         return (dtype, shape) if ok else None
-
-    def _check_inside(
-        self, row: OpDef, operands: Sequence[Tensor | Constant], attrs: Mapping[str, Any]
-    ) -> None:
-        """Refuse what is read outside whatever the symbols are; what depends on them, the host function refuses.
-
-        Raises:
-            OpError: AF1204.
-        """
-        if row.inside is None:
-            return
-        ranges = self.ranges()
-        for value, what in row.inside([x.shape for x in operands if isinstance(x, Tensor)], attrs):
-            # A client may know the ranges of its symbols only at the end.
-            if value.symbols() <= ranges.keys() and bounds(value, ranges)[1] < 0:
-                raise OpError("AF1204", f"the {row.name} {what}")
 
     def check_constant(
         self, value: int | float | bool, dtype: DType, pointer: str, *, node: str = ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -409,20 +410,14 @@ class _Runner:
         Raises:
             AutofuseError: AF5003.
         """
-        if reference is None:
-            first, *others = self.references
-            try:
-                return self.by_reference(p, operands, first)
-            except AutofuseError:
-                if not others:
-                    raise
-            return self.by_reference(p, operands, others[0])
+        *others, last = self.references if reference is None else [reference]
+        for r in others:
+            with suppress(AutofuseError):
+                return self.fitting(r, p, operands)
         try:
-            found = reference.run(p, operands)
-            self.check_shapes(reference, p, found)
+            return self.fitting(last, p, operands)
         except AutofuseError as e:
             raise self.with_choices(e) from e
-        return found
 
     def with_choices(self, error: AutofuseError) -> AutofuseError:
         """The error, with the inputs and sizes that nobody gave."""
@@ -435,12 +430,17 @@ class _Runner:
             hint += f"{'; ' if hint else ''}sizes were chosen, give others: {sizes}"
         return AutofuseError(replace(d, hint=hint or d.hint) for d in error.diagnostics)
 
-    def check_shapes(self, reference: Reference, p: Piece, found: Mapping[str, Any]) -> None:
-        """Refuse results whose shapes are not those of the model.
+    def fitting(
+        self, reference: Reference, p: Piece, operands: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Results of a node by one reference; their shapes have to be those of the model.
 
         Raises:
             AutofuseError: AF5003.
         """
+        found = reference.run(p, operands)
+        # Sizes that follow from results that are not taken do not count.
+        before = dict(self.sizes)
         for o in p.outputs:
             v = self.pieces.values[o]
             if isinstance(v, Known) or o in self.pieces.shapeless:
@@ -448,9 +448,11 @@ class _Runner:
             try:
                 self.solve(o, v, found[o])
             except AutofuseError as e:
+                self.sizes = before
                 text = f"{p.op}: by {reference.name} {e.diagnostics[0].message}"
                 where = Where(self.pieces.path, f"/graph/node/{p.index}", node=p.name)
                 raise AutofuseError.of("AF5003", text, where=where) from e
+        return found
 
     def check_size(self, p: Piece) -> None:
         """Refuse a node whose results would not fit, as far as that is known before.
@@ -514,35 +516,30 @@ class _Runner:
         Returns:
             Its results from our operands, and from its own; empty if none can run the nodes.
         """
-        verdicts = []
+        chosen: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] | None = None
         for reference in self.references:
-            tried = dict(row)
+            tried = {**row, "reference": reference.name}
             want, alone = self.expected(r, tried, reference)
-            outputs = []
-            for key in r.outputs.values() if want and made is not None else ():
-                assert made is not None
-                ours = made[key]
-                found = self.compared(r, key, ours, want[key], tried)
-                outputs.append({"output": self.names[key], **about(ours), **found})
-            wrong = [o for o in outputs if not o["ok"]]
-            if wrong:
-                tried["state"] = "differs"
-            verdicts.append((reference, {**tried, "outputs": outputs}, want, alone))
-            if want and not wrong:
+            if want and made is not None:
+                for key in r.outputs.values():
+                    found = self.compared(r, key, made[key], want[key], tried)
+                    line = {"output": self.names[key], **about(made[key]), **found}
+                    tried["outputs"] = [*tried["outputs"], line]
+                if not all(o["ok"] for o in tried["outputs"]):
+                    tried["state"] = "differs"
+            # One that agrees, else the first that had something to say.
+            agrees = bool(want) and tried["state"] != "differs"
+            if chosen is None or agrees or not chosen[1]:
+                chosen = (tried, want, alone)
+            if agrees:
                 break
-        # One that agrees, else the first that had something to say.
-        last = verdicts[-1]
-        best = (
-            last
-            if last[1]["state"] in ("ok", "failed")
-            else next((v for v in verdicts if v[2]), verdicts[0])
-        )
-        reference, found_row, want, alone = best
-        row |= {**found_row, "reference": reference.name}
+        assert chosen is not None
+        found_row, want, alone = chosen
+        row |= found_row
         self.diagnostics += row.pop("problems", ())
         for o in row["outputs"]:
-            region = row["region"]
-            self.note(o, f"output {o['output']} of region {region} ({r.kernel})", reference.name)
+            what = f"output {o['output']} of region {row['region']} ({r.kernel})"
+            self.note(o, what, row["reference"])
         return want, alone
 
     def compared(

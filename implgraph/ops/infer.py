@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.expr.expression import Expr, bounds
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.fusion import Constant, Tensor
 from autofuse.implgraph.ops.definition import OpDef, OpError
@@ -96,17 +96,25 @@ def _fits(kind: str, v: Any) -> bool:
 
 
 def infer_node(
-    row: OpDef, operands: Sequence[Tensor | Constant], attrs: Mapping[str, Any]
+    row: OpDef,
+    operands: Sequence[Tensor | Constant],
+    attrs: Mapping[str, Any],
+    ranges: Mapping[str, tuple[int, int]] | None = None,
 ) -> tuple[DType, tuple[Expr, ...]]:
     """Dtype and shape of the result.
+
+    What is read outside of an operand whatever the symbols are is refused; what depends on them, the host function
+    refuses.
 
     Args:
         row: the op's row.
         operands: tensors and constants, in order.
         attrs: attributes; ``shape`` values are tuples of Expr, ``dtype`` values canonical names.
+        ranges: closed ranges of the symbols that are known.
 
     Raises:
         OpError: with the code that names the kind of mistake.
+        ExprError: a size has no bounds.
     """
     lo, hi = row.arity
     if not lo <= len(operands) <= hi:
@@ -115,4 +123,9 @@ def infer_node(
     check_attrs(row, attrs)
     dtypes = operand_dtypes(operands)
     shapes = [o.shape if isinstance(o, Tensor) else () for o in operands]
-    return row.dtype_rule(dtypes, attrs), row.shape_rule(shapes, attrs)
+    found = row.dtype_rule(dtypes, attrs), row.shape_rule(shapes, attrs)
+    known = ranges or {}
+    for value, what in row.inside(shapes, attrs) if row.inside is not None else ():
+        if value.symbols() <= known.keys() and bounds(value, known)[1] < 0:
+            raise OpError("AF1204", f"the {row.name} {what}")
+    return found
