@@ -4,7 +4,7 @@
     python benchmarks/clients/edge_values.py --onnx       ONNX, beside onnx.reference, and onnxruntime if it is there
     python benchmarks/clients/edge_values.py float16 --group binary
 
-Every op of one element is asked for 24 numbers, every op of two for all their pairs.  Elements agree if they are
+Every op of one element is asked for 23 numbers, every op of two for all their pairs.  Elements agree if they are
 equal, both NaN, or finite and close.  What is known to differ is in ``KNOWN``, with the reason; docs/torch.md and
 docs/onnx.md have the list.  Exit status 1: something else differs.
 """

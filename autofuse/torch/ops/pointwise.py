@@ -94,11 +94,9 @@ def _sign(c: Call) -> Value:
     """0 of NaN."""
     (x,) = c.promoted(c.node.args[0])
     sign = _compute(c.e, "Sign", x)
-    return (
-        c.e.select(c.e.op("IsNan", x), c.e.full((), 0, x.dtype), sign)
-        if x.dtype.kind == "f"
-        else sign
-    )
+    if x.dtype.kind != "f":
+        return sign
+    return c.e.select(c.e.op("IsNan", x), c.e.full((), 0, x.dtype), sign)
 
 
 @row("aten.special_zeta.default")
