@@ -286,6 +286,10 @@ def prune(limit_bytes: int | None = None) -> int:
         if now - used < _GRACE_S:
             continue
         with lock(path.name):
+            # Others go on while sizes are summed up: it may have been used since, or be gone.
+            with suppress(OSError):
+                if path.stat().st_mtime != used:
+                    continue
             shutil.rmtree(path, ignore_errors=True)
         total -= size
         removed += 1

@@ -381,3 +381,22 @@ def test_a_user_that_the_system_does_not_know_has_no_home(monkeypatch, named):
         cache.root()
     assert knobs.CACHE_DIR.name in caught.value.diagnostics[0].hint
     assert not Path("~").exists()
+
+
+def test_an_entry_that_is_used_while_others_are_removed_stays(cache_dir, monkeypatch):
+    """Sizes of a large cache take a while to sum up: what was last used when they were is not what is now."""
+
+    def make(folder):
+        (folder / "f").write_bytes(b"x" * 5000)
+
+    kept = cache.entry("kernels", "aa", "f", make)
+    gone = cache.entry("kernels", "bb", "f", make)
+    long_ago = gone.stat().st_mtime - 10_000
+    for path in (kept, gone):
+        os.utime(path, (long_ago, long_ago))
+    listed = cache._entries()
+    monkeypatch.setattr(cache, "_entries", lambda: listed)
+    assert cache.lookup("kernels", "aa", "f") == kept
+    assert cache.prune(0) == 1
+    assert kept.exists()
+    assert not gone.exists()
