@@ -1,12 +1,16 @@
 """Ops of PyTorch and ONNX on NaN, infinities, zeros and the ends of the ranges, beside those who define them.
 
     python benchmarks/clients/edge_values.py              PyTorch, all element types, beside eager
+    python benchmarks/clients/edge_values.py int8 --group binary
     python benchmarks/clients/edge_values.py --onnx       ONNX, beside onnx.reference, and onnxruntime if it is there
+    python benchmarks/clients/edge_values.py --onnx int64
     python benchmarks/clients/edge_values.py float16 --group binary
 
-Every op of one element is asked for 23 numbers, every op of two for all their pairs.  Elements agree if they are
-equal, both NaN, or finite and close.  What is known to differ is in ``KNOWN``, with the reason; docs/torch.md and
-docs/onnx.md have the list.  Exit status 1: something else differs.
+Every op of one element is asked for 23 numbers, every op of two for all their pairs; of integers, for the ends of their
+range, small numbers and their negatives, and those about the width of the type.  Elements agree if they are equal, both
+NaN, or finite and close.  Divisions of integers by 0 and by -1, and lcm, are left out: eager ends the process at some.
+What is known to differ is in ``KNOWN``, with the reason; docs/torch.md and docs/onnx.md have the list.  Exit status 1:
+something else differs.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ import numpy as np
 
 INF, NAN = math.inf, math.nan
 TYPES = ("float32", "float16", "bfloat16")
+INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "bool")
 #: Ops in one kernel.
 CHUNK = 20
 
@@ -34,9 +39,20 @@ _BINARY = """add sub mul div floor_divide fmod remainder pow maximum minimum fma
     logaddexp logaddexp2 eq ne lt le gt ge logical_and logical_or logical_xor heaviside"""
 _REDUCTIONS = """sum mean prod amax amin logsumexp argmax argmin all any nansum count_nonzero softmax log_softmax cumsum
     cumprod std var"""
+_INTEGER_UNARY = """abs neg sign sgn square bitwise_not logical_not relu positive isnan isinf isfinite signbit floor
+    ceil round trunc exp sqrt rsqrt reciprocal sigmoid tanh log erf"""
+_INTEGER_BINARY = """add sub mul div pow maximum minimum fmax fmin eq ne lt le gt ge logical_and logical_or logical_xor
+    bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift copysign atan2"""
+#: Asked without divisors that are 0 or -1.
+_QUOTIENTS = "floor_divide fmod remainder gcd"
+_INTEGER_REDUCTIONS = (
+    "sum mean prod amax amin argmax argmin all any count_nonzero cumsum cumprod logsumexp"
+)
 _ONNX = """Abs Neg Sign Relu Floor Ceil Round Exp Log Sqrt Reciprocal Sigmoid Tanh Sin Cos Tan Sinh Cosh Asin Acos Atan
     Asinh Acosh Atanh Erf Softplus Softsign Elu Selu Celu LeakyRelu HardSigmoid HardSwish Mish Gelu ThresholdedRelu
     Shrink"""
+_ONNX_INTEGERS = """Abs Neg Sign Relu BitwiseNot Add Sub Mul Div Mod Pow Max Min BitwiseAnd BitwiseOr BitwiseXor Equal
+    Less Greater LessOrEqual GreaterOrEqual"""
 
 #: Op -> why it differs at some of the numbers, and is left so.
 KNOWN = {
@@ -76,11 +92,13 @@ def agree(got: Any, want: Any, relative: float, absolute: float) -> Any:
 # PyTorch --------------------------------------------------------------------------------------
 
 
-def torch_ops(group: str) -> dict[str, Callable[..., Any]]:
-    """Ops of a group: ``unary``, ``binary`` or ``rows``."""
+def torch_ops(group: str, dtype: str = "float32") -> dict[str, Callable[..., Any]]:
+    """Ops of a group for an element type: ``unary``, ``binary`` or ``rows``."""
     import torch
     from torch.nn import functional
 
+    if dtype in INTEGERS:
+        return _integer_ops(group, dtype)
     if group == "unary":
         found = {n: getattr(torch, n) for n in _UNARY.split()}
         found |= {n: getattr(functional, n) for n in _ACTIVATIONS.split()}
@@ -109,11 +127,66 @@ def _along_rows(op: Callable[..., Any], x: Any) -> Any:
     return op(x, 1)
 
 
+def _integer_ops(group: str, dtype: str) -> dict[str, Callable[..., Any]]:
+    """Those of a group that eager has for integers of a type."""
+    import torch
+
+    if group == "unary":
+        found = {n: getattr(torch, n) for n in _INTEGER_UNARY.split()}
+        found |= {f"to {t}": (lambda x, t=t: x.to(getattr(torch, t))) for t in (*INTEGERS, *TYPES)}
+        found |= {f"pow {p}": (lambda x, p=p: x**p) for p in (0, 2, 3)}
+        if dtype != "bool":  # Eager shifts them, but PyTorch cannot trace it.
+            found |= {f"<< {n}": (lambda x, n=n: x << n) for n in (1, 7, 63, -1)}
+            found |= {f">> {n}": (lambda x, n=n: x >> n) for n in (1, 7, 63, -1)}
+        for n in ("floor_divide", "remainder", "fmod"):
+            found |= {f"{n} {b}": (lambda x, b=b, n=n: getattr(torch, n)(x, b)) for b in (3, -3, 7)}
+        found["clamp"] = lambda x: x.clamp(-1, 1)
+    elif group == "binary":
+        found = {n: getattr(torch, n) for n in _INTEGER_BINARY.split()}
+        found |= {n: partial(_but_by_few, getattr(torch, n)) for n in _QUOTIENTS.split()}
+        for way in ("trunc", "floor"):
+            found[f"div {way}"] = partial(_but_by_few, partial(torch.div, rounding_mode=way))
+        found["where"] = lambda a, b: torch.where(a > b, a, b)
+    else:
+        found = {n: partial(_along_rows, getattr(torch, n)) for n in _INTEGER_REDUCTIONS.split()}
+    operands = torch_operands(group, dtype)
+    return {n: op for n, op in found.items() if _is_there(op, operands)}
+
+
+def _but_by_few(op: Callable[..., Any], a: Any, b: Any) -> Any:
+    """A division by 5 where the divisor is 0 or -1."""
+    return op(a, ((b == 0) | (b == -1)).to(b.dtype) * 5 + b * ((b != 0) & (b != -1)))
+
+
+def _is_there(op: Callable[..., Any], operands: Sequence[Any]) -> bool:
+    try:
+        op(*operands)
+    except (RuntimeError, NotImplementedError):
+        return False
+    return True
+
+
+def integers(low: int, high: int, bits: int) -> list[int]:
+    """The ends of a range, numbers about the width of the type, and ordinary numbers."""
+    ends = [low, low + 1, low // 2, high, high - 1, high // 2, high // 2 + 1]
+    own = [0, 1, 2, 3, 5, 7, 100, -1, -2, -3, -7, -100, bits - 1, bits, bits + 1, 46341]
+    return sorted({n for n in (*ends, *own) if low <= n <= high})
+
+
 def torch_operands(group: str, dtype: str) -> list[Any]:
     """What the ops of a group are asked for."""
     import torch
 
     kind = getattr(torch, dtype)
+    if dtype in INTEGERS:
+        ends = torch.iinfo(kind) if dtype != "bool" else None
+        known = [0, 1] if ends is None else integers(ends.min, ends.max, ends.bits)
+        low, high = known[0], known[-1]
+        if group == "rows":
+            few = [[low, high, low], [high] * 3, [low] * 3, [low, high, high], [1, 0, 1], [0] * 3]
+            return [torch.tensor(few).to(kind)]
+        x = torch.tensor(known).to(kind)
+        return [x] if group == "unary" else _pairs(x)
     if group == "rows":
         rows = [
             [NAN, INF, 1.0],
@@ -130,8 +203,12 @@ def torch_operands(group: str, dtype: str) -> list[Any]:
         return [torch.tensor(rows, dtype=torch.float64).to(kind)]
     ends = torch.finfo(kind)
     x = torch.tensor(numbers(ends.max, ends.tiny), dtype=torch.float64).to(kind)
-    if group == "unary":
-        return [x]
+    return [x] if group == "unary" else _pairs(x)
+
+
+def _pairs(x: Any) -> list[Any]:
+    import torch
+
     return [a.contiguous() for a in torch.meshgrid(x, x, indexing="ij")]
 
 
@@ -143,14 +220,12 @@ def torch_differences(
 
     import autofuse.torch  # noqa: F401 - the backend
 
-    ops, operands = torch_ops(group), torch_operands(group, dtype)
-    relative, absolute = {
-        "float32": (2e-5, 1e-6),
-        "float16": (4e-3, 1e-4),
-        "bfloat16": (2e-2, 1e-6),
-    }[dtype]
+    ops, operands = torch_ops(group, dtype), torch_operands(group, dtype)
+    relative, absolute = {"float16": (4e-3, 1e-4), "bfloat16": (2e-2, 1e-6)}.get(
+        dtype, (2e-5, 1e-6)
+    )
     chosen = list(ops if names is None else names)
-    if dtype != "float32":
+    if dtype in ("float16", "bfloat16"):
         chosen = [n for n in chosen if n != "zeta"]
     for k in range(0, len(chosen), CHUNK):
         part = chosen[k : k + CHUNK]
@@ -163,7 +238,10 @@ def torch_differences(
         made = torch.compile(several, backend="autofuse", options=options)(*operands)
         for name, got in zip(part, made, strict=True):
             want = ops[name](*operands)
-            bad = ~agree(got.double().numpy(), want.double().numpy(), relative, absolute)
+            if want.is_floating_point():
+                bad = ~agree(got.double().numpy(), want.double().numpy(), relative, absolute)
+            else:
+                bad = (got != want).numpy() | (got.dtype != want.dtype)
             if bad.any():
                 at = tuple(int(i[0]) for i in np.nonzero(bad))
                 given = [
@@ -220,18 +298,73 @@ def onnx_differences() -> Iterator[tuple[str, str]]:
                 yield name, f"{bad.size} differ, first at {x[at]}: {got[at]}, {who} {want[at]}"
 
 
+def onnx_integer_differences(dtype: str) -> Iterator[tuple[str, str]]:
+    """Ops of integers, and casts of them, that differ from ``onnx.reference`` where that has them."""
+    from onnx import TensorProto, helper
+    from onnx.reference import ReferenceEvaluator
+
+    from autofuse.onnx_backend import AutofuseBackend
+
+    ends = np.iinfo(dtype)
+    known = np.array(integers(int(ends.min), int(ends.max), ends.bits), dtype)
+    a, b = (np.ravel(part) for part in np.meshgrid(known, known, indexing="ij"))
+    few = {"Div": (b != 0) & (b != np.array(-1).astype(dtype)), "Pow": (b >= 0) & (b < 10)}
+    few["Mod"] = few["Div"]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+    def case(name: str, **attrs: Any) -> tuple[Any, dict[str, Any]]:
+        arity = 1 if name in ("Abs", "Neg", "Sign", "Relu", "BitwiseNot", "Cast") else 2
+        keep = few.get(name, np.ones(a.shape, bool))
+        given = {"x": known} if arity == 1 else {"x": a[keep], "y": b[keep]}
+        size = [given["x"].size]
+        compares = "Equal" in name or name in ("Less", "Greater")
+        out = attrs.get("to", TensorProto.BOOL if compares else kind)
+        inputs = [helper.make_tensor_value_info(n, kind, size) for n in given]
+        result = [helper.make_tensor_value_info("z", out, size)]
+        node = helper.make_node(name, list(given), ["z"], **attrs)
+        graph = helper.make_graph([node], "edges", inputs, result)
+        opset = [helper.make_opsetid("", 20)]
+        return helper.make_model(graph, opset_imports=opset, ir_version=9), given
+
+    cases = {n: case(n) for n in _ONNX_INTEGERS.split()}
+    cases |= {f"BitShift {w}": case("BitShift", direction=w) for w in ("LEFT", "RIGHT")}
+    for other in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"):
+        to = helper.np_dtype_to_tensor_dtype(np.dtype(other))
+        cases[f"Cast {other}"] = case("Cast", to=to)
+    for name, (model, given) in cases.items():
+        try:
+            with np.errstate(all="ignore"):
+                want = np.asarray(ReferenceEvaluator(model).run(None, given)[0])
+        except (NotImplementedError, RuntimeError, TypeError, ValueError):
+            continue  # Not for this type.
+        got = AutofuseBackend.prepare(model).run(list(given.values()))[0]
+        bad = np.flatnonzero((got != want) | (got.dtype != want.dtype))
+        if bad.size:
+            at = bad[0]
+            asked = [int(x[at]) for x in given.values()]
+            yield name, f"{bad.size} differ, first at {asked}: {got[at]}, onnx.reference {want[at]}"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print what differs; 1 if something does that is not known to."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("types", nargs="*", choices=[*TYPES, []], help="element types; none: all")
+    parser.add_argument(
+        "types", nargs="*", choices=[*TYPES, *INTEGERS, []], help="element types; none: all"
+    )
     parser.add_argument("--group", choices=("unary", "binary", "rows"), help="ops; none: all")
     parser.add_argument("--onnx", action="store_true", help="ONNX, not PyTorch")
     args = parser.parse_args(argv)
     if args.onnx:
-        cases = [("onnx", "float32", onnx_differences())]
+        asked = args.types or ("float32", *INTEGERS[:-1])
+        cases = [("onnx", "float32", onnx_differences())] if "float32" in asked else []
+        cases += [("onnx", t, onnx_integer_differences(t)) for t in asked if t in INTEGERS[:-1]]
     else:
         groups = [args.group] if args.group else ["unary", "binary", "rows"]
-        cases = [(g, t, torch_differences(g, t)) for t in args.types or TYPES for g in groups]
+        cases = [
+            (g, t, torch_differences(g, t))
+            for t in args.types or (*TYPES, *INTEGERS)
+            for g in groups
+        ]
     unknown = 0
     for group, dtype, found in cases:
         for name, text in found:

@@ -19,6 +19,21 @@ def test_they_are_as_in_eager(group: str) -> None:
     assert unknown == []
 
 
+@pytest.mark.parametrize("group", ["unary", "binary", "rows"])
+def test_integers_are_as_in_eager(group: str) -> None:
+    dtype = random.choice(edge_values.INTEGERS)
+    print(dtype)  # noqa: T201 - for a failure
+    assert list(edge_values.torch_differences(group, dtype)) == []
+
+
+@pytest.mark.parametrize("dtype", [t for t in edge_values.INTEGERS if t not in ("bool", "uint8")])
+def test_counts_of_shifts_may_be_negative(dtype: str) -> None:
+    """As counts beyond the width: 0, or -1 of a negative number to the right."""
+    assert list(edge_values.torch_differences("unary", dtype, ["<< -1", ">> -1"])) == []
+    names = ["bitwise_left_shift", "bitwise_right_shift"]
+    assert list(edge_values.torch_differences("binary", dtype, names)) == []
+
+
 @pytest.mark.parametrize(
     ("name", "group"),
     [

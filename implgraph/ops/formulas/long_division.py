@@ -38,21 +38,20 @@ _BELOW = 1.0 - 2.0**-20
 def shifted(s: OpSink, xs: Sequence[Any], left: bool) -> Any:
     """``xs[0]`` shifted by ``xs[1]``, both of one 64-bit dtype.
 
-    A count from 64 on leaves 0, or -1 of a negative number to the right; a negative count leaves the number.
+    A count from 64 on, or a negative one, leaves 0, or -1 of a negative number to the right.
     """
     x, count = apart(s, xs[0]), s.constant_of(xs[1])
     by = shl if left else sar if x.dtype.kind == "i" else shr
     if count is not None:
-        known = max(int(count), 0)
-        return (_beyond(x, left) if known >= 64 else by(x, known)).joined()
+        known = int(count)
+        return (by(x, known) if 0 <= known < 64 else _beyond(x, left)).joined()
     n = apart(s, xs[1])
     all_bits = ~(n.high.equals(0) & n.low.shr(6).equals(0))
     out = x
     for k in range(6):
         bit = n.low.shl(31 - k).shr(31).differs(0)
         out = by(out, 1 << k).choose(bit, out)
-    out = _beyond(x, left).choose(all_bits, out)
-    return (x.choose(n.high < 0, out) if n.dtype.kind == "i" else out).joined()
+    return _beyond(x, left).choose(all_bits, out).joined()
 
 
 def _beyond(x: Long, left: bool) -> Long:

@@ -81,9 +81,11 @@ def _shift(direction: str) -> Any:
         if x.dtype not in (INT32, UINT32):
             return None
         count = s.constant_of(xs[1])
-        if count is not None and int(count) >= 0:
-            return _by(x, int(count), way).handle
+        if count is not None:
+            return _by(x, int(count) if 0 <= int(count) < 32 else 32, way).handle
         n = Vec(s, xs[1]).cast(SINGLE)
+        if Vec(s, xs[1]).dtype is INT32:
+            n = (n < 0.0).choose(32.0, n)
         for k in (16, 8, 4, 2, 1):
             set_ = n >= float(k)
             x = set_.choose(_by(x, k, way), x)
@@ -109,15 +111,16 @@ def _by(x: Vec, n: int, way: str) -> Vec:
 
 
 def _shifted(x: np.ndarray, n: np.ndarray, direction: str) -> np.ndarray:
-    """NumPy's shifts; from the width of the type on they leave 0, or -1 of a negative number."""
-    few = np.clip(n, 0, 63).astype(x.dtype)
+    """NumPy's shifts: counts from the width of the type on, and negative ones, leave 0, or -1 of a negative number."""
+    beyond = (n < 0) | (n >= 64)
+    few = np.where(beyond, 63, n).astype(x.dtype)
     if direction == _LEFT:
         out = np.left_shift(x, few)
     else:
         out = np.right_shift(x, few)
         if x.dtype.kind == "i":
             return np.asarray(out)
-    return np.asarray(np.where(n >= 64, x.dtype.type(0), out))
+    return np.asarray(np.where(beyond, x.dtype.type(0), out))
 
 
 def _shift_row(name: str, direction: str, doc: str, **kw: Any) -> OpDef:
@@ -402,9 +405,14 @@ ROWS: tuple[OpDef, ...] = (
         source="(a | b) & ~(a & b)",
     ),
     _bit_row("BitwiseNot", 1, np.invert, _not, "bits flipped", aliases=("Invert",)),
-    _shift_row("LShift", _LEFT, "a << b; 0 from the width on; b from 0", aliases=("ShiftLeft",)),
     _shift_row(
-        "RShift", _RIGHT, "a >> b, of signed types with the sign; b from 0", aliases=("ShiftRight",)
+        "LShift", _LEFT, "a << b; 0 from the width on, and for a negative b", aliases=("ShiftLeft",)
+    ),
+    _shift_row(
+        "RShift",
+        _RIGHT,
+        "a >> b, of signed types with the sign; a negative b counts as the width",
+        aliases=("ShiftRight",),
     ),
     _shift_row("BitShift", _LEFT, "a << b or a >> b", attrs=(_DIRECTION,)),
     _division(
