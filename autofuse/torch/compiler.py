@@ -185,7 +185,7 @@ def _kernel_of(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.No
     arguments = _arguments(c, lowered)
     places = places_of(lowered, arguments, numbers)
     built = built_for(lowered.graph, options, _device(c))
-    hints = _hints(c)
+    hints = _hints(c, numbers)
     sizes = {
         s.name: min(max(hints.get(name, 1024), s.min), s.max)
         for name, s in zip(lowered.symbols, lowered.graph.symbols, strict=True)
@@ -200,17 +200,18 @@ def _device(c: Candidate) -> str:
     )
 
 
-def _hints(c: Candidate) -> dict[str, int]:
-    """Values of the symbols when the graph was traced."""
-    out: dict[str, int] = {}
+def _hints(c: Candidate, numbers: Mapping[str, torch.fx.Node]) -> dict[str, int]:
+    """Values of the symbols, and of sizes made of them, when the graph was traced."""
+    known = {name: hint_of(n.meta["val"]) for name, n in numbers.items()}
+    out = {name: hint for name, hint in known.items() if hint is not None}
     for n in c.nodes:
         for x in (n, *n.all_input_nodes):
             val = x.meta.get("val")
             for size in val.shape if isinstance(val, torch.Tensor) else ():
-                if not isinstance(size, int) and size.node.expr.is_Symbol:
+                if not isinstance(size, int):
                     hint = hint_of(size)
                     if hint is not None:
-                        out[size.node.expr.name] = hint
+                        out[str(size.node.expr)] = hint
     return out
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,6 +107,7 @@ class Lowered:
         outputs: for every output of the graph whose result it is.
         symbols: for every symbol of the graph its name in PyTorch's graph.
         negative: those of these names whose value is at most 0; the symbol of the graph is the amount.
+        rests: symbols of PyTorch's graph that are the sum of another "symbol" (a difference) and this.
         sources: node of the graph -> PyTorch's node that it was made for.
         indices: inputs that are places as they are; those that the kernel computes are not known before.
     """
@@ -116,6 +117,7 @@ class Lowered:
     outputs: tuple[Output, ...]
     symbols: tuple[str, ...]
     negative: frozenset[str]
+    rests: Mapping[str, tuple[str, Expr]]
     sources: Mapping[str, torch.fx.Node]
     indices: tuple[IndexInput, ...]
 
@@ -196,11 +198,20 @@ class _Lowering:
     def __init__(self, nodes: Sequence[torch.fx.Node]) -> None:
         self.nodes = nodes
         self.sizes = Sizes()
+        for node in nodes:
+            self.name_differences(node)
         self.e = Emitter("region", self.sizes)
         self.values: dict[torch.fx.Node, Value | Sequence[Value]] = {}
         self.inputs: dict[str, TensorInput | ScalarInput] = {}
         self.sources: dict[str, torch.fx.Node] = {}
         self.scalars: dict[Any, Value] = {}
+
+    def name_differences(self, node: torch.fx.Node) -> None:
+        """Symbols for sizes of a node that are differences, before one of them is written down."""
+        try:
+            self.sizes.name_differences(_sizes_of(node))
+        except RefusedError as e:
+            raise RefusedError(str(e.args[0]), node) from None
 
     def run(self, outputs: Sequence[torch.fx.Node]) -> Lowered:
         for node in self.nodes:
@@ -340,6 +351,7 @@ class _Lowering:
             tuple(o for _, o in results),
             tuple(torch_names[s.name] for s in symbols),
             frozenset(self.sizes.negative),
+            dict(self.sizes.rests),
             self.sources,
             self.indices(nodes, {s.name for s in symbols}),
         )
@@ -366,6 +378,15 @@ class _Lowering:
         """Those that the kernel or a number for it needs, with limits."""
         alive = {s for e in (*expressions(nodes, tensors), *numbers) for s in e.symbols()}
         return [s for s in self.sizes.limit([t.shape for t in tensors]) if s.name in alive]
+
+
+def _sizes_of(node: torch.fx.Node) -> Iterator[Any]:
+    """Sizes of what a node reads and makes."""
+    for x in (*node.all_input_nodes, node):
+        val = x.meta.get("val")
+        for t in val if isinstance(val, list | tuple) else (val,):
+            if isinstance(t, torch.Tensor):
+                yield from t.shape
 
 
 def _pairs(found: Value | Sequence[Value], val: Any) -> list[tuple[Value, torch.Tensor]]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from autofuse.base import knobs
-from autofuse.implgraph.expr.expression import Expr, Sym
+from autofuse.implgraph.expr.expression import Expr, Sym, sym
 from autofuse.torch.kernels import Runnable
 from autofuse.torch.lower import Lowered, Output, ScalarInput, TensorInput
 from autofuse.torch.refusal import RefusedError
@@ -34,17 +34,28 @@ class Place:
         dim: dimension of that tensor; None if the argument is the number itself.
         factor: what the symbol is multiplied with there.
         plus: what is added to it.
+        others: further symbols that are added to it, each with its factor.
     """
 
-    __slots__ = ("argument", "dim", "factor", "plus")
+    __slots__ = ("argument", "dim", "factor", "others", "plus")
 
-    def __init__(self, argument: int, dim: int | None, factor: int = 1, plus: int = 0) -> None:
+    def __init__(
+        self,
+        argument: int,
+        dim: int | None,
+        factor: int = 1,
+        plus: int = 0,
+        others: tuple[tuple[int, Place], ...] = (),
+    ) -> None:
         self.argument, self.dim, self.factor, self.plus = argument, dim, factor, plus
+        self.others = others
 
     def read(self, args: Sequence[Any]) -> int:
         """The value."""
         found = args[self.argument]
         size = int(found if self.dim is None else found.shape[self.dim])
+        for factor, other in self.others:
+            size -= factor * other.read(args)
         return (size - self.plus) // self.factor
 
 
@@ -64,37 +75,86 @@ def places_of(
     sizes = Sizes()
     sizes.symbols = dict(zip(lowered.symbols, (s for s in lowered.graph.symbols), strict=True))
     sizes.negative = set(lowered.negative)
+    sizes.rests = dict(lowered.rests)
     found: dict[str, Place] = {}
+    dims: list[tuple[Expr, int, int]] = []
     for at, node in enumerate(arguments):
         val = node.meta["val"]
         if isinstance(val, torch.Tensor):
             for d, size in enumerate(val.shape):
-                _note(found, sizes, size, at, d)
-    out = []
-    for name, s in zip(lowered.symbols, lowered.graph.symbols, strict=True):
-        if s.name in found:
-            out.append(found[s.name])
-        elif name in numbers:
-            if numbers[name] not in arguments:
-                arguments.append(numbers[name])
-            sign = -1 if name in lowered.negative else 1
-            out.append(Place(arguments.index(numbers[name]), None, sign))
-        else:
-            raise RefusedError(f"the size {name} follows from no shape of the inputs")
-    return out
+                e = _read(sizes, size)
+                if e is not None:
+                    dims.append((e, at, d))
+                    _note(found, e, at, d)
+    rests = {key: (whole, rest) for whole, (key, rest) in lowered.rests.items()}
+    known = list(zip(lowered.symbols, (s.name for s in lowered.graph.symbols), strict=True))
+    # Those that are by themselves first: differences follow from them.
+    for name, ours in sorted(known, key=lambda pair: pair[0] in rests):
+        if ours in found:
+            continue
+        sign = -1 if name in lowered.negative else 1
+        if name not in rests:
+            if name not in numbers:
+                raise RefusedError(f"the size {name} follows from no shape of the inputs")
+            found[ours] = Place(_argument(arguments, numbers[name]), None, sign)
+            continue
+        found[ours] = _difference(ours, *rests[name], found, dims, arguments, numbers)
+    return [found[ours] for _, ours in known]
 
 
-def _note(found: dict[str, Place], sizes: Sizes, size: Any, at: int, dim: int) -> None:
-    """A dimension from which a symbol follows."""
+def _difference(
+    ours: str,
+    whole: str,
+    rest: Expr,
+    found: Mapping[str, Place],
+    dims: Sequence[tuple[Expr, int, int]],
+    arguments: list[torch.fx.Node],
+    numbers: Mapping[str, torch.fx.Node],
+) -> Place:
+    """Where a symbol is found that is what is left of a size, which PyTorch calls ``whole``, without the rest."""
+    if rest.symbols() <= set(found):
+        for e, at, d in dims:
+            if e == sym(ours) + rest:
+                return _less(at, d, rest, found)
+        if whole in numbers:
+            return _less(_argument(arguments, numbers[whole]), None, rest, found)
+    raise RefusedError(f"the size {whole} less {rest} follows from no shape of the inputs")
+
+
+def _argument(arguments: list[torch.fx.Node], node: torch.fx.Node) -> int:
+    """The position of a node among the arguments; it is added if it is none of them."""
+    if node not in arguments:
+        arguments.append(node)
+    return arguments.index(node)
+
+
+def _less(at: int, dim: int | None, rest: Expr, found: Mapping[str, Place]) -> Place:
+    """What is left of a size without the rest, a sum of symbols whose places are known."""
+    others, plus = [], 0
+    for monomial, factor in rest.terms:
+        if not monomial:
+            plus = factor
+            continue
+        if len(monomial) != 1 or not isinstance(monomial[0][0], Sym) or monomial[0][1] != 1:
+            raise RefusedError(f"the size {rest} follows from no shape of the inputs")
+        others.append((factor, found[monomial[0][0].name]))
+    return Place(at, dim, 1, plus, tuple(others))
+
+
+def _read(sizes: Sizes, size: Any) -> Expr | None:
+    """A dimension, if it is one of the symbols of a region."""
     if isinstance(size, int):
-        return
-    known = set(sizes.symbols)
-    if not {s.name for s in size.node.expr.free_symbols} <= known:
-        return
+        return None
+    if not {s.name for s in size.node.expr.free_symbols} <= {*sizes.symbols, *sizes.rests}:
+        return None
     try:
-        e = sizes.expr(size)
+        return sizes.expr(size)
     except RefusedError:
-        return
+        return None
+
+
+def _note(found: dict[str, Place], e: Expr, at: int, dim: int) -> None:
+    """A dimension from which a symbol follows."""
     line = as_line(e)
     if line is None:
         return

@@ -17,6 +17,7 @@ from autofuse.implgraph.expr.expression import (
     Max,
     Min,
     Mod,
+    bounds,
     const,
     product,
     sym,
@@ -38,11 +39,52 @@ class Sizes:
     Attributes:
         symbols: name in PyTorch's graph -> the symbol of the kernel, with the range that PyTorch guards.
         negative: those of these names that PyTorch guards to be at most 0; the symbol of the kernel is the amount.
+        rests: name in PyTorch's graph -> the name of a difference, and what it lacks to that symbol.
     """
 
     def __init__(self) -> None:
         self.symbols: dict[str, Symbol] = {}
         self.negative: set[str] = set()
+        self.rests: dict[str, tuple[str, Expr]] = {}
+
+    def name_differences(self, sizes: Iterable[Any]) -> None:
+        """A symbol for every size of these that is a symbol less others.
+
+        A kernel knows ranges of symbols, not that ``n - k`` is a size and so from 0.  With a symbol ``m`` for the
+        difference, ``n`` is ``m + k``: every size is a sum, and what is cut from one lies within it.
+
+        Raises:
+            RefusedError: for a size that is none, such as the second difference of one symbol.
+        """
+        for size in sizes:
+            if isinstance(size, int):
+                continue
+            e, env = size.node.expr, size.node.shape_env
+            if type(e).__name__ != "Add" or not any(_may_take_away(a, env) for a in e.args):
+                continue
+            try:
+                self._name_difference(e, env)
+            except ExprError as wrong:
+                raise RefusedError(f"the size {e} cannot be written down: {wrong}") from None
+            ranges = {s.name: (s.min, s.max) for s in self.symbols.values()}
+            if bounds(self.expr(size), ranges)[0] < 0:
+                raise RefusedError(f"the size {e} can be negative by the ranges of its symbols")
+
+    def _name_difference(self, e: Any, env: Any) -> None:
+        parts = [(a, self._read(a, env)) for a in e.args]
+        whole = [a for a, _ in parts if a.is_Symbol and a.name not in self.negative]
+        rest = 0 - total(x for a, x in parts if a not in whole)
+        signs = {factor > 0 for monomial, factor in rest.terms if monomial}
+        taken = {n for _, r in self.rests.values() for n in r.symbols()}
+        if len(whole) != 1 or signs != {True} or whole[0].name in self.rests:
+            return
+        (n,) = whole
+        if self.symbols[n.name].name in taken | rest.symbols():
+            return
+        lacking = self.symbols.pop(n.name)
+        # The symbol of the whole is that of the difference now: nothing has been written down with it yet.
+        self.symbols[str(e)] = Symbol(lacking.name, 0, lacking.max)
+        self.rests[n.name] = (str(e), rest)
 
     def expr(self, size: Any) -> Expr:
         """An int or a SymInt as an expression.
@@ -89,6 +131,9 @@ class Sizes:
         kind = type(e).__name__
         if e.is_Integer:
             return const(int(e))
+        if e.is_Symbol and e.name in self.rests:
+            difference, rest = self.rests[e.name]
+            return sym(self.symbols[difference].name) + rest
         if e.is_Symbol:
             found = sym(self._symbol(e, env))
             return 0 - found if e.name in self.negative else found
@@ -129,6 +174,12 @@ class Sizes:
         return tuple(
             Symbol(s.name, s.min, max(min(s.max, most), s.min)) for s in self.symbols.values()
         )
+
+
+def _may_take_away(term: Any, env: Any) -> bool:
+    """Whether a term of a sum may be below 0."""
+    negative = any(_range(env, s)[0] < 0 for s in term.free_symbols)
+    return bool(term.free_symbols and (negative or term.could_extract_minus_sign()))
 
 
 def _range(env: Any, symbol: Any) -> tuple[int, int]:

@@ -213,3 +213,56 @@ def test_a_place_that_data_decide() -> None:
     for rows, at in ((6, 2), (7, -3), (5, -5)):
         x, i = torch.randn(rows, 3), torch.tensor(at)
         torch.testing.assert_close(compiled(x, i), function(x, i))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y, k: torch.relu(x[k:]) * 2,
+        lambda x, y, k: torch.exp(x[:-k]) + 1,
+        lambda x, y, k: x[y.shape[0] :] * 2 + 1,
+        lambda x, y, k: x[k:-k].softmax(0),
+        lambda x, y, k: x[k:] - x[:-k],
+        lambda x, y, k: (x[k:] * x[k:]).sum(0) + y[0],
+        lambda x, y, k: torch.cat([x[k:], x[:k]]) * 2,
+        lambda x, y, k: x[k:].t().amax(0) * 2,
+        lambda x, y, k: x[:, None][k:] * y[None, :, :] * k,
+        lambda x, y, k: functional.pad(x[k:], (0, 0, k, 0)) * 2 + x,
+    ],
+    ids=[
+        "start", "end", "other size", "both ends", "neighbours", "sum", "roll", "rows", "outer",
+        "pad",
+    ],
+)  # fmt: skip
+def test_what_is_left_of_a_size_is_a_size(function: Function) -> None:
+    """``n - k`` is from 0 on, which the ranges of ``n`` and ``k`` do not show: all of it is fused nevertheless."""
+    assert check(function, ((9, 5, 2), (9, 6, 3), (13, 7, 4))) == 1
+    (graph,) = autofuse.torch.report().graphs
+    assert not graph.not_fused, graph.not_fused
+    assert not graph.at_run_time, graph.at_run_time
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y, k: torch.relu(x[k:]).sum(0) + torch.exp(x[y.shape[0] :]).sum(0) + y[-1],
+        lambda x, y, k: torch.relu(x[y.shape[0] - k :]) * 2 + (y * 3).sum(0),
+    ],
+    ids=["two of one size", "of two sizes"],
+)
+def test_what_has_no_symbol_of_its_own(function: Function) -> None:
+    """PyTorch computes what needs it, and all is right."""
+    check(function, SIZES)
+
+
+def test_gradients_of_what_is_left() -> None:
+    def function(x: torch.Tensor, k: int) -> torch.Tensor:
+        return (torch.tanh(x[k:]) * x[k:]).sum()
+
+    compiled = torch.compile(function, backend="autofuse", options=OPTIONS, dynamic=True)
+    for n, k in ((6, 2), (9, 4), (40, 39)):
+        x = torch.randn(n, 3, requires_grad=True)
+        same = x.detach().clone().requires_grad_()
+        compiled(x, k).backward()
+        function(same, k).backward()
+        torch.testing.assert_close(x.grad, same.grad)
