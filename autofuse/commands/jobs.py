@@ -24,7 +24,7 @@ from autofuse.schedule.axes.result import tiling_keys
 from autofuse.twin.oracle.compare import compare
 from autofuse.twin.oracle.data import random_inputs
 from autofuse.twin.oracle.oracle import evaluate
-from autofuse.twin.oracle.sizes import largest_tensor, shapes_for
+from autofuse.twin.oracle.sizes import largest_tensor, sizes_with
 from autofuse.twin.run.kernel import TwinKernel, solve_symbols, wrong_dtype
 from autofuse.twin.verify.same_code import claim, digest
 from autofuse.twin.verify.split import SplitKernel, read_parts, verify_split
@@ -239,4 +239,4 @@ def _sizes(
     fixed = {s for n in given for e in graph.tensors[n].shape for s in e.symbols()}
     part = replace(graph, symbols=tuple(s for s in graph.symbols if s.name in fixed | set(symbols)))
     solved = solve_symbols(part, {n: a.shape for n, a in given.items()}, symbols)
-    return {**shapes_for(graph, 1)[0], **solved}
+    return sizes_with(graph, solved)

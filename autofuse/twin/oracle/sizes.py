@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import ExprError
@@ -11,7 +11,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
 from autofuse.implgraph.ops.requirements import Requirement, requirements
 from autofuse.twin.oracle.oracle import shape_of
 
-__all__ = ["MAX_ELEMENTS", "largest_tensor", "shapes_for"]
+__all__ = ["MAX_ELEMENTS", "largest_tensor", "shapes_for", "sizes_with"]
 
 MAX_ELEMENTS = 1 << 20
 #: Requirements that are mended one after another.
@@ -72,6 +72,29 @@ def shapes_for(
     return out
 
 
+def sizes_with(graph: FusionGraph, fixed: Mapping[str, int]) -> dict[str, int]:
+    """A size for every symbol: some are fixed, the others are typical ones with which the graph has a meaning.
+
+    Raises:
+        AutofuseError: AF1109, there are none.
+    """
+    if not graph.symbols:
+        return {}
+    free = tuple(s for s in graph.symbols if s.name not in fixed)
+    needed = requirements(graph)
+    sizes = {s.name: _typical(s) for s in free} | dict(fixed)
+    if free:
+        found = _fit(graph, sizes, MAX_ELEMENTS, needed, free)
+    else:
+        found = sizes if all(r.holds(sizes) for r in needed) else None
+    if found is None:
+        broken = next((r.text for r in needed if not r.holds(sizes)), "a tensor has no size")
+        label = graph.symbol_labels()
+        given = ", ".join(f"{label[n]} = {v}" for n, v in fixed.items())
+        raise AutofuseError.of("AF1109", f"there is no run with {given}: {broken}")
+    return found
+
+
 def largest_tensor(graph: FusionGraph, symbols: dict[str, int]) -> int:
     """Elements of the largest tensor.
 
@@ -106,38 +129,53 @@ def _fit(
     sizes: dict[str, int],
     max_elements: int,
     needed: Sequence[Requirement],
+    free: Sequence[Symbol] | None = None,
 ) -> dict[str, int] | None:
-    """Lower the largest sizes until all tensors are small enough; None if they make no sense."""
-    sizes = dict(sizes)
-    low = {s.name: s.min for s in graph.symbols}
+    """Lower the largest sizes until all tensors are small enough; None if they make no sense.
+
+    ``free``: symbols whose sizes may be others; none given: all.
+    """
+    sizes, free = dict(sizes), graph.symbols if free is None else free
+    low = {s.name: s.min for s in free}
     try:
         while largest_tensor(graph, sizes) > max_elements:
-            name = max(sizes, key=lambda n: (sizes[n] > low[n], sizes[n]))
+            name = max(low, key=lambda n: (sizes[n] > low[n], sizes[n]))
             if sizes[name] <= low[name]:
                 break
             # Keeps odd sizes odd; 1 halves to itself that way, so it goes down by one.
             half = sizes[name] // 2 | (sizes[name] & 1)
             sizes[name] = max(low[name], min(half, sizes[name] - 1))
-        return sizes if all(r.holds(sizes) for r in needed) else _mended(graph, sizes, needed)
+        return sizes if all(r.holds(sizes) for r in needed) else _mended(free, sizes, needed)
     except ExprError:
         return None
 
 
 def _mended(
-    graph: FusionGraph, sizes: dict[str, int], needed: Sequence[Requirement]
+    free: Sequence[Symbol], sizes: dict[str, int], needed: Sequence[Requirement]
 ) -> dict[str, int] | None:
-    """Sizes near these for which the graph has a meaning; None if none were found."""
-    symbols = {s.name: s for s in graph.symbols}
+    """Sizes near these, of the symbols alone, for which the graph has a meaning; None if none were found."""
+    symbols = {s.name: s for s in free}
     for _ in range(_MOST_MENDED):
         broken = next((r for r in needed if not r.holds(sizes)), None)
         if broken is None:
             return sizes
-        # The change of one symbol that is the least, and is enough.
-        names = sorted(broken.value.symbols())
+        # The change of one symbol that is enough, breaks the fewest others, and is the least.
+        names = sorted(broken.value.symbols() & set(symbols))
         found = [n for x in names if (n := _nearest(symbols[x], sizes, broken)) is not None]
         if not found:
-            return None
-        sizes = min(found, key=lambda n: sum(abs(n[x] - sizes[x]) for x in names))
+            # One alone is not enough: that which helps the most goes to its end, the others follow.
+            ends = [{**sizes, x: e} for x in names for e in (symbols[x].min, symbols[x].max)]
+            best = max(ends, key=lambda n: broken.value.evaluate(n), default=sizes)
+            if broken.value.evaluate(best) <= broken.value.evaluate(sizes):
+                return None
+            sizes = best
+            continue
+        before = sizes
+
+        def cost(n: dict[str, int], before: dict[str, int] = before) -> tuple[int, int]:
+            return sum(not r.holds(n) for r in needed), sum(abs(n[x] - before[x]) for x in symbols)
+
+        sizes = min(found, key=cost)
     return None
 
 

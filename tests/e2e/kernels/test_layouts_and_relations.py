@@ -9,7 +9,7 @@ import pytest
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ops.requirements import requirements
-from autofuse.twin.oracle.sizes import shapes_for
+from autofuse.twin.oracle.sizes import shapes_for, sizes_with
 from autofuse.twin.verify.verify import verify_in_subprocess
 
 SYMBOLS = {
@@ -170,6 +170,21 @@ def test_verify_finds_sizes_that_fit() -> None:
         assert len(found) == 6, name
         assert all(r.holds(sizes) for r in requirements(read) for sizes in found)
     passes(RELATIONS["both"][0], count=4)
+
+
+def test_sizes_beside_those_that_are_given_fit_them() -> None:
+    for name, (graph, good, bad) in RELATIONS.items():
+        read = api.read(graph)
+        needed = requirements(read)
+        for fixed in ({"n": good[0]}, {"k": good[1]}, {"m": good[2], "n": good[0]}):
+            found = sizes_with(read, fixed)
+            assert found.keys() == SYMBOLS.keys()
+            assert found.items() >= fixed.items()
+            assert all(r.holds(found) for r in needed), name
+        with pytest.raises(
+            AutofuseError, match=r"AF1109.*there is no run with n = .*: a is a Slice"
+        ):
+            sizes_with(read, dict(zip("nkms", bad, strict=True)))
 
 
 def test_sizes_that_there_are_none_of() -> None:
