@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from autofuse.frontends.json_positions import Document, Findings, quote
-from autofuse.frontends.names import identifier, tensor_name
 from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds, const, product
 from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionNode, Symbol, Tensor
+from autofuse.implgraph.ir.names import identifier, tensor_name
 from autofuse.implgraph.ops import registry
 from autofuse.implgraph.ops.definition import OpDef, OpError
 from autofuse.implgraph.ops.infer import infer_node, operand_dtypes

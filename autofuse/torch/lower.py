@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from autofuse.frontends.names import identifier
 from autofuse.implgraph.cutting.cut import expressions
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
+from autofuse.implgraph.ir.names import identifier
 from autofuse.torch.emit import Emitter, Value
 from autofuse.torch.ops.row import Call, Kind, dtype_of
 from autofuse.torch.ops.table import find

@@ -38,7 +38,8 @@ from autofuse.codegen.ir.kernel_ir import (
     Stmt,
     Sync,
 )
-from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.implgraph.expr.expression import FloorDiv
 from autofuse.implgraph.ir.graph import ImplGraph

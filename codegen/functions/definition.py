@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from autofuse.codegen.ir.extents import Extents
 from autofuse.codegen.ir.finding import Finding
-from autofuse.codegen.ir.intrinsics import scratch
 from autofuse.codegen.ir.kernel_ir import Arg, Call, Form, LocalArg, Phases, Role
 from autofuse.codegen.proofs.model import Kernel
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
@@ -35,6 +34,7 @@ class FunctionSite:
         whole: this one is a full tile, not a tail.
         dst: the tensor of the result.
         operands: the tensors of the inputs.
+        tmp: the scratch space, if the node has one.
         arch: of the chip.
     """
 
@@ -45,6 +45,7 @@ class FunctionSite:
     whole: bool
     dst: str
     operands: tuple[str, ...]
+    tmp: str
     arch: Architecture
 
     @property
@@ -91,7 +92,7 @@ class FunctionSite:
         """The statement: result, operands and scratch space, then ``args``; ``kept`` are operands that it writes."""
         moved = self.row.as_type.get(self.node.y.dtype.name)
         view = BY_NAME[moved] if moved else None
-        tmp = (scratch(self.node),) if self.node.tmp_buffers else ()
+        tmp = (self.tmp,) if self.node.tmp_buffers else ()
         tensors = (
             *(LocalArg(x, view) for x in (self.dst, *self.operands)),
             *(LocalArg(x, None, Role.SCRATCH) for x in tmp),

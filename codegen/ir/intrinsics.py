@@ -23,7 +23,7 @@ from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.definition import Call as CallRow
 from autofuse.targets import Architecture
 
-__all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar", "scratch"]
+__all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar"]
 
 #: What a call takes as a scalar operand.
 Scalar: TypeAlias = "Number | ScalarVar | SizeValue"
@@ -215,8 +215,3 @@ SCALAR_INPUTS: Mapping[str, tuple[int, ...]] = {
     "select": (2,),
     "duplicate": (0,),
 }
-
-
-def scratch(n: Node) -> str:
-    """The scratch space of the call of a node."""
-    return f"{n.name}_tmp"

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from autofuse.codegen.ir.extents import Extents, actual_size
-from autofuse.codegen.ir.intrinsics import scratch
 from autofuse.codegen.ir.kernel_ir import (
     WORKSPACE,
     Alias,
@@ -47,6 +46,7 @@ from autofuse.codegen.ir.kernel_ir import (
     TilingField,
 )
 from autofuse.codegen.lower.dma import Dim, dma_block, join_dims, run_dims
+from autofuse.codegen.lower.names import Names, parameter_names
 from autofuse.codegen.lower.vector_calls import VectorCalls
 from autofuse.implgraph.expr.expression import (
     ZERO,
@@ -66,7 +66,7 @@ from autofuse.schedule.placement.picking import beyond, is_run
 from autofuse.schedule.placement.scan import goes_backwards
 from autofuse.targets import TargetSpec
 
-__all__ = ["lower_kernel", "lower_templates", "parameter_names"]
+__all__ = ["lower_kernel", "lower_templates"]
 
 #: Offsets in GM and UB, the descriptor of a DMA command, and the loops around it.
 _Moved: TypeAlias = "tuple[Expr, Expr, DmaBlock, Sequence[tuple[str, Expr]]]"
@@ -93,7 +93,8 @@ class _Lowering:
         self.extents = Extents(impl)
         #: The range of every size that copies depend on: of symbols, of the tile, of tails.
         self.ranges = self._ranges()
-        self.calls = VectorCalls(impl, target.arch, self.extents)
+        self.names = Names(impl, params)
+        self.calls = VectorCalls(impl, target.arch, self.extents, self.names)
         self.nodes = self.calls.nodes
         #: Where every Store goes: an Output, or a Workspace.
         self.sinks = {i: n for n in impl.nodes if n.op in ("Output", "Workspace") for i in n.inputs}
@@ -192,7 +193,7 @@ class _Lowering:
                 index = end.number("index")
                 param = (self.params.inputs if n.op == "Load" else self.params.outputs)[index]
                 # The pieces of an output are written to one tensor.
-                gm = f"{end.op}_{index}_gm"
+                gm = f"{param}_gm"
             self.gm[n.name] = gm
             if gm not in declared:
                 declared.add(gm)
@@ -201,27 +202,36 @@ class _Lowering:
                 if held is not None:
                     out.append(BypassL2(gm, held, self.target.l2_bytes))
         out.append(PipeDecl(PIPE))
-        out += [_declaration(b) for b in self.impl.buffers]
+        out += [self._declaration(b) for b in self.impl.buffers]
         sizes: dict[Expr, Expr] = {}
         for b in self.impl.buffers:
             if not b.nbytes.is_const and b.nbytes not in sizes:
-                sizes[b.nbytes] = sym(f"bytes{len(sizes)}")
-                out.append(Let(f"bytes{len(sizes) - 1}", b.nbytes))
+                name = self.names.size(b)
+                sizes[b.nbytes] = sym(name)
+                out.append(Let(name, b.nbytes))
         for b in self.impl.buffers:
             number = b.buf_num if b.kind == "queue" else 0
             if b.pad:
                 out.append(Comment("What follows starts in the other half of the banks of UB."))
             nbytes = b.nbytes if b.nbytes.is_const else sizes[b.nbytes]
-            out.append(InitBuffer(PIPE, _buffer(b), number, nbytes))
+            out.append(InitBuffer(PIPE, self.names.declared(b), number, nbytes))
         return out
+
+    def _declaration(self, b: BufferPlan) -> Stmt:
+        name = self.names.declared(b)
+        if b.kind == "queue":
+            return QueueDecl(name, b.position, b.depth, b.copy, b.id)
+        return BufDecl(name, b.position, b.id)
 
     def _tensors_of_bufs(self, nodes: Sequence[Node]) -> list[Stmt]:
         out: list[Stmt] = []
         for n in nodes:
             if n.op != "Store" and n.y.buf is not None and n.name not in self.calls.same:
-                out.append(GetBuf(self.calls.local(n), f"buf{n.y.buf}", n.y.dtype, n.name))
+                out.append(
+                    GetBuf(self.names.local(n), self.names.buffer(n.y.buf), n.y.dtype, n.name)
+                )
             out.extend(
-                GetBuf(scratch(n), f"buf{t.id}", _BYTES, n.name, Role.SCRATCH)
+                GetBuf(self.names.scratch(n), self.names.buffer(t.id), _BYTES, n.name, Role.SCRATCH)
                 for t in n.tmp_buffers
             )
         return out
@@ -231,12 +241,12 @@ class _Lowering:
         out: list[Stmt] = []
         loads = [n for n in before if n.op == "Load" and len(n.inputs) == 1]
         for n in loads:
-            out += [_origin(n), *self._copies(n, self.calls.local(n), whole=True)]
+            out += [_origin(n), *self._copies(n, self.names.local(n), whole=True)]
         for n in before:
             if n in loads:
                 continue
             if n.op == "Load":
-                out += [_origin(n), *self._copies(n, self.calls.local(n), whole=True)]
+                out += [_origin(n), *self._copies(n, self.names.local(n), whole=True)]
             else:
                 out.append(_origin(n))
                 out += self._scalar_reads(n)
@@ -255,8 +265,8 @@ class _Lowering:
                 continue
             if before_loop and not self._is_made(x):
                 continue  # made in the loop, read there
-            name = f"{x.name}_scalar"
-            out.append(ScalarRead(name, self.calls.local(x), x.y.dtype))
+            name = self.names.scalar(x)
+            out.append(ScalarRead(name, self.names.local(x), x.y.dtype))
             self.scalars[x.name] = ScalarVar(name)
         return out
 
@@ -311,7 +321,7 @@ class _Lowering:
         for x in dict.fromkeys(i for n in members for i in n.inputs if i not in names):
             source = self.nodes[x]
             if x in self.queued and self.last[x] in inside:
-                out.append(Free(self.calls.local(source), f"que{_queue(source)}"))
+                out.append(Free(self.names.local(source), self.names.queue(source)))
         return out
 
     def _steps(self, loop: Axis) -> Expr:
@@ -356,9 +366,9 @@ class _Lowering:
         out: list[Stmt] = [_origin(n)]
         if n.op == "Store":
             return [*out, *self._store(n), *self._frees(n)]
-        local, dtype, whole = self.calls.local(n), n.y.dtype, self._whole(n)
+        local, dtype, whole = self.names.local(n), n.y.dtype, self._whole(n)
         if n.op == "Load":
-            queue, link = f"que{_queue(n)}", "in" if n.name in self.hosts else ""
+            queue, link = self.names.queue(n), "in" if n.name in self.hosts else ""
             out.append(Alloc(local, queue, dtype, n.name))
             out += self._copies(n, local, whole=whole)
             out += [EnQue(local, queue, dtype, link), DeQue(local, queue, dtype, link)]
@@ -366,10 +376,10 @@ class _Lowering:
             out += self._scalar_reads(n)
             if n.attrs.get("over"):
                 out.append(
-                    Alias(local, self.calls.local(self.nodes[str(n.attrs["over"])]), dtype, n.name)
+                    Alias(local, self.names.local(self.nodes[str(n.attrs["over"])]), dtype, n.name)
                 )
             elif n.y.que is not None:
-                out.append(Alloc(local, f"que{_queue(n)}", dtype, n.name))
+                out.append(Alloc(local, self.names.queue(n), dtype, n.name))
             out.append(self.calls.of(n, whole, self.scalars))
         return out + self._frees(n)
 
@@ -379,10 +389,10 @@ class _Lowering:
 
     def _store(self, n: Node) -> list[Stmt]:
         source = self.nodes[n.inputs[0]]
-        local, dtype = self.calls.local(source), source.y.dtype
+        local, dtype = self.names.local(source), source.y.dtype
         out: list[Stmt] = []
         if source.op != "Load" and self.first_store[source.name] == n.name:
-            queue, link = f"que{_queue(source)}", "out" if source.attrs.get("over") else ""
+            queue, link = self.names.queue(source), "out" if source.attrs.get("over") else ""
             out += [EnQue(local, queue, dtype, link), DeQue(local, queue, dtype, link)]
         if any(load not in self._needed_by(n) for load in self._overwritten_by(n)):
             # The copy to GM overwrites what an earlier copy from GM reads, and no data tie the two together.
@@ -423,7 +433,7 @@ class _Lowering:
             if (source.loop_axis, source.loop_pass) != (n.loop_axis, n.loop_pass):
                 continue  # freed behind the loop
             if self._ends_its_queue(source):  # else freed with what takes over its memory
-                out.append(Free(self.calls.local(source), f"que{_queue(source)}"))
+                out.append(Free(self.names.local(source), self.names.queue(source)))
         return out
 
     def _ends_its_queue(self, n: Node) -> bool:
@@ -511,7 +521,7 @@ class _Lowering:
             offset = offset + pitch * rows[a]
         extent = n.size("extent")
         return IndexRead(
-            f"{n.name}_at", self.calls.local(index), offset, index.y.dtype, extent, n.name
+            self.names.place(n), self.names.local(index), offset, index.y.dtype, extent, n.name
         )
 
     def _gap_fits(self, rows: Dim, row: Dim, size: int, *, apart: bool) -> bool:
@@ -547,32 +557,9 @@ class _Lowering:
 _BYTES = DType("uint8", 8, "u", "uint8_t")
 
 
-def _buffer(b: BufferPlan) -> str:
-    return f"{'que' if b.kind == 'queue' else 'buf'}{b.id}"
-
-
-def _declaration(b: BufferPlan) -> Stmt:
-    if b.kind == "queue":
-        return QueueDecl(_buffer(b), b.position, b.depth, b.copy, b.id)
-    return BufDecl(_buffer(b), b.position, b.id)
-
-
-def _queue(n: Node) -> int:
-    assert n.y.que is not None, f"{n.name} has no queue"
-    return n.y.que.id
-
-
 def _origin(n: Node) -> Comment:
     place = f" ({n.origin})" if n.origin else ""
     return Comment(f"from: {n.name}: {n.op}{place}")
-
-
-def parameter_names(graph: FusionGraph) -> Parameters:
-    """GM parameters of the kernel: ``<g>_Data_<i>`` then ``<g>_Output_<i>``."""
-    return Parameters(
-        tuple(f"{graph.name}_Data_{i}" for i in range(len(graph.inputs))),
-        tuple(f"{graph.name}_Output_{i}" for i in range(len(graph.outputs))),
-    )
 
 
 def lower_templates(

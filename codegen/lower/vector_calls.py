@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.functions.definition import FunctionSite
 from autofuse.codegen.ir.extents import Extents
-from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar, scratch
+from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
 from autofuse.codegen.ir.kernel_ir import Call, Number, ScalarVar, SizeValue
 from autofuse.codegen.lower.counting import elements_done
+from autofuse.codegen.lower.names import Names
 from autofuse.implgraph.expr.expression import ZERO, sym
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import ImplGraph, Node
@@ -22,8 +23,9 @@ __all__ = ["VectorCalls"]
 class VectorCalls:
     """The calls of an ImplGraph on one architecture; ``extents`` are those of its tiles."""
 
-    def __init__(self, impl: ImplGraph, arch: Architecture, extents: Extents) -> None:
+    def __init__(self, impl: ImplGraph, arch: Architecture, extents: Extents, names: Names) -> None:
         self.impl = impl
+        self.names = names
         self.arch = arch
         self.extents = extents
         self.nodes = impl.by_name()
@@ -40,19 +42,23 @@ class VectorCalls:
             return places if n.y.vectorized_axis and not varies else ()
         return places
 
-    def local(self, n: Node) -> str:
-        """The tensor in UB that holds the result of a node."""
-        return f"{self.same.get(n.name, n.name)}_local"
-
     def of(self, n: Node, whole: bool, known: Mapping[str, ScalarVar]) -> Call:
         """The call of a node; ``known`` are uniform tensors that were read as scalars."""
         row = call_of(n.op, self.arch)
         function = FUNCTIONS.get(row.api)
         if function is not None and function.call is not None:
-            operands = tuple([self.local(self.nodes[i]) for i in n.inputs])
+            operands = tuple([self.names.local(self.nodes[i]) for i in n.inputs])
             return function.call(
                 FunctionSite(
-                    n, row, self.nodes, self.extents, whole, self.local(n), operands, self.arch
+                    n,
+                    row,
+                    self.nodes,
+                    self.extents,
+                    whole,
+                    self.names.local(n),
+                    operands,
+                    self.names.scratch(n),
+                    self.arch,
                 )
             )
         as_scalar = self.scalar_inputs.get(n.name, ())
@@ -65,12 +71,12 @@ class VectorCalls:
             if x.op == "Scalar":
                 scalars[i] = self._counted(x) if x.attrs.get("count") else _scalar(x)
             elif i in as_scalar:
-                scalars[i] = known.get(name) or ScalarVar(f"{name}_scalar")
+                scalars[i] = known.get(name) or ScalarVar(self.names.scalar(x))
             else:
-                tensors[i] = (self.local(x), x.y.dtype)
-        tmp = scratch(n) if n.tmp_buffers else None
+                tensors[i] = (self.names.local(x), x.y.dtype)
+        tmp = self.names.scratch(n) if n.tmp_buffers else None
         count = self.extents.elements(n.y, whole)
-        site = CallSite(n, row, self.local(n), tensors, scalars, count, tmp, self.arch)
+        site = CallSite(n, row, self.names.local(n), tensors, scalars, count, tmp, self.arch)
         return STYLES[row.style](site)
 
     def _counted(self, x: Node) -> SizeValue:

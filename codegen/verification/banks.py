@@ -13,14 +13,17 @@ __all__ = ["buffers_start_in_their_banks"]
 
 def buffers_start_in_their_banks(kernel: Kernel) -> Iterator[Finding]:
     """A TPipe hands out addresses one after another: in the plan's order, and where the plan says, for every tile."""
-    plans = {f"{'que' if b.kind == 'queue' else 'buf'}{b.id}": b for b in kernel.impl.buffers}
+    plans = [
+        (kernel.planned.get((b.kind, b.id), f"{b.kind} {b.id}"), b) for b in kernel.impl.buffers
+    ]
     made = [i for i in kernel.items if isinstance(i.stmt, InitBuffer)]
     order = [i.stmt.name for i in made if isinstance(i.stmt, InitBuffer)]
-    if order != list(plans):
-        yield Finding(f"UB is handed out to {', '.join(order)}; the plan has {', '.join(plans)}")
+    if order != [name for name, _ in plans]:
+        planned = ", ".join(name for name, _ in plans)
+        yield Finding(f"UB is handed out to {', '.join(order)}; the plan has {planned}")
         return
     address, period = ZERO, kernel.arch.bank_period
-    for item, (name, b) in zip(made, plans.items(), strict=True):
+    for item, (name, b) in zip(made, plans, strict=True):
         nbytes = item.values[0]
         if b.bank is not None:
             yield from kernel.multiple(

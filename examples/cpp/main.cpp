@@ -18,7 +18,7 @@
 #include "autofuse_shape.h"          // AutofuseShape
 #include "autofuse_status.h"         // autofuse::kOk, ...
 #include "autofuse_tiling_data.h"    // AutofuseTilingData of this kernel
-#include "autofuse_tiling_solver.h"  // ResLimit
+#include "autofuse_tiling.h"  // ResLimit
 
 namespace {
 

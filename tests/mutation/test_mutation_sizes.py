@@ -71,14 +71,17 @@ def test_a_smaller_buffer_has_less_than_its_tensor_needs() -> None:
     built = api.build(shrink(api.read(GRAPHS / "bias_aligned.json"), MAX_ELEMENTS))
     own = [c for c in candidates(built) if c.impl is not None and c.impl.template == "general"]
     found = {c.text: c for c in own if c.kind == "shrink-buffer"}
-    assert "que0: 416 bytes less" in found
-    impl, original = found["que0: 416 bytes less"].impl, found["que0: 416 bytes less"].original
+    assert "x_queue: 416 bytes less" in found
+    impl, original = (
+        found["x_queue: 416 bytes less"].impl,
+        found["x_queue: 416 bytes less"].original,
+    )
     assert impl is not None
     assert original is not None
     for less, room in ((384, True), (416, False)):
         body = tuple(
             replace(s, nbytes=s.nbytes - less)
-            if isinstance(s, InitBuffer) and s.name == "que0"
+            if isinstance(s, InitBuffer) and s.name == "x_queue"
             else s
             for s in original.body
         )

@@ -10,7 +10,8 @@ from mutation_rules import Mutation, equivalent
 
 from autofuse import api
 from autofuse.codegen.ir.kernel_ir import KernelFn
-from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.proofs.model import legal_tiles
 from autofuse.codegen.verification import verify_kernel

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from kernel_interpreter import run_kernel
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.proofs.model import legal_tiles, small_sizes
 from autofuse.codegen.verification import verify_kernel

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.backend import BACKEND
 from autofuse.codegen.backends.interface import Job, generate
-from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel as verify_function
 from autofuse.implgraph.check.verify import verify

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from autofuse import api
-from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.proofs.facts import Q, R
 from autofuse.codegen.proofs.model import Kernel

@@ -30,8 +30,8 @@ def test_functions_and_arguments(page: str, repo: Path) -> None:
     # What the page writes for this graph, and what is not part of a type.
     places = {
         "int64_t rows, int64_t cols": "<symbols>",
-        "void* add_bias_dynamic_Data_0, void* add_bias_dynamic_Data_1": "<inputs>",
-        "void* add_bias_dynamic_Output_0": "<outputs>",
+        "void* x, void* bias": "<inputs>",
+        "void* y": "<outputs>",
         " = nullptr": "",
         "[[maybe_unused]] ": "",
     }

@@ -40,11 +40,11 @@ from autofuse.frontends.akg.model import Desc, Info, Op
 from autofuse.frontends.akg.symbols import Sizes
 from autofuse.frontends.builder import GraphBuilder, check_counts, shape_text
 from autofuse.frontends.json_positions import Document, Findings, quote
-from autofuse.frontends.names import tensor_name
 from autofuse.frontends.pydantic_errors import note_errors
 from autofuse.implgraph.expr.expression import Expr, const, divide_exact
 from autofuse.implgraph.ir.dtypes import FOREIGN, DType, dtype
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionGraph, GraphOutput, Tensor
+from autofuse.implgraph.ir.names import tensor_name
 from autofuse.implgraph.ops import definition, registry
 
 __all__ = ["read_akg"]

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 from autofuse.frontends.builder import MAX_ELEMENTS, MAX_SIZE, GraphBuilder, is_moderate
 from autofuse.frontends.json_positions import quote
-from autofuse.frontends.names import symbol_identifier
 from autofuse.implgraph.expr.expression import (
     CeilDiv,
     Expr,
@@ -23,6 +22,7 @@ from autofuse.implgraph.expr.expression import (
     sym,
 )
 from autofuse.implgraph.ir.fusion import Symbol
+from autofuse.implgraph.ir.names import symbol_identifier
 
 __all__ = ["Sizes", "parse_call"]
 

@@ -12,18 +12,18 @@ from autofuse.frontends.builder import GraphBuilder, is_moderate, shape_text
 from autofuse.frontends.graph.model import InputModel, SymbolModel
 from autofuse.frontends.json_positions import Findings, escape, quote
 from autofuse.frontends.layout import Layout, checked_layout
-from autofuse.frontends.names import (
+from autofuse.frontends.pydantic_errors import did_you_mean
+from autofuse.implgraph.expr.expression import Expr, ExprError, const, sym
+from autofuse.implgraph.expr.parser import Reader
+from autofuse.implgraph.ir.dtypes import BY_NAME, FOREIGN, DType, dtype
+from autofuse.implgraph.ir.fusion import Symbol, Tensor
+from autofuse.implgraph.ir.names import (
     MAX_NAME,
     identifier,
     legal_name,
     symbol_identifier,
     tensor_name,
 )
-from autofuse.frontends.pydantic_errors import did_you_mean
-from autofuse.implgraph.expr.expression import Expr, ExprError, const, sym
-from autofuse.implgraph.expr.parser import Reader
-from autofuse.implgraph.ir.dtypes import BY_NAME, FOREIGN, DType, dtype
-from autofuse.implgraph.ir.fusion import Symbol, Tensor
 
 __all__ = ["Definitions", "Shape", "valid"]
 

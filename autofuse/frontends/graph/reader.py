@@ -32,11 +32,11 @@ from autofuse.frontends.graph.model import (
     ResultModel,
 )
 from autofuse.frontends.json_positions import Document, Findings, escape, quote
-from autofuse.frontends.names import tensor_name
 from autofuse.frontends.op_hints import described, unknown_op
 from autofuse.frontends.pydantic_errors import did_you_mean, note_errors
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionGraph, GraphOutput, Tensor
+from autofuse.implgraph.ir.names import tensor_name
 from autofuse.implgraph.ops import definition, registry
 
 __all__ = ["read_native"]

@@ -7,8 +7,8 @@ from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.graph.model import SCHEMA, GraphModel
-from autofuse.frontends.names import identifier, legal_name
 from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.names import identifier, legal_name
 from autofuse.implgraph.ops import registry
 
 __all__ = ["SCHEMA_FILE", "graph_schema", "starter"]

@@ -16,7 +16,6 @@ import numpy as np
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.builder import MAX_ELEMENTS, Shape
 from autofuse.frontends.json_positions import quote
-from autofuse.frontends.names import symbol_identifier
 from autofuse.frontends.onnx import bodies, tables
 from autofuse.frontends.onnx.context import CONVERTERS, Node
 from autofuse.frontends.onnx.converters import (
@@ -43,6 +42,7 @@ from autofuse.frontends.onnx.values import (
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Symbol
+from autofuse.implgraph.ir.names import symbol_identifier
 from autofuse.implgraph.ops import registry
 
 if TYPE_CHECKING:

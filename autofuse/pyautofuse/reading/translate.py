@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.frontends.builder import topological_order
 from autofuse.frontends.layout import contiguous
-from autofuse.frontends.names import identifier, symbol_identifier
 from autofuse.implgraph.expr.expression import ZERO, Expr, sym
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
+from autofuse.implgraph.ir.names import identifier, symbol_identifier
 from autofuse.pyautofuse.foreign import ForeignType
 from autofuse.pyautofuse.graphs import FusedGraph, HintGraph, argument_order
 from autofuse.pyautofuse.nodes import Operator, OpOutput, source_of

@@ -82,7 +82,7 @@ def _print_files(screen: Console, found: Mapping[str, Any], verbose: bool) -> No
     written = found["written"]
     changes = ", ".join(f"{len(written[k])} {k}" for k in written if written[k])
     screen.print(f"files in {found['folder']}: {changes}", soft_wrap=True)
-    for name in found["files"] if verbose else ():
+    for name in sorted(found["files"], key=_reading_order) if verbose else ():
         screen.print(f"  {name}", style="dim", soft_wrap=True)
     compiled = found["compiled"]
     if compiled["done"]:
@@ -90,6 +90,16 @@ def _print_files(screen: Console, found: Mapping[str, Any], verbose: bool) -> No
     else:
         screen.print(compiled["why"])
     screen.print(f"next: {found['next']}", soft_wrap=True)
+
+
+def _reading_order(path: str) -> tuple[int, str]:
+    """The kernel first, then how it is tiled and called, what is known about it, and what it is built with."""
+    if path.startswith("device/"):
+        return -1, path
+    kinds = ("_tiling.cpp", "_tiling_data.h", "_launch.cpp", ".cpp", ".json")
+    if path.startswith(("include/", "CMake")):
+        return len(kinds) + path.startswith("include/"), path
+    return next((k for k, end in enumerate(kinds) if path.endswith(end)), len(kinds)), path
 
 
 def template_table(rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -49,8 +49,9 @@ UNIT = "unit.cpp"
 OBJECT = "unit.o"
 PRELUDE = "prelude.h"
 #: The header with the code that looks for tiles, the macro with which a unit only declares it, the unit that has it.
-_SOLVER, _APART = "autofuse_form_solver.h", "AUTOFUSE_SOLVER_APART"
+_SOLVER, _APART = "autofuse_tiling.h", "AUTOFUSE_SOLVER_APART"
 _SOLVER_UNIT = f'#include "{_SOLVER}"\ntemplate struct autofuse::ViewSolver<autofuse::FormView>;\n'
+_SEARCH = (_SOLVER, "autofuse_math.h", "autofuse_status.h")
 _CODE = (".cpp", ".h", ".inc")
 #: What every generated kernel and launcher includes of the twin.
 _TWIN_HEADERS = ("kernel_operator.h", "autofuse_twin/launch.h")
@@ -383,7 +384,9 @@ def _shared_search(headers: Mapping[str, str], cxx: Toolchain, twin: TwinFiles) 
     """
     if f"include/{_SOLVER}" not in headers:
         return []
-    files = {**headers, UNIT: _SOLVER_UNIT}
+    # Those of device functions differ from kernel to kernel.
+    needed = {p: t for p, t in headers.items() if p.removeprefix("include/") in _SEARCH}
+    files = {**needed, UNIT: _SOLVER_UNIT}
     flags = [f for f in FLAGS if f != "-shared"]
     cmd = command(OBJECT, cxx, twin, (*flags, QUICK, "-fno-rtti", "-w", "-c"), link=False)
     return [str(_entry_in_common(files, cmd, OBJECT, cxx, twin))]

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.implgraph.ir.fusion import FusionGraph, Operand
 
 __all__ = ["claim", "digest"]
@@ -40,17 +41,12 @@ def digest(files: Mapping[str, str], graph: FusionGraph, *, sizes: bool = True) 
         sizes: numbers count; otherwise it is the same for kernels that differ by names and numbers in what runs on
             the device.
     """
-    places: dict[str, str] = {}
-    for name in (*_identifiers(graph), *_tensors(graph)):
-        places.setdefault(name, f"@{len(places)}@")
-    names, quoted = _pattern(_identifiers(graph)), _pattern(places)
-
-    def place(m: re.Match[str]) -> str:
-        return places[m[1]]
+    in_code, in_texts = _places(graph)
+    names, quoted = _pattern(in_code), _pattern(in_texts)
 
     def plain(text: str) -> str:
-        # Tensors are parameters by position: their names stand in messages only.
-        text = _QUOTED.sub(lambda m: quoted.sub(place, m[0]), names.sub(place, text))
+        text = names.sub(lambda m: in_code[m[1]], text)
+        text = _QUOTED.sub(lambda m: quoted.sub(lambda t: in_texts[t[1]], m[0]), text)
         return _NO_CODE.sub("", text if sizes else _NUMBER.sub("0", text))
 
     # The headers are those of this version, and names of the graph may occur in them by chance.
@@ -108,15 +104,25 @@ def _ops(graph: FusionGraph) -> str:
     return repr((nodes, [at(o.tensor) for o in graph.outputs]))
 
 
-def _identifiers(graph: FusionGraph) -> list[str]:
-    """Names of a graph file that are part of identifiers, in the order of the graph."""
-    return [graph.name, *(n.name for n in graph.nodes)]
-
-
-def _tensors(graph: FusionGraph) -> list[str]:
-    """Names of tensors and outputs, in the order of the graph."""
-    made = (name for n in graph.nodes for name in n.outputs)
-    return [*graph.inputs, *made, *(o.name for o in graph.outputs)]
+def _places(graph: FusionGraph) -> tuple[dict[str, str], dict[str, str]]:
+    """What stands for the names that identifiers are made of, and for names in messages."""
+    params = parameter_names(graph)
+    outputs = [o.name for o in graph.outputs]
+    code: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    own = [graph.name, *(n.name for n in graph.nodes)]
+    made = [name for n in graph.nodes for name in n.outputs]
+    pairs = [
+        *((n, n) for n in own),
+        *zip(params.inputs, graph.inputs, strict=True),
+        *zip(params.outputs, outputs, strict=True),
+        *(("", n) for n in made),
+    ]
+    for k, (identifier, name) in enumerate(pairs):
+        if identifier:
+            code.setdefault(identifier, f"@{k}@")
+        texts.setdefault(name, f"@{k}@")
+    return code, texts
 
 
 def claim(folder: Path, key: str, owner: str) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from autofuse.base import artifacts
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.codegen.backends.ascendc.device import ENTRIES, kernel_file
+from autofuse.codegen.backends.ascendc.device import ENTRIES, function_headers, kernel_file
 from autofuse.codegen.backends.ascendc.emit_cpp import BLOCK_BYTES
 from autofuse.codegen.backends.ascendc.host.driver import driver_files, part_folder
 from autofuse.codegen.backends.ascendc.host.host import host_files
@@ -123,7 +123,7 @@ def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
     text = kernel_file(graph, schedule, kernel.functions, target, job.entry)
     files = {f"device/{graph.name}_kernel.cpp": text}
     files |= host_files(graph, schedule, job.costs)
-    files |= project_files(graph, target)
+    files |= project_files(graph, target, function_headers(schedule, target.arch))
     files[f"{graph.name}.json"] = metadata_text(graph, schedule, target, text)
     if job.entry == "op-package":
         for path in (f"host/{graph.name}_launch.cpp", "CMakeLists.txt", "CMakePresets.json"):

@@ -8,7 +8,7 @@ from autofuse.codegen.backends.ascendc.emit_cpp import emit_function, wrap_call
 from autofuse.codegen.backends.ascendc.provenance import banner
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.kernel_ir import KernelFn
-from autofuse.codegen.lower.kernel import parameter_names
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.render import render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -52,22 +52,22 @@ def kernel_file(
     parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
     head = wrap_call(f'extern "C" __global__ __aicore__ void {graph.name}', parameters, " {")
     synced = frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
-    impls = (i for r in results for g in r.groups for i in g.impls)
     view = _KernelView(
         banner(graph, target.name),
         tuple(emit_function(fn) for fn in functions.values()),
         tuple(head),
         _dispatch(tiling_keys(results), tensors.names, synced, entry),
-        _headers(impls, target.arch),
+        function_headers(results, target.arch),
     )
     return render("kernel.cpp.jinja", view)
 
 
-def _headers(impls: Iterable[ImplGraph], arch: Architecture) -> tuple[str, ...]:
-    """Of the functions that templates call, in order."""
+def function_headers(results: Iterable[ScheduleResult], arch: Architecture) -> tuple[str, ...]:
+    """The headers of the device functions that templates call, in order."""
+    impls = (i for r in results for g in r.groups for i in g.impls)
     calls = [find_call(op, arch) for op in {n.op for i in impls for n in i.nodes}]
     found = {FUNCTIONS[c.api].header for c in calls if c is not None and c.api in FUNCTIONS}
-    return tuple(sorted(found - {""}))
+    return tuple(f"autofuse_{name}.h" for name in sorted(found - {""}))
 
 
 def _dispatch(

@@ -226,10 +226,13 @@ def _address(s: GlobalDecl) -> str:
 
 
 def _bypass(s: BypassL2) -> list[str]:
+    why = (
+        f"// More than the {s.size} bytes of L2 would drive out what others read: it is passed by."
+    )
     hint = f"{s.name}.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);"
     if s.held.is_const:
-        return [hint] if s.held.value > s.size else []
-    return [f"if ({to_cpp(s.held)} > {s.size}) {{", INDENT + hint, "}"]
+        return [why, hint] if s.held.value > s.size else []
+    return [why, f"if ({to_cpp(s.held)} > {s.size}) {{", INDENT + hint, "}"]
 
 
 def _queue(s: QueueDecl) -> str:

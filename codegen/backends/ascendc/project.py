@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier
 from autofuse.codegen.backends.ascendc.provenance import banner
-from autofuse.codegen.render import header_names, read_text, render
+from autofuse.codegen.render import read_text, render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import json_text
 from autofuse.targets import TargetSpec
 
-__all__ = ["preset_names", "presets_text", "project_files", "shared_headers"]
+__all__ = [
+    "TILING_HEADER",
+    "header_text",
+    "preset_names",
+    "presets_text",
+    "project_files",
+    "shared_headers",
+]
+
+
+#: The search for tiles, and its parts in the order in which they need each other: they are never used apart.
+TILING_HEADER = "autofuse_tiling.h"
+_TILING = (
+    "autofuse_tile_arithmetic.h",
+    "autofuse_length_costs.h",
+    "autofuse_tile_form.h",
+    "autofuse_tile_cost.h",
+    "autofuse_tile_limit.h",
+    "autofuse_tile_search.h",
+    "autofuse_form_solver.h",
+    "autofuse_tiling_solver.h",
+    "autofuse_tiling_memo.h",
+)
+_ALWAYS = (
+    "autofuse_device.h",
+    "autofuse_launch.h",
+    "autofuse_math.h",
+    "autofuse_shape.h",
+    "autofuse_status.h",
+    TILING_HEADER,
+)
+_INCLUDE = re.compile(r'#include "(autofuse_\w+\.h)"\n')
 
 
 @frozen
@@ -22,20 +55,47 @@ class _CMakeView:
     npu_arch: str
 
 
-def project_files(graph: FusionGraph, target: TargetSpec) -> dict[str, str]:
-    """``CMakeLists.txt``, ``CMakePresets.json`` and ``include/*.h`` by path."""
+def project_files(
+    graph: FusionGraph, target: TargetSpec, functions: Iterable[str] = ()
+) -> dict[str, str]:
+    """``CMakeLists.txt``, ``CMakePresets.json`` and ``include/*.h`` by path.
+
+    Args:
+        graph: what is computed.
+        target: the chip.
+        functions: headers of the device functions that the kernel calls.
+    """
     name = check_identifier(graph.name)
     view = _CMakeView(banner(graph, target.name, "#"), name, target.npu_arch)
     files = {
         "CMakeLists.txt": render("CMakeLists.txt.jinja", view),
         "CMakePresets.json": presets_text(target),
     }
-    return files | shared_headers()
+    return files | shared_headers(functions)
 
 
-def shared_headers() -> dict[str, str]:
-    """``include/*.h`` by path: what every kernel includes."""
-    return {f"include/{h}": read_text(h) for h in header_names()}
+def shared_headers(functions: Iterable[str] = ()) -> dict[str, str]:
+    """``include/*.h`` by path: what every kernel includes, ``functions``, and what these include."""
+    found: dict[str, str] = {}
+    todo = [*_ALWAYS, *functions]
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found[name] = header_text(name)
+            todo += _INCLUDE.findall(found[name])
+    return {f"include/{name}": found[name] for name in sorted(found)}
+
+
+def header_text(name: str) -> str:
+    """A header as projects have it: the search for tiles is one file."""
+    if name != TILING_HEADER:
+        return read_text(name)
+    parts = (read_text(part) for part in _TILING)
+    return "\n".join(_INCLUDE.sub(_unless_part, text) for text in parts)
+
+
+def _unless_part(include: re.Match[str]) -> str:
+    return "" if include[1] in _TILING else include[0]
 
 
 def preset_names(target: TargetSpec) -> tuple[str, ...]:

@@ -87,12 +87,12 @@ def test_the_second_template_tiles_z0_and_keeps_z1_whole() -> None:
 def test_the_entry_function_dispatches_on_the_tiling_key() -> None:
     entry = " ".join(function("abs_test").split())
     assert re.match(
-        r'extern "C" __global__ __aicore__ void abs_test\( ?GM_ADDR abs_test_Data_0, '
-        r"GM_ADDR abs_test_Output_0, GM_ADDR workspace, AutofuseTilingData \w+\) {",
+        r'extern "C" __global__ __aicore__ void abs_test\( ?GM_ADDR x, '
+        r"GM_ADDR y, GM_ADDR workspace, AutofuseTilingData \w+\) {",
         entry,
     )
     calls = re.findall(r"if \(t\.tiling_key == (\d+)\) { (\w+)\(([^)]*)\); }", entry)
-    arguments = "abs_test_Data_0, abs_test_Output_0, workspace, t"
+    arguments = "x, y, workspace, t"
     assert calls == [("0", ALIGNED, arguments), ("1", UNALIGNED, arguments)]
     keys = [(k["key"], k["functions"]) for k in built().metadata["tilingKeys"]]
     assert keys == [(0, [ALIGNED]), (1, [UNALIGNED])]

@@ -119,14 +119,14 @@ def test_a_missing_barrier_is_traced_to_the_node() -> None:
     assert d.code == "AF5004"
     assert (d.where.node, d.where.pointer) == ("large", "/nodes/1")
     assert "race: CompareScalar" in d.message
-    assert "Muls(scale_local[0], gather_0_local[0], 0.125f" in d.notes[1]
+    assert "Muls(scale_local[0], scores_local[0], 0.125f" in d.notes[1]
 
 
 @pytest.mark.twin
 def test_a_stored_tail_is_traced_to_the_output() -> None:
     found = _found(
-        "DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0",
-        "DataCopyPad(gather_0_local[0], Data_0_gm[offset0], DataCopyExtParams{1, 4, 0, 0, 0}",
+        "DataCopyPad(scores_local[0], scores_gm[offset0], block0",
+        "DataCopyPad(scores_local[0], scores_gm[offset0], DataCopyExtParams{1, 4, 0, 0, 0}",
     )
     d = next(d for d in found if "uninit-store" in d.message)
     assert d.where.pointer == "/outputs/0"

@@ -8,6 +8,7 @@ from json.encoder import encode_basestring_ascii as quoted
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier, int_literal, to_cpp
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -19,8 +20,6 @@ __all__ = [
     "SymbolRow",
     "all_impls",
     "c_string",
-    "input_parameter",
-    "output_parameter",
     "overflow_guards",
     "pointer_parameters",
     "symbol_arguments",
@@ -108,23 +107,9 @@ def tiling_fields(graph: FusionGraph, results: Iterable[ScheduleResult]) -> tupl
     return tuple(fields)
 
 
-def input_parameter(graph: FusionGraph, index: int) -> str:
-    """The kernel's parameter for input ``index``."""
-    return f"{check_identifier(graph.name)}_Data_{index}"
-
-
-def output_parameter(graph: FusionGraph, index: int) -> str:
-    """The kernel's parameter for output ``index``, in-out or not."""
-    return f"{check_identifier(graph.name)}_Output_{index}"
-
-
 def pointer_parameters(graph: FusionGraph) -> tuple[str, ...]:
     """The kernel's parameters before the tiling data: inputs, outputs, workspace."""
-    return (
-        *(input_parameter(graph, i) for i in range(len(graph.inputs))),
-        *(output_parameter(graph, i) for i in range(len(graph.outputs))),
-        "workspace",
-    )
+    return (*parameter_names(graph).names, "workspace")
 
 
 def symbol_rows(graph: FusionGraph) -> tuple[SymbolRow, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from autofuse import __version__
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.codegen.backends.ascendc.device import function_headers
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier
 from autofuse.codegen.backends.ascendc.host.abi import (
     Field,
@@ -197,7 +198,8 @@ def driver_files(split: Split, schedules: Schedules, target: TargetSpec) -> dict
         f"host/{name}_infer_shape.cpp": infer_shape_file(graph, target),
         f"{name}.split.json": _manifest(split, schedules, slots, target),
     }
-    return files | shared_headers()
+    every = [r for s in schedules for r in s]
+    return files | shared_headers(function_headers(every, target.arch))
 
 
 class _Slots:

@@ -9,13 +9,12 @@ from typing import TypeAlias
 from autofuse import __version__
 from autofuse.codegen.backends.ascendc.host.abi import (
     all_impls,
-    input_parameter,
-    output_parameter,
     symbol_parameters,
     tiling_fields,
 )
 from autofuse.codegen.backends.ascendc.host.tiling import condition_text
 from autofuse.codegen.backends.ascendc.provenance import graph_digest
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.implgraph.expr.expression import Expr, Max
 from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
 from autofuse.implgraph.ir.graph import ImplGraph
@@ -42,6 +41,7 @@ def metadata_text(
     ``blockDim`` is the number of cores of the target: how many run is decided by the tiling
     function.  Sizes are numbers where they are known and expressions in the symbols elsewhere.
     """
+    parameters = parameter_names(graph)
     found: Json = {
         "schema": SCHEMA,
         "generator": f"autofuse {__version__}",
@@ -53,13 +53,12 @@ def metadata_text(
         "sha256": hashlib.sha256(kernel_text.encode()).hexdigest(),
         "graphSha256": graph_digest(graph),
         "inputs": [
-            _parameter(graph.tensors[n], n, input_parameter(graph, i))
-            for i, n in enumerate(graph.inputs)
+            _parameter(graph.tensors[n], n, parameter)
+            for n, parameter in zip(graph.inputs, parameters.inputs, strict=True)
         ],
         "outputs": [
-            _parameter(graph.tensors[o.tensor], o.name, output_parameter(graph, i))
-            | {"inout": o.inout}
-            for i, o in enumerate(graph.outputs)
+            _parameter(graph.tensors[o.tensor], o.name, parameter) | {"inout": o.inout}
+            for o, parameter in zip(graph.outputs, parameters.outputs, strict=True)
         ],
         "symbols": [
             {"name": s.name, "min": s.min, "max": s.max, "hint": s.hint}

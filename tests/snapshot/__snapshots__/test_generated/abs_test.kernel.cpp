@@ -10,8 +10,8 @@ using namespace AscendC;
 
 // abs_test_0_general_0_nil_2_nil: z0z1 in tiles of z0z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void abs_test_0_general_0_nil_2_nil(
-    GM_ADDR abs_test_Data_0,
-    GM_ADDR abs_test_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -23,42 +23,42 @@ inline __aicore__ void abs_test_0_general_0_nil_2_nil(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)abs_test_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)abs_test_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z0z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z0z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z0z1t_actual_size = autofuse::Min(40000 - z0z1T * z0z1t_size, z0z1t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z0z1t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0z1T * z0z1t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: abs_0: Abs (/nodes/0)
-    LocalTensor<float> abs_0_local = que1.AllocTensor<float>();
-    Abs(abs_0_local[0], gather_0_local[0], z0z1t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
+    Abs(y_local[0], x_local[0], z0z1t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(abs_0_local);
-    abs_0_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], abs_0_local[0], block0);
-    que1.FreeTensor(abs_0_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // abs_test_0_general_0_nil_2_nil_unaligned: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void abs_test_0_general_0_nil_2_nil_unaligned(
-    GM_ADDR abs_test_Data_0,
-    GM_ADDR abs_test_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -70,47 +70,47 @@ inline __aicore__ void abs_test_0_general_0_nil_2_nil_unaligned(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)abs_test_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)abs_test_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(800 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(800 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(200 - z0T * z0t_size, z0t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(800 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = 200 * z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: abs_0: Abs (/nodes/0)
-    LocalTensor<float> abs_0_local = que1.AllocTensor<float>();
-    Abs(abs_0_local[0], gather_0_local[0], 200 * z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
+    Abs(y_local[0], x_local[0], 200 * z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(abs_0_local);
-    abs_0_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], abs_0_local[0], block0);
-    que1.FreeTensor(abs_0_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void abs_test(
-    GM_ADDR abs_test_Data_0,
-    GM_ADDR abs_test_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    abs_test_0_general_0_nil_2_nil(abs_test_Data_0, abs_test_Output_0, workspace, t);
+    abs_test_0_general_0_nil_2_nil(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    abs_test_0_general_0_nil_2_nil_unaligned(abs_test_Data_0, abs_test_Output_0, workspace, t);
+    abs_test_0_general_0_nil_2_nil_unaligned(x, y, workspace, t);
   }
 }

@@ -10,10 +10,10 @@
 #ifdef AUTOFUSE_KERNEL_IN_LAUNCH
 #include "../device/abs_test_kernel.cpp"
 #else
-extern "C" __global__ __aicore__ void abs_test(GM_ADDR abs_test_Data_0, GM_ADDR abs_test_Output_0, GM_ADDR workspace, AutofuseTilingData t);
+extern "C" __global__ __aicore__ void abs_test(GM_ADDR x, GM_ADDR y, GM_ADDR workspace, AutofuseTilingData t);
 #endif
 
-// pointers: abs_test_Data_0, abs_test_Output_0, workspace.
+// pointers: x, y, workspace.
 extern "C" int64_t AutofuseLaunchArray(uint32_t block_dim, void* stream, void** pointers,
                                        AutofuseTilingData* tiling_data)
 {
@@ -29,11 +29,11 @@ extern "C" int64_t AutofuseLaunchArray(uint32_t block_dim, void* stream, void** 
 }
 
 extern "C" int64_t AutofuseLaunch(uint32_t block_dim, void* stream,
-                                  void* abs_test_Data_0,
-                                  void* abs_test_Output_0,
+                                  void* x,
+                                  void* y,
                                   void* workspace,
                                   AutofuseTilingData* tiling_data)
 {
-    void* pointers[] = {abs_test_Data_0, abs_test_Output_0, workspace};
+    void* pointers[] = {x, y, workspace};
     return AutofuseLaunchArray(block_dim, stream, pointers, tiling_data);
 }

@@ -10,9 +10,9 @@ using namespace AscendC;
 
 // bias_unaligned_0_general_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void bias_unaligned_0_general_0_nil_1_nil(
-    GM_ADDR bias_unaligned_Data_0,
-    GM_ADDR bias_unaligned_Data_1,
-    GM_ADDR bias_unaligned_Output_0,
+    GM_ADDR x,
+    GM_ADDR bias,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -24,24 +24,24 @@ inline __aicore__ void bias_unaligned_0_general_0_nil_1_nil(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<half> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ half*)bias_unaligned_Data_0);
-  GlobalTensor<half> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ half*)bias_unaligned_Data_1);
-  GlobalTensor<half> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ half*)bias_unaligned_Output_0);
+  GlobalTensor<half> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ half*)x);
+  GlobalTensor<half> bias_gm;
+  bias_gm.SetGlobalBuffer((__gm__ half*)bias);
+  GlobalTensor<half> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ half*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(2 * z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(2 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TQue<TPosition::VECIN, 2> bias_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(2 * z1t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(2 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf0, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(bias_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(33, z1t_size));
@@ -51,33 +51,33 @@ inline __aicore__ void bias_unaligned_0_general_0_nil_1_nil(
     const int64_t offset0 = 33 * z0 + z1T * z1t_size;
     const int64_t offset1 = z1T * z1t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<half> gather_0_local = que0.AllocTensor<half>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<half>());
-    que0.EnQue<half>(gather_0_local);
-    gather_0_local = que0.DeQue<half>();
+    LocalTensor<half> x_local = x_queue.AllocTensor<half>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<half>());
+    x_queue.EnQue<half>(x_local);
+    x_local = x_queue.DeQue<half>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<half> gather_1_local = que1.AllocTensor<half>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block0, autofuse::NoPad<half>());
-    que1.EnQue<half>(gather_1_local);
-    gather_1_local = que1.DeQue<half>();
+    LocalTensor<half> bias_local = bias_queue.AllocTensor<half>();
+    DataCopyPad(bias_local[0], bias_gm[offset1], block0, autofuse::NoPad<half>());
+    bias_queue.EnQue<half>(bias_local);
+    bias_local = bias_queue.DeQue<half>();
     // from: add_0: Add (/nodes/0)
-    LocalTensor<half> add_0_local = que2.AllocTensor<half>();
-    Add(add_0_local[0], gather_0_local[0], gather_1_local[0], z1t_actual_size);
-    que0.FreeTensor(gather_0_local);
-    que1.FreeTensor(gather_1_local);
+    LocalTensor<half> y_local = y_queue.AllocTensor<half>();
+    Add(y_local[0], x_local[0], bias_local[0], z1t_actual_size);
+    x_queue.FreeTensor(x_local);
+    bias_queue.FreeTensor(bias_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<half>(add_0_local);
-    add_0_local = que2.DeQue<half>();
-    DataCopyPad(Output_0_gm[offset0], add_0_local[0], block0);
-    que2.FreeTensor(add_0_local);
+    y_queue.EnQue<half>(y_local);
+    y_local = y_queue.DeQue<half>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // bias_unaligned_0_row_0_nil_0_nil_unaligned: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void bias_unaligned_0_row_0_nil_0_nil_unaligned(
-    GM_ADDR bias_unaligned_Data_0,
-    GM_ADDR bias_unaligned_Data_1,
-    GM_ADDR bias_unaligned_Output_0,
+    GM_ADDR x,
+    GM_ADDR bias,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -89,31 +89,31 @@ inline __aicore__ void bias_unaligned_0_row_0_nil_0_nil_unaligned(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<half> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ half*)bias_unaligned_Data_1);
-  GlobalTensor<half> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ half*)bias_unaligned_Data_0);
-  GlobalTensor<half> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ half*)bias_unaligned_Output_0);
+  GlobalTensor<half> bias_gm;
+  bias_gm.SetGlobalBuffer((__gm__ half*)bias);
+  GlobalTensor<half> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ half*)x);
+  GlobalTensor<half> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ half*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf1;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECIN> buf0;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(96 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(96 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> broadcast_0_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECIN> bias_buf;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(96 * z0t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(96 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf2, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, 256);
-  LocalTensor<half> gather_1_local = buf0.Get<half>();
-  LocalTensor<half> broadcast_0_local = buf1.Get<half>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(bias_buf, 256);
+  LocalTensor<half> bias_local = bias_buf.Get<half>();
+  LocalTensor<half> broadcast_0_local = broadcast_0_buf.Get<half>();
   const DataCopyExtParams block0{1, 66, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
-  DataCopyPad(gather_1_local[0], Data_1_gm[0], block0, autofuse::NoPad<half>());
+  DataCopyPad(bias_local[0], bias_gm[0], block0, autofuse::NoPad<half>());
   // from: broadcast_0: Broadcast (/nodes/0)
   {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
@@ -121,7 +121,7 @@ inline __aicore__ void bias_unaligned_0_row_0_nil_0_nil_unaligned(
     WaitFlag<HardEvent::MTE2_V>(id);
     // The id stays taken: other pipes may not have reached the wait yet.
   }
-  autofuse::BroadcastOuter(broadcast_0_local[0], gather_1_local[0], 1, z0t_size, 48);
+  autofuse::BroadcastOuter(broadcast_0_local[0], bias_local[0], 1, z0t_size, 48);
   PipeBarrier<PIPE_V>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
@@ -129,42 +129,32 @@ inline __aicore__ void bias_unaligned_0_row_0_nil_0_nil_unaligned(
     const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), 66, 0, 0, 0};
     const int64_t offset0 = 33 * z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<half> gather_0_local = que0.AllocTensor<half>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<half>());
-    que0.EnQue<half>(gather_0_local);
-    gather_0_local = que0.DeQue<half>();
+    LocalTensor<half> x_local = x_queue.AllocTensor<half>();
+    DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<half>());
+    x_queue.EnQue<half>(x_local);
+    x_local = x_queue.DeQue<half>();
     // from: add_0: Add (/nodes/0)
-    LocalTensor<half> add_0_local = que1.AllocTensor<half>();
-    Add(add_0_local[0], gather_0_local[0], broadcast_0_local[0], 48 * z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    LocalTensor<half> y_local = y_queue.AllocTensor<half>();
+    Add(y_local[0], x_local[0], broadcast_0_local[0], 48 * z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que1.EnQue<half>(add_0_local);
-    add_0_local = que1.DeQue<half>();
-    DataCopyPad(Output_0_gm[offset0], add_0_local[0], block1);
-    que1.FreeTensor(add_0_local);
+    y_queue.EnQue<half>(y_local);
+    y_local = y_queue.DeQue<half>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void bias_unaligned(
-    GM_ADDR bias_unaligned_Data_0,
-    GM_ADDR bias_unaligned_Data_1,
-    GM_ADDR bias_unaligned_Output_0,
+    GM_ADDR x,
+    GM_ADDR bias,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    bias_unaligned_0_general_0_nil_1_nil(
-        bias_unaligned_Data_0,
-        bias_unaligned_Data_1,
-        bias_unaligned_Output_0,
-        workspace,
-        t);
+    bias_unaligned_0_general_0_nil_1_nil(x, bias, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    bias_unaligned_0_row_0_nil_0_nil_unaligned(
-        bias_unaligned_Data_0,
-        bias_unaligned_Data_1,
-        bias_unaligned_Output_0,
-        workspace,
-        t);
+    bias_unaligned_0_row_0_nil_0_nil_unaligned(x, bias, y, workspace, t);
   }
 }

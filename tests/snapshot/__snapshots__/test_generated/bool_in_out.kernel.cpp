@@ -10,8 +10,8 @@ using namespace AscendC;
 
 // bool_in_out_0_general_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void bool_in_out_0_general_0_nil_0_nil(
-    GM_ADDR bool_in_out_Data_0,
-    GM_ADDR bool_in_out_Output_0,
+    GM_ADDR p,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -23,29 +23,29 @@ inline __aicore__ void bool_in_out_0_general_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<uint8_t> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ uint8_t*)bool_in_out_Data_0);
-  GlobalTensor<uint8_t> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ uint8_t*)bool_in_out_Output_0);
+  GlobalTensor<uint8_t> p_gm;
+  p_gm.SetGlobalBuffer((__gm__ uint8_t*)p);
+  GlobalTensor<uint8_t> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ uint8_t*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(z0t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
-  const int64_t bytes2 = 32 * autofuse::CeilDiv(z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes2));
-  LocalTensor<half> duplicate_local = buf0.Get<half>();
-  LocalTensor<half> logicalnot_0_local = buf1.Get<half>();
-  LocalTensor<uint8_t> logicalnot_0_1_local = buf2.Get<uint8_t>();
-  LocalTensor<uint8_t> logicalnot_0_2_local = buf2.Get<uint8_t>();
-  LocalTensor<half> selectmask_local = buf1.Get<half>();
+  TQue<TPosition::VECIN, 2> p_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> duplicate_buf;
+  TBuf<TPosition::VECCALC> logicalnot_0_buf;
+  TBuf<TPosition::VECCALC> logicalnot_0_1_buf;
+  const int64_t p_queue_bytes = 256 * autofuse::CeilDiv(z0t_size, 256);
+  const int64_t duplicate_buf_bytes = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
+  const int64_t logicalnot_0_1_buf_bytes = 32 * autofuse::CeilDiv(z0t_size, 256);
+  tpipe.InitBuffer(p_queue, 2, static_cast<uint32_t>(p_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(p_queue_bytes));
+  tpipe.InitBuffer(duplicate_buf, static_cast<uint32_t>(duplicate_buf_bytes));
+  tpipe.InitBuffer(logicalnot_0_buf, static_cast<uint32_t>(duplicate_buf_bytes));
+  tpipe.InitBuffer(logicalnot_0_1_buf, static_cast<uint32_t>(logicalnot_0_1_buf_bytes));
+  LocalTensor<half> duplicate_local = duplicate_buf.Get<half>();
+  LocalTensor<half> logicalnot_0_local = logicalnot_0_buf.Get<half>();
+  LocalTensor<uint8_t> logicalnot_0_1_local = logicalnot_0_1_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> logicalnot_0_2_local = logicalnot_0_1_buf.Get<uint8_t>();
+  LocalTensor<half> selectmask_local = logicalnot_0_buf.Get<half>();
   // from: duplicate: Duplicate (/outputs/0)
   Duplicate(duplicate_local[0], static_cast<half>(1.0f), z0t_size);
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
@@ -54,14 +54,14 @@ inline __aicore__ void bool_in_out_0_general_0_nil_0_nil(
     const DataCopyExtParams block0{1, static_cast<uint32_t>(z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<uint8_t> gather_0_local = que0.AllocTensor<uint8_t>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<uint8_t>());
-    que0.EnQue<uint8_t>(gather_0_local);
-    gather_0_local = que0.DeQue<uint8_t>();
+    LocalTensor<uint8_t> p_local = p_queue.AllocTensor<uint8_t>();
+    DataCopyPad(p_local[0], p_gm[offset0], block0, autofuse::NoPad<uint8_t>());
+    p_queue.EnQue<uint8_t>(p_local);
+    p_local = p_queue.DeQue<uint8_t>();
     // from: logicalnot_0: Cast (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Cast(logicalnot_0_local[0], gather_0_local[0], RoundMode::CAST_NONE, z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    Cast(logicalnot_0_local[0], p_local[0], RoundMode::CAST_NONE, z0t_actual_size);
+    p_queue.FreeTensor(p_local);
     // from: logicalnot_0_1: CompareScalar (/nodes/0)
     PipeBarrier<PIPE_V>();
     CompareScalar(
@@ -86,24 +86,24 @@ inline __aicore__ void bool_in_out_0_general_0_nil_0_nil(
         SELMODE::VSEL_TENSOR_SCALAR_MODE,
         128 * autofuse::CeilDiv(z0t_actual_size, 128));
     // from: cast: Cast (/outputs/0)
-    LocalTensor<uint8_t> cast_local = que1.AllocTensor<uint8_t>();
+    LocalTensor<uint8_t> y_local = y_queue.AllocTensor<uint8_t>();
     PipeBarrier<PIPE_V>();
-    Cast(cast_local[0], selectmask_local[0], RoundMode::CAST_TRUNC, z0t_actual_size);
+    Cast(y_local[0], selectmask_local[0], RoundMode::CAST_TRUNC, z0t_actual_size);
     // from: store: Store (/outputs/0)
-    que1.EnQue<uint8_t>(cast_local);
-    cast_local = que1.DeQue<uint8_t>();
-    DataCopyPad(Output_0_gm[offset0], cast_local[0], block0);
-    que1.FreeTensor(cast_local);
+    y_queue.EnQue<uint8_t>(y_local);
+    y_local = y_queue.DeQue<uint8_t>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void bool_in_out(
-    GM_ADDR bool_in_out_Data_0,
-    GM_ADDR bool_in_out_Output_0,
+    GM_ADDR p,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    bool_in_out_0_general_0_nil_0_nil(bool_in_out_Data_0, bool_in_out_Output_0, workspace, t);
+    bool_in_out_0_general_0_nil_0_nil(p, y, workspace, t);
   }
 }

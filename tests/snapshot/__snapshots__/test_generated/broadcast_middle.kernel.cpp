@@ -10,9 +10,9 @@ using namespace AscendC;
 
 // broadcast_middle_0_row_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void broadcast_middle_0_row_0_nil_1_nil(
-    GM_ADDR broadcast_middle_Data_0,
-    GM_ADDR broadcast_middle_Data_1,
-    GM_ADDR broadcast_middle_Output_0,
+    GM_ADDR x,
+    GM_ADDR m,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -24,27 +24,27 @@ inline __aicore__ void broadcast_middle_0_row_0_nil_1_nil(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_middle_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)broadcast_middle_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_middle_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> m_gm;
+  m_gm.SetGlobalBuffer((__gm__ float*)m);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(160 * z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(160 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> broadcast_0_buf;
+  TQue<TPosition::VECIN, 2> m_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(160 * z1t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(160 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf1, 256);
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 256);
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> broadcast_0_local = buf0.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(m_queue, 2, 256);
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(10, z1t_size));
@@ -54,37 +54,37 @@ inline __aicore__ void broadcast_middle_0_row_0_nil_1_nil(
     const int64_t offset0 = 400 * z0 + 40 * z1T * z1t_size;
     const DataCopyExtParams block1{1, 160, 0, 0, 0};
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[40 * z0], block1, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> m_local = m_queue.AllocTensor<float>();
+    DataCopyPad(m_local[0], m_gm[40 * z0], block1, autofuse::NoPad<float>());
+    m_queue.EnQue<float>(m_local);
+    m_local = m_queue.DeQue<float>();
     // from: broadcast_0: Broadcast (/nodes/0)
     PipeBarrier<PIPE_V>();
-    autofuse::BroadcastOuter(broadcast_0_local[0], gather_1_local[0], 1, z1t_actual_size, 40);
-    que1.FreeTensor(gather_1_local);
+    autofuse::BroadcastOuter(broadcast_0_local[0], m_local[0], 1, z1t_actual_size, 40);
+    m_queue.FreeTensor(m_local);
     // from: mul_0: Mul (/nodes/0)
-    LocalTensor<float> mul_0_local = que2.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Mul(mul_0_local[0], gather_0_local[0], broadcast_0_local[0], 40 * z1t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    Mul(y_local[0], x_local[0], broadcast_0_local[0], 40 * z1t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(mul_0_local);
-    mul_0_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], mul_0_local[0], block0);
-    que2.FreeTensor(mul_0_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // broadcast_middle_0_row_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void broadcast_middle_0_row_0_nil_0_nil(
-    GM_ADDR broadcast_middle_Data_0,
-    GM_ADDR broadcast_middle_Data_1,
-    GM_ADDR broadcast_middle_Output_0,
+    GM_ADDR x,
+    GM_ADDR m,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -96,28 +96,28 @@ inline __aicore__ void broadcast_middle_0_row_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_middle_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)broadcast_middle_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_middle_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> m_gm;
+  m_gm.SetGlobalBuffer((__gm__ float*)m);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(1600 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(160 * z0t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(1600 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> broadcast_0_buf;
+  TQue<TPosition::VECIN, 2> m_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(1600 * z0t_size, 512);
+  const int64_t m_queue_bytes = 256 * autofuse::CeilDiv(160 * z0t_size, 256);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(1600 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf1, 256);
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
-  LocalTensor<float> broadcast_0_local = buf0.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(m_queue, 2, static_cast<uint32_t>(m_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(6 - z0T * z0t_size, z0t_size);
@@ -126,52 +126,42 @@ inline __aicore__ void broadcast_middle_0_row_0_nil_0_nil(
     const DataCopyExtParams block1{1, static_cast<uint32_t>(160 * z0t_actual_size), 0, 0, 0};
     const int64_t offset1 = 40 * z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> m_local = m_queue.AllocTensor<float>();
+    DataCopyPad(m_local[0], m_gm[offset1], block1, autofuse::NoPad<float>());
+    m_queue.EnQue<float>(m_local);
+    m_local = m_queue.DeQue<float>();
     // from: broadcast_0: Broadcast (/nodes/0)
     PipeBarrier<PIPE_V>();
-    autofuse::BroadcastOuter(broadcast_0_local[0], gather_1_local[0], z0t_actual_size, 10, 40);
-    que1.FreeTensor(gather_1_local);
+    autofuse::BroadcastOuter(broadcast_0_local[0], m_local[0], z0t_actual_size, 10, 40);
+    m_queue.FreeTensor(m_local);
     // from: mul_0: Mul (/nodes/0)
-    LocalTensor<float> mul_0_local = que2.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Mul(mul_0_local[0], gather_0_local[0], broadcast_0_local[0], 400 * z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    Mul(y_local[0], x_local[0], broadcast_0_local[0], 400 * z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(mul_0_local);
-    mul_0_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], mul_0_local[0], block0);
-    que2.FreeTensor(mul_0_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void broadcast_middle(
-    GM_ADDR broadcast_middle_Data_0,
-    GM_ADDR broadcast_middle_Data_1,
-    GM_ADDR broadcast_middle_Output_0,
+    GM_ADDR x,
+    GM_ADDR m,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    broadcast_middle_0_row_0_nil_1_nil(
-        broadcast_middle_Data_0,
-        broadcast_middle_Data_1,
-        broadcast_middle_Output_0,
-        workspace,
-        t);
+    broadcast_middle_0_row_0_nil_1_nil(x, m, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    broadcast_middle_0_row_0_nil_0_nil(
-        broadcast_middle_Data_0,
-        broadcast_middle_Data_1,
-        broadcast_middle_Output_0,
-        workspace,
-        t);
+    broadcast_middle_0_row_0_nil_0_nil(x, m, y, workspace, t);
   }
 }

@@ -11,9 +11,9 @@ using namespace AscendC;
 
 // broadcast_trailing_0_general_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void broadcast_trailing_0_general_0_nil_1_nil(
-    GM_ADDR broadcast_trailing_Data_0,
-    GM_ADDR broadcast_trailing_Data_1,
-    GM_ADDR broadcast_trailing_Output_0,
+    GM_ADDR x,
+    GM_ADDR c,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -25,23 +25,23 @@ inline __aicore__ void broadcast_trailing_0_general_0_nil_1_nil(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_trailing_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)broadcast_trailing_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_trailing_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> c_gm;
+  c_gm.SetGlobalBuffer((__gm__ float*)c);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que2;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECIN, 2> que1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, 256);
-  tpipe.InitBuffer(que1, 2, 32);
-  LocalTensor<uint8_t> div_0_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> y_tmp_buf;
+  TQue<TPosition::VECIN, 2> c_queue;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_tmp_buf, 256);
+  tpipe.InitBuffer(c_queue, 2, 32);
+  LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(56, z1t_size));
@@ -51,40 +51,34 @@ inline __aicore__ void broadcast_trailing_0_general_0_nil_1_nil(
     const int64_t offset0 = 56 * z0 + z1T * z1t_size;
     const DataCopyExtParams block1{1, 4, 0, 0, 0};
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[z0], block1, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> c_local = c_queue.AllocTensor<float>();
+    DataCopyPad(c_local[0], c_gm[z0], block1, autofuse::NoPad<float>());
+    c_queue.EnQue<float>(c_local);
+    c_local = c_queue.DeQue<float>();
     // from: div_0: DivRow (/nodes/0)
-    LocalTensor<float> div_0_local = que2.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    autofuse::WithRows<autofuse::DivRow>(
-        div_0_local[0],
-        gather_0_local[0],
-        gather_1_local[0],
-        div_0_tmp,
-        1,
-        z1t_actual_size);
-    que0.FreeTensor(gather_0_local);
-    que1.FreeTensor(gather_1_local);
+    autofuse::WithRows<autofuse::DivRow>(y_local[0], x_local[0], c_local[0], y_tmp, 1, z1t_actual_size);
+    x_queue.FreeTensor(x_local);
+    c_queue.FreeTensor(c_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(div_0_local);
-    div_0_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], div_0_local[0], block0);
-    que2.FreeTensor(div_0_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // broadcast_trailing_0_row_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void broadcast_trailing_0_row_0_nil_0_nil(
-    GM_ADDR broadcast_trailing_Data_0,
-    GM_ADDR broadcast_trailing_Data_1,
-    GM_ADDR broadcast_trailing_Output_0,
+    GM_ADDR x,
+    GM_ADDR c,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -96,25 +90,25 @@ inline __aicore__ void broadcast_trailing_0_row_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_trailing_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)broadcast_trailing_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)broadcast_trailing_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> c_gm;
+  c_gm.SetGlobalBuffer((__gm__ float*)c);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(224 * z0t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(z0t_size, 8);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
-  LocalTensor<uint8_t> div_0_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECIN, 2> c_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> y_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(224 * z0t_size, 256);
+  const int64_t c_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  const int64_t y_tmp_buf_bytes = 256 * autofuse::CeilDiv(z0t_size, 8);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(c_queue, 2, static_cast<uint32_t>(c_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_tmp_buf, static_cast<uint32_t>(y_tmp_buf_bytes));
+  LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(24 - z0T * z0t_size, z0t_size);
@@ -123,55 +117,45 @@ inline __aicore__ void broadcast_trailing_0_row_0_nil_0_nil(
     const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset1 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> c_local = c_queue.AllocTensor<float>();
+    DataCopyPad(c_local[0], c_gm[offset1], block1, autofuse::NoPad<float>());
+    c_queue.EnQue<float>(c_local);
+    c_local = c_queue.DeQue<float>();
     // from: div_0: DivRow (/nodes/0)
-    LocalTensor<float> div_0_local = que2.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::WithRows<autofuse::DivRow>(
-        div_0_local[0],
-        gather_0_local[0],
-        gather_1_local[0],
-        div_0_tmp,
+        y_local[0],
+        x_local[0],
+        c_local[0],
+        y_tmp,
         z0t_actual_size,
         56);
-    que0.FreeTensor(gather_0_local);
-    que1.FreeTensor(gather_1_local);
+    x_queue.FreeTensor(x_local);
+    c_queue.FreeTensor(c_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(div_0_local);
-    div_0_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], div_0_local[0], block0);
-    que2.FreeTensor(div_0_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void broadcast_trailing(
-    GM_ADDR broadcast_trailing_Data_0,
-    GM_ADDR broadcast_trailing_Data_1,
-    GM_ADDR broadcast_trailing_Output_0,
+    GM_ADDR x,
+    GM_ADDR c,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    broadcast_trailing_0_general_0_nil_1_nil(
-        broadcast_trailing_Data_0,
-        broadcast_trailing_Data_1,
-        broadcast_trailing_Output_0,
-        workspace,
-        t);
+    broadcast_trailing_0_general_0_nil_1_nil(x, c, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    broadcast_trailing_0_row_0_nil_0_nil(
-        broadcast_trailing_Data_0,
-        broadcast_trailing_Data_1,
-        broadcast_trailing_Output_0,
-        workspace,
-        t);
+    broadcast_trailing_0_row_0_nil_0_nil(x, c, y, workspace, t);
   }
 }

@@ -10,8 +10,8 @@ using namespace AscendC;
 
 // cast_chain_0_general_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void cast_chain_0_general_0_nil_0_nil(
-    GM_ADDR cast_chain_Data_0,
-    GM_ADDR cast_chain_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -23,57 +23,57 @@ inline __aicore__ void cast_chain_0_general_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<half> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ half*)cast_chain_Data_0);
-  GlobalTensor<bfloat16_t> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ bfloat16_t*)cast_chain_Output_0);
+  GlobalTensor<half> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ half*)x);
+  GlobalTensor<bfloat16_t> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ bfloat16_t*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> cast_0_local = buf0.Get<float>();
-  LocalTensor<float> exp_1_local = buf0.Get<float>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> cast_0_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
+  const int64_t cast_0_buf_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(cast_0_buf, static_cast<uint32_t>(cast_0_buf_bytes));
+  LocalTensor<float> cast_0_local = cast_0_buf.Get<float>();
+  LocalTensor<float> exp_1_local = cast_0_buf.Get<float>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(2100 - z0T * z0t_size, z0t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(2 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<half> gather_0_local = que0.AllocTensor<half>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<half>());
-    que0.EnQue<half>(gather_0_local);
-    gather_0_local = que0.DeQue<half>();
+    LocalTensor<half> x_local = x_queue.AllocTensor<half>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<half>());
+    x_queue.EnQue<half>(x_local);
+    x_local = x_queue.DeQue<half>();
     // from: cast_0: Cast (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Cast(cast_0_local[0], gather_0_local[0], RoundMode::CAST_NONE, z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    Cast(cast_0_local[0], x_local[0], RoundMode::CAST_NONE, z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: exp_1: Exp (/nodes/1)
     PipeBarrier<PIPE_V>();
     Exp(exp_1_local[0], cast_0_local[0], z0t_actual_size);
     // from: cast_2: Cast (/nodes/2)
-    LocalTensor<bfloat16_t> cast_2_local = que1.AllocTensor<bfloat16_t>();
+    LocalTensor<bfloat16_t> y_local = y_queue.AllocTensor<bfloat16_t>();
     PipeBarrier<PIPE_V>();
-    Cast(cast_2_local[0], exp_1_local[0], RoundMode::CAST_RINT, z0t_actual_size);
+    Cast(y_local[0], exp_1_local[0], RoundMode::CAST_RINT, z0t_actual_size);
     // from: store: Store (/outputs/0)
-    que1.EnQue<bfloat16_t>(cast_2_local);
-    cast_2_local = que1.DeQue<bfloat16_t>();
-    DataCopyPad(Output_0_gm[offset0], cast_2_local[0], block0);
-    que1.FreeTensor(cast_2_local);
+    y_queue.EnQue<bfloat16_t>(y_local);
+    y_local = y_queue.DeQue<bfloat16_t>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void cast_chain(
-    GM_ADDR cast_chain_Data_0,
-    GM_ADDR cast_chain_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    cast_chain_0_general_0_nil_0_nil(cast_chain_Data_0, cast_chain_Output_0, workspace, t);
+    cast_chain_0_general_0_nil_0_nil(x, y, workspace, t);
   }
 }

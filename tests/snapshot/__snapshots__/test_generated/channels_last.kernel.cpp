@@ -11,8 +11,8 @@ using namespace AscendC;
 
 // channels_last_0_narrow_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void channels_last_0_narrow_0_nil_1_nil(
-    GM_ADDR channels_last_Data_0,
-    GM_ADDR channels_last_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -24,25 +24,25 @@ inline __aicore__ void channels_last_0_narrow_0_nil_1_nil(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<half> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ half*)channels_last_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)channels_last_Output_0);
+  GlobalTensor<half> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ half*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(6 * z1t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(12 * z1t_size, 256);
-  const int64_t bytes2 = autofuse::Max(4096, 256 * autofuse::CeilDiv(12 * z1t_size, 256));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf1, 4096);
-  LocalTensor<int32_t> places_of_3_by_4_local = buf1.Get<int32_t>();
-  LocalTensor<uint8_t> places_of_3_by_4_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> cast_local = buf0.Get<float>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> cast_buf;
+  TBuf<TPosition::VECCALC> places_of_3_by_4_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(6 * z1t_size, 256);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(12 * z1t_size, 256);
+  const int64_t cast_buf_bytes = autofuse::Max(4096, 256 * autofuse::CeilDiv(12 * z1t_size, 256));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(cast_buf, static_cast<uint32_t>(cast_buf_bytes));
+  tpipe.InitBuffer(places_of_3_by_4_buf, 4096);
+  LocalTensor<int32_t> places_of_3_by_4_local = places_of_3_by_4_buf.Get<int32_t>();
+  LocalTensor<uint8_t> places_of_3_by_4_tmp = cast_buf.Get<uint8_t>();
+  LocalTensor<float> cast_local = cast_buf.Get<float>();
   // from: places_of_3_by_4: LaceOffsets
   autofuse::LaceOffsets(
       places_of_3_by_4_local[0],
@@ -60,19 +60,19 @@ inline __aicore__ void channels_last_0_narrow_0_nil_1_nil(
     const DataCopyExtParams block1{1, static_cast<uint32_t>(12 * z1t_actual_size), 0, 0, 0};
     const int64_t offset1 = 15000 * z0 + 3 * z1T * z1t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<half> gather_0_local = que0.AllocTensor<half>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<half>());
-    que0.EnQue<half>(gather_0_local);
-    gather_0_local = que0.DeQue<half>();
+    LocalTensor<half> x_local = x_queue.AllocTensor<half>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<half>());
+    x_queue.EnQue<half>(x_local);
+    x_local = x_queue.DeQue<half>();
     // from: cast: Cast (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Cast(cast_local[0], gather_0_local[0], RoundMode::CAST_NONE, 3 * z1t_size);
-    que0.FreeTensor(gather_0_local);
+    Cast(cast_local[0], x_local[0], RoundMode::CAST_NONE, 3 * z1t_size);
+    x_queue.FreeTensor(x_local);
     // from: store_rows: Lace (/outputs/0)
-    LocalTensor<float> store_rows_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::Lace(
-        store_rows_local[0],
+        y_local[0],
         cast_local[0],
         places_of_3_by_4_local[0],
         1,
@@ -80,17 +80,17 @@ inline __aicore__ void channels_last_0_narrow_0_nil_1_nil(
         3,
         z1t_size);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(store_rows_local);
-    store_rows_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset1], store_rows_local[0], block1);
-    que1.FreeTensor(store_rows_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset1], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // channels_last_0_narrow_0_nil_0_nil_outer: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void channels_last_0_narrow_0_nil_0_nil_outer(
-    GM_ADDR channels_last_Data_0,
-    GM_ADDR channels_last_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -102,25 +102,25 @@ inline __aicore__ void channels_last_0_narrow_0_nil_0_nil_outer(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<half> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ half*)channels_last_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)channels_last_Output_0);
+  GlobalTensor<half> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ half*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 1> que0;
-  TQue<TPosition::VECOUT, 1> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(30048 * z0t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(60000 * z0t_size, 256);
-  const int64_t bytes2 = autofuse::Max(4096, 256 * autofuse::CeilDiv(60096 * z0t_size, 256));
-  tpipe.InitBuffer(que0, 1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 1, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf1, 4096);
-  LocalTensor<int32_t> places_of_3_by_4_local = buf1.Get<int32_t>();
-  LocalTensor<uint8_t> places_of_3_by_4_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> cast_local = buf0.Get<float>();
+  TQue<TPosition::VECIN, 1> x_queue;
+  TQue<TPosition::VECOUT, 1> y_queue;
+  TBuf<TPosition::VECCALC> cast_buf;
+  TBuf<TPosition::VECCALC> places_of_3_by_4_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(30048 * z0t_size, 256);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(60000 * z0t_size, 256);
+  const int64_t cast_buf_bytes = autofuse::Max(4096, 256 * autofuse::CeilDiv(60096 * z0t_size, 256));
+  tpipe.InitBuffer(x_queue, 1, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 1, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(cast_buf, static_cast<uint32_t>(cast_buf_bytes));
+  tpipe.InitBuffer(places_of_3_by_4_buf, 4096);
+  LocalTensor<int32_t> places_of_3_by_4_local = places_of_3_by_4_buf.Get<int32_t>();
+  LocalTensor<uint8_t> places_of_3_by_4_tmp = cast_buf.Get<uint8_t>();
+  LocalTensor<float> cast_local = cast_buf.Get<float>();
   // from: places_of_3_by_4: LaceOffsets
   autofuse::LaceOffsets(
       places_of_3_by_4_local[0],
@@ -135,19 +135,19 @@ inline __aicore__ void channels_last_0_narrow_0_nil_0_nil_outer(
     const int64_t offset0 = 15000 * z0T * z0t_size;
     const DataCopyExtParams block1{1, static_cast<uint32_t>(60000 * z0t_actual_size), 0, 0, 0};
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<half> gather_0_local = que0.AllocTensor<half>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<half>());
-    que0.EnQue<half>(gather_0_local);
-    gather_0_local = que0.DeQue<half>();
+    LocalTensor<half> x_local = x_queue.AllocTensor<half>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<half>());
+    x_queue.EnQue<half>(x_local);
+    x_local = x_queue.DeQue<half>();
     // from: cast: Cast (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Cast(cast_local[0], gather_0_local[0], RoundMode::CAST_NONE, 15024 * z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    Cast(cast_local[0], x_local[0], RoundMode::CAST_NONE, 15024 * z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store_rows: Lace (/outputs/0)
-    LocalTensor<float> store_rows_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::Lace(
-        store_rows_local[0],
+        y_local[0],
         cast_local[0],
         places_of_3_by_4_local[0],
         z0t_actual_size,
@@ -155,26 +155,22 @@ inline __aicore__ void channels_last_0_narrow_0_nil_0_nil_outer(
         3,
         5008);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(store_rows_local);
-    store_rows_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], store_rows_local[0], block1);
-    que1.FreeTensor(store_rows_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void channels_last(
-    GM_ADDR channels_last_Data_0,
-    GM_ADDR channels_last_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    channels_last_0_narrow_0_nil_1_nil(channels_last_Data_0, channels_last_Output_0, workspace, t);
+    channels_last_0_narrow_0_nil_1_nil(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    channels_last_0_narrow_0_nil_0_nil_outer(
-        channels_last_Data_0,
-        channels_last_Output_0,
-        workspace,
-        t);
+    channels_last_0_narrow_0_nil_0_nil_outer(x, y, workspace, t);
   }
 }

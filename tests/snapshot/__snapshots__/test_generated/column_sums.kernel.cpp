@@ -12,8 +12,8 @@ using namespace AscendC;
 // column_sums_0_reduce_0_nil_2_4_block_128: z0 in tiles of z0t_size, z1T in blocks of z1Tb_size per core.
 // z0T is gone through once for each of them.
 inline __aicore__ void column_sums_0_reduce_0_nil_2_4_block_128(
-    GM_ADDR column_sums_Data_0,
-    GM_ADDR column_sums_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -27,29 +27,29 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_4_block_128(
     return;
   }
   const int64_t z0T_loop_size = autofuse::CeilDiv(n, z0t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf2;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 512 * z0t_size;
-  const int64_t bytes1 = 512 * autofuse::CeilDiv(z0t_size, 8);
-  tpipe.InitBuffer(buf0, 512);
+  TBuf<TPosition::VECCALC> sum_acc_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> sum_part_buf;
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> sum_part_tmp_buf;
+  const int64_t x_queue_bytes = 512 * z0t_size;
+  const int64_t sum_part_tmp_buf_bytes = 512 * autofuse::CeilDiv(z0t_size, 8);
+  tpipe.InitBuffer(sum_acc_buf, 512);
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf3, 256);
-  tpipe.InitBuffer(buf2, 512);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 512);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> sum_acc_local = buf0.Get<float>();
-  LocalTensor<float> sum_part_local = buf2.Get<float>();
-  LocalTensor<uint8_t> sum_part_tmp = buf1.Get<uint8_t>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(sum_part_buf, 512);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, 512);
+  tpipe.InitBuffer(sum_part_tmp_buf, static_cast<uint32_t>(sum_part_tmp_buf_bytes));
+  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
+  LocalTensor<uint8_t> sum_part_tmp = sum_part_tmp_buf.Get<uint8_t>();
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
     const int64_t z1T = z1Tb + z1TB * z1Tb_size;
     const int64_t z1t_actual_size = autofuse::Min(128, 300 - 128 * z1T);
@@ -61,41 +61,41 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_4_block_128(
       const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(1200 - 4 * z1t_actual_size), static_cast<uint32_t>(16 - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0};
       const int64_t offset0 = 128 * z1T + 300 * z0T * z0t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: sum_part: ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::SumOf>(
           sum_part_local[0],
-          gather_0_local[0],
+          x_local[0],
           sum_part_tmp,
           1,
           z0t_actual_size,
           128);
-      que0.FreeTensor(gather_0_local);
+      x_queue.FreeTensor(x_local);
       // from: sum: Add (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], z1t_actual_size);
     }
     // from: store_source: UbCopy (/outputs/0)
-    LocalTensor<float> store_source_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    DataCopy(store_source_local[0], sum_acc_local[0], 8 * autofuse::CeilDiv(z1t_actual_size, 8));
+    DataCopy(y_local[0], sum_acc_local[0], 8 * autofuse::CeilDiv(z1t_actual_size, 8));
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(store_source_local);
-    store_source_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[128 * z1T], store_source_local[0], block0);
-    que1.FreeTensor(store_source_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[128 * z1T], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // column_sums_0_reduce_all_0_nil_1_nil: z1 in tiles of z1t_size, z1T in blocks of z1Tb_size per core.
 inline __aicore__ void column_sums_0_reduce_all_0_nil_1_nil(
-    GM_ADDR column_sums_Data_0,
-    GM_ADDR column_sums_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -112,21 +112,21 @@ inline __aicore__ void column_sums_0_reduce_all_0_nil_1_nil(
   if (z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * n * z1t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z1t_size * autofuse::CeilDiv(n, 8), 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
-  LocalTensor<uint8_t> sum_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> y_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * n * z1t_size, 256);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t y_tmp_buf_bytes = 256 * autofuse::CeilDiv(4 * z1t_size * autofuse::CeilDiv(n, 8), 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(y_tmp_buf, static_cast<uint32_t>(y_tmp_buf_bytes));
+  LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
     const int64_t z1T = z1Tb + z1TB * z1Tb_size;
     const int64_t z1t_actual_size = autofuse::Min(300 - z1T * z1t_size, z1t_size);
@@ -134,28 +134,28 @@ inline __aicore__ void column_sums_0_reduce_all_0_nil_1_nil(
     const int64_t offset0 = z1T * z1t_size;
     const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: sum: ReduceSum (/nodes/0)
-    LocalTensor<float> sum_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    autofuse::ReduceOuter<autofuse::SumOf>(sum_local[0], gather_0_local[0], sum_tmp, 1, n, z1t_size);
-    que0.FreeTensor(gather_0_local);
+    autofuse::ReduceOuter<autofuse::SumOf>(y_local[0], x_local[0], y_tmp, 1, n, z1t_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(sum_local);
-    sum_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], sum_local[0], block1);
-    que1.FreeTensor(sum_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // column_sums_0_reduce_0_nil_2_3: z0 in tiles of z0t_size, unit in blocks of unitb_size per core.
 // z0T is gone through once for each of them.
 inline __aicore__ void column_sums_0_reduce_0_nil_2_3(
-    GM_ADDR column_sums_Data_0,
-    GM_ADDR column_sums_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -169,29 +169,29 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_3(
     return;
   }
   const int64_t z0T_loop_size = autofuse::CeilDiv(n, z0t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf2;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(1216 * z0t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(z0t_size, 8), 256);
-  tpipe.InitBuffer(buf0, 1536);
+  TBuf<TPosition::VECCALC> sum_acc_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> sum_part_buf;
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> sum_part_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(1216 * z0t_size, 256);
+  const int64_t sum_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(z0t_size, 8), 256);
+  tpipe.InitBuffer(sum_acc_buf, 1536);
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf3, 256);
-  tpipe.InitBuffer(buf2, 1536);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 1280);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> sum_acc_local = buf0.Get<float>();
-  LocalTensor<float> sum_part_local = buf2.Get<float>();
-  LocalTensor<uint8_t> sum_part_tmp = buf1.Get<uint8_t>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(sum_part_buf, 1536);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, 1280);
+  tpipe.InitBuffer(sum_part_tmp_buf, static_cast<uint32_t>(sum_part_tmp_buf_bytes));
+  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
+  LocalTensor<uint8_t> sum_part_tmp = sum_part_tmp_buf.Get<uint8_t>();
   for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
     // from: sum_acc: Duplicate (/nodes/0)
     PipeBarrier<PIPE_V>();
@@ -201,42 +201,42 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_3(
       const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), 1200, 0, 0, 0};
       const int64_t offset0 = 300 * z0T * z0t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: sum_part: ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::SumOf>(
           sum_part_local[0],
-          gather_0_local[0],
+          x_local[0],
           sum_part_tmp,
           1,
           z0t_actual_size,
           304);
-      que0.FreeTensor(gather_0_local);
+      x_queue.FreeTensor(x_local);
       // from: sum: Add (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], 300);
     }
     // from: store_source: UbCopy (/outputs/0)
-    LocalTensor<float> store_source_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    DataCopy(store_source_local[0], sum_acc_local[0], 304);
+    DataCopy(y_local[0], sum_acc_local[0], 304);
     const DataCopyExtParams block0{1, 1200, 0, 0, 0};
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(store_source_local);
-    store_source_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[0], store_source_local[0], block0);
-    que1.FreeTensor(store_source_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // column_sums_0_reduce_0_nil_1_0: z1 in tiles of z1t_size, z1T in blocks of z1Tb_size per core.
 // z0 is gone through once for each of them.
 inline __aicore__ void column_sums_0_reduce_0_nil_1_0(
-    GM_ADDR column_sums_Data_0,
-    GM_ADDR column_sums_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -250,23 +250,23 @@ inline __aicore__ void column_sums_0_reduce_0_nil_1_0(
     return;
   }
   const int64_t z0_loop_size = n;
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> sum_acc_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf1, 256);
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> sum_acc_local = buf0.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(sum_acc_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
     const int64_t z1T = z1Tb + z1TB * z1Tb_size;
     const int64_t z1t_actual_size = autofuse::Min(300 - z1T * z1t_size, z1t_size);
@@ -277,37 +277,37 @@ inline __aicore__ void column_sums_0_reduce_0_nil_1_0(
       const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
       const int64_t offset1 = 300 * z0 + z1T * z1t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset1], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: sum: Add (/nodes/0)
       PipeBarrier<PIPE_V>();
-      Add(sum_acc_local[0], sum_acc_local[0], gather_0_local[0], z1t_actual_size);
-      que0.FreeTensor(gather_0_local);
+      Add(sum_acc_local[0], sum_acc_local[0], x_local[0], z1t_actual_size);
+      x_queue.FreeTensor(x_local);
     }
     // from: store_source: UbCopy (/outputs/0)
-    LocalTensor<float> store_source_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    DataCopy(store_source_local[0], sum_acc_local[0], 8 * autofuse::CeilDiv(z1t_actual_size, 8));
+    DataCopy(y_local[0], sum_acc_local[0], 8 * autofuse::CeilDiv(z1t_actual_size, 8));
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
     const int64_t offset0 = z1T * z1t_size;
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(store_source_local);
-    store_source_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], store_source_local[0], block0);
-    que1.FreeTensor(store_source_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // column_sums_1_reduce_0_nil_1_0: z1 in tiles of z1t_size, z1T in blocks of z1Tb_size per core.
 // z0 is gone through once for each of them.
 inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
-    GM_ADDR column_sums_Data_0,
-    GM_ADDR column_sums_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)column_sums_Output_0;
+  (void)y;
   const int64_t n = t.n;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z1Tb_size = t.z1Tb_size;
@@ -318,23 +318,23 @@ inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
     return;
   }
   const int64_t z0_loop_size = autofuse::Mod(n, 16);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Data_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
   GlobalTensor<float> Workspace_0_gm;
   Workspace_0_gm.SetGlobalBuffer((__gm__ float*)(workspace + 19456));
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> sum_rest_acc_buf;
+  TQue<TPosition::VECOUT, 2> store_source_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t store_source_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf1, 256);
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> sum_rest_acc_local = buf0.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(sum_rest_acc_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(store_source_queue, 2, static_cast<uint32_t>(store_source_queue_bytes));
+  LocalTensor<float> sum_rest_acc_local = sum_rest_acc_buf.Get<float>();
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
     const int64_t z1T = z1Tb + z1TB * z1Tb_size;
     const int64_t z1t_actual_size = autofuse::Min(300 - z1T * z1t_size, z1t_size);
@@ -345,37 +345,37 @@ inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
       const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
       const int64_t offset1 = 300 * z0 + 4800 * autofuse::FloorDiv(n, 16) + z1T * z1t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset1], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: sum_rest: Add (/nodes/0)
       PipeBarrier<PIPE_V>();
-      Add(sum_rest_acc_local[0], sum_rest_acc_local[0], gather_0_local[0], z1t_actual_size);
-      que0.FreeTensor(gather_0_local);
+      Add(sum_rest_acc_local[0], sum_rest_acc_local[0], x_local[0], z1t_actual_size);
+      x_queue.FreeTensor(x_local);
     }
     // from: store_source: UbCopy (/nodes/0)
-    LocalTensor<float> store_source_local = que1.AllocTensor<float>();
+    LocalTensor<float> store_source_local = store_source_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     DataCopy(store_source_local[0], sum_rest_acc_local[0], 8 * autofuse::CeilDiv(z1t_actual_size, 8));
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
     const int64_t offset0 = z1T * z1t_size;
     // from: store: Store (/nodes/0)
-    que1.EnQue<float>(store_source_local);
-    store_source_local = que1.DeQue<float>();
+    store_source_queue.EnQue<float>(store_source_local);
+    store_source_local = store_source_queue.DeQue<float>();
     DataCopyPad(Workspace_0_gm[offset0], store_source_local[0], block0);
-    que1.FreeTensor(store_source_local);
+    store_source_queue.FreeTensor(store_source_local);
   }
 }
 
 // column_sums_1_reduce_0_nil_7_8: z0 in tiles of z0t_size, unit in blocks of unitb_size per core.
 // z0T is gone through once for each of them.
 inline __aicore__ void column_sums_1_reduce_0_nil_7_8(
-    GM_ADDR column_sums_Data_0,
-    GM_ADDR column_sums_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)column_sums_Output_0;
+  (void)y;
   const int64_t n = t.n;
   const int64_t z0t_size = t.z0t_size;
   const int64_t unitb_size = t.unitb_size;
@@ -386,29 +386,29 @@ inline __aicore__ void column_sums_1_reduce_0_nil_7_8(
     return;
   }
   const int64_t z0T_loop_size = autofuse::CeilDiv(autofuse::Mod(n, 16), z0t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Data_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
   GlobalTensor<float> Workspace_0_gm;
   Workspace_0_gm.SetGlobalBuffer((__gm__ float*)(workspace + 19456));
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf2;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(1216 * z0t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(z0t_size, 8), 256);
-  tpipe.InitBuffer(buf0, 1536);
+  TBuf<TPosition::VECCALC> sum_rest_acc_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> sum_rest_part_buf;
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> store_source_queue;
+  TBuf<TPosition::VECCALC> sum_rest_part_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(1216 * z0t_size, 256);
+  const int64_t sum_rest_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(z0t_size, 8), 256);
+  tpipe.InitBuffer(sum_rest_acc_buf, 1536);
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf3, 256);
-  tpipe.InitBuffer(buf2, 1536);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 1280);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> sum_rest_acc_local = buf0.Get<float>();
-  LocalTensor<float> sum_rest_part_local = buf2.Get<float>();
-  LocalTensor<uint8_t> sum_rest_part_tmp = buf1.Get<uint8_t>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(sum_rest_part_buf, 1536);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(store_source_queue, 2, 1280);
+  tpipe.InitBuffer(sum_rest_part_tmp_buf, static_cast<uint32_t>(sum_rest_part_tmp_buf_bytes));
+  LocalTensor<float> sum_rest_acc_local = sum_rest_acc_buf.Get<float>();
+  LocalTensor<float> sum_rest_part_local = sum_rest_part_buf.Get<float>();
+  LocalTensor<uint8_t> sum_rest_part_tmp = sum_rest_part_tmp_buf.Get<uint8_t>();
   for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
     // from: sum_rest_acc: Duplicate (/nodes/0)
     PipeBarrier<PIPE_V>();
@@ -418,45 +418,45 @@ inline __aicore__ void column_sums_1_reduce_0_nil_7_8(
       const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), 1200, 0, 0, 0};
       const int64_t offset0 = 4800 * autofuse::FloorDiv(n, 16) + 300 * z0T * z0t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: sum_rest_part: ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::SumOf>(
           sum_rest_part_local[0],
-          gather_0_local[0],
+          x_local[0],
           sum_rest_part_tmp,
           1,
           z0t_actual_size,
           304);
-      que0.FreeTensor(gather_0_local);
+      x_queue.FreeTensor(x_local);
       // from: sum_rest: Add (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_rest_acc_local[0], sum_rest_acc_local[0], sum_rest_part_local[0], 300);
     }
     // from: store_source: UbCopy (/nodes/0)
-    LocalTensor<float> store_source_local = que1.AllocTensor<float>();
+    LocalTensor<float> store_source_local = store_source_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     DataCopy(store_source_local[0], sum_rest_acc_local[0], 304);
     const DataCopyExtParams block0{1, 1200, 0, 0, 0};
     // from: store: Store (/nodes/0)
-    que1.EnQue<float>(store_source_local);
-    store_source_local = que1.DeQue<float>();
+    store_source_queue.EnQue<float>(store_source_local);
+    store_source_local = store_source_queue.DeQue<float>();
     DataCopyPad(Workspace_0_gm[0], store_source_local[0], block0);
-    que1.FreeTensor(store_source_local);
+    store_source_queue.FreeTensor(store_source_local);
   }
 }
 
 // column_sums_1_reduce_1_nil_2_7: z3 in tiles of z3t_size, z2 in blocks of z2b_size per core.
 // z3T is gone through once for each of them.
 inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
-    GM_ADDR column_sums_Data_0,
-    GM_ADDR column_sums_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)column_sums_Output_0;
+  (void)y;
   const int64_t n = t.n;
   const int64_t z3t_size = t.z3t_size;
   const int64_t z2b_size = t.z2b_size;
@@ -467,29 +467,29 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
     return;
   }
   const int64_t z3T_loop_size = autofuse::CeilDiv(autofuse::FloorDiv(n, 16), z3t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Data_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
   GlobalTensor<float> Workspace_1_gm;
   Workspace_1_gm.SetGlobalBuffer((__gm__ float*)workspace);
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf2;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(1216 * z3t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(z3t_size, 8), 256);
-  tpipe.InitBuffer(buf0, 1536);
+  TBuf<TPosition::VECCALC> sum_partial_acc_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> sum_partial_part_buf;
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> store_1_source_queue;
+  TBuf<TPosition::VECCALC> sum_partial_part_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(1216 * z3t_size, 256);
+  const int64_t sum_partial_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(z3t_size, 8), 256);
+  tpipe.InitBuffer(sum_partial_acc_buf, 1536);
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf3, 256);
-  tpipe.InitBuffer(buf2, 1536);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 1280);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> sum_partial_acc_local = buf0.Get<float>();
-  LocalTensor<float> sum_partial_part_local = buf2.Get<float>();
-  LocalTensor<uint8_t> sum_partial_part_tmp = buf1.Get<uint8_t>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(sum_partial_part_buf, 1536);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(store_1_source_queue, 2, 1280);
+  tpipe.InitBuffer(sum_partial_part_tmp_buf, static_cast<uint32_t>(sum_partial_part_tmp_buf_bytes));
+  LocalTensor<float> sum_partial_acc_local = sum_partial_acc_buf.Get<float>();
+  LocalTensor<float> sum_partial_part_local = sum_partial_part_buf.Get<float>();
+  LocalTensor<uint8_t> sum_partial_part_tmp = sum_partial_part_tmp_buf.Get<uint8_t>();
   for (int64_t z2b = 0; z2b < z2b_loop_size; z2b++) {
     const int64_t z2 = z2b + z2B * z2b_size;
     // from: sum_partial_acc: Duplicate (/nodes/0)
@@ -500,44 +500,44 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
       const DataCopyExtParams block1{static_cast<uint16_t>(z3t_actual_size), 1200, 0, 0, 0};
       const int64_t offset0 = 300 * z2 * autofuse::FloorDiv(n, 16) + 300 * z3T * z3t_size;
       // from: gather_1: Load (/inputs/0)
-      LocalTensor<float> gather_1_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_1_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_1_local);
-      gather_1_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: sum_partial_part: ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::SumOf>(
           sum_partial_part_local[0],
-          gather_1_local[0],
+          x_local[0],
           sum_partial_part_tmp,
           1,
           z3t_actual_size,
           304);
-      que0.FreeTensor(gather_1_local);
+      x_queue.FreeTensor(x_local);
       // from: sum_partial: Add (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_partial_acc_local[0], sum_partial_acc_local[0], sum_partial_part_local[0], 300);
     }
     // from: store_1_source: UbCopy (/nodes/0)
-    LocalTensor<float> store_1_source_local = que1.AllocTensor<float>();
+    LocalTensor<float> store_1_source_local = store_1_source_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     DataCopy(store_1_source_local[0], sum_partial_acc_local[0], 304);
     const DataCopyExtParams block0{1, 1200, 0, 0, 0};
     // from: store_1: Store (/nodes/0)
-    que1.EnQue<float>(store_1_source_local);
-    store_1_source_local = que1.DeQue<float>();
+    store_1_source_queue.EnQue<float>(store_1_source_local);
+    store_1_source_local = store_1_source_queue.DeQue<float>();
     DataCopyPad(Workspace_1_gm[300 * z2], store_1_source_local[0], block0);
-    que1.FreeTensor(store_1_source_local);
+    store_1_source_queue.FreeTensor(store_1_source_local);
   }
 }
 
 // column_sums_1_reduce_all_1_nil_4_nil: z4 in tiles of z4t_size, z2z4T in blocks of z2z4Tb_size per core.
 inline __aicore__ void column_sums_1_reduce_all_1_nil_4_nil(
-    GM_ADDR column_sums_Data_0,
-    GM_ADDR column_sums_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)column_sums_Output_0;
+  (void)y;
   const int64_t n = t.n;
   const int64_t z4t_size = t.z4t_size;
   const int64_t z2z4Tb_size = t.z2z4Tb_size;
@@ -551,21 +551,21 @@ inline __aicore__ void column_sums_1_reduce_all_1_nil_4_nil(
   if (z2z4Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Data_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
   GlobalTensor<float> Workspace_1_gm;
   Workspace_1_gm.SetGlobalBuffer((__gm__ float*)workspace);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z4t_size * autofuse::FloorDiv(n, 16), 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z4t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z4t_size * autofuse::CeilDiv(autofuse::FloorDiv(n, 16), 8), 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
-  LocalTensor<uint8_t> sum_partial_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> sum_partial_queue;
+  TBuf<TPosition::VECCALC> sum_partial_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z4t_size * autofuse::FloorDiv(n, 16), 256);
+  const int64_t sum_partial_queue_bytes = 256 * autofuse::CeilDiv(4 * z4t_size, 256);
+  const int64_t sum_partial_tmp_buf_bytes = 256 * autofuse::CeilDiv(4 * z4t_size * autofuse::CeilDiv(autofuse::FloorDiv(n, 16), 8), 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sum_partial_queue, 2, static_cast<uint32_t>(sum_partial_queue_bytes));
+  tpipe.InitBuffer(sum_partial_tmp_buf, static_cast<uint32_t>(sum_partial_tmp_buf_bytes));
+  LocalTensor<uint8_t> sum_partial_tmp = sum_partial_tmp_buf.Get<uint8_t>();
   for (int64_t z2z4Tb = 0; z2z4Tb < z2z4Tb_loop_size; z2z4Tb++) {
     const int64_t z2z4T = z2z4Tb + z2z4TB * z2z4Tb_size;
     const int64_t z4T = autofuse::Mod(z2z4T, autofuse::CeilDiv(300, z4t_size));
@@ -576,37 +576,37 @@ inline __aicore__ void column_sums_1_reduce_all_1_nil_4_nil(
     const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z4t_actual_size), 0, 0, 0};
     const int64_t offset1 = 300 * z2 + z4T * z4t_size;
     // from: gather_1: Load (/inputs/0)
-    LocalTensor<float> gather_1_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_1_local);
-    gather_1_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: sum_partial: ReduceSum (/nodes/0)
-    LocalTensor<float> sum_partial_local = que1.AllocTensor<float>();
+    LocalTensor<float> sum_partial_local = sum_partial_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::ReduceOuter<autofuse::SumOf>(
         sum_partial_local[0],
-        gather_1_local[0],
+        x_local[0],
         sum_partial_tmp,
         1,
         autofuse::FloorDiv(n, 16),
         z4t_size);
-    que0.FreeTensor(gather_1_local);
+    x_queue.FreeTensor(x_local);
     // from: store_1: Store (/nodes/0)
-    que1.EnQue<float>(sum_partial_local);
-    sum_partial_local = que1.DeQue<float>();
+    sum_partial_queue.EnQue<float>(sum_partial_local);
+    sum_partial_local = sum_partial_queue.DeQue<float>();
     DataCopyPad(Workspace_1_gm[offset1], sum_partial_local[0], block1);
-    que1.FreeTensor(sum_partial_local);
+    sum_partial_queue.FreeTensor(sum_partial_local);
   }
 }
 
 // column_sums_1_reduce_2_nil_6_5: z6 in tiles of z6t_size, z6T in blocks of z6Tb_size per core.
 // z5 is gone through once for each of them.
 inline __aicore__ void column_sums_1_reduce_2_nil_6_5(
-    GM_ADDR column_sums_Data_0,
-    GM_ADDR column_sums_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)column_sums_Data_0;
+  (void)x;
   const int64_t z6t_size = t.z6t_size;
   const int64_t z6Tb_size = t.z6Tb_size;
   const int64_t z6T_axis_size = autofuse::CeilDiv(300, z6t_size);
@@ -620,21 +620,21 @@ inline __aicore__ void column_sums_1_reduce_2_nil_6_5(
   Workspace_1_gm.SetGlobalBuffer((__gm__ float*)workspace);
   GlobalTensor<float> Workspace_0_gm;
   Workspace_0_gm.SetGlobalBuffer((__gm__ float*)(workspace + 19456));
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Output_0);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z6t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z6t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> gather_2_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> sum_whole_acc_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t gather_2_queue_bytes = 512 * autofuse::CeilDiv(4 * z6t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z6t_size, 256);
+  tpipe.InitBuffer(gather_2_queue, 2, static_cast<uint32_t>(gather_2_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf1, 256);
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> sum_whole_acc_local = buf0.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(sum_whole_acc_buf, static_cast<uint32_t>(gather_2_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  LocalTensor<float> sum_whole_acc_local = sum_whole_acc_buf.Get<float>();
   for (int64_t z6Tb = 0; z6Tb < z6Tb_loop_size; z6Tb++) {
     const int64_t z6T = z6Tb + z6TB * z6Tb_size;
     const int64_t z6t_actual_size = autofuse::Min(300 - z6T * z6t_size, z6t_size);
@@ -645,42 +645,42 @@ inline __aicore__ void column_sums_1_reduce_2_nil_6_5(
       const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z6t_actual_size), 0, 0, 0};
       const int64_t offset1 = 300 * z5 + z6T * z6t_size;
       // from: gather_2: Load (/nodes/0)
-      LocalTensor<float> gather_2_local = que0.AllocTensor<float>();
+      LocalTensor<float> gather_2_local = gather_2_queue.AllocTensor<float>();
       DataCopyPad(gather_2_local[0], Workspace_1_gm[offset1], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_2_local);
-      gather_2_local = que0.DeQue<float>();
+      gather_2_queue.EnQue<float>(gather_2_local);
+      gather_2_local = gather_2_queue.DeQue<float>();
       // from: sum_whole: Add (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_whole_acc_local[0], sum_whole_acc_local[0], gather_2_local[0], z6t_actual_size);
-      que0.FreeTensor(gather_2_local);
+      gather_2_queue.FreeTensor(gather_2_local);
     }
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z6t_actual_size), 0, 0, 0};
     const int64_t offset0 = z6T * z6t_size;
     // from: gather_3: Load (/nodes/0)
-    LocalTensor<float> gather_3_local = que0.AllocTensor<float>();
+    LocalTensor<float> gather_3_local = gather_2_queue.AllocTensor<float>();
     DataCopyPad(gather_3_local[0], Workspace_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_3_local);
-    gather_3_local = que0.DeQue<float>();
+    gather_2_queue.EnQue<float>(gather_3_local);
+    gather_3_local = gather_2_queue.DeQue<float>();
     // from: sum_joined: Add (/nodes/0)
-    LocalTensor<float> sum_joined_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Add(sum_joined_local[0], sum_whole_acc_local[0], gather_3_local[0], z6t_actual_size);
-    que0.FreeTensor(gather_3_local);
+    Add(y_local[0], sum_whole_acc_local[0], gather_3_local[0], z6t_actual_size);
+    gather_2_queue.FreeTensor(gather_3_local);
     // from: store_2: Store (/outputs/0)
-    que1.EnQue<float>(sum_joined_local);
-    sum_joined_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], sum_joined_local[0], block0);
-    que1.FreeTensor(sum_joined_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // column_sums_1_reduce_all_2_nil_6_nil: z6 in tiles of z6t_size, z6T in blocks of z6Tb_size per core.
 inline __aicore__ void column_sums_1_reduce_all_2_nil_6_nil(
-    GM_ADDR column_sums_Data_0,
-    GM_ADDR column_sums_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)column_sums_Data_0;
+  (void)x;
   const int64_t z6t_size = t.z6t_size;
   const int64_t z6Tb_size = t.z6Tb_size;
   const int64_t z6T_axis_size = autofuse::CeilDiv(300, z6t_size);
@@ -693,28 +693,28 @@ inline __aicore__ void column_sums_1_reduce_all_2_nil_6_nil(
   Workspace_1_gm.SetGlobalBuffer((__gm__ float*)workspace);
   GlobalTensor<float> Workspace_0_gm;
   Workspace_0_gm.SetGlobalBuffer((__gm__ float*)(workspace + 19456));
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)column_sums_Output_0);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que1;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf1;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que2;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z6t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(64 * z6t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z6t_size, 256);
-  const int64_t bytes3 = 256 * autofuse::CeilDiv(8 * z6t_size, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> gather_3_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> sum_whole_buf;
+  TQue<TPosition::VECIN, 2> gather_2_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> sum_whole_tmp_buf;
+  const int64_t gather_3_queue_bytes = 512 * autofuse::CeilDiv(4 * z6t_size, 512);
+  const int64_t gather_2_queue_bytes = 256 * autofuse::CeilDiv(64 * z6t_size, 256);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z6t_size, 256);
+  const int64_t sum_whole_tmp_buf_bytes = 256 * autofuse::CeilDiv(8 * z6t_size, 256);
+  tpipe.InitBuffer(gather_3_queue, 2, static_cast<uint32_t>(gather_3_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf2, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes3));
-  LocalTensor<float> sum_whole_local = buf1.Get<float>();
-  LocalTensor<uint8_t> sum_whole_tmp = buf0.Get<uint8_t>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(sum_whole_buf, static_cast<uint32_t>(gather_3_queue_bytes));
+  tpipe.InitBuffer(gather_2_queue, 2, static_cast<uint32_t>(gather_2_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(sum_whole_tmp_buf, static_cast<uint32_t>(sum_whole_tmp_buf_bytes));
+  LocalTensor<float> sum_whole_local = sum_whole_buf.Get<float>();
+  LocalTensor<uint8_t> sum_whole_tmp = sum_whole_tmp_buf.Get<uint8_t>();
   for (int64_t z6Tb = 0; z6Tb < z6Tb_loop_size; z6Tb++) {
     const int64_t z6T = z6Tb + z6TB * z6Tb_size;
     const int64_t z6t_actual_size = autofuse::Min(300 - z6T * z6t_size, z6t_size);
@@ -722,10 +722,10 @@ inline __aicore__ void column_sums_1_reduce_all_2_nil_6_nil(
     const int64_t offset0 = z6T * z6t_size;
     const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z6t_actual_size), 0, 0, 0};
     // from: gather_2: Load (/nodes/0)
-    LocalTensor<float> gather_2_local = que0.AllocTensor<float>();
+    LocalTensor<float> gather_2_local = gather_2_queue.AllocTensor<float>();
     DataCopyPad(gather_2_local[0], Workspace_1_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_2_local);
-    gather_2_local = que0.DeQue<float>();
+    gather_2_queue.EnQue<float>(gather_2_local);
+    gather_2_local = gather_2_queue.DeQue<float>();
     // from: sum_whole: ReduceSum (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::ReduceOuter<autofuse::SumOf>(
@@ -735,78 +735,78 @@ inline __aicore__ void column_sums_1_reduce_all_2_nil_6_nil(
         1,
         16,
         z6t_size);
-    que0.FreeTensor(gather_2_local);
+    gather_2_queue.FreeTensor(gather_2_local);
     // from: gather_3: Load (/nodes/0)
-    LocalTensor<float> gather_3_local = que1.AllocTensor<float>();
+    LocalTensor<float> gather_3_local = gather_3_queue.AllocTensor<float>();
     DataCopyPad(gather_3_local[0], Workspace_0_gm[offset0], block1, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_3_local);
-    gather_3_local = que1.DeQue<float>();
+    gather_3_queue.EnQue<float>(gather_3_local);
+    gather_3_local = gather_3_queue.DeQue<float>();
     // from: sum_joined: Add (/nodes/0)
-    LocalTensor<float> sum_joined_local = que2.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Add(sum_joined_local[0], sum_whole_local[0], gather_3_local[0], z6t_actual_size);
-    que1.FreeTensor(gather_3_local);
+    Add(y_local[0], sum_whole_local[0], gather_3_local[0], z6t_actual_size);
+    gather_3_queue.FreeTensor(gather_3_local);
     // from: store_2: Store (/outputs/0)
-    que2.EnQue<float>(sum_joined_local);
-    sum_joined_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], sum_joined_local[0], block1);
-    que2.FreeTensor(sum_joined_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void column_sums(
-    GM_ADDR column_sums_Data_0,
-    GM_ADDR column_sums_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
   if (t.tiling_key == 0) {
-    column_sums_0_reduce_0_nil_2_4_block_128(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_0_reduce_0_nil_2_4_block_128(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    column_sums_0_reduce_all_0_nil_1_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_0_reduce_all_0_nil_1_nil(x, y, workspace, t);
   } else if (t.tiling_key == 2) {
-    column_sums_0_reduce_0_nil_2_3(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_0_reduce_0_nil_2_3(x, y, workspace, t);
   } else if (t.tiling_key == 3) {
-    column_sums_0_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_0_reduce_0_nil_1_0(x, y, workspace, t);
   } else if (t.tiling_key == 4) {
-    column_sums_1_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
-    column_sums_1_reduce_1_nil_2_7(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_1_0(x, y, workspace, t);
+    column_sums_1_reduce_1_nil_2_7(x, y, workspace, t);
     SyncAll();
-    column_sums_1_reduce_2_nil_6_5(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_2_nil_6_5(x, y, workspace, t);
   } else if (t.tiling_key == 5) {
-    column_sums_1_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
-    column_sums_1_reduce_1_nil_2_7(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_1_0(x, y, workspace, t);
+    column_sums_1_reduce_1_nil_2_7(x, y, workspace, t);
     SyncAll();
-    column_sums_1_reduce_all_2_nil_6_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_all_2_nil_6_nil(x, y, workspace, t);
   } else if (t.tiling_key == 6) {
-    column_sums_1_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
-    column_sums_1_reduce_all_1_nil_4_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_1_0(x, y, workspace, t);
+    column_sums_1_reduce_all_1_nil_4_nil(x, y, workspace, t);
     SyncAll();
-    column_sums_1_reduce_2_nil_6_5(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_2_nil_6_5(x, y, workspace, t);
   } else if (t.tiling_key == 7) {
-    column_sums_1_reduce_0_nil_1_0(column_sums_Data_0, column_sums_Output_0, workspace, t);
-    column_sums_1_reduce_all_1_nil_4_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_1_0(x, y, workspace, t);
+    column_sums_1_reduce_all_1_nil_4_nil(x, y, workspace, t);
     SyncAll();
-    column_sums_1_reduce_all_2_nil_6_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_all_2_nil_6_nil(x, y, workspace, t);
   } else if (t.tiling_key == 8) {
-    column_sums_1_reduce_0_nil_7_8(column_sums_Data_0, column_sums_Output_0, workspace, t);
-    column_sums_1_reduce_1_nil_2_7(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_7_8(x, y, workspace, t);
+    column_sums_1_reduce_1_nil_2_7(x, y, workspace, t);
     SyncAll();
-    column_sums_1_reduce_2_nil_6_5(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_2_nil_6_5(x, y, workspace, t);
   } else if (t.tiling_key == 9) {
-    column_sums_1_reduce_0_nil_7_8(column_sums_Data_0, column_sums_Output_0, workspace, t);
-    column_sums_1_reduce_1_nil_2_7(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_7_8(x, y, workspace, t);
+    column_sums_1_reduce_1_nil_2_7(x, y, workspace, t);
     SyncAll();
-    column_sums_1_reduce_all_2_nil_6_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_all_2_nil_6_nil(x, y, workspace, t);
   } else if (t.tiling_key == 10) {
-    column_sums_1_reduce_0_nil_7_8(column_sums_Data_0, column_sums_Output_0, workspace, t);
-    column_sums_1_reduce_all_1_nil_4_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_7_8(x, y, workspace, t);
+    column_sums_1_reduce_all_1_nil_4_nil(x, y, workspace, t);
     SyncAll();
-    column_sums_1_reduce_2_nil_6_5(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_2_nil_6_5(x, y, workspace, t);
   } else if (t.tiling_key == 11) {
-    column_sums_1_reduce_0_nil_7_8(column_sums_Data_0, column_sums_Output_0, workspace, t);
-    column_sums_1_reduce_all_1_nil_4_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_0_nil_7_8(x, y, workspace, t);
+    column_sums_1_reduce_all_1_nil_4_nil(x, y, workspace, t);
     SyncAll();
-    column_sums_1_reduce_all_2_nil_6_nil(column_sums_Data_0, column_sums_Output_0, workspace, t);
+    column_sums_1_reduce_all_2_nil_6_nil(x, y, workspace, t);
   }
 }

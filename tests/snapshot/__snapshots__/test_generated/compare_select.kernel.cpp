@@ -10,9 +10,9 @@ using namespace AscendC;
 
 // compare_select_0_general_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void compare_select_0_general_0_nil_0_nil(
-    GM_ADDR compare_select_Data_0,
-    GM_ADDR compare_select_Data_1,
-    GM_ADDR compare_select_Output_0,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -24,84 +24,79 @@ inline __aicore__ void compare_select_0_general_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)compare_select_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)compare_select_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)compare_select_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> z_gm;
+  z_gm.SetGlobalBuffer((__gm__ float*)z);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf1;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t bytes2 = 32 * autofuse::CeilDiv(z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TQue<TPosition::VECIN, 2> z_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> greater_0_buf;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  const int64_t greater_0_buf_bytes = 32 * autofuse::CeilDiv(z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf1, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
-  LocalTensor<uint8_t> greater_0_local = buf0.Get<uint8_t>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(greater_0_buf, static_cast<uint32_t>(greater_0_buf_bytes));
+  LocalTensor<uint8_t> greater_0_local = greater_0_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(77 - z0T * z0t_size, z0t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset0], block0, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> z_local = z_queue.AllocTensor<float>();
+    DataCopyPad(z_local[0], z_gm[offset0], block0, autofuse::NoPad<float>());
+    z_queue.EnQue<float>(z_local);
+    z_local = z_queue.DeQue<float>();
     // from: greater_0: Compare (/nodes/0)
     PipeBarrier<PIPE_V>();
     Compare(
         greater_0_local[0],
-        gather_0_local[0],
-        gather_1_local[0],
+        x_local[0],
+        z_local[0],
         CMPMODE::GT,
         64 * autofuse::CeilDiv(z0t_actual_size, 64));
-    que1.FreeTensor(gather_1_local);
+    z_queue.FreeTensor(z_local);
     // from: select_1: SelectMask (/nodes/1)
-    LocalTensor<float> select_1_local = que2.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     Select(
-        select_1_local[0],
+        y_local[0],
         greater_0_local[0],
-        gather_0_local[0],
+        x_local[0],
         0.5f,
         SELMODE::VSEL_TENSOR_SCALAR_MODE,
         64 * autofuse::CeilDiv(z0t_actual_size, 64));
-    que0.FreeTensor(gather_0_local);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(select_1_local);
-    select_1_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], select_1_local[0], block0);
-    que2.FreeTensor(select_1_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void compare_select(
-    GM_ADDR compare_select_Data_0,
-    GM_ADDR compare_select_Data_1,
-    GM_ADDR compare_select_Output_0,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    compare_select_0_general_0_nil_0_nil(
-        compare_select_Data_0,
-        compare_select_Data_1,
-        compare_select_Output_0,
-        workspace,
-        t);
+    compare_select_0_general_0_nil_0_nil(x, z, y, workspace, t);
   }
 }

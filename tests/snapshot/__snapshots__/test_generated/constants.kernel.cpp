@@ -10,8 +10,8 @@ using namespace AscendC;
 
 // constants_0_general_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void constants_0_general_0_nil_0_nil(
-    GM_ADDR constants_Data_0,
-    GM_ADDR constants_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -23,36 +23,36 @@ inline __aicore__ void constants_0_general_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)constants_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)constants_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  LocalTensor<float> sub_0_local = buf0.Get<float>();
-  LocalTensor<float> sub_0_1_local = buf0.Get<float>();
-  LocalTensor<float> mul_1_local = buf0.Get<float>();
-  LocalTensor<float> div_2_local = buf0.Get<float>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> sub_0_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sub_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  LocalTensor<float> sub_0_local = sub_0_buf.Get<float>();
+  LocalTensor<float> sub_0_1_local = sub_0_buf.Get<float>();
+  LocalTensor<float> mul_1_local = sub_0_buf.Get<float>();
+  LocalTensor<float> div_2_local = sub_0_buf.Get<float>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(1000 - z0T * z0t_size, z0t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: sub_0: Muls (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Muls(sub_0_local[0], gather_0_local[0], -1.0f, z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    Muls(sub_0_local[0], x_local[0], -1.0f, z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: sub_0_1: Adds (/nodes/0)
     PipeBarrier<PIPE_V>();
     Adds(sub_0_1_local[0], sub_0_local[0], 1.0f, z0t_actual_size);
@@ -63,24 +63,24 @@ inline __aicore__ void constants_0_general_0_nil_0_nil(
     PipeBarrier<PIPE_V>();
     Muls(div_2_local[0], mul_1_local[0], 0.25f, z0t_actual_size);
     // from: maximum_3: Maxs (/nodes/3)
-    LocalTensor<float> maximum_3_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Maxs(maximum_3_local[0], div_2_local[0], 0.0f, z0t_actual_size);
+    Maxs(y_local[0], div_2_local[0], 0.0f, z0t_actual_size);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(maximum_3_local);
-    maximum_3_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], maximum_3_local[0], block0);
-    que1.FreeTensor(maximum_3_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void constants(
-    GM_ADDR constants_Data_0,
-    GM_ADDR constants_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    constants_0_general_0_nil_0_nil(constants_Data_0, constants_Output_0, workspace, t);
+    constants_0_general_0_nil_0_nil(x, y, workspace, t);
   }
 }

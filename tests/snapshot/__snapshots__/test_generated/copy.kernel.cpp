@@ -10,8 +10,8 @@ using namespace AscendC;
 
 // copy_0_general_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void copy_0_general_0_nil_0_nil(
-    GM_ADDR copy_Data_0,
-    GM_ADDR copy_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -23,37 +23,37 @@ inline __aicore__ void copy_0_general_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)copy_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)copy_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> que0;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(300 - z0T * z0t_size, z0t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: store: Store (/outputs/0)
-    DataCopyPad(Output_0_gm[offset0], gather_0_local[0], block0);
-    que0.FreeTensor(gather_0_local);
+    DataCopyPad(y_gm[offset0], x_local[0], block0);
+    x_queue.FreeTensor(x_local);
   }
 }
 
 extern "C" __global__ __aicore__ void copy(
-    GM_ADDR copy_Data_0,
-    GM_ADDR copy_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    copy_0_general_0_nil_0_nil(copy_Data_0, copy_Output_0, workspace, t);
+    copy_0_general_0_nil_0_nil(x, y, workspace, t);
   }
 }

@@ -10,10 +10,10 @@ using namespace AscendC;
 
 // gather_rows_0_general_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void gather_rows_0_general_0_nil_1_nil(
-    GM_ADDR gather_rows_Data_0,
-    GM_ADDR gather_rows_Data_1,
-    GM_ADDR gather_rows_Data_2,
-    GM_ADDR gather_rows_Output_0,
+    GM_ADDR table,
+    GM_ADDR ids,
+    GM_ADDR bias,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -26,28 +26,28 @@ inline __aicore__ void gather_rows_0_general_0_nil_1_nil(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<int32_t> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ int32_t*)gather_rows_Data_1);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)gather_rows_Data_0);
-  GlobalTensor<float> Data_2_gm;
-  Data_2_gm.SetGlobalBuffer((__gm__ float*)gather_rows_Data_2);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)gather_rows_Output_0);
+  GlobalTensor<int32_t> ids_gm;
+  ids_gm.SetGlobalBuffer((__gm__ int32_t*)ids);
+  GlobalTensor<float> table_gm;
+  table_gm.SetGlobalBuffer((__gm__ float*)table);
+  GlobalTensor<float> bias_gm;
+  bias_gm.SetGlobalBuffer((__gm__ float*)bias);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECIN, 2> que2;
-  TQue<TPosition::VECOUT, 2> que3;
-  TQue<TPosition::VECIN, 2> que0;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> rows_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TQue<TPosition::VECIN, 2> bias_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TQue<TPosition::VECIN, 2> ids_queue;
+  const int64_t rows_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(rows_queue, 2, static_cast<uint32_t>(rows_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf0, 256);
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que3, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que0, 2, 32);
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(bias_queue, 2, static_cast<uint32_t>(rows_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(ids_queue, 2, 32);
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(20, z1t_size));
@@ -58,51 +58,51 @@ inline __aicore__ void gather_rows_0_general_0_nil_1_nil(
     const int64_t offset0 = z1T * z1t_size;
     const int64_t offset1 = 20 * z0 + z1T * z1t_size;
     // from: gather_0: Load (/inputs/1)
-    LocalTensor<int32_t> gather_0_local = que0.AllocTensor<int32_t>();
-    DataCopyPad(gather_0_local[0], Data_1_gm[z0], block0, autofuse::NoPad<int32_t>());
-    que0.EnQue<int32_t>(gather_0_local);
-    gather_0_local = que0.DeQue<int32_t>();
+    LocalTensor<int32_t> ids_local = ids_queue.AllocTensor<int32_t>();
+    DataCopyPad(ids_local[0], ids_gm[z0], block0, autofuse::NoPad<int32_t>());
+    ids_queue.EnQue<int32_t>(ids_local);
+    ids_local = ids_queue.DeQue<int32_t>();
     // from: rows: Load (/nodes/0)
-    LocalTensor<float> rows_local = que1.AllocTensor<float>();
+    LocalTensor<float> rows_local = rows_queue.AllocTensor<float>();
     {
       const auto id = tpipe.AllocEventID<HardEvent::MTE2_S>();
       SetFlag<HardEvent::MTE2_S>(id);
       WaitFlag<HardEvent::MTE2_S>(id);
       tpipe.ReleaseEventID<HardEvent::MTE2_S>(id);
     }
-    const int64_t rows_at = autofuse::IndexIn(gather_0_local.GetValue(0), 50);
+    const int64_t rows_at = autofuse::IndexIn(ids_local.GetValue(0), 50);
     DataCopyPad(
         rows_local[0],
-        Data_0_gm[20 * rows_at + z1T * z1t_size],
+        table_gm[20 * rows_at + z1T * z1t_size],
         block1,
         autofuse::NoPad<float>());
-    que1.EnQue<float>(rows_local);
-    rows_local = que1.DeQue<float>();
-    que0.FreeTensor(gather_0_local);
+    rows_queue.EnQue<float>(rows_local);
+    rows_local = rows_queue.DeQue<float>();
+    ids_queue.FreeTensor(ids_local);
     // from: gather_1: Load (/inputs/2)
-    LocalTensor<float> gather_1_local = que2.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_2_gm[offset0], block1, autofuse::NoPad<float>());
-    que2.EnQue<float>(gather_1_local);
-    gather_1_local = que2.DeQue<float>();
+    LocalTensor<float> bias_local = bias_queue.AllocTensor<float>();
+    DataCopyPad(bias_local[0], bias_gm[offset0], block1, autofuse::NoPad<float>());
+    bias_queue.EnQue<float>(bias_local);
+    bias_local = bias_queue.DeQue<float>();
     // from: add: Add (/nodes/1)
-    LocalTensor<float> add_local = que3.AllocTensor<float>();
-    Add(add_local[0], rows_local[0], gather_1_local[0], z1t_actual_size);
-    que1.FreeTensor(rows_local);
-    que2.FreeTensor(gather_1_local);
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
+    Add(y_local[0], rows_local[0], bias_local[0], z1t_actual_size);
+    rows_queue.FreeTensor(rows_local);
+    bias_queue.FreeTensor(bias_local);
     // from: store: Store (/outputs/0)
-    que3.EnQue<float>(add_local);
-    add_local = que3.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset1], add_local[0], block1);
-    que3.FreeTensor(add_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset1], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // gather_rows_0_row_0_nil_0_nil_unaligned: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
-    GM_ADDR gather_rows_Data_0,
-    GM_ADDR gather_rows_Data_1,
-    GM_ADDR gather_rows_Data_2,
-    GM_ADDR gather_rows_Output_0,
+    GM_ADDR table,
+    GM_ADDR ids,
+    GM_ADDR bias,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -115,36 +115,36 @@ inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_2_gm;
-  Data_2_gm.SetGlobalBuffer((__gm__ float*)gather_rows_Data_2);
-  GlobalTensor<int32_t> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ int32_t*)gather_rows_Data_1);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)gather_rows_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)gather_rows_Output_0);
+  GlobalTensor<float> bias_gm;
+  bias_gm.SetGlobalBuffer((__gm__ float*)bias);
+  GlobalTensor<int32_t> ids_gm;
+  ids_gm.SetGlobalBuffer((__gm__ int32_t*)ids);
+  GlobalTensor<float> table_gm;
+  table_gm.SetGlobalBuffer((__gm__ float*)table);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que1;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf1;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que2;
-  TBuf<TPosition::VECIN> buf0;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(96 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(96 * z0t_size, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> rows_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> broadcast_0_buf;
+  TQue<TPosition::VECIN, 2> ids_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECIN> bias_buf;
+  const int64_t rows_queue_bytes = 512 * autofuse::CeilDiv(96 * z0t_size, 512);
+  const int64_t ids_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(96 * z0t_size, 256);
+  tpipe.InitBuffer(rows_queue, 2, static_cast<uint32_t>(rows_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf2, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf0, 256);
-  LocalTensor<float> gather_1_local = buf0.Get<float>();
-  LocalTensor<float> broadcast_0_local = buf1.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(rows_queue_bytes));
+  tpipe.InitBuffer(ids_queue, 2, static_cast<uint32_t>(ids_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(bias_buf, 256);
+  LocalTensor<float> bias_local = bias_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
   const DataCopyExtParams block0{1, 80, 0, 0, 0};
   // from: gather_1: Load (/inputs/2)
-  DataCopyPad(gather_1_local[0], Data_2_gm[0], block0, autofuse::NoPad<float>());
+  DataCopyPad(bias_local[0], bias_gm[0], block0, autofuse::NoPad<float>());
   // from: broadcast_0: Broadcast (/nodes/1)
   {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
@@ -152,7 +152,7 @@ inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
     WaitFlag<HardEvent::MTE2_V>(id);
     // The id stays taken: other pipes may not have reached the wait yet.
   }
-  autofuse::BroadcastOuter(broadcast_0_local[0], gather_1_local[0], 1, z0t_size, 24);
+  autofuse::BroadcastOuter(broadcast_0_local[0], bias_local[0], 1, z0t_size, 24);
   PipeBarrier<PIPE_V>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
@@ -162,12 +162,12 @@ inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
     const DataCopyExtParams block2{static_cast<uint16_t>(z0t_actual_size), 80, 0, 0, 0};
     const int64_t offset1 = 20 * z0T * z0t_size;
     // from: gather_0: Load (/inputs/1)
-    LocalTensor<int32_t> gather_0_local = que0.AllocTensor<int32_t>();
-    DataCopyPad(gather_0_local[0], Data_1_gm[offset0], block1, autofuse::NoPad<int32_t>());
-    que0.EnQue<int32_t>(gather_0_local);
-    gather_0_local = que0.DeQue<int32_t>();
+    LocalTensor<int32_t> ids_local = ids_queue.AllocTensor<int32_t>();
+    DataCopyPad(ids_local[0], ids_gm[offset0], block1, autofuse::NoPad<int32_t>());
+    ids_queue.EnQue<int32_t>(ids_local);
+    ids_local = ids_queue.DeQue<int32_t>();
     // from: rows: Load (/nodes/0)
-    LocalTensor<float> rows_local = que1.AllocTensor<float>();
+    LocalTensor<float> rows_local = rows_queue.AllocTensor<float>();
     {
       const auto id = tpipe.AllocEventID<HardEvent::MTE2_S>();
       SetFlag<HardEvent::MTE2_S>(id);
@@ -175,51 +175,39 @@ inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
       tpipe.ReleaseEventID<HardEvent::MTE2_S>(id);
     }
     for (int64_t row0 = 0; row0 < z0t_actual_size; row0++) {
-      const int64_t rows_at = autofuse::IndexIn(gather_0_local.GetValue(static_cast<uint32_t>(row0)), 50);
+      const int64_t rows_at = autofuse::IndexIn(ids_local.GetValue(static_cast<uint32_t>(row0)), 50);
       DataCopyPad(
           rows_local[24 * row0],
-          Data_0_gm[20 * rows_at],
+          table_gm[20 * rows_at],
           DataCopyExtParams{1, 80, 0, 0, 0},
           autofuse::NoPad<float>());
     }
-    que1.EnQue<float>(rows_local);
-    rows_local = que1.DeQue<float>();
-    que0.FreeTensor(gather_0_local);
+    rows_queue.EnQue<float>(rows_local);
+    rows_local = rows_queue.DeQue<float>();
+    ids_queue.FreeTensor(ids_local);
     // from: add: Add (/nodes/1)
-    LocalTensor<float> add_local = que2.AllocTensor<float>();
-    Add(add_local[0], rows_local[0], broadcast_0_local[0], 24 * z0t_actual_size);
-    que1.FreeTensor(rows_local);
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
+    Add(y_local[0], rows_local[0], broadcast_0_local[0], 24 * z0t_actual_size);
+    rows_queue.FreeTensor(rows_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(add_local);
-    add_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset1], add_local[0], block2);
-    que2.FreeTensor(add_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset1], y_local[0], block2);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void gather_rows(
-    GM_ADDR gather_rows_Data_0,
-    GM_ADDR gather_rows_Data_1,
-    GM_ADDR gather_rows_Data_2,
-    GM_ADDR gather_rows_Output_0,
+    GM_ADDR table,
+    GM_ADDR ids,
+    GM_ADDR bias,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    gather_rows_0_general_0_nil_1_nil(
-        gather_rows_Data_0,
-        gather_rows_Data_1,
-        gather_rows_Data_2,
-        gather_rows_Output_0,
-        workspace,
-        t);
+    gather_rows_0_general_0_nil_1_nil(table, ids, bias, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    gather_rows_0_row_0_nil_0_nil_unaligned(
-        gather_rows_Data_0,
-        gather_rows_Data_1,
-        gather_rows_Data_2,
-        gather_rows_Output_0,
-        workspace,
-        t);
+    gather_rows_0_row_0_nil_0_nil_unaligned(table, ids, bias, y, workspace, t);
   }
 }

@@ -10,9 +10,9 @@ using namespace AscendC;
 
 // in_out_0_general_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void in_out_0_general_0_nil_0_nil(
-    GM_ADDR in_out_Data_0,
-    GM_ADDR in_out_Data_1,
-    GM_ADDR in_out_Output_0,
+    GM_ADDR m,
+    GM_ADDR g,
+    GM_ADDR next,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -25,67 +25,67 @@ inline __aicore__ void in_out_0_general_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)in_out_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)in_out_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)in_out_Output_0);
+  GlobalTensor<float> m_gm;
+  m_gm.SetGlobalBuffer((__gm__ float*)m);
+  GlobalTensor<float> g_gm;
+  g_gm.SetGlobalBuffer((__gm__ float*)g);
+  GlobalTensor<float> next_gm;
+  next_gm.SetGlobalBuffer((__gm__ float*)next);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que1;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> g_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> mul_0_buf;
+  TQue<TPosition::VECIN, 2> m_queue;
+  TQue<TPosition::VECOUT, 2> next_queue;
+  const int64_t g_queue_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
+  const int64_t m_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(g_queue, 2, static_cast<uint32_t>(g_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf1, 256);
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> mul_0_local = buf0.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(mul_0_buf, static_cast<uint32_t>(g_queue_bytes));
+  tpipe.InitBuffer(m_queue, 2, static_cast<uint32_t>(m_queue_bytes));
+  tpipe.InitBuffer(next_queue, 2, static_cast<uint32_t>(m_queue_bytes));
+  LocalTensor<float> mul_0_local = mul_0_buf.Get<float>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(n - z0T * z0t_size, z0t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> m_local = m_queue.AllocTensor<float>();
+    DataCopyPad(m_local[0], m_gm[offset0], block0, autofuse::NoPad<float>());
+    m_queue.EnQue<float>(m_local);
+    m_local = m_queue.DeQue<float>();
     // from: mul_0: Muls (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Muls(mul_0_local[0], gather_0_local[0], 0.9f, z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    Muls(mul_0_local[0], m_local[0], 0.9f, z0t_actual_size);
+    m_queue.FreeTensor(m_local);
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset0], block0, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> g_local = g_queue.AllocTensor<float>();
+    DataCopyPad(g_local[0], g_gm[offset0], block0, autofuse::NoPad<float>());
+    g_queue.EnQue<float>(g_local);
+    g_local = g_queue.DeQue<float>();
     // from: add_1: Add (/nodes/1)
-    LocalTensor<float> add_1_local = que2.AllocTensor<float>();
+    LocalTensor<float> next_local = next_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Add(add_1_local[0], mul_0_local[0], gather_1_local[0], z0t_actual_size);
-    que1.FreeTensor(gather_1_local);
+    Add(next_local[0], mul_0_local[0], g_local[0], z0t_actual_size);
+    g_queue.FreeTensor(g_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(add_1_local);
-    add_1_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], add_1_local[0], block0);
-    que2.FreeTensor(add_1_local);
+    next_queue.EnQue<float>(next_local);
+    next_local = next_queue.DeQue<float>();
+    DataCopyPad(next_gm[offset0], next_local[0], block0);
+    next_queue.FreeTensor(next_local);
   }
 }
 
 extern "C" __global__ __aicore__ void in_out(
-    GM_ADDR in_out_Data_0,
-    GM_ADDR in_out_Data_1,
-    GM_ADDR in_out_Output_0,
+    GM_ADDR m,
+    GM_ADDR g,
+    GM_ADDR next,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    in_out_0_general_0_nil_0_nil(in_out_Data_0, in_out_Data_1, in_out_Output_0, workspace, t);
+    in_out_0_general_0_nil_0_nil(m, g, next, workspace, t);
   }
 }

@@ -10,13 +10,13 @@ using namespace AscendC;
 
 // in_out_read_by_all_0_general_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void in_out_read_by_all_0_general_0_nil_1_nil(
-    GM_ADDR in_out_read_by_all_Data_0,
-    GM_ADDR in_out_read_by_all_Data_1,
-    GM_ADDR in_out_read_by_all_Output_0,
-    GM_ADDR in_out_read_by_all_Output_1,
+    GM_ADDR x,
+    GM_ADDR row,
+    GM_ADDR y,
+    GM_ADDR next,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)in_out_read_by_all_Output_1;
+  (void)next;
   (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0z1Tb_size = t.z0z1Tb_size;
@@ -26,24 +26,24 @@ inline __aicore__ void in_out_read_by_all_0_general_0_nil_1_nil(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)in_out_read_by_all_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)in_out_read_by_all_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)in_out_read_by_all_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> row_gm;
+  row_gm.SetGlobalBuffer((__gm__ float*)row);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TQue<TPosition::VECIN, 2> row_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf0, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(row_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(300, z1t_size));
@@ -53,37 +53,37 @@ inline __aicore__ void in_out_read_by_all_0_general_0_nil_1_nil(
     const int64_t offset0 = 300 * z0 + z1T * z1t_size;
     const int64_t offset1 = z1T * z1t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block0, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> row_local = row_queue.AllocTensor<float>();
+    DataCopyPad(row_local[0], row_gm[offset1], block0, autofuse::NoPad<float>());
+    row_queue.EnQue<float>(row_local);
+    row_local = row_queue.DeQue<float>();
     // from: add_0: Add (/nodes/0)
-    LocalTensor<float> add_0_local = que2.AllocTensor<float>();
-    Add(add_0_local[0], gather_0_local[0], gather_1_local[0], z1t_actual_size);
-    que0.FreeTensor(gather_0_local);
-    que1.FreeTensor(gather_1_local);
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
+    Add(y_local[0], x_local[0], row_local[0], z1t_actual_size);
+    x_queue.FreeTensor(x_local);
+    row_queue.FreeTensor(row_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(add_0_local);
-    add_0_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], add_0_local[0], block0);
-    que2.FreeTensor(add_0_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // in_out_read_by_all_0_row_0_nil_0_nil_unaligned: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void in_out_read_by_all_0_row_0_nil_0_nil_unaligned(
-    GM_ADDR in_out_read_by_all_Data_0,
-    GM_ADDR in_out_read_by_all_Data_1,
-    GM_ADDR in_out_read_by_all_Output_0,
-    GM_ADDR in_out_read_by_all_Output_1,
+    GM_ADDR x,
+    GM_ADDR row,
+    GM_ADDR y,
+    GM_ADDR next,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)in_out_read_by_all_Output_1;
+  (void)next;
   (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
@@ -93,31 +93,31 @@ inline __aicore__ void in_out_read_by_all_0_row_0_nil_0_nil_unaligned(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)in_out_read_by_all_Data_1);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)in_out_read_by_all_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)in_out_read_by_all_Output_0);
+  GlobalTensor<float> row_gm;
+  row_gm.SetGlobalBuffer((__gm__ float*)row);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf1;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECIN> buf0;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(1216 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(1216 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> broadcast_0_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECIN> row_buf;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(1216 * z0t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(1216 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf2, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, 1280);
-  LocalTensor<float> gather_1_local = buf0.Get<float>();
-  LocalTensor<float> broadcast_0_local = buf1.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(row_buf, 1280);
+  LocalTensor<float> row_local = row_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
   const DataCopyExtParams block0{1, 1200, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
-  DataCopyPad(gather_1_local[0], Data_1_gm[0], block0, autofuse::NoPad<float>());
+  DataCopyPad(row_local[0], row_gm[0], block0, autofuse::NoPad<float>());
   // from: broadcast_0: Broadcast (/nodes/0)
   {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
@@ -125,7 +125,7 @@ inline __aicore__ void in_out_read_by_all_0_row_0_nil_0_nil_unaligned(
     WaitFlag<HardEvent::MTE2_V>(id);
     // The id stays taken: other pipes may not have reached the wait yet.
   }
-  autofuse::BroadcastOuter(broadcast_0_local[0], gather_1_local[0], 1, z0t_size, 304);
+  autofuse::BroadcastOuter(broadcast_0_local[0], row_local[0], 1, z0t_size, 304);
   PipeBarrier<PIPE_V>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
@@ -133,32 +133,32 @@ inline __aicore__ void in_out_read_by_all_0_row_0_nil_0_nil_unaligned(
     const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), 1200, 0, 0, 0};
     const int64_t offset0 = 300 * z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: add_0: Add (/nodes/0)
-    LocalTensor<float> add_0_local = que1.AllocTensor<float>();
-    Add(add_0_local[0], gather_0_local[0], broadcast_0_local[0], 304 * z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
+    Add(y_local[0], x_local[0], broadcast_0_local[0], 304 * z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(add_0_local);
-    add_0_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], add_0_local[0], block1);
-    que1.FreeTensor(add_0_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // in_out_read_by_all_0_general_1_nil_2_nil: z2 in tiles of z2t_size, z2T in blocks of z2Tb_size per core.
 inline __aicore__ void in_out_read_by_all_0_general_1_nil_2_nil(
-    GM_ADDR in_out_read_by_all_Data_0,
-    GM_ADDR in_out_read_by_all_Data_1,
-    GM_ADDR in_out_read_by_all_Output_0,
-    GM_ADDR in_out_read_by_all_Output_1,
+    GM_ADDR x,
+    GM_ADDR row,
+    GM_ADDR y,
+    GM_ADDR next,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)in_out_read_by_all_Data_0;
-  (void)in_out_read_by_all_Output_0;
+  (void)x;
+  (void)y;
   (void)workspace;
   const int64_t z2t_size = t.z2t_size;
   const int64_t z2Tb_size = t.z2Tb_size;
@@ -168,77 +168,53 @@ inline __aicore__ void in_out_read_by_all_0_general_1_nil_2_nil(
   if (z2Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)in_out_read_by_all_Data_1);
-  GlobalTensor<float> Output_1_gm;
-  Output_1_gm.SetGlobalBuffer((__gm__ float*)in_out_read_by_all_Output_1);
+  GlobalTensor<float> row_gm;
+  row_gm.SetGlobalBuffer((__gm__ float*)row);
+  GlobalTensor<float> next_gm;
+  next_gm.SetGlobalBuffer((__gm__ float*)next);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z2t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> row_queue;
+  TQue<TPosition::VECOUT, 2> next_queue;
+  const int64_t row_queue_bytes = 256 * autofuse::CeilDiv(4 * z2t_size, 256);
+  tpipe.InitBuffer(row_queue, 2, static_cast<uint32_t>(row_queue_bytes));
+  tpipe.InitBuffer(next_queue, 2, static_cast<uint32_t>(row_queue_bytes));
   for (int64_t z2Tb = 0; z2Tb < z2Tb_loop_size; z2Tb++) {
     const int64_t z2T = z2Tb + z2TB * z2Tb_size;
     const int64_t z2t_actual_size = autofuse::Min(300 - z2T * z2t_size, z2t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z2t_actual_size), 0, 0, 0};
     const int64_t offset0 = z2T * z2t_size;
     // from: gather_2: Load (/inputs/1)
-    LocalTensor<float> gather_2_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_2_local[0], Data_1_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_2_local);
-    gather_2_local = que0.DeQue<float>();
+    LocalTensor<float> row_local = row_queue.AllocTensor<float>();
+    DataCopyPad(row_local[0], row_gm[offset0], block0, autofuse::NoPad<float>());
+    row_queue.EnQue<float>(row_local);
+    row_local = row_queue.DeQue<float>();
     // from: mul_1: Muls (/nodes/1)
-    LocalTensor<float> mul_1_local = que1.AllocTensor<float>();
-    Muls(mul_1_local[0], gather_2_local[0], 0.9f, z2t_actual_size);
-    que0.FreeTensor(gather_2_local);
+    LocalTensor<float> next_local = next_queue.AllocTensor<float>();
+    Muls(next_local[0], row_local[0], 0.9f, z2t_actual_size);
+    row_queue.FreeTensor(row_local);
     // from: store_1: Store (/outputs/1)
-    que1.EnQue<float>(mul_1_local);
-    mul_1_local = que1.DeQue<float>();
-    DataCopyPad(Output_1_gm[offset0], mul_1_local[0], block0);
-    que1.FreeTensor(mul_1_local);
+    next_queue.EnQue<float>(next_local);
+    next_local = next_queue.DeQue<float>();
+    DataCopyPad(next_gm[offset0], next_local[0], block0);
+    next_queue.FreeTensor(next_local);
   }
 }
 
 extern "C" __global__ __aicore__ void in_out_read_by_all(
-    GM_ADDR in_out_read_by_all_Data_0,
-    GM_ADDR in_out_read_by_all_Data_1,
-    GM_ADDR in_out_read_by_all_Output_0,
-    GM_ADDR in_out_read_by_all_Output_1,
+    GM_ADDR x,
+    GM_ADDR row,
+    GM_ADDR y,
+    GM_ADDR next,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
   if (t.tiling_key == 0) {
-    in_out_read_by_all_0_general_0_nil_1_nil(
-        in_out_read_by_all_Data_0,
-        in_out_read_by_all_Data_1,
-        in_out_read_by_all_Output_0,
-        in_out_read_by_all_Output_1,
-        workspace,
-        t);
+    in_out_read_by_all_0_general_0_nil_1_nil(x, row, y, next, workspace, t);
     SyncAll();
-    in_out_read_by_all_0_general_1_nil_2_nil(
-        in_out_read_by_all_Data_0,
-        in_out_read_by_all_Data_1,
-        in_out_read_by_all_Output_0,
-        in_out_read_by_all_Output_1,
-        workspace,
-        t);
+    in_out_read_by_all_0_general_1_nil_2_nil(x, row, y, next, workspace, t);
   } else if (t.tiling_key == 1) {
-    in_out_read_by_all_0_row_0_nil_0_nil_unaligned(
-        in_out_read_by_all_Data_0,
-        in_out_read_by_all_Data_1,
-        in_out_read_by_all_Output_0,
-        in_out_read_by_all_Output_1,
-        workspace,
-        t);
+    in_out_read_by_all_0_row_0_nil_0_nil_unaligned(x, row, y, next, workspace, t);
     SyncAll();
-    in_out_read_by_all_0_general_1_nil_2_nil(
-        in_out_read_by_all_Data_0,
-        in_out_read_by_all_Data_1,
-        in_out_read_by_all_Output_0,
-        in_out_read_by_all_Output_1,
-        workspace,
-        t);
+    in_out_read_by_all_0_general_1_nil_2_nil(x, row, y, next, workspace, t);
   }
 }

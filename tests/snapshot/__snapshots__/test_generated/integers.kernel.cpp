@@ -10,9 +10,9 @@ using namespace AscendC;
 
 // integers_0_general_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void integers_0_general_0_nil_0_nil(
-    GM_ADDR integers_Data_0,
-    GM_ADDR integers_Data_1,
-    GM_ADDR integers_Output_0,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -24,71 +24,71 @@ inline __aicore__ void integers_0_general_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<int32_t> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ int32_t*)integers_Data_0);
-  GlobalTensor<int32_t> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ int32_t*)integers_Data_1);
-  GlobalTensor<int32_t> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ int32_t*)integers_Output_0);
+  GlobalTensor<int32_t> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ int32_t*)x);
+  GlobalTensor<int32_t> z_gm;
+  z_gm.SetGlobalBuffer((__gm__ int32_t*)z);
+  GlobalTensor<int32_t> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ int32_t*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf1;
-  TQue<TPosition::VECIN, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TQue<TPosition::VECIN, 2> z_queue;
+  TBuf<TPosition::VECCALC> mul_0_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf1, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
-  LocalTensor<int32_t> mul_0_local = buf0.Get<int32_t>();
-  LocalTensor<int32_t> add_1_local = buf0.Get<int32_t>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(mul_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  LocalTensor<int32_t> mul_0_local = mul_0_buf.Get<int32_t>();
+  LocalTensor<int32_t> add_1_local = mul_0_buf.Get<int32_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(91 - z0T * z0t_size, z0t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<int32_t> gather_0_local = que0.AllocTensor<int32_t>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<int32_t>());
-    que0.EnQue<int32_t>(gather_0_local);
-    gather_0_local = que0.DeQue<int32_t>();
+    LocalTensor<int32_t> x_local = x_queue.AllocTensor<int32_t>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<int32_t>());
+    x_queue.EnQue<int32_t>(x_local);
+    x_local = x_queue.DeQue<int32_t>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<int32_t> gather_1_local = que1.AllocTensor<int32_t>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset0], block0, autofuse::NoPad<int32_t>());
-    que1.EnQue<int32_t>(gather_1_local);
-    gather_1_local = que1.DeQue<int32_t>();
+    LocalTensor<int32_t> z_local = z_queue.AllocTensor<int32_t>();
+    DataCopyPad(z_local[0], z_gm[offset0], block0, autofuse::NoPad<int32_t>());
+    z_queue.EnQue<int32_t>(z_local);
+    z_local = z_queue.DeQue<int32_t>();
     // from: mul_0: Mul (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Mul(mul_0_local[0], gather_0_local[0], gather_1_local[0], z0t_actual_size);
-    que1.FreeTensor(gather_1_local);
+    Mul(mul_0_local[0], x_local[0], z_local[0], z0t_actual_size);
+    z_queue.FreeTensor(z_local);
     // from: add_1: Adds (/nodes/1)
     PipeBarrier<PIPE_V>();
     Adds(add_1_local[0], mul_0_local[0], static_cast<int32_t>(3), z0t_actual_size);
     // from: minimum_2: Minimum (/nodes/2)
-    LocalTensor<int32_t> minimum_2_local = que2.AllocTensor<int32_t>();
+    LocalTensor<int32_t> y_local = y_queue.AllocTensor<int32_t>();
     PipeBarrier<PIPE_V>();
-    Min(minimum_2_local[0], add_1_local[0], gather_0_local[0], z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    Min(y_local[0], add_1_local[0], x_local[0], z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<int32_t>(minimum_2_local);
-    minimum_2_local = que2.DeQue<int32_t>();
-    DataCopyPad(Output_0_gm[offset0], minimum_2_local[0], block0);
-    que2.FreeTensor(minimum_2_local);
+    y_queue.EnQue<int32_t>(y_local);
+    y_local = y_queue.DeQue<int32_t>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void integers(
-    GM_ADDR integers_Data_0,
-    GM_ADDR integers_Data_1,
-    GM_ADDR integers_Output_0,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    integers_0_general_0_nil_0_nil(integers_Data_0, integers_Data_1, integers_Output_0, workspace, t);
+    integers_0_general_0_nil_0_nil(x, z, y, workspace, t);
   }
 }

@@ -12,10 +12,10 @@ using namespace AscendC;
 
 // interleaved_rotation_0_narrow_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void interleaved_rotation_0_narrow_0_nil_1_nil(
-    GM_ADDR interleaved_rotation_Data_0,
-    GM_ADDR interleaved_rotation_Data_1,
-    GM_ADDR interleaved_rotation_Data_2,
-    GM_ADDR interleaved_rotation_Output_0,
+    GM_ADDR x,
+    GM_ADDR c,
+    GM_ADDR s,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -27,51 +27,51 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_1_nil(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)interleaved_rotation_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)interleaved_rotation_Data_1);
-  GlobalTensor<float> Data_2_gm;
-  Data_2_gm.SetGlobalBuffer((__gm__ float*)interleaved_rotation_Data_2);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)interleaved_rotation_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> c_gm;
+  c_gm.SetGlobalBuffer((__gm__ float*)c);
+  GlobalTensor<float> s_gm;
+  s_gm.SetGlobalBuffer((__gm__ float*)s);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECIN, 2> que2;
-  TBuf<TPosition::VECCALC> buf4;
-  TBuf<TPosition::VECCALC> buf5;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf3;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que3;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = autofuse::Max(4096, 512 * autofuse::CeilDiv(4 * z1t_size, 512));
-  const int64_t bytes2 = autofuse::Max(512 * autofuse::CeilDiv(4 * z1t_size, 512), 512 * autofuse::CeilDiv(8 * z1t_size, 512));
-  const int64_t bytes3 = 256 * autofuse::CeilDiv(8 * z1t_size, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf4, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> c_queue;
+  TQue<TPosition::VECIN, 2> s_queue;
+  TBuf<TPosition::VECCALC> b_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> x_buf;
+  TBuf<TPosition::VECCALC> a_buf;
+  TBuf<TPosition::VECCALC> x_2_buf;
+  TQue<TPosition::VECIN, 2> x_run_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> places_of_2_by_4_buf;
+  const int64_t c_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t x_buf_bytes = autofuse::Max(4096, 512 * autofuse::CeilDiv(4 * z1t_size, 512));
+  const int64_t x_2_buf_bytes = autofuse::Max(512 * autofuse::CeilDiv(4 * z1t_size, 512), 512 * autofuse::CeilDiv(8 * z1t_size, 512));
+  const int64_t x_run_queue_bytes = 256 * autofuse::CeilDiv(8 * z1t_size, 256);
+  tpipe.InitBuffer(c_queue, 2, static_cast<uint32_t>(c_queue_bytes));
+  tpipe.InitBuffer(s_queue, 2, static_cast<uint32_t>(c_queue_bytes));
+  tpipe.InitBuffer(b_buf, static_cast<uint32_t>(c_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf5, 256);
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes3));
-  tpipe.InitBuffer(que3, 2, static_cast<uint32_t>(bytes3));
-  tpipe.InitBuffer(buf1, 4096);
-  LocalTensor<int32_t> places_of_2_by_4_local = buf1.Get<int32_t>();
-  LocalTensor<uint8_t> places_of_2_by_4_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> gather_0_local = buf0.Get<float>();
-  LocalTensor<float> a_local = buf2.Get<float>();
-  LocalTensor<float> gather_2_local = buf3.Get<float>();
-  LocalTensor<float> b_local = buf4.Get<float>();
-  LocalTensor<float> d_local = buf2.Get<float>();
-  LocalTensor<float> e_local = buf0.Get<float>();
-  LocalTensor<float> f_local = buf4.Get<float>();
-  LocalTensor<float> g_local = buf0.Get<float>();
-  LocalTensor<float> store_stack_local = buf3.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(x_buf, static_cast<uint32_t>(x_buf_bytes));
+  tpipe.InitBuffer(a_buf, static_cast<uint32_t>(c_queue_bytes));
+  tpipe.InitBuffer(x_2_buf, static_cast<uint32_t>(x_2_buf_bytes));
+  tpipe.InitBuffer(x_run_queue, 2, static_cast<uint32_t>(x_run_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_run_queue_bytes));
+  tpipe.InitBuffer(places_of_2_by_4_buf, 4096);
+  LocalTensor<int32_t> places_of_2_by_4_local = places_of_2_by_4_buf.Get<int32_t>();
+  LocalTensor<uint8_t> places_of_2_by_4_tmp = x_buf.Get<uint8_t>();
+  LocalTensor<float> x_local = x_buf.Get<float>();
+  LocalTensor<float> a_local = a_buf.Get<float>();
+  LocalTensor<float> x_2_local = x_2_buf.Get<float>();
+  LocalTensor<float> b_local = b_buf.Get<float>();
+  LocalTensor<float> d_local = a_buf.Get<float>();
+  LocalTensor<float> e_local = x_buf.Get<float>();
+  LocalTensor<float> f_local = b_buf.Get<float>();
+  LocalTensor<float> g_local = x_buf.Get<float>();
+  LocalTensor<float> store_stack_local = x_2_buf.Get<float>();
   // from: places_of_2_by_4: LaceOffsets
   autofuse::LaceOffsets(
       places_of_2_by_4_local[0],
@@ -90,41 +90,41 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_1_nil(
     const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
     const int64_t offset1 = z1T * z1t_size;
     // from: gather_0_run: Load (/inputs/0)
-    LocalTensor<float> gather_0_run_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_run_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_run_local);
-    gather_0_run_local = que0.DeQue<float>();
+    LocalTensor<float> x_run_local = x_run_queue.AllocTensor<float>();
+    DataCopyPad(x_run_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_run_queue.EnQue<float>(x_run_local);
+    x_run_local = x_run_queue.DeQue<float>();
     // from: gather_0: PickByMask (/inputs/0)
-    autofuse::PickByMask(gather_0_local[0], gather_0_run_local[0], z1t_actual_size, 2);
+    autofuse::PickByMask(x_local[0], x_run_local[0], z1t_actual_size, 2);
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> c_local = c_queue.AllocTensor<float>();
+    DataCopyPad(c_local[0], c_gm[offset1], block1, autofuse::NoPad<float>());
+    c_queue.EnQue<float>(c_local);
+    c_local = c_queue.DeQue<float>();
     // from: a: Mul (/nodes/2)
     PipeBarrier<PIPE_V>();
-    Mul(a_local[0], gather_0_local[0], gather_1_local[0], z1t_actual_size);
+    Mul(a_local[0], x_local[0], c_local[0], z1t_actual_size);
     // from: gather_2: PickByMask (/inputs/0)
-    autofuse::PickByMask(gather_2_local[0], gather_0_run_local[0], z1t_actual_size, 2, 1);
-    que0.FreeTensor(gather_0_run_local);
+    autofuse::PickByMask(x_2_local[0], x_run_local[0], z1t_actual_size, 2, 1);
+    x_run_queue.FreeTensor(x_run_local);
     // from: gather_3: Load (/inputs/2)
-    LocalTensor<float> gather_3_local = que2.AllocTensor<float>();
-    DataCopyPad(gather_3_local[0], Data_2_gm[offset1], block1, autofuse::NoPad<float>());
-    que2.EnQue<float>(gather_3_local);
-    gather_3_local = que2.DeQue<float>();
+    LocalTensor<float> s_local = s_queue.AllocTensor<float>();
+    DataCopyPad(s_local[0], s_gm[offset1], block1, autofuse::NoPad<float>());
+    s_queue.EnQue<float>(s_local);
+    s_local = s_queue.DeQue<float>();
     // from: b: Mul (/nodes/3)
     PipeBarrier<PIPE_V>();
-    Mul(b_local[0], gather_2_local[0], gather_3_local[0], z1t_actual_size);
+    Mul(b_local[0], x_2_local[0], s_local[0], z1t_actual_size);
     // from: d: Sub (/nodes/4)
     PipeBarrier<PIPE_V>();
     Sub(d_local[0], a_local[0], b_local[0], z1t_actual_size);
     // from: e: Mul (/nodes/5)
-    Mul(e_local[0], gather_0_local[0], gather_3_local[0], z1t_actual_size);
-    que2.FreeTensor(gather_3_local);
+    Mul(e_local[0], x_local[0], s_local[0], z1t_actual_size);
+    s_queue.FreeTensor(s_local);
     // from: f: Mul (/nodes/6)
     PipeBarrier<PIPE_V>();
-    Mul(f_local[0], gather_2_local[0], gather_1_local[0], z1t_actual_size);
-    que1.FreeTensor(gather_1_local);
+    Mul(f_local[0], x_2_local[0], c_local[0], z1t_actual_size);
+    c_queue.FreeTensor(c_local);
     // from: g: Add (/nodes/7)
     PipeBarrier<PIPE_V>();
     Add(g_local[0], e_local[0], f_local[0], z1t_actual_size);
@@ -132,10 +132,10 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_1_nil(
     PipeBarrier<PIPE_V>();
     autofuse::StackRows(store_stack_local[0], 1, z1t_actual_size, z1t_size, d_local[0], g_local[0]);
     // from: store_rows: Lace (/outputs/0)
-    LocalTensor<float> store_rows_local = que3.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::Lace(
-        store_rows_local[0],
+        y_local[0],
         store_stack_local[0],
         places_of_2_by_4_local[0],
         1,
@@ -143,19 +143,19 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_1_nil(
         2,
         z1t_size);
     // from: store: Store (/outputs/0)
-    que3.EnQue<float>(store_rows_local);
-    store_rows_local = que3.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], store_rows_local[0], block0);
-    que3.FreeTensor(store_rows_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // interleaved_rotation_0_narrow_0_nil_0_nil_outer: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
-    GM_ADDR interleaved_rotation_Data_0,
-    GM_ADDR interleaved_rotation_Data_1,
-    GM_ADDR interleaved_rotation_Data_2,
-    GM_ADDR interleaved_rotation_Output_0,
+    GM_ADDR x,
+    GM_ADDR c,
+    GM_ADDR s,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -167,60 +167,60 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)interleaved_rotation_Data_1);
-  GlobalTensor<float> Data_2_gm;
-  Data_2_gm.SetGlobalBuffer((__gm__ float*)interleaved_rotation_Data_2);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)interleaved_rotation_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)interleaved_rotation_Output_0);
+  GlobalTensor<float> c_gm;
+  c_gm.SetGlobalBuffer((__gm__ float*)c);
+  GlobalTensor<float> s_gm;
+  s_gm.SetGlobalBuffer((__gm__ float*)s);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECIN> buf2;
-  TBuf<TPosition::VECCALC> buf6;
-  TBuf<TPosition::VECCALC> buf7;
-  TBuf<TPosition::VECIN> buf3;
-  TBuf<TPosition::VECCALC> buf4;
-  TBuf<TPosition::VECCALC> buf5;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = autofuse::Max(4096, 512 * autofuse::CeilDiv(256 * z0t_size, 512));
-  const int64_t bytes1 = autofuse::Max(512, 512 * autofuse::CeilDiv(256 * z0t_size, 512));
-  const int64_t bytes2 = 512 * autofuse::CeilDiv(256 * z0t_size, 512);
-  const int64_t bytes3 = 512 * z0t_size;
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf6, static_cast<uint32_t>(bytes2));
+  TBuf<TPosition::VECCALC> broadcast_0_buf;
+  TBuf<TPosition::VECIN> c_buf;
+  TBuf<TPosition::VECCALC> b_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECIN> s_buf;
+  TBuf<TPosition::VECCALC> a_buf;
+  TBuf<TPosition::VECCALC> x_2_buf;
+  TQue<TPosition::VECIN, 2> x_run_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> places_of_2_by_4_buf;
+  const int64_t broadcast_0_buf_bytes = autofuse::Max(4096, 512 * autofuse::CeilDiv(256 * z0t_size, 512));
+  const int64_t c_buf_bytes = autofuse::Max(512, 512 * autofuse::CeilDiv(256 * z0t_size, 512));
+  const int64_t b_buf_bytes = 512 * autofuse::CeilDiv(256 * z0t_size, 512);
+  const int64_t x_2_buf_bytes = 512 * z0t_size;
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(broadcast_0_buf_bytes));
+  tpipe.InitBuffer(c_buf, static_cast<uint32_t>(c_buf_bytes));
+  tpipe.InitBuffer(b_buf, static_cast<uint32_t>(b_buf_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf7, 256);
-  tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf4, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes3));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes3));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes3));
-  tpipe.InitBuffer(buf1, 4096);
-  LocalTensor<int32_t> places_of_2_by_4_local = buf1.Get<int32_t>();
-  LocalTensor<uint8_t> places_of_2_by_4_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> gather_1_local = buf2.Get<float>();
-  LocalTensor<float> broadcast_0_local = buf0.Get<float>();
-  LocalTensor<float> gather_3_local = buf3.Get<float>();
-  LocalTensor<float> broadcast_1_local = buf2.Get<float>();
-  LocalTensor<float> gather_0_local = buf3.Get<float>();
-  LocalTensor<float> a_local = buf4.Get<float>();
-  LocalTensor<float> gather_2_local = buf5.Get<float>();
-  LocalTensor<float> b_local = buf6.Get<float>();
-  LocalTensor<float> d_local = buf4.Get<float>();
-  LocalTensor<float> e_local = buf3.Get<float>();
-  LocalTensor<float> f_local = buf6.Get<float>();
-  LocalTensor<float> g_local = buf3.Get<float>();
-  LocalTensor<float> store_stack_local = buf5.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(s_buf, static_cast<uint32_t>(c_buf_bytes));
+  tpipe.InitBuffer(a_buf, static_cast<uint32_t>(b_buf_bytes));
+  tpipe.InitBuffer(x_2_buf, static_cast<uint32_t>(x_2_buf_bytes));
+  tpipe.InitBuffer(x_run_queue, 2, static_cast<uint32_t>(x_2_buf_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_2_buf_bytes));
+  tpipe.InitBuffer(places_of_2_by_4_buf, 4096);
+  LocalTensor<int32_t> places_of_2_by_4_local = places_of_2_by_4_buf.Get<int32_t>();
+  LocalTensor<uint8_t> places_of_2_by_4_tmp = broadcast_0_buf.Get<uint8_t>();
+  LocalTensor<float> c_local = c_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
+  LocalTensor<float> s_local = s_buf.Get<float>();
+  LocalTensor<float> broadcast_1_local = c_buf.Get<float>();
+  LocalTensor<float> x_local = s_buf.Get<float>();
+  LocalTensor<float> a_local = a_buf.Get<float>();
+  LocalTensor<float> x_2_local = x_2_buf.Get<float>();
+  LocalTensor<float> b_local = b_buf.Get<float>();
+  LocalTensor<float> d_local = a_buf.Get<float>();
+  LocalTensor<float> e_local = s_buf.Get<float>();
+  LocalTensor<float> f_local = b_buf.Get<float>();
+  LocalTensor<float> g_local = s_buf.Get<float>();
+  LocalTensor<float> store_stack_local = x_2_buf.Get<float>();
   const DataCopyExtParams block0{1, 256, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
-  DataCopyPad(gather_1_local[0], Data_1_gm[0], block0, autofuse::NoPad<float>());
+  DataCopyPad(c_local[0], c_gm[0], block0, autofuse::NoPad<float>());
   // from: gather_3: Load (/inputs/2)
-  DataCopyPad(gather_3_local[0], Data_2_gm[0], block0, autofuse::NoPad<float>());
+  DataCopyPad(s_local[0], s_gm[0], block0, autofuse::NoPad<float>());
   // from: places_of_2_by_4: LaceOffsets
   autofuse::LaceOffsets(
       places_of_2_by_4_local[0],
@@ -236,10 +236,10 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
     // The id stays taken: other pipes may not have reached the wait yet.
   }
   PipeBarrier<PIPE_V>();
-  autofuse::BroadcastOuter(broadcast_0_local[0], gather_1_local[0], 1, z0t_size, 64);
+  autofuse::BroadcastOuter(broadcast_0_local[0], c_local[0], 1, z0t_size, 64);
   // from: broadcast_1: Broadcast (/nodes/3)
   PipeBarrier<PIPE_V>();
-  autofuse::BroadcastOuter(broadcast_1_local[0], gather_3_local[0], 1, z0t_size, 64);
+  autofuse::BroadcastOuter(broadcast_1_local[0], s_local[0], 1, z0t_size, 64);
   PipeBarrier<PIPE_V>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
@@ -247,29 +247,29 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
     const DataCopyExtParams block1{1, static_cast<uint32_t>(512 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = 128 * z0T * z0t_size;
     // from: gather_0_run: Load (/inputs/0)
-    LocalTensor<float> gather_0_run_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_run_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_run_local);
-    gather_0_run_local = que0.DeQue<float>();
+    LocalTensor<float> x_run_local = x_run_queue.AllocTensor<float>();
+    DataCopyPad(x_run_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
+    x_run_queue.EnQue<float>(x_run_local);
+    x_run_local = x_run_queue.DeQue<float>();
     // from: gather_0: PickByMask (/inputs/0)
-    autofuse::PickByMask(gather_0_local[0], gather_0_run_local[0], 64 * z0t_actual_size, 2);
+    autofuse::PickByMask(x_local[0], x_run_local[0], 64 * z0t_actual_size, 2);
     // from: a: Mul (/nodes/2)
     PipeBarrier<PIPE_V>();
-    Mul(a_local[0], gather_0_local[0], broadcast_0_local[0], 64 * z0t_actual_size);
+    Mul(a_local[0], x_local[0], broadcast_0_local[0], 64 * z0t_actual_size);
     // from: gather_2: PickByMask (/inputs/0)
-    autofuse::PickByMask(gather_2_local[0], gather_0_run_local[0], 64 * z0t_actual_size, 2, 1);
-    que0.FreeTensor(gather_0_run_local);
+    autofuse::PickByMask(x_2_local[0], x_run_local[0], 64 * z0t_actual_size, 2, 1);
+    x_run_queue.FreeTensor(x_run_local);
     // from: b: Mul (/nodes/3)
     PipeBarrier<PIPE_V>();
-    Mul(b_local[0], gather_2_local[0], broadcast_1_local[0], 64 * z0t_actual_size);
+    Mul(b_local[0], x_2_local[0], broadcast_1_local[0], 64 * z0t_actual_size);
     // from: d: Sub (/nodes/4)
     PipeBarrier<PIPE_V>();
     Sub(d_local[0], a_local[0], b_local[0], 64 * z0t_actual_size);
     // from: e: Mul (/nodes/5)
-    Mul(e_local[0], gather_0_local[0], broadcast_1_local[0], 64 * z0t_actual_size);
+    Mul(e_local[0], x_local[0], broadcast_1_local[0], 64 * z0t_actual_size);
     // from: f: Mul (/nodes/6)
     PipeBarrier<PIPE_V>();
-    Mul(f_local[0], gather_2_local[0], broadcast_0_local[0], 64 * z0t_actual_size);
+    Mul(f_local[0], x_2_local[0], broadcast_0_local[0], 64 * z0t_actual_size);
     // from: g: Add (/nodes/7)
     PipeBarrier<PIPE_V>();
     Add(g_local[0], e_local[0], f_local[0], 64 * z0t_actual_size);
@@ -277,10 +277,10 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
     PipeBarrier<PIPE_V>();
     autofuse::StackRows(store_stack_local[0], z0t_actual_size, 64, 64, d_local[0], g_local[0]);
     // from: store_rows: Lace (/outputs/0)
-    LocalTensor<float> store_rows_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::Lace(
-        store_rows_local[0],
+        y_local[0],
         store_stack_local[0],
         places_of_2_by_4_local[0],
         z0t_actual_size,
@@ -288,36 +288,24 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
         2,
         64);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(store_rows_local);
-    store_rows_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], store_rows_local[0], block1);
-    que1.FreeTensor(store_rows_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void interleaved_rotation(
-    GM_ADDR interleaved_rotation_Data_0,
-    GM_ADDR interleaved_rotation_Data_1,
-    GM_ADDR interleaved_rotation_Data_2,
-    GM_ADDR interleaved_rotation_Output_0,
+    GM_ADDR x,
+    GM_ADDR c,
+    GM_ADDR s,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    interleaved_rotation_0_narrow_0_nil_1_nil(
-        interleaved_rotation_Data_0,
-        interleaved_rotation_Data_1,
-        interleaved_rotation_Data_2,
-        interleaved_rotation_Output_0,
-        workspace,
-        t);
+    interleaved_rotation_0_narrow_0_nil_1_nil(x, c, s, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    interleaved_rotation_0_narrow_0_nil_0_nil_outer(
-        interleaved_rotation_Data_0,
-        interleaved_rotation_Data_1,
-        interleaved_rotation_Data_2,
-        interleaved_rotation_Output_0,
-        workspace,
-        t);
+    interleaved_rotation_0_narrow_0_nil_0_nil_outer(x, c, s, y, workspace, t);
   }
 }

@@ -10,8 +10,8 @@ using namespace AscendC;
 
 // iota_0_general_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void iota_0_general_0_nil_1_nil(
-    GM_ADDR iota_Data_0,
-    GM_ADDR iota_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -23,23 +23,23 @@ inline __aicore__ void iota_0_general_0_nil_1_nil(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)iota_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)iota_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> iota_0_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf1, 256);
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> iota_0_local = buf0.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(iota_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  LocalTensor<float> iota_0_local = iota_0_buf.Get<float>();
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(130, z1t_size));
@@ -48,30 +48,30 @@ inline __aicore__ void iota_0_general_0_nil_1_nil(
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
     const int64_t offset0 = 130 * z0 + z1T * z1t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: iota_0: Iota (/nodes/0)
     PipeBarrier<PIPE_V>();
     Arange(iota_0_local[0], static_cast<float>(z1T * z1t_size), static_cast<float>(1), z1t_actual_size);
     // from: add: Add (/nodes/1)
-    LocalTensor<float> add_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Add(add_local[0], gather_0_local[0], iota_0_local[0], z1t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    Add(y_local[0], x_local[0], iota_0_local[0], z1t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(add_local);
-    add_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], add_local[0], block0);
-    que1.FreeTensor(add_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // iota_0_row_0_nil_0_nil_unaligned: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void iota_0_row_0_nil_0_nil_unaligned(
-    GM_ADDR iota_Data_0,
-    GM_ADDR iota_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -83,26 +83,26 @@ inline __aicore__ void iota_0_row_0_nil_0_nil_unaligned(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)iota_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)iota_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf1;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(544 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(544 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> broadcast_0_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> iota_0_buf;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(544 * z0t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(544 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf2, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, 768);
-  LocalTensor<float> iota_0_local = buf0.Get<float>();
-  LocalTensor<float> broadcast_0_local = buf1.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(iota_0_buf, 768);
+  LocalTensor<float> iota_0_local = iota_0_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
   // from: iota_0: Iota (/nodes/0)
   Arange(iota_0_local[0], static_cast<float>(0), static_cast<float>(1), 130);
   // from: broadcast_0: Broadcast (/nodes/0)
@@ -115,31 +115,31 @@ inline __aicore__ void iota_0_row_0_nil_0_nil_unaligned(
     const DataCopyExtParams block0{static_cast<uint16_t>(z0t_actual_size), 520, 0, 0, 0};
     const int64_t offset0 = 130 * z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: add: Add (/nodes/1)
-    LocalTensor<float> add_local = que1.AllocTensor<float>();
-    Add(add_local[0], gather_0_local[0], broadcast_0_local[0], 136 * z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
+    Add(y_local[0], x_local[0], broadcast_0_local[0], 136 * z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(add_local);
-    add_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], add_local[0], block0);
-    que1.FreeTensor(add_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void iota(
-    GM_ADDR iota_Data_0,
-    GM_ADDR iota_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    iota_0_general_0_nil_1_nil(iota_Data_0, iota_Output_0, workspace, t);
+    iota_0_general_0_nil_1_nil(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    iota_0_row_0_nil_0_nil_unaligned(iota_Data_0, iota_Output_0, workspace, t);
+    iota_0_row_0_nil_0_nil_unaligned(x, y, workspace, t);
   }
 }

@@ -13,8 +13,8 @@ using namespace AscendC;
 // log_sum_exp_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
 // z1T is gone through once for each of them.
 inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
-    GM_ADDR log_sum_exp_Data_0,
-    GM_ADDR log_sum_exp_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -27,51 +27,51 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
     return;
   }
   const int64_t z1T_loop_size = autofuse::CeilDiv(50000, z1t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)log_sum_exp_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)log_sum_exp_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf6;
-  TBuf<TPosition::VECCALC> buf7;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf4;
-  TBuf<TPosition::VECCALC> buf5;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t bytes1 = autofuse::Max(256, 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256));
-  const int64_t bytes2 = autofuse::Max(32, 32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf6, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf7, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 32);
-  tpipe.InitBuffer(buf0, 32);
-  tpipe.InitBuffer(buf1, 32);
-  tpipe.InitBuffer(buf2, 32);
-  tpipe.InitBuffer(buf3, 32);
-  tpipe.InitBuffer(buf4, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf5, 32);
-  LocalTensor<float> v_max_acc_local = buf0.Get<float>();
-  LocalTensor<float> sum_acc_local = buf1.Get<float>();
-  LocalTensor<float> v_max_lost_local = buf2.Get<float>();
-  LocalTensor<float> v_max_before_local = buf3.Get<float>();
-  LocalTensor<float> v_max_part_local = buf5.Get<float>();
-  LocalTensor<uint8_t> v_max_part_tmp = buf4.Get<uint8_t>();
-  LocalTensor<float> v_max_centre_local = buf5.Get<float>();
-  LocalTensor<float> v_max_move_local = buf4.Get<float>();
-  LocalTensor<float> below_local = buf7.Get<float>();
-  LocalTensor<uint8_t> below_tmp = buf6.Get<uint8_t>();
-  LocalTensor<float> power_local = buf7.Get<float>();
-  LocalTensor<float> sum_part_local = buf5.Get<float>();
-  LocalTensor<uint8_t> sum_part_tmp = buf6.Get<uint8_t>();
-  LocalTensor<float> power_move_local = buf4.Get<float>();
-  LocalTensor<float> sum_scaled_local = buf4.Get<float>();
-  LocalTensor<float> sum_sum_local = buf1.Get<float>();
-  LocalTensor<float> v_log_local = buf1.Get<float>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> below_tmp_buf;
+  TBuf<TPosition::VECCALC> below_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> v_max_acc_buf;
+  TBuf<TPosition::VECCALC> sum_acc_buf;
+  TBuf<TPosition::VECCALC> v_max_lost_buf;
+  TBuf<TPosition::VECCALC> v_max_before_buf;
+  TBuf<TPosition::VECCALC> v_max_move_buf;
+  TBuf<TPosition::VECCALC> v_max_part_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t below_tmp_buf_bytes = autofuse::Max(256, 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256));
+  const int64_t v_max_move_buf_bytes = autofuse::Max(32, 32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(below_tmp_buf, static_cast<uint32_t>(below_tmp_buf_bytes));
+  tpipe.InitBuffer(below_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, 32);
+  tpipe.InitBuffer(v_max_acc_buf, 32);
+  tpipe.InitBuffer(sum_acc_buf, 32);
+  tpipe.InitBuffer(v_max_lost_buf, 32);
+  tpipe.InitBuffer(v_max_before_buf, 32);
+  tpipe.InitBuffer(v_max_move_buf, static_cast<uint32_t>(v_max_move_buf_bytes));
+  tpipe.InitBuffer(v_max_part_buf, 32);
+  LocalTensor<float> v_max_acc_local = v_max_acc_buf.Get<float>();
+  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> v_max_lost_local = v_max_lost_buf.Get<float>();
+  LocalTensor<float> v_max_before_local = v_max_before_buf.Get<float>();
+  LocalTensor<float> v_max_part_local = v_max_part_buf.Get<float>();
+  LocalTensor<uint8_t> v_max_part_tmp = v_max_move_buf.Get<uint8_t>();
+  LocalTensor<float> v_max_centre_local = v_max_part_buf.Get<float>();
+  LocalTensor<float> v_max_move_local = v_max_move_buf.Get<float>();
+  LocalTensor<float> below_local = below_buf.Get<float>();
+  LocalTensor<uint8_t> below_tmp = below_tmp_buf.Get<uint8_t>();
+  LocalTensor<float> power_local = below_buf.Get<float>();
+  LocalTensor<float> sum_part_local = v_max_part_buf.Get<float>();
+  LocalTensor<uint8_t> sum_part_tmp = below_tmp_buf.Get<uint8_t>();
+  LocalTensor<float> power_move_local = v_max_move_buf.Get<float>();
+  LocalTensor<float> sum_scaled_local = v_max_move_buf.Get<float>();
+  LocalTensor<float> sum_sum_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> v_log_local = sum_acc_buf.Get<float>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: v_max_acc: Duplicate (/nodes/0)
@@ -88,15 +88,15 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
       const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
       const int64_t offset0 = 50000 * z0 + z1T * z1t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: v_max_part: ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::MaxOf>(
           v_max_part_local[0],
-          gather_0_local[0],
+          x_local[0],
           v_max_part_tmp,
           1,
           z1t_actual_size,
@@ -118,12 +118,12 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
       // from: below: SubRow (/nodes/1)
       autofuse::WithRows<autofuse::SubRow>(
           below_local[0],
-          gather_0_local[0],
+          x_local[0],
           v_max_centre_local[0],
           below_tmp,
           1,
           z1t_actual_size);
-      que0.FreeTensor(gather_0_local);
+      x_queue.FreeTensor(x_local);
       // from: power: Exp (/nodes/2)
       PipeBarrier<PIPE_V>();
       Exp(power_local[0], below_local[0], z1t_actual_size);
@@ -152,25 +152,25 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
     PipeBarrier<PIPE_V>();
     Ln(v_log_local[0], sum_sum_local[0], 1);
     // from: back: Add (/nodes/5)
-    LocalTensor<float> back_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Add(back_local[0], v_log_local[0], v_max_acc_local[0], 1);
+    Add(y_local[0], v_log_local[0], v_max_acc_local[0], 1);
     const DataCopyExtParams block0{1, 4, 0, 0, 0};
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(back_local);
-    back_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[z0], back_local[0], block0);
-    que1.FreeTensor(back_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[z0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void log_sum_exp(
-    GM_ADDR log_sum_exp_Data_0,
-    GM_ADDR log_sum_exp_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    log_sum_exp_0_reduce_0_nil_0_2(log_sum_exp_Data_0, log_sum_exp_Output_0, workspace, t);
+    log_sum_exp_0_reduce_0_nil_0_2(x, y, workspace, t);
   }
 }

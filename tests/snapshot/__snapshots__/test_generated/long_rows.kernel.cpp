@@ -10,9 +10,9 @@ using namespace AscendC;
 
 // long_rows_0_general_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void long_rows_0_general_0_nil_1_nil(
-    GM_ADDR long_rows_Data_0,
-    GM_ADDR long_rows_Data_1,
-    GM_ADDR long_rows_Output_0,
+    GM_ADDR x,
+    GM_ADDR bias,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -24,28 +24,28 @@ inline __aicore__ void long_rows_0_general_0_nil_1_nil(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<half> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ half*)long_rows_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)long_rows_Data_1);
-  GlobalTensor<half> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ half*)long_rows_Output_0);
+  GlobalTensor<half> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ half*)x);
+  GlobalTensor<float> bias_gm;
+  bias_gm.SetGlobalBuffer((__gm__ float*)bias);
+  GlobalTensor<half> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ half*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(2 * z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(2 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> narrow_buf;
+  TQue<TPosition::VECIN, 2> bias_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(2 * z1t_size, 512);
+  const int64_t bias_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(2 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf1, 256);
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
-  LocalTensor<half> narrow_local = buf0.Get<half>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(narrow_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(bias_queue, 2, static_cast<uint32_t>(bias_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  LocalTensor<half> narrow_local = narrow_buf.Get<half>();
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(60001, z1t_size));
@@ -56,38 +56,38 @@ inline __aicore__ void long_rows_0_general_0_nil_1_nil(
     const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
     const int64_t offset1 = z1T * z1t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<half> gather_0_local = que0.AllocTensor<half>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<half>());
-    que0.EnQue<half>(gather_0_local);
-    gather_0_local = que0.DeQue<half>();
+    LocalTensor<half> x_local = x_queue.AllocTensor<half>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<half>());
+    x_queue.EnQue<half>(x_local);
+    x_local = x_queue.DeQue<half>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> bias_local = bias_queue.AllocTensor<float>();
+    DataCopyPad(bias_local[0], bias_gm[offset1], block1, autofuse::NoPad<float>());
+    bias_queue.EnQue<float>(bias_local);
+    bias_local = bias_queue.DeQue<float>();
     // from: narrow: Cast (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Cast(narrow_local[0], gather_1_local[0], RoundMode::CAST_RINT, z1t_actual_size);
-    que1.FreeTensor(gather_1_local);
+    Cast(narrow_local[0], bias_local[0], RoundMode::CAST_RINT, z1t_actual_size);
+    bias_queue.FreeTensor(bias_local);
     // from: add: Add (/nodes/1)
-    LocalTensor<half> add_local = que2.AllocTensor<half>();
+    LocalTensor<half> y_local = y_queue.AllocTensor<half>();
     PipeBarrier<PIPE_V>();
-    Add(add_local[0], gather_0_local[0], narrow_local[0], z1t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    Add(y_local[0], x_local[0], narrow_local[0], z1t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<half>(add_local);
-    add_local = que2.DeQue<half>();
-    DataCopyPad(Output_0_gm[offset0], add_local[0], block0);
-    que2.FreeTensor(add_local);
+    y_queue.EnQue<half>(y_local);
+    y_local = y_queue.DeQue<half>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // long_rows_0_general_0_nil_1_3_rows_26: z1 in tiles of z1t_size, z0Tz1T in blocks of z0Tz1Tb_size per core.
 // z0t is gone through once for each of them.
 inline __aicore__ void long_rows_0_general_0_nil_1_3_rows_26(
-    GM_ADDR long_rows_Data_0,
-    GM_ADDR long_rows_Data_1,
-    GM_ADDR long_rows_Output_0,
+    GM_ADDR x,
+    GM_ADDR bias,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -99,28 +99,28 @@ inline __aicore__ void long_rows_0_general_0_nil_1_3_rows_26(
   if (z0Tz1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)long_rows_Data_1);
-  GlobalTensor<half> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ half*)long_rows_Data_0);
-  GlobalTensor<half> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ half*)long_rows_Output_0);
+  GlobalTensor<float> bias_gm;
+  bias_gm.SetGlobalBuffer((__gm__ float*)bias);
+  GlobalTensor<half> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ half*)x);
+  GlobalTensor<half> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ half*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que1;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(2 * z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(2 * z1t_size, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> narrow_buf;
+  TQue<TPosition::VECIN, 2> bias_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(2 * z1t_size, 512);
+  const int64_t bias_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(2 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf1, 256);
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
-  LocalTensor<half> narrow_local = buf0.Get<half>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(narrow_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(bias_queue, 2, static_cast<uint32_t>(bias_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  LocalTensor<half> narrow_local = narrow_buf.Get<half>();
   for (int64_t z0Tz1Tb = 0; z0Tz1Tb < z0Tz1Tb_loop_size; z0Tz1Tb++) {
     const int64_t z0Tz1T = z0Tz1Tb + z0Tz1TB * z0Tz1Tb_size;
     const int64_t z1T = autofuse::Mod(z0Tz1T, autofuse::CeilDiv(60001, z1t_size));
@@ -130,56 +130,46 @@ inline __aicore__ void long_rows_0_general_0_nil_1_3_rows_26(
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
     const int64_t offset0 = z1T * z1t_size;
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_1_local);
-    gather_1_local = que0.DeQue<float>();
+    LocalTensor<float> bias_local = bias_queue.AllocTensor<float>();
+    DataCopyPad(bias_local[0], bias_gm[offset0], block0, autofuse::NoPad<float>());
+    bias_queue.EnQue<float>(bias_local);
+    bias_local = bias_queue.DeQue<float>();
     // from: narrow: Cast (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Cast(narrow_local[0], gather_1_local[0], RoundMode::CAST_RINT, z1t_actual_size);
-    que0.FreeTensor(gather_1_local);
+    Cast(narrow_local[0], bias_local[0], RoundMode::CAST_RINT, z1t_actual_size);
+    bias_queue.FreeTensor(bias_local);
     PipeBarrier<PIPE_V>();
     for (int64_t z0t = 0; z0t < z0t_actual_size; z0t++) {
       const DataCopyExtParams block1{1, static_cast<uint32_t>(2 * z1t_actual_size), 0, 0, 0};
       const int64_t offset1 = 1560026 * z0T + 60001 * z0t + z1T * z1t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<half> gather_0_local = que1.AllocTensor<half>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset1], block1, autofuse::NoPad<half>());
-      que1.EnQue<half>(gather_0_local);
-      gather_0_local = que1.DeQue<half>();
+      LocalTensor<half> x_local = x_queue.AllocTensor<half>();
+      DataCopyPad(x_local[0], x_gm[offset1], block1, autofuse::NoPad<half>());
+      x_queue.EnQue<half>(x_local);
+      x_local = x_queue.DeQue<half>();
       // from: add: Add (/nodes/1)
-      LocalTensor<half> add_local = que2.AllocTensor<half>();
-      Add(add_local[0], gather_0_local[0], narrow_local[0], z1t_actual_size);
-      que1.FreeTensor(gather_0_local);
+      LocalTensor<half> y_local = y_queue.AllocTensor<half>();
+      Add(y_local[0], x_local[0], narrow_local[0], z1t_actual_size);
+      x_queue.FreeTensor(x_local);
       // from: store: Store (/outputs/0)
-      que2.EnQue<half>(add_local);
-      add_local = que2.DeQue<half>();
-      DataCopyPad(Output_0_gm[offset1], add_local[0], block1);
-      que2.FreeTensor(add_local);
+      y_queue.EnQue<half>(y_local);
+      y_local = y_queue.DeQue<half>();
+      DataCopyPad(y_gm[offset1], y_local[0], block1);
+      y_queue.FreeTensor(y_local);
     }
   }
 }
 
 extern "C" __global__ __aicore__ void long_rows(
-    GM_ADDR long_rows_Data_0,
-    GM_ADDR long_rows_Data_1,
-    GM_ADDR long_rows_Output_0,
+    GM_ADDR x,
+    GM_ADDR bias,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    long_rows_0_general_0_nil_1_nil(
-        long_rows_Data_0,
-        long_rows_Data_1,
-        long_rows_Output_0,
-        workspace,
-        t);
+    long_rows_0_general_0_nil_1_nil(x, bias, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    long_rows_0_general_0_nil_1_3_rows_26(
-        long_rows_Data_0,
-        long_rows_Data_1,
-        long_rows_Output_0,
-        workspace,
-        t);
+    long_rows_0_general_0_nil_1_3_rows_26(x, bias, y, workspace, t);
   }
 }

@@ -13,8 +13,8 @@ using namespace AscendC;
 // norm_online_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
 // z1T is gone through 2 times for each of them.
 inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
-    GM_ADDR norm_online_Data_0,
-    GM_ADDR norm_online_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -27,67 +27,67 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
     return;
   }
   const int64_t z1T_loop_size = autofuse::CeilDiv(50000, z1t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)norm_online_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)norm_online_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf5;
-  TBuf<TPosition::VECCALC> buf9;
-  TBuf<TPosition::VECCALC> buf7;
-  TBuf<TPosition::VECCALC> buf8;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf4;
-  TBuf<TPosition::VECCALC> buf6;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes1));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> mean_1_move_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> variance_reducesum_weighted_buf;
+  TBuf<TPosition::VECCALC> centred_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> mean_buf;
+  TBuf<TPosition::VECCALC> root_1_buf;
+  TBuf<TPosition::VECCALC> mean_reducesum_acc_buf;
+  TBuf<TPosition::VECCALC> variance_reducesum_acc_buf;
+  TBuf<TPosition::VECCALC> mean_1_before_buf;
+  TBuf<TPosition::VECCALC> mean_reducesum_part_buf;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t mean_1_move_buf_bytes = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(mean_1_move_buf, static_cast<uint32_t>(mean_1_move_buf_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf9, 256);
-  tpipe.InitBuffer(buf7, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf8, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf0, 32);
-  tpipe.InitBuffer(buf1, 32);
-  tpipe.InitBuffer(buf2, 32);
-  tpipe.InitBuffer(buf3, 32);
-  tpipe.InitBuffer(buf4, 32);
-  tpipe.InitBuffer(buf6, 32);
-  LocalTensor<float> mean_local = buf0.Get<float>();
-  LocalTensor<float> root_1_local = buf1.Get<float>();
-  LocalTensor<float> mean_reducesum_acc_local = buf2.Get<float>();
-  LocalTensor<float> variance_reducesum_acc_local = buf3.Get<float>();
-  LocalTensor<float> mean_1_before_local = buf4.Get<float>();
-  LocalTensor<float> mean_reducesum_part_local = buf6.Get<float>();
-  LocalTensor<uint8_t> mean_reducesum_part_tmp = buf5.Get<uint8_t>();
-  LocalTensor<float> mean_running_local = buf6.Get<float>();
-  LocalTensor<float> mean_1_running_local = buf6.Get<float>();
-  LocalTensor<float> mean_1_move_local = buf5.Get<float>();
-  LocalTensor<float> centred_local = buf8.Get<float>();
-  LocalTensor<uint8_t> centred_tmp = buf7.Get<uint8_t>();
-  LocalTensor<float> square_local = buf8.Get<float>();
-  LocalTensor<float> variance_reducesum_part_local = buf6.Get<float>();
-  LocalTensor<uint8_t> variance_reducesum_part_tmp = buf7.Get<uint8_t>();
-  LocalTensor<float> variance_reducesum_weighted_local = buf7.Get<float>();
-  LocalTensor<float> variance_reducesum_squared_local = buf7.Get<float>();
-  LocalTensor<float> variance_reducesum_shifted_local = buf7.Get<float>();
-  LocalTensor<float> mean_1_local = buf2.Get<float>();
-  LocalTensor<float> broadcast_0_local = buf8.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf5.Get<uint8_t>();
-  LocalTensor<float> variance_local = buf3.Get<float>();
-  LocalTensor<float> above_zero_local = buf3.Get<float>();
-  LocalTensor<float> root_local = buf3.Get<float>();
-  LocalTensor<float> root_2_local = buf3.Get<float>();
-  LocalTensor<float> broadcast_1_local = buf7.Get<float>();
-  LocalTensor<uint8_t> broadcast_1_tmp = buf5.Get<uint8_t>();
-  LocalTensor<float> centred_pass1_local = buf5.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(variance_reducesum_weighted_buf, static_cast<uint32_t>(mean_1_move_buf_bytes));
+  tpipe.InitBuffer(centred_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(mean_buf, 32);
+  tpipe.InitBuffer(root_1_buf, 32);
+  tpipe.InitBuffer(mean_reducesum_acc_buf, 32);
+  tpipe.InitBuffer(variance_reducesum_acc_buf, 32);
+  tpipe.InitBuffer(mean_1_before_buf, 32);
+  tpipe.InitBuffer(mean_reducesum_part_buf, 32);
+  LocalTensor<float> mean_local = mean_buf.Get<float>();
+  LocalTensor<float> root_1_local = root_1_buf.Get<float>();
+  LocalTensor<float> mean_reducesum_acc_local = mean_reducesum_acc_buf.Get<float>();
+  LocalTensor<float> variance_reducesum_acc_local = variance_reducesum_acc_buf.Get<float>();
+  LocalTensor<float> mean_1_before_local = mean_1_before_buf.Get<float>();
+  LocalTensor<float> mean_reducesum_part_local = mean_reducesum_part_buf.Get<float>();
+  LocalTensor<uint8_t> mean_reducesum_part_tmp = mean_1_move_buf.Get<uint8_t>();
+  LocalTensor<float> mean_running_local = mean_reducesum_part_buf.Get<float>();
+  LocalTensor<float> mean_1_running_local = mean_reducesum_part_buf.Get<float>();
+  LocalTensor<float> mean_1_move_local = mean_1_move_buf.Get<float>();
+  LocalTensor<float> centred_local = centred_buf.Get<float>();
+  LocalTensor<uint8_t> centred_tmp = variance_reducesum_weighted_buf.Get<uint8_t>();
+  LocalTensor<float> square_local = centred_buf.Get<float>();
+  LocalTensor<float> variance_reducesum_part_local = mean_reducesum_part_buf.Get<float>();
+  LocalTensor<uint8_t> variance_reducesum_part_tmp = variance_reducesum_weighted_buf.Get<uint8_t>();
+  LocalTensor<float> variance_reducesum_weighted_local = variance_reducesum_weighted_buf.Get<float>();
+  LocalTensor<float> variance_reducesum_squared_local = variance_reducesum_weighted_buf.Get<float>();
+  LocalTensor<float> variance_reducesum_shifted_local = variance_reducesum_weighted_buf.Get<float>();
+  LocalTensor<float> mean_1_local = mean_reducesum_acc_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = centred_buf.Get<float>();
+  LocalTensor<uint8_t> broadcast_0_tmp = mean_1_move_buf.Get<uint8_t>();
+  LocalTensor<float> variance_local = variance_reducesum_acc_buf.Get<float>();
+  LocalTensor<float> above_zero_local = variance_reducesum_acc_buf.Get<float>();
+  LocalTensor<float> root_local = variance_reducesum_acc_buf.Get<float>();
+  LocalTensor<float> root_2_local = variance_reducesum_acc_buf.Get<float>();
+  LocalTensor<float> broadcast_1_local = variance_reducesum_weighted_buf.Get<float>();
+  LocalTensor<uint8_t> broadcast_1_tmp = mean_1_move_buf.Get<uint8_t>();
+  LocalTensor<float> centred_pass1_local = mean_1_move_buf.Get<float>();
   // from: mean: Duplicate (/nodes/0)
   Duplicate(mean_local[0], 5e+04f, 1);
   // from: root_1: Duplicate (/nodes/5)
@@ -105,15 +105,15 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
       const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
       const int64_t offset0 = 50000 * z0 + z1T * z1t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: mean_reducesum_part: ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           mean_reducesum_part_local[0],
-          gather_0_local[0],
+          x_local[0],
           mean_reducesum_part_tmp,
           1,
           z1t_actual_size,
@@ -136,12 +136,12 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
       // from: centred: SubRow (/nodes/1)
       autofuse::WithRows<autofuse::SubRow>(
           centred_local[0],
-          gather_0_local[0],
+          x_local[0],
           mean_1_running_local[0],
           centred_tmp,
           1,
           z1t_actual_size);
-      que0.FreeTensor(gather_0_local);
+      x_queue.FreeTensor(x_local);
       // from: square: Mul (/nodes/2)
       PipeBarrier<PIPE_V>();
       Mul(square_local[0], centred_local[0], centred_local[0], z1t_actual_size);
@@ -207,34 +207,34 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
       const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
       const int64_t offset1 = 50000 * z0 + z1T * z1t_size;
       // from: gather_0_pass1: Load (/inputs/0)
-      LocalTensor<float> gather_0_pass1_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_pass1_local[0], Data_0_gm[offset1], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_pass1_local);
-      gather_0_pass1_local = que0.DeQue<float>();
+      LocalTensor<float> x_pass1_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_pass1_local);
+      x_pass1_local = x_queue.DeQue<float>();
       // from: centred_pass1: Sub (/nodes/1)
       PipeBarrier<PIPE_V>();
-      Sub(centred_pass1_local[0], gather_0_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
-      que0.FreeTensor(gather_0_pass1_local);
+      Sub(centred_pass1_local[0], x_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
+      x_queue.FreeTensor(x_pass1_local);
       // from: normal: Mul (/nodes/6)
-      LocalTensor<float> normal_local = que1.AllocTensor<float>();
+      LocalTensor<float> y_local = y_queue.AllocTensor<float>();
       PipeBarrier<PIPE_V>();
-      Mul(normal_local[0], centred_pass1_local[0], broadcast_1_local[0], z1t_actual_size);
+      Mul(y_local[0], centred_pass1_local[0], broadcast_1_local[0], z1t_actual_size);
       // from: store: Store (/outputs/0)
-      que1.EnQue<float>(normal_local);
-      normal_local = que1.DeQue<float>();
-      DataCopyPad(Output_0_gm[offset1], normal_local[0], block1);
-      que1.FreeTensor(normal_local);
+      y_queue.EnQue<float>(y_local);
+      y_local = y_queue.DeQue<float>();
+      DataCopyPad(y_gm[offset1], y_local[0], block1);
+      y_queue.FreeTensor(y_local);
     }
   }
 }
 
 extern "C" __global__ __aicore__ void norm_online(
-    GM_ADDR norm_online_Data_0,
-    GM_ADDR norm_online_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    norm_online_0_reduce_0_nil_0_2(norm_online_Data_0, norm_online_Output_0, workspace, t);
+    norm_online_0_reduce_0_nil_0_2(x, y, workspace, t);
   }
 }

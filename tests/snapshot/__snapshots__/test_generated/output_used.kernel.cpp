@@ -10,10 +10,10 @@ using namespace AscendC;
 
 // output_used_0_general_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void output_used_0_general_0_nil_0_nil(
-    GM_ADDR output_used_Data_0,
-    GM_ADDR output_used_Data_1,
-    GM_ADDR output_used_Output_0,
-    GM_ADDR output_used_Output_1,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR r,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -25,80 +25,74 @@ inline __aicore__ void output_used_0_general_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<half> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ half*)output_used_Data_0);
-  GlobalTensor<half> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ half*)output_used_Output_0);
-  GlobalTensor<half> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ half*)output_used_Data_1);
-  GlobalTensor<half> Output_1_gm;
-  Output_1_gm.SetGlobalBuffer((__gm__ half*)output_used_Output_1);
+  GlobalTensor<half> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ half*)x);
+  GlobalTensor<half> r_gm;
+  r_gm.SetGlobalBuffer((__gm__ half*)r);
+  GlobalTensor<half> z_gm;
+  z_gm.SetGlobalBuffer((__gm__ half*)z);
+  GlobalTensor<half> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ half*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECOUT, 2> que2;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que3;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(2 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> z_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TQue<TPosition::VECOUT, 2> r_queue;
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t z_queue_bytes = 512 * autofuse::CeilDiv(2 * z0t_size, 512);
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
+  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(z_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf0, 256);
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que3, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(r_queue, 2, static_cast<uint32_t>(z_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(900 - z0T * z0t_size, z0t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(2 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<half> gather_0_local = que0.AllocTensor<half>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<half>());
-    que0.EnQue<half>(gather_0_local);
-    gather_0_local = que0.DeQue<half>();
+    LocalTensor<half> x_local = x_queue.AllocTensor<half>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<half>());
+    x_queue.EnQue<half>(x_local);
+    x_local = x_queue.DeQue<half>();
     // from: relu_0: Relu (/nodes/0)
-    LocalTensor<half> relu_0_local = que2.AllocTensor<half>();
-    Relu(relu_0_local[0], gather_0_local[0], z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    LocalTensor<half> r_local = r_queue.AllocTensor<half>();
+    Relu(r_local[0], x_local[0], z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<half>(relu_0_local);
-    relu_0_local = que2.DeQue<half>();
-    DataCopyPad(Output_0_gm[offset0], relu_0_local[0], block0);
+    r_queue.EnQue<half>(r_local);
+    r_local = r_queue.DeQue<half>();
+    DataCopyPad(r_gm[offset0], r_local[0], block0);
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<half> gather_1_local = que1.AllocTensor<half>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset0], block0, autofuse::NoPad<half>());
-    que1.EnQue<half>(gather_1_local);
-    gather_1_local = que1.DeQue<half>();
+    LocalTensor<half> z_local = z_queue.AllocTensor<half>();
+    DataCopyPad(z_local[0], z_gm[offset0], block0, autofuse::NoPad<half>());
+    z_queue.EnQue<half>(z_local);
+    z_local = z_queue.DeQue<half>();
     // from: add_1: Add (/nodes/1)
-    LocalTensor<half> add_1_local = que3.AllocTensor<half>();
+    LocalTensor<half> y_local = y_queue.AllocTensor<half>();
     PipeBarrier<PIPE_V>();
-    Add(add_1_local[0], relu_0_local[0], gather_1_local[0], z0t_actual_size);
-    que2.FreeTensor(relu_0_local);
-    que1.FreeTensor(gather_1_local);
+    Add(y_local[0], r_local[0], z_local[0], z0t_actual_size);
+    r_queue.FreeTensor(r_local);
+    z_queue.FreeTensor(z_local);
     // from: store_1: Store (/outputs/1)
-    que3.EnQue<half>(add_1_local);
-    add_1_local = que3.DeQue<half>();
-    DataCopyPad(Output_1_gm[offset0], add_1_local[0], block0);
-    que3.FreeTensor(add_1_local);
+    y_queue.EnQue<half>(y_local);
+    y_local = y_queue.DeQue<half>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void output_used(
-    GM_ADDR output_used_Data_0,
-    GM_ADDR output_used_Data_1,
-    GM_ADDR output_used_Output_0,
-    GM_ADDR output_used_Output_1,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR r,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    output_used_0_general_0_nil_0_nil(
-        output_used_Data_0,
-        output_used_Data_1,
-        output_used_Output_0,
-        output_used_Output_1,
-        workspace,
-        t);
+    output_used_0_general_0_nil_0_nil(x, z, r, y, workspace, t);
   }
 }

@@ -11,8 +11,8 @@ using namespace AscendC;
 
 // reduce_columns_0_reduce_all_0_nil_1_nil: z1 in tiles of z1t_size, z1T in blocks of z1Tb_size per core.
 inline __aicore__ void reduce_columns_0_reduce_all_0_nil_1_nil(
-    GM_ADDR reduce_columns_Data_0,
-    GM_ADDR reduce_columns_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -24,21 +24,21 @@ inline __aicore__ void reduce_columns_0_reduce_all_0_nil_1_nil(
   if (z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<half> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ half*)reduce_columns_Data_0);
-  GlobalTensor<half> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ half*)reduce_columns_Output_0);
+  GlobalTensor<half> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ half*)x);
+  GlobalTensor<half> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ half*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(600 * z1t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(2 * z1t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(76 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
-  LocalTensor<uint8_t> v_max_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> y_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(600 * z1t_size, 256);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(2 * z1t_size, 256);
+  const int64_t y_tmp_buf_bytes = 256 * autofuse::CeilDiv(76 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(y_tmp_buf, static_cast<uint32_t>(y_tmp_buf_bytes));
+  LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
     const int64_t z1T = z1Tb + z1TB * z1Tb_size;
     const int64_t z1t_actual_size = autofuse::Min(130 - z1T * z1t_size, z1t_size);
@@ -46,34 +46,28 @@ inline __aicore__ void reduce_columns_0_reduce_all_0_nil_1_nil(
     const int64_t offset0 = z1T * z1t_size;
     const DataCopyExtParams block1{1, static_cast<uint32_t>(2 * z1t_actual_size), 0, 0, 0};
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<half> gather_0_local = que0.AllocTensor<half>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<half>());
-    que0.EnQue<half>(gather_0_local);
-    gather_0_local = que0.DeQue<half>();
+    LocalTensor<half> x_local = x_queue.AllocTensor<half>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<half>());
+    x_queue.EnQue<half>(x_local);
+    x_local = x_queue.DeQue<half>();
     // from: v_max: ReduceMax (/nodes/0)
-    LocalTensor<half> v_max_local = que1.AllocTensor<half>();
+    LocalTensor<half> y_local = y_queue.AllocTensor<half>();
     PipeBarrier<PIPE_V>();
-    autofuse::ReduceOuter<autofuse::MaxOf>(
-        v_max_local[0],
-        gather_0_local[0],
-        v_max_tmp,
-        1,
-        300,
-        z1t_size);
-    que0.FreeTensor(gather_0_local);
+    autofuse::ReduceOuter<autofuse::MaxOf>(y_local[0], x_local[0], y_tmp, 1, 300, z1t_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que1.EnQue<half>(v_max_local);
-    v_max_local = que1.DeQue<half>();
-    DataCopyPad(Output_0_gm[offset0], v_max_local[0], block1);
-    que1.FreeTensor(v_max_local);
+    y_queue.EnQue<half>(y_local);
+    y_local = y_queue.DeQue<half>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // reduce_columns_0_reduce_0_nil_2_3: z0 in tiles of z0t_size, unit in blocks of unitb_size per core.
 // z0T is gone through once for each of them.
 inline __aicore__ void reduce_columns_0_reduce_0_nil_2_3(
-    GM_ADDR reduce_columns_Data_0,
-    GM_ADDR reduce_columns_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -86,29 +80,29 @@ inline __aicore__ void reduce_columns_0_reduce_0_nil_2_3(
     return;
   }
   const int64_t z0T_loop_size = autofuse::CeilDiv(300, z0t_size);
-  GlobalTensor<half> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ half*)reduce_columns_Data_0);
-  GlobalTensor<half> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ half*)reduce_columns_Output_0);
+  GlobalTensor<half> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ half*)x);
+  GlobalTensor<half> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ half*)y);
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf2;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(288 * z0t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(288 * autofuse::CeilDiv(z0t_size, 8), 256);
-  tpipe.InitBuffer(buf0, 512);
+  TBuf<TPosition::VECCALC> v_max_acc_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> v_max_part_buf;
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> v_max_part_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(288 * z0t_size, 256);
+  const int64_t v_max_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(288 * autofuse::CeilDiv(z0t_size, 8), 256);
+  tpipe.InitBuffer(v_max_acc_buf, 512);
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf3, 256);
-  tpipe.InitBuffer(buf2, 512);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 512);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  LocalTensor<half> v_max_acc_local = buf0.Get<half>();
-  LocalTensor<half> v_max_part_local = buf2.Get<half>();
-  LocalTensor<uint8_t> v_max_part_tmp = buf1.Get<uint8_t>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(v_max_part_buf, 512);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, 512);
+  tpipe.InitBuffer(v_max_part_tmp_buf, static_cast<uint32_t>(v_max_part_tmp_buf_bytes));
+  LocalTensor<half> v_max_acc_local = v_max_acc_buf.Get<half>();
+  LocalTensor<half> v_max_part_local = v_max_part_buf.Get<half>();
+  LocalTensor<uint8_t> v_max_part_tmp = v_max_part_tmp_buf.Get<uint8_t>();
   for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
     // from: v_max_acc: Duplicate (/nodes/0)
     PipeBarrier<PIPE_V>();
@@ -118,50 +112,46 @@ inline __aicore__ void reduce_columns_0_reduce_0_nil_2_3(
       const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), 260, 0, 0, 0};
       const int64_t offset0 = 130 * z0T * z0t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<half> gather_0_local = que0.AllocTensor<half>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<half>());
-      que0.EnQue<half>(gather_0_local);
-      gather_0_local = que0.DeQue<half>();
+      LocalTensor<half> x_local = x_queue.AllocTensor<half>();
+      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<half>());
+      x_queue.EnQue<half>(x_local);
+      x_local = x_queue.DeQue<half>();
       // from: v_max_part: ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::MaxOf>(
           v_max_part_local[0],
-          gather_0_local[0],
+          x_local[0],
           v_max_part_tmp,
           1,
           z0t_actual_size,
           144);
-      que0.FreeTensor(gather_0_local);
+      x_queue.FreeTensor(x_local);
       // from: v_max: Maximum (/nodes/0)
       PipeBarrier<PIPE_V>();
       Max(v_max_acc_local[0], v_max_acc_local[0], v_max_part_local[0], 130);
     }
     // from: store_source: UbCopy (/outputs/0)
-    LocalTensor<half> store_source_local = que1.AllocTensor<half>();
+    LocalTensor<half> y_local = y_queue.AllocTensor<half>();
     PipeBarrier<PIPE_V>();
-    DataCopy(store_source_local[0], v_max_acc_local[0], 144);
+    DataCopy(y_local[0], v_max_acc_local[0], 144);
     const DataCopyExtParams block0{1, 260, 0, 0, 0};
     // from: store: Store (/outputs/0)
-    que1.EnQue<half>(store_source_local);
-    store_source_local = que1.DeQue<half>();
-    DataCopyPad(Output_0_gm[0], store_source_local[0], block0);
-    que1.FreeTensor(store_source_local);
+    y_queue.EnQue<half>(y_local);
+    y_local = y_queue.DeQue<half>();
+    DataCopyPad(y_gm[0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void reduce_columns(
-    GM_ADDR reduce_columns_Data_0,
-    GM_ADDR reduce_columns_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    reduce_columns_0_reduce_all_0_nil_1_nil(
-        reduce_columns_Data_0,
-        reduce_columns_Output_0,
-        workspace,
-        t);
+    reduce_columns_0_reduce_all_0_nil_1_nil(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    reduce_columns_0_reduce_0_nil_2_3(reduce_columns_Data_0, reduce_columns_Output_0, workspace, t);
+    reduce_columns_0_reduce_0_nil_2_3(x, y, workspace, t);
   }
 }

@@ -12,8 +12,8 @@ using namespace AscendC;
 // reduce_rows_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
 // z1T is gone through once for each of them.
 inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
-    GM_ADDR reduce_rows_Data_0,
-    GM_ADDR reduce_rows_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -28,32 +28,33 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
     return;
   }
   const int64_t z1T_loop_size = autofuse::CeilDiv(s1, z1t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)reduce_rows_Data_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  // More than the 201326592 bytes of L2 would drive out what others read: it is passed by.
   if (4 * s0 + 4 * s0 * s1 > 201326592) {
-    Data_0_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
+    x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)reduce_rows_Output_0);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf3;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que1, 2, 32);
-  tpipe.InitBuffer(buf0, 32);
-  tpipe.InitBuffer(buf3, 32);
-  LocalTensor<float> sum_acc_local = buf0.Get<float>();
-  LocalTensor<float> square_local = buf1.Get<float>();
-  LocalTensor<float> sum_part_local = buf3.Get<float>();
-  LocalTensor<uint8_t> sum_part_tmp = buf2.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> square_buf;
+  TBuf<TPosition::VECCALC> sum_part_tmp_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> sum_acc_buf;
+  TBuf<TPosition::VECCALC> sum_part_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t sum_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sum_part_tmp_buf, static_cast<uint32_t>(sum_part_tmp_buf_bytes));
+  tpipe.InitBuffer(y_queue, 2, 32);
+  tpipe.InitBuffer(sum_acc_buf, 32);
+  tpipe.InitBuffer(sum_part_buf, 32);
+  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> square_local = square_buf.Get<float>();
+  LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
+  LocalTensor<uint8_t> sum_part_tmp = sum_part_tmp_buf.Get<uint8_t>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: sum_acc: Duplicate (/nodes/1)
@@ -64,13 +65,13 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
       const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
       const int64_t offset0 = s1 * z0 + z1T * z1t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: square: Mul (/nodes/0)
-      Mul(square_local[0], gather_0_local[0], gather_0_local[0], z1t_actual_size);
-      que0.FreeTensor(gather_0_local);
+      Mul(square_local[0], x_local[0], x_local[0], z1t_actual_size);
+      x_queue.FreeTensor(x_local);
       // from: sum_part: ReduceSum (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
@@ -85,22 +86,22 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
       Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], 1);
     }
     // from: root: Sqrt (/nodes/2)
-    LocalTensor<float> root_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Sqrt(root_local[0], sum_acc_local[0], 1);
+    Sqrt(y_local[0], sum_acc_local[0], 1);
     const DataCopyExtParams block0{1, 4, 0, 0, 0};
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(root_local);
-    root_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[z0], root_local[0], block0);
-    que1.FreeTensor(root_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[z0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // reduce_rows_0_reduce_all_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void reduce_rows_0_reduce_all_0_nil_0_nil(
-    GM_ADDR reduce_rows_Data_0,
-    GM_ADDR reduce_rows_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -118,30 +119,31 @@ inline __aicore__ void reduce_rows_0_reduce_all_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)reduce_rows_Data_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  // More than the 201326592 bytes of L2 would drive out what others read: it is passed by.
   if (4 * s0 + 4 * s0 * s1 > 201326592) {
-    Data_0_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
+    x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)reduce_rows_Output_0);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(s1, 8), 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(s1, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(s1, 8), 64), 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> square_local = buf0.Get<float>();
-  LocalTensor<float> sum_local = buf2.Get<float>();
-  LocalTensor<uint8_t> sum_tmp = buf1.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> square_buf;
+  TBuf<TPosition::VECCALC> sum_tmp_buf;
+  TBuf<TPosition::VECCALC> sum_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(s1, 8), 256);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  const int64_t sum_tmp_buf_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(s1, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(s1, 8), 64), 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sum_tmp_buf, static_cast<uint32_t>(sum_tmp_buf_bytes));
+  tpipe.InitBuffer(sum_buf, static_cast<uint32_t>(y_queue_bytes));
+  LocalTensor<float> square_local = square_buf.Get<float>();
+  LocalTensor<float> sum_local = sum_buf.Get<float>();
+  LocalTensor<uint8_t> sum_tmp = sum_tmp_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(s0 - z0T * z0t_size, z0t_size);
@@ -150,17 +152,13 @@ inline __aicore__ void reduce_rows_0_reduce_all_0_nil_0_nil(
     const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset1 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: square: Mul (/nodes/0)
-    Mul(
-        square_local[0],
-        gather_0_local[0],
-        gather_0_local[0],
-        8 * z0t_actual_size * autofuse::CeilDiv(s1, 8));
-    que0.FreeTensor(gather_0_local);
+    Mul(square_local[0], x_local[0], x_local[0], 8 * z0t_actual_size * autofuse::CeilDiv(s1, 8));
+    x_queue.FreeTensor(x_local);
     // from: sum: ReduceSum (/nodes/1)
     PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::SumOf>(
@@ -171,26 +169,26 @@ inline __aicore__ void reduce_rows_0_reduce_all_0_nil_0_nil(
         s1,
         8 * autofuse::CeilDiv(s1, 8));
     // from: root: Sqrt (/nodes/2)
-    LocalTensor<float> root_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Sqrt(root_local[0], sum_local[0], z0t_actual_size);
+    Sqrt(y_local[0], sum_local[0], z0t_actual_size);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(root_local);
-    root_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset1], root_local[0], block1);
-    que1.FreeTensor(root_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset1], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void reduce_rows(
-    GM_ADDR reduce_rows_Data_0,
-    GM_ADDR reduce_rows_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    reduce_rows_0_reduce_0_nil_0_2(reduce_rows_Data_0, reduce_rows_Output_0, workspace, t);
+    reduce_rows_0_reduce_0_nil_0_2(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    reduce_rows_0_reduce_all_0_nil_0_nil(reduce_rows_Data_0, reduce_rows_Output_0, workspace, t);
+    reduce_rows_0_reduce_all_0_nil_0_nil(x, y, workspace, t);
   }
 }

@@ -12,11 +12,11 @@ using namespace AscendC;
 // reduce_twice_0_reduce_0_nil_0_3: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
 // z1T is gone through once for each of them.
 inline __aicore__ void reduce_twice_0_reduce_0_nil_0_3(
-    GM_ADDR reduce_twice_Data_0,
-    GM_ADDR reduce_twice_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)reduce_twice_Output_0;
+  (void)y;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0b_size = t.z0b_size;
   const int64_t z0_axis_size = 400;
@@ -26,26 +26,26 @@ inline __aicore__ void reduce_twice_0_reduce_0_nil_0_3(
     return;
   }
   const int64_t z1T_loop_size = autofuse::CeilDiv(77, z1t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)reduce_twice_Data_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
   GlobalTensor<float> Workspace_0_gm;
   Workspace_0_gm.SetGlobalBuffer((__gm__ float*)workspace);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf1;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf2;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que1, 2, 32);
-  tpipe.InitBuffer(buf0, 32);
-  tpipe.InitBuffer(buf2, 32);
-  LocalTensor<float> sum_acc_local = buf0.Get<float>();
-  LocalTensor<float> sum_part_local = buf2.Get<float>();
-  LocalTensor<uint8_t> sum_part_tmp = buf1.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> sum_part_tmp_buf;
+  TQue<TPosition::VECOUT, 2> store_source_queue;
+  TBuf<TPosition::VECCALC> sum_acc_buf;
+  TBuf<TPosition::VECCALC> sum_part_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t sum_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sum_part_tmp_buf, static_cast<uint32_t>(sum_part_tmp_buf_bytes));
+  tpipe.InitBuffer(store_source_queue, 2, 32);
+  tpipe.InitBuffer(sum_acc_buf, 32);
+  tpipe.InitBuffer(sum_part_buf, 32);
+  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
+  LocalTensor<uint8_t> sum_part_tmp = sum_part_tmp_buf.Get<uint8_t>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: sum_acc: Duplicate (/nodes/0)
@@ -56,44 +56,44 @@ inline __aicore__ void reduce_twice_0_reduce_0_nil_0_3(
       const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
       const int64_t offset0 = 77 * z0 + z1T * z1t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: sum_part: ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           sum_part_local[0],
-          gather_0_local[0],
+          x_local[0],
           sum_part_tmp,
           1,
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
-      que0.FreeTensor(gather_0_local);
+      x_queue.FreeTensor(x_local);
       // from: sum: Add (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], 1);
     }
     // from: store_source: UbCopy (/nodes/0)
-    LocalTensor<float> store_source_local = que1.AllocTensor<float>();
+    LocalTensor<float> store_source_local = store_source_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     DataCopy(store_source_local[0], sum_acc_local[0], 8);
     const DataCopyExtParams block0{1, 4, 0, 0, 0};
     // from: store: Store (/nodes/0)
-    que1.EnQue<float>(store_source_local);
-    store_source_local = que1.DeQue<float>();
+    store_source_queue.EnQue<float>(store_source_local);
+    store_source_local = store_source_queue.DeQue<float>();
     DataCopyPad(Workspace_0_gm[z0], store_source_local[0], block0);
-    que1.FreeTensor(store_source_local);
+    store_source_queue.FreeTensor(store_source_local);
   }
 }
 
 // reduce_twice_0_reduce_all_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void reduce_twice_0_reduce_all_0_nil_0_nil(
-    GM_ADDR reduce_twice_Data_0,
-    GM_ADDR reduce_twice_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)reduce_twice_Output_0;
+  (void)y;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(400, z0t_size);
@@ -102,21 +102,21 @@ inline __aicore__ void reduce_twice_0_reduce_all_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)reduce_twice_Data_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
   GlobalTensor<float> Workspace_0_gm;
   Workspace_0_gm.SetGlobalBuffer((__gm__ float*)workspace);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(320 * z0t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(96 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
-  LocalTensor<uint8_t> sum_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> sum_queue;
+  TBuf<TPosition::VECCALC> sum_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(320 * z0t_size, 256);
+  const int64_t sum_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  const int64_t sum_tmp_buf_bytes = 256 * autofuse::CeilDiv(96 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sum_queue, 2, static_cast<uint32_t>(sum_queue_bytes));
+  tpipe.InitBuffer(sum_tmp_buf, static_cast<uint32_t>(sum_tmp_buf_bytes));
+  LocalTensor<uint8_t> sum_tmp = sum_tmp_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(400 - z0T * z0t_size, z0t_size);
@@ -125,37 +125,31 @@ inline __aicore__ void reduce_twice_0_reduce_all_0_nil_0_nil(
     const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset1 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: sum: ReduceSum (/nodes/0)
-    LocalTensor<float> sum_local = que1.AllocTensor<float>();
+    LocalTensor<float> sum_local = sum_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    autofuse::ReduceInner<autofuse::SumOf>(
-        sum_local[0],
-        gather_0_local[0],
-        sum_tmp,
-        z0t_actual_size,
-        77,
-        80);
-    que0.FreeTensor(gather_0_local);
+    autofuse::ReduceInner<autofuse::SumOf>(sum_local[0], x_local[0], sum_tmp, z0t_actual_size, 77, 80);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/nodes/0)
-    que1.EnQue<float>(sum_local);
-    sum_local = que1.DeQue<float>();
+    sum_queue.EnQue<float>(sum_local);
+    sum_local = sum_queue.DeQue<float>();
     DataCopyPad(Workspace_0_gm[offset1], sum_local[0], block1);
-    que1.FreeTensor(sum_local);
+    sum_queue.FreeTensor(sum_local);
   }
 }
 
 // reduce_twice_0_reduce_1_nil_3_4: z2 in tiles of z2t_size, unit in blocks of unitb_size per core.
 // z2T is gone through once for each of them.
 inline __aicore__ void reduce_twice_0_reduce_1_nil_3_4(
-    GM_ADDR reduce_twice_Data_0,
-    GM_ADDR reduce_twice_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)reduce_twice_Data_0;
+  (void)x;
   const int64_t z2t_size = t.z2t_size;
   const int64_t unitb_size = t.unitb_size;
   const int64_t unit_axis_size = 1;
@@ -167,24 +161,24 @@ inline __aicore__ void reduce_twice_0_reduce_1_nil_3_4(
   const int64_t z2T_loop_size = autofuse::CeilDiv(400, z2t_size);
   GlobalTensor<float> Workspace_0_gm;
   Workspace_0_gm.SetGlobalBuffer((__gm__ float*)workspace);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)reduce_twice_Output_0);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf1;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf2;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z2t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z2t_size, 512) + 32 * autofuse::CeilDiv(z2t_size, 64), 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que1, 2, 32);
-  tpipe.InitBuffer(buf0, 32);
-  tpipe.InitBuffer(buf2, 32);
-  LocalTensor<float> v_max_acc_local = buf0.Get<float>();
-  LocalTensor<float> v_max_part_local = buf2.Get<float>();
-  LocalTensor<uint8_t> v_max_part_tmp = buf1.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> gather_1_queue;
+  TBuf<TPosition::VECCALC> v_max_part_tmp_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> v_max_acc_buf;
+  TBuf<TPosition::VECCALC> v_max_part_buf;
+  const int64_t gather_1_queue_bytes = 256 * autofuse::CeilDiv(4 * z2t_size, 256);
+  const int64_t v_max_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z2t_size, 512) + 32 * autofuse::CeilDiv(z2t_size, 64), 256);
+  tpipe.InitBuffer(gather_1_queue, 2, static_cast<uint32_t>(gather_1_queue_bytes));
+  tpipe.InitBuffer(v_max_part_tmp_buf, static_cast<uint32_t>(v_max_part_tmp_buf_bytes));
+  tpipe.InitBuffer(y_queue, 2, 32);
+  tpipe.InitBuffer(v_max_acc_buf, 32);
+  tpipe.InitBuffer(v_max_part_buf, 32);
+  LocalTensor<float> v_max_acc_local = v_max_acc_buf.Get<float>();
+  LocalTensor<float> v_max_part_local = v_max_part_buf.Get<float>();
+  LocalTensor<uint8_t> v_max_part_tmp = v_max_part_tmp_buf.Get<uint8_t>();
   for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
     // from: v_max_acc: Duplicate (/nodes/1)
     PipeBarrier<PIPE_V>();
@@ -194,10 +188,10 @@ inline __aicore__ void reduce_twice_0_reduce_1_nil_3_4(
       const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z2t_actual_size), 0, 0, 0};
       const int64_t offset0 = z2T * z2t_size;
       // from: gather_1: Load (/nodes/0)
-      LocalTensor<float> gather_1_local = que0.AllocTensor<float>();
+      LocalTensor<float> gather_1_local = gather_1_queue.AllocTensor<float>();
       DataCopyPad(gather_1_local[0], Workspace_0_gm[offset0], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_1_local);
-      gather_1_local = que0.DeQue<float>();
+      gather_1_queue.EnQue<float>(gather_1_local);
+      gather_1_local = gather_1_queue.DeQue<float>();
       // from: v_max_part: ReduceMax (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::MaxOf>(
@@ -207,31 +201,31 @@ inline __aicore__ void reduce_twice_0_reduce_1_nil_3_4(
           1,
           z2t_actual_size,
           8 * autofuse::CeilDiv(z2t_size, 8));
-      que0.FreeTensor(gather_1_local);
+      gather_1_queue.FreeTensor(gather_1_local);
       // from: v_max: Maximum (/nodes/1)
       PipeBarrier<PIPE_V>();
       Max(v_max_acc_local[0], v_max_acc_local[0], v_max_part_local[0], 1);
     }
     // from: store_1_source: UbCopy (/outputs/0)
-    LocalTensor<float> store_1_source_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    DataCopy(store_1_source_local[0], v_max_acc_local[0], 8);
+    DataCopy(y_local[0], v_max_acc_local[0], 8);
     const DataCopyExtParams block0{1, 4, 0, 0, 0};
     // from: store_1: Store (/outputs/0)
-    que1.EnQue<float>(store_1_source_local);
-    store_1_source_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[0], store_1_source_local[0], block0);
-    que1.FreeTensor(store_1_source_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // reduce_twice_0_reduce_all_1_nil_3_nil: unit in tiles of unitt_size, unitT in blocks of unitTb_size per core.
 inline __aicore__ void reduce_twice_0_reduce_all_1_nil_3_nil(
-    GM_ADDR reduce_twice_Data_0,
-    GM_ADDR reduce_twice_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)reduce_twice_Data_0;
+  (void)x;
   const int64_t unitt_size = t.unitt_size;
   const int64_t unitTb_size = t.unitTb_size;
   const int64_t unitT_axis_size = autofuse::CeilDiv(1, unitt_size);
@@ -242,58 +236,58 @@ inline __aicore__ void reduce_twice_0_reduce_all_1_nil_3_nil(
   }
   GlobalTensor<float> Workspace_0_gm;
   Workspace_0_gm.SetGlobalBuffer((__gm__ float*)workspace);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)reduce_twice_Output_0);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECOUT, 2> que1;
-  tpipe.InitBuffer(que0, 2, 1792);
-  tpipe.InitBuffer(buf0, 256);
-  tpipe.InitBuffer(que1, 2, 32);
-  LocalTensor<uint8_t> v_max_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> gather_1_queue;
+  TBuf<TPosition::VECCALC> y_tmp_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  tpipe.InitBuffer(gather_1_queue, 2, 1792);
+  tpipe.InitBuffer(y_tmp_buf, 256);
+  tpipe.InitBuffer(y_queue, 2, 32);
+  LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
   for (int64_t unitTb = 0; unitTb < unitTb_loop_size; unitTb++) {
     const DataCopyExtParams block0{1, 1600, 0, 0, 0};
     const DataCopyExtParams block1{1, 4, 0, 0, 0};
     // from: gather_1: Load (/nodes/0)
-    LocalTensor<float> gather_1_local = que0.AllocTensor<float>();
+    LocalTensor<float> gather_1_local = gather_1_queue.AllocTensor<float>();
     DataCopyPad(gather_1_local[0], Workspace_0_gm[0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_1_local);
-    gather_1_local = que0.DeQue<float>();
+    gather_1_queue.EnQue<float>(gather_1_local);
+    gather_1_local = gather_1_queue.DeQue<float>();
     // from: v_max: ReduceMax (/nodes/1)
-    LocalTensor<float> v_max_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    autofuse::ReduceInner<autofuse::MaxOf>(v_max_local[0], gather_1_local[0], v_max_tmp, 1, 400, 400);
-    que0.FreeTensor(gather_1_local);
+    autofuse::ReduceInner<autofuse::MaxOf>(y_local[0], gather_1_local[0], y_tmp, 1, 400, 400);
+    gather_1_queue.FreeTensor(gather_1_local);
     // from: store_1: Store (/outputs/0)
-    que1.EnQue<float>(v_max_local);
-    v_max_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[0], v_max_local[0], block1);
-    que1.FreeTensor(v_max_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void reduce_twice(
-    GM_ADDR reduce_twice_Data_0,
-    GM_ADDR reduce_twice_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
   if (t.tiling_key == 0) {
-    reduce_twice_0_reduce_0_nil_0_3(reduce_twice_Data_0, reduce_twice_Output_0, workspace, t);
+    reduce_twice_0_reduce_0_nil_0_3(x, y, workspace, t);
     SyncAll();
-    reduce_twice_0_reduce_1_nil_3_4(reduce_twice_Data_0, reduce_twice_Output_0, workspace, t);
+    reduce_twice_0_reduce_1_nil_3_4(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    reduce_twice_0_reduce_0_nil_0_3(reduce_twice_Data_0, reduce_twice_Output_0, workspace, t);
+    reduce_twice_0_reduce_0_nil_0_3(x, y, workspace, t);
     SyncAll();
-    reduce_twice_0_reduce_all_1_nil_3_nil(reduce_twice_Data_0, reduce_twice_Output_0, workspace, t);
+    reduce_twice_0_reduce_all_1_nil_3_nil(x, y, workspace, t);
   } else if (t.tiling_key == 2) {
-    reduce_twice_0_reduce_all_0_nil_0_nil(reduce_twice_Data_0, reduce_twice_Output_0, workspace, t);
+    reduce_twice_0_reduce_all_0_nil_0_nil(x, y, workspace, t);
     SyncAll();
-    reduce_twice_0_reduce_1_nil_3_4(reduce_twice_Data_0, reduce_twice_Output_0, workspace, t);
+    reduce_twice_0_reduce_1_nil_3_4(x, y, workspace, t);
   } else if (t.tiling_key == 3) {
-    reduce_twice_0_reduce_all_0_nil_0_nil(reduce_twice_Data_0, reduce_twice_Output_0, workspace, t);
+    reduce_twice_0_reduce_all_0_nil_0_nil(x, y, workspace, t);
     SyncAll();
-    reduce_twice_0_reduce_all_1_nil_3_nil(reduce_twice_Data_0, reduce_twice_Output_0, workspace, t);
+    reduce_twice_0_reduce_all_1_nil_3_nil(x, y, workspace, t);
   }
 }

@@ -10,9 +10,9 @@ using namespace AscendC;
 
 // reshape_0_general_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void reshape_0_general_0_nil_0_nil(
-    GM_ADDR reshape_Data_0,
-    GM_ADDR reshape_Data_1,
-    GM_ADDR reshape_Output_0,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -24,67 +24,67 @@ inline __aicore__ void reshape_0_general_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)reshape_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)reshape_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)reshape_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> z_gm;
+  z_gm.SetGlobalBuffer((__gm__ float*)z);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que1;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> z_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> abs_0_buf;
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t z_queue_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(z_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf1, 256);
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> abs_0_local = buf0.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(abs_0_buf, static_cast<uint32_t>(z_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  LocalTensor<float> abs_0_local = abs_0_buf.Get<float>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(768 - z0T * z0t_size, z0t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: abs_0: Abs (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Abs(abs_0_local[0], gather_0_local[0], z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    Abs(abs_0_local[0], x_local[0], z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset0], block0, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> z_local = z_queue.AllocTensor<float>();
+    DataCopyPad(z_local[0], z_gm[offset0], block0, autofuse::NoPad<float>());
+    z_queue.EnQue<float>(z_local);
+    z_local = z_queue.DeQue<float>();
     // from: add_2: Add (/nodes/2)
-    LocalTensor<float> add_2_local = que2.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Add(add_2_local[0], abs_0_local[0], gather_1_local[0], z0t_actual_size);
-    que1.FreeTensor(gather_1_local);
+    Add(y_local[0], abs_0_local[0], z_local[0], z0t_actual_size);
+    z_queue.FreeTensor(z_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(add_2_local);
-    add_2_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], add_2_local[0], block0);
-    que2.FreeTensor(add_2_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void reshape(
-    GM_ADDR reshape_Data_0,
-    GM_ADDR reshape_Data_1,
-    GM_ADDR reshape_Output_0,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    reshape_0_general_0_nil_0_nil(reshape_Data_0, reshape_Data_1, reshape_Output_0, workspace, t);
+    reshape_0_general_0_nil_0_nil(x, z, y, workspace, t);
   }
 }

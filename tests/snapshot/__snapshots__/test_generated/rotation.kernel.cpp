@@ -10,10 +10,10 @@ using namespace AscendC;
 
 // rotation_0_general_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void rotation_0_general_0_nil_1_nil(
-    GM_ADDR rotation_Data_0,
-    GM_ADDR rotation_Data_1,
-    GM_ADDR rotation_Data_2,
-    GM_ADDR rotation_Output_0,
+    GM_ADDR x,
+    GM_ADDR c,
+    GM_ADDR s,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -25,40 +25,40 @@ inline __aicore__ void rotation_0_general_0_nil_1_nil(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)rotation_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)rotation_Data_1);
-  GlobalTensor<float> Data_2_gm;
-  Data_2_gm.SetGlobalBuffer((__gm__ float*)rotation_Data_2);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)rotation_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> c_gm;
+  c_gm.SetGlobalBuffer((__gm__ float*)c);
+  GlobalTensor<float> s_gm;
+  s_gm.SetGlobalBuffer((__gm__ float*)s);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECIN, 2> que2;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf2;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECIN, 2> que3;
-  TBuf<TPosition::VECCALC> buf1;
-  TQue<TPosition::VECOUT, 2> que4;
-  TQue<TPosition::VECOUT, 2> que5;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECIN, 2> x_2_queue;
+  TBuf<TPosition::VECCALC> ac_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TQue<TPosition::VECIN, 2> c_queue;
+  TQue<TPosition::VECIN, 2> s_queue;
+  TBuf<TPosition::VECCALC> bs_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TQue<TPosition::VECOUT, 2> y_2_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_2_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(ac_buf, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf2, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que3, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que4, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que5, 2, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> ac_local = buf0.Get<float>();
-  LocalTensor<float> bs_local = buf1.Get<float>();
-  LocalTensor<float> bc_local = buf0.Get<float>();
-  LocalTensor<float> as_local = buf1.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(c_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(s_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(bs_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(y_2_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  LocalTensor<float> ac_local = ac_buf.Get<float>();
+  LocalTensor<float> bs_local = bs_buf.Get<float>();
+  LocalTensor<float> bc_local = ac_buf.Get<float>();
+  LocalTensor<float> as_local = bs_buf.Get<float>();
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(64, z1t_size));
@@ -69,66 +69,66 @@ inline __aicore__ void rotation_0_general_0_nil_1_nil(
     const int64_t offset1 = 64 * z0 + z1T * z1t_size;
     const int64_t offset2 = 64 + 128 * z0 + z1T * z1t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block0, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> c_local = c_queue.AllocTensor<float>();
+    DataCopyPad(c_local[0], c_gm[offset1], block0, autofuse::NoPad<float>());
+    c_queue.EnQue<float>(c_local);
+    c_local = c_queue.DeQue<float>();
     // from: ac: Mul (/nodes/2)
     PipeBarrier<PIPE_V>();
-    Mul(ac_local[0], gather_0_local[0], gather_1_local[0], z1t_actual_size);
+    Mul(ac_local[0], x_local[0], c_local[0], z1t_actual_size);
     // from: gather_2: Load (/inputs/0)
-    LocalTensor<float> gather_2_local = que2.AllocTensor<float>();
-    DataCopyPad(gather_2_local[0], Data_0_gm[offset2], block0, autofuse::NoPad<float>());
-    que2.EnQue<float>(gather_2_local);
-    gather_2_local = que2.DeQue<float>();
+    LocalTensor<float> x_2_local = x_2_queue.AllocTensor<float>();
+    DataCopyPad(x_2_local[0], x_gm[offset2], block0, autofuse::NoPad<float>());
+    x_2_queue.EnQue<float>(x_2_local);
+    x_2_local = x_2_queue.DeQue<float>();
     // from: gather_3: Load (/inputs/2)
-    LocalTensor<float> gather_3_local = que3.AllocTensor<float>();
-    DataCopyPad(gather_3_local[0], Data_2_gm[offset1], block0, autofuse::NoPad<float>());
-    que3.EnQue<float>(gather_3_local);
-    gather_3_local = que3.DeQue<float>();
+    LocalTensor<float> s_local = s_queue.AllocTensor<float>();
+    DataCopyPad(s_local[0], s_gm[offset1], block0, autofuse::NoPad<float>());
+    s_queue.EnQue<float>(s_local);
+    s_local = s_queue.DeQue<float>();
     // from: bs: Mul (/nodes/3)
-    Mul(bs_local[0], gather_2_local[0], gather_3_local[0], z1t_actual_size);
+    Mul(bs_local[0], x_2_local[0], s_local[0], z1t_actual_size);
     // from: p: Sub (/nodes/4)
-    LocalTensor<float> p_local = que4.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Sub(p_local[0], ac_local[0], bs_local[0], z1t_actual_size);
+    Sub(y_local[0], ac_local[0], bs_local[0], z1t_actual_size);
     // from: store: Store (/outputs/0)
-    que4.EnQue<float>(p_local);
-    p_local = que4.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], p_local[0], block0);
-    que4.FreeTensor(p_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
     // from: bc: Mul (/nodes/5)
     PipeBarrier<PIPE_V>();
-    Mul(bc_local[0], gather_2_local[0], gather_1_local[0], z1t_actual_size);
-    que2.FreeTensor(gather_2_local);
-    que1.FreeTensor(gather_1_local);
+    Mul(bc_local[0], x_2_local[0], c_local[0], z1t_actual_size);
+    x_2_queue.FreeTensor(x_2_local);
+    c_queue.FreeTensor(c_local);
     // from: as: Mul (/nodes/6)
-    Mul(as_local[0], gather_0_local[0], gather_3_local[0], z1t_actual_size);
-    que0.FreeTensor(gather_0_local);
-    que3.FreeTensor(gather_3_local);
+    Mul(as_local[0], x_local[0], s_local[0], z1t_actual_size);
+    x_queue.FreeTensor(x_local);
+    s_queue.FreeTensor(s_local);
     // from: q: Add (/nodes/7)
-    LocalTensor<float> q_local = que5.AllocTensor<float>();
+    LocalTensor<float> y_2_local = y_2_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Add(q_local[0], bc_local[0], as_local[0], z1t_actual_size);
+    Add(y_2_local[0], bc_local[0], as_local[0], z1t_actual_size);
     // from: store_1: Store (/outputs/0)
-    que5.EnQue<float>(q_local);
-    q_local = que5.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset2], q_local[0], block0);
-    que5.FreeTensor(q_local);
+    y_2_queue.EnQue<float>(y_2_local);
+    y_2_local = y_2_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset2], y_2_local[0], block0);
+    y_2_queue.FreeTensor(y_2_local);
   }
 }
 
 // rotation_0_row_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void rotation_0_row_0_nil_0_nil(
-    GM_ADDR rotation_Data_0,
-    GM_ADDR rotation_Data_1,
-    GM_ADDR rotation_Data_2,
-    GM_ADDR rotation_Output_0,
+    GM_ADDR x,
+    GM_ADDR c,
+    GM_ADDR s,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -140,40 +140,40 @@ inline __aicore__ void rotation_0_row_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)rotation_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)rotation_Data_1);
-  GlobalTensor<float> Data_2_gm;
-  Data_2_gm.SetGlobalBuffer((__gm__ float*)rotation_Data_2);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)rotation_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> c_gm;
+  c_gm.SetGlobalBuffer((__gm__ float*)c);
+  GlobalTensor<float> s_gm;
+  s_gm.SetGlobalBuffer((__gm__ float*)s);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECIN, 2> que2;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf2;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECIN, 2> que3;
-  TBuf<TPosition::VECCALC> buf1;
-  TQue<TPosition::VECOUT, 2> que4;
-  TQue<TPosition::VECOUT, 2> que5;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(256 * z0t_size, 512);
-  const int64_t bytes1 = 256 * z0t_size;
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECIN, 2> x_2_queue;
+  TBuf<TPosition::VECCALC> ac_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TQue<TPosition::VECIN, 2> c_queue;
+  TQue<TPosition::VECIN, 2> s_queue;
+  TBuf<TPosition::VECCALC> bs_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TQue<TPosition::VECOUT, 2> y_2_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(256 * z0t_size, 512);
+  const int64_t y_queue_bytes = 256 * z0t_size;
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_2_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(ac_buf, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf2, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que3, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que4, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que5, 2, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> ac_local = buf0.Get<float>();
-  LocalTensor<float> bs_local = buf1.Get<float>();
-  LocalTensor<float> bc_local = buf0.Get<float>();
-  LocalTensor<float> as_local = buf1.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(c_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(s_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(bs_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(y_2_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  LocalTensor<float> ac_local = ac_buf.Get<float>();
+  LocalTensor<float> bs_local = bs_buf.Get<float>();
+  LocalTensor<float> bc_local = ac_buf.Get<float>();
+  LocalTensor<float> as_local = bs_buf.Get<float>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(500 - z0T * z0t_size, z0t_size);
@@ -184,83 +184,71 @@ inline __aicore__ void rotation_0_row_0_nil_0_nil(
     const int64_t offset2 = 64 + 128 * z0T * z0t_size;
     const DataCopyExtParams block2{static_cast<uint16_t>(z0t_actual_size), 256, 0, 256, 0};
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> c_local = c_queue.AllocTensor<float>();
+    DataCopyPad(c_local[0], c_gm[offset1], block1, autofuse::NoPad<float>());
+    c_queue.EnQue<float>(c_local);
+    c_local = c_queue.DeQue<float>();
     // from: ac: Mul (/nodes/2)
     PipeBarrier<PIPE_V>();
-    Mul(ac_local[0], gather_0_local[0], gather_1_local[0], 64 * z0t_actual_size);
+    Mul(ac_local[0], x_local[0], c_local[0], 64 * z0t_actual_size);
     // from: gather_2: Load (/inputs/0)
-    LocalTensor<float> gather_2_local = que2.AllocTensor<float>();
-    DataCopyPad(gather_2_local[0], Data_0_gm[offset2], block0, autofuse::NoPad<float>());
-    que2.EnQue<float>(gather_2_local);
-    gather_2_local = que2.DeQue<float>();
+    LocalTensor<float> x_2_local = x_2_queue.AllocTensor<float>();
+    DataCopyPad(x_2_local[0], x_gm[offset2], block0, autofuse::NoPad<float>());
+    x_2_queue.EnQue<float>(x_2_local);
+    x_2_local = x_2_queue.DeQue<float>();
     // from: gather_3: Load (/inputs/2)
-    LocalTensor<float> gather_3_local = que3.AllocTensor<float>();
-    DataCopyPad(gather_3_local[0], Data_2_gm[offset1], block1, autofuse::NoPad<float>());
-    que3.EnQue<float>(gather_3_local);
-    gather_3_local = que3.DeQue<float>();
+    LocalTensor<float> s_local = s_queue.AllocTensor<float>();
+    DataCopyPad(s_local[0], s_gm[offset1], block1, autofuse::NoPad<float>());
+    s_queue.EnQue<float>(s_local);
+    s_local = s_queue.DeQue<float>();
     // from: bs: Mul (/nodes/3)
-    Mul(bs_local[0], gather_2_local[0], gather_3_local[0], 64 * z0t_actual_size);
+    Mul(bs_local[0], x_2_local[0], s_local[0], 64 * z0t_actual_size);
     // from: p: Sub (/nodes/4)
-    LocalTensor<float> p_local = que4.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Sub(p_local[0], ac_local[0], bs_local[0], 64 * z0t_actual_size);
+    Sub(y_local[0], ac_local[0], bs_local[0], 64 * z0t_actual_size);
     // from: store: Store (/outputs/0)
-    que4.EnQue<float>(p_local);
-    p_local = que4.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], p_local[0], block2);
-    que4.FreeTensor(p_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block2);
+    y_queue.FreeTensor(y_local);
     // from: bc: Mul (/nodes/5)
     PipeBarrier<PIPE_V>();
-    Mul(bc_local[0], gather_2_local[0], gather_1_local[0], 64 * z0t_actual_size);
-    que2.FreeTensor(gather_2_local);
-    que1.FreeTensor(gather_1_local);
+    Mul(bc_local[0], x_2_local[0], c_local[0], 64 * z0t_actual_size);
+    x_2_queue.FreeTensor(x_2_local);
+    c_queue.FreeTensor(c_local);
     // from: as: Mul (/nodes/6)
-    Mul(as_local[0], gather_0_local[0], gather_3_local[0], 64 * z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
-    que3.FreeTensor(gather_3_local);
+    Mul(as_local[0], x_local[0], s_local[0], 64 * z0t_actual_size);
+    x_queue.FreeTensor(x_local);
+    s_queue.FreeTensor(s_local);
     // from: q: Add (/nodes/7)
-    LocalTensor<float> q_local = que5.AllocTensor<float>();
+    LocalTensor<float> y_2_local = y_2_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Add(q_local[0], bc_local[0], as_local[0], 64 * z0t_actual_size);
+    Add(y_2_local[0], bc_local[0], as_local[0], 64 * z0t_actual_size);
     // from: store_1: Store (/outputs/0)
-    que5.EnQue<float>(q_local);
-    q_local = que5.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset2], q_local[0], block2);
-    que5.FreeTensor(q_local);
+    y_2_queue.EnQue<float>(y_2_local);
+    y_2_local = y_2_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset2], y_2_local[0], block2);
+    y_2_queue.FreeTensor(y_2_local);
   }
 }
 
 extern "C" __global__ __aicore__ void rotation(
-    GM_ADDR rotation_Data_0,
-    GM_ADDR rotation_Data_1,
-    GM_ADDR rotation_Data_2,
-    GM_ADDR rotation_Output_0,
+    GM_ADDR x,
+    GM_ADDR c,
+    GM_ADDR s,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    rotation_0_general_0_nil_1_nil(
-        rotation_Data_0,
-        rotation_Data_1,
-        rotation_Data_2,
-        rotation_Output_0,
-        workspace,
-        t);
+    rotation_0_general_0_nil_1_nil(x, c, s, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    rotation_0_row_0_nil_0_nil(
-        rotation_Data_0,
-        rotation_Data_1,
-        rotation_Data_2,
-        rotation_Output_0,
-        workspace,
-        t);
+    rotation_0_row_0_nil_0_nil(x, c, s, y, workspace, t);
   }
 }

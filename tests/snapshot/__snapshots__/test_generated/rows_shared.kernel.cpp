@@ -12,9 +12,9 @@ using namespace AscendC;
 // rows_shared_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
 // z1T is gone through 2 times for each of them.
 inline __aicore__ void rows_shared_0_reduce_0_nil_0_2(
-    GM_ADDR rows_shared_Data_0,
-    GM_ADDR rows_shared_Data_1,
-    GM_ADDR rows_shared_Output_0,
+    GM_ADDR x,
+    GM_ADDR w,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -27,45 +27,45 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_0_2(
     return;
   }
   const int64_t z1T_loop_size = autofuse::CeilDiv(40009, z1t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)rows_shared_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)rows_shared_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)rows_shared_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> w_gm;
+  w_gm.SetGlobalBuffer((__gm__ float*)w);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECIN, 2> que1;
-  TBuf<TPosition::VECCALC> buf5;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf3;
-  TQue<TPosition::VECOUT, 2> que2;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf4;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECIN, 2> w_pass1_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> square_buf;
+  TBuf<TPosition::VECCALC> normal_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> root_1_buf;
+  TBuf<TPosition::VECCALC> sum_acc_buf;
+  TBuf<TPosition::VECCALC> sum_part_buf;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t normal_buf_bytes = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(w_pass1_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf5, 256);
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf0, 32);
-  tpipe.InitBuffer(buf1, 32);
-  tpipe.InitBuffer(buf4, 32);
-  LocalTensor<float> root_1_local = buf0.Get<float>();
-  LocalTensor<float> sum_acc_local = buf1.Get<float>();
-  LocalTensor<float> square_local = buf2.Get<float>();
-  LocalTensor<float> sum_part_local = buf4.Get<float>();
-  LocalTensor<uint8_t> sum_part_tmp = buf3.Get<uint8_t>();
-  LocalTensor<float> root_local = buf1.Get<float>();
-  LocalTensor<float> root_2_local = buf1.Get<float>();
-  LocalTensor<float> broadcast_0_local = buf2.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf3.Get<uint8_t>();
-  LocalTensor<float> normal_local = buf3.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(normal_buf, static_cast<uint32_t>(normal_buf_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(root_1_buf, 32);
+  tpipe.InitBuffer(sum_acc_buf, 32);
+  tpipe.InitBuffer(sum_part_buf, 32);
+  LocalTensor<float> root_1_local = root_1_buf.Get<float>();
+  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> square_local = square_buf.Get<float>();
+  LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
+  LocalTensor<uint8_t> sum_part_tmp = normal_buf.Get<uint8_t>();
+  LocalTensor<float> root_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> root_2_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = square_buf.Get<float>();
+  LocalTensor<uint8_t> broadcast_0_tmp = normal_buf.Get<uint8_t>();
+  LocalTensor<float> normal_local = normal_buf.Get<float>();
   // from: root_1: Duplicate (/nodes/2)
   Duplicate(root_1_local[0], 1.0f, 1);
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
@@ -77,13 +77,13 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_0_2(
       const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
       const int64_t offset0 = 40009 * z0 + z1T * z1t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: square: Mul (/nodes/0)
-      Mul(square_local[0], gather_0_local[0], gather_0_local[0], z1t_actual_size);
-      que0.FreeTensor(gather_0_local);
+      Mul(square_local[0], x_local[0], x_local[0], z1t_actual_size);
+      x_queue.FreeTensor(x_local);
       // from: sum_part: ReduceSum (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
@@ -113,29 +113,29 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_0_2(
       const int64_t offset1 = 40009 * z0 + z1T * z1t_size;
       const int64_t offset2 = z1T * z1t_size;
       // from: gather_0_pass1: Load (/inputs/0)
-      LocalTensor<float> gather_0_pass1_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_pass1_local[0], Data_0_gm[offset1], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_pass1_local);
-      gather_0_pass1_local = que0.DeQue<float>();
+      LocalTensor<float> x_pass1_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_pass1_local);
+      x_pass1_local = x_queue.DeQue<float>();
       // from: normal: Mul (/nodes/3)
       PipeBarrier<PIPE_V>();
-      Mul(normal_local[0], gather_0_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
-      que0.FreeTensor(gather_0_pass1_local);
+      Mul(normal_local[0], x_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
+      x_queue.FreeTensor(x_pass1_local);
       // from: gather_1: Load (/inputs/1)
-      LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-      DataCopyPad(gather_1_local[0], Data_1_gm[offset2], block1, autofuse::NoPad<float>());
-      que1.EnQue<float>(gather_1_local);
-      gather_1_local = que1.DeQue<float>();
+      LocalTensor<float> w_pass1_local = w_pass1_queue.AllocTensor<float>();
+      DataCopyPad(w_pass1_local[0], w_gm[offset2], block1, autofuse::NoPad<float>());
+      w_pass1_queue.EnQue<float>(w_pass1_local);
+      w_pass1_local = w_pass1_queue.DeQue<float>();
       // from: weigh: Mul (/nodes/4)
-      LocalTensor<float> weigh_local = que2.AllocTensor<float>();
+      LocalTensor<float> y_local = y_queue.AllocTensor<float>();
       PipeBarrier<PIPE_V>();
-      Mul(weigh_local[0], normal_local[0], gather_1_local[0], z1t_actual_size);
-      que1.FreeTensor(gather_1_local);
+      Mul(y_local[0], normal_local[0], w_pass1_local[0], z1t_actual_size);
+      w_pass1_queue.FreeTensor(w_pass1_local);
       // from: store: Store (/outputs/0)
-      que2.EnQue<float>(weigh_local);
-      weigh_local = que2.DeQue<float>();
-      DataCopyPad(Output_0_gm[offset1], weigh_local[0], block1);
-      que2.FreeTensor(weigh_local);
+      y_queue.EnQue<float>(y_local);
+      y_local = y_queue.DeQue<float>();
+      DataCopyPad(y_gm[offset1], y_local[0], block1);
+      y_queue.FreeTensor(y_local);
     }
   }
 }
@@ -143,9 +143,9 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_0_2(
 // rows_shared_0_reduce_0_nil_2_4_rows_2: z1 in tiles of z1t_size, z0T in blocks of z0Tb_size per core.
 // z1T is gone through 2 times for each of them.
 inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
-    GM_ADDR rows_shared_Data_0,
-    GM_ADDR rows_shared_Data_1,
-    GM_ADDR rows_shared_Output_0,
+    GM_ADDR x,
+    GM_ADDR w,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -158,46 +158,46 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
     return;
   }
   const int64_t z1T_loop_size = autofuse::CeilDiv(40009, z1t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)rows_shared_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)rows_shared_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)rows_shared_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> w_gm;
+  w_gm.SetGlobalBuffer((__gm__ float*)w);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf4;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf3;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(8 * z1t_size, 512);
-  const int64_t bytes1 = autofuse::Max(512, 512 * autofuse::CeilDiv(8 * z1t_size, 512));
-  const int64_t bytes2 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(64 * autofuse::CeilDiv(z1t_size, 512) + 64 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(8 * z1t_size, 512)));
-  const int64_t bytes3 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t bytes4 = 256 * autofuse::CeilDiv(8 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> sum_acc_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> square_buf;
+  TBuf<TPosition::VECCALC> normal_buf;
+  TBuf<TPosition::VECCALC> sum_part_buf;
+  TQue<TPosition::VECIN, 2> w_pass1_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(8 * z1t_size, 512);
+  const int64_t sum_acc_buf_bytes = autofuse::Max(512, 512 * autofuse::CeilDiv(8 * z1t_size, 512));
+  const int64_t normal_buf_bytes = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(64 * autofuse::CeilDiv(z1t_size, 512) + 64 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(8 * z1t_size, 512)));
+  const int64_t w_pass1_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(8 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sum_acc_buf, static_cast<uint32_t>(sum_acc_buf_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf4, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf3, 512);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes3));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes4));
-  LocalTensor<float> sum_acc_local = buf0.Get<float>();
-  LocalTensor<float> square_local = buf1.Get<float>();
-  LocalTensor<float> sum_part_local = buf3.Get<float>();
-  LocalTensor<uint8_t> sum_part_tmp = buf2.Get<uint8_t>();
-  LocalTensor<float> root_1_local = buf3.Get<float>();
-  LocalTensor<float> root_local = buf0.Get<float>();
-  LocalTensor<float> root_2_local = buf3.Get<float>();
-  LocalTensor<float> broadcast_0_local = buf1.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf2.Get<uint8_t>();
-  LocalTensor<float> normal_local = buf2.Get<float>();
-  LocalTensor<float> broadcast_1_local = buf0.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(normal_buf, static_cast<uint32_t>(normal_buf_bytes));
+  tpipe.InitBuffer(sum_part_buf, 512);
+  tpipe.InitBuffer(w_pass1_queue, 2, static_cast<uint32_t>(w_pass1_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> square_local = square_buf.Get<float>();
+  LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
+  LocalTensor<uint8_t> sum_part_tmp = normal_buf.Get<uint8_t>();
+  LocalTensor<float> root_1_local = sum_part_buf.Get<float>();
+  LocalTensor<float> root_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> root_2_local = sum_part_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = square_buf.Get<float>();
+  LocalTensor<uint8_t> broadcast_0_tmp = normal_buf.Get<uint8_t>();
+  LocalTensor<float> normal_local = normal_buf.Get<float>();
+  LocalTensor<float> broadcast_1_local = sum_acc_buf.Get<float>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(2, 97 - 2 * z0T);
@@ -209,13 +209,13 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
       const DataCopyExtParams block0{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(160036 - 4 * z1t_actual_size), static_cast<uint32_t>(autofuse::FloorDiv(4 * z1t_size, 32) - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0};
       const int64_t offset0 = 80018 * z0T + z1T * z1t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: square: Mul (/nodes/0)
-      Mul(square_local[0], gather_0_local[0], gather_0_local[0], z0t_actual_size * z1t_size);
-      que0.FreeTensor(gather_0_local);
+      Mul(square_local[0], x_local[0], x_local[0], z0t_actual_size * z1t_size);
+      x_queue.FreeTensor(x_local);
       // from: sum_part: ReduceSum (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
@@ -254,55 +254,45 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
       const int64_t offset2 = z1T * z1t_size;
       const DataCopyExtParams block3{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(autofuse::FloorDiv(4 * z1t_size, 32) - autofuse::CeilDiv(4 * z1t_actual_size, 32)), static_cast<uint32_t>(160036 - 4 * z1t_actual_size), 0};
       // from: gather_0_pass1: Load (/inputs/0)
-      LocalTensor<float> gather_0_pass1_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_pass1_local[0], Data_0_gm[offset1], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_pass1_local);
-      gather_0_pass1_local = que0.DeQue<float>();
+      LocalTensor<float> x_pass1_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_pass1_local);
+      x_pass1_local = x_queue.DeQue<float>();
       // from: normal: Mul (/nodes/3)
       PipeBarrier<PIPE_V>();
-      Mul(normal_local[0], gather_0_pass1_local[0], broadcast_0_local[0], z0t_actual_size * z1t_size);
-      que0.FreeTensor(gather_0_pass1_local);
+      Mul(normal_local[0], x_pass1_local[0], broadcast_0_local[0], z0t_actual_size * z1t_size);
+      x_queue.FreeTensor(x_pass1_local);
       // from: gather_1: Load (/inputs/1)
-      LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-      DataCopyPad(gather_1_local[0], Data_1_gm[offset2], block2, autofuse::NoPad<float>());
-      que1.EnQue<float>(gather_1_local);
-      gather_1_local = que1.DeQue<float>();
+      LocalTensor<float> w_pass1_local = w_pass1_queue.AllocTensor<float>();
+      DataCopyPad(w_pass1_local[0], w_gm[offset2], block2, autofuse::NoPad<float>());
+      w_pass1_queue.EnQue<float>(w_pass1_local);
+      w_pass1_local = w_pass1_queue.DeQue<float>();
       // from: broadcast_1: Broadcast (/nodes/4)
-      autofuse::BroadcastOuter(broadcast_1_local[0], gather_1_local[0], 1, z0t_actual_size, z1t_size);
-      que1.FreeTensor(gather_1_local);
+      autofuse::BroadcastOuter(broadcast_1_local[0], w_pass1_local[0], 1, z0t_actual_size, z1t_size);
+      w_pass1_queue.FreeTensor(w_pass1_local);
       // from: weigh: Mul (/nodes/4)
-      LocalTensor<float> weigh_local = que2.AllocTensor<float>();
+      LocalTensor<float> y_local = y_queue.AllocTensor<float>();
       PipeBarrier<PIPE_V>();
-      Mul(weigh_local[0], normal_local[0], broadcast_1_local[0], z0t_actual_size * z1t_size);
+      Mul(y_local[0], normal_local[0], broadcast_1_local[0], z0t_actual_size * z1t_size);
       // from: store: Store (/outputs/0)
-      que2.EnQue<float>(weigh_local);
-      weigh_local = que2.DeQue<float>();
-      DataCopyPad(Output_0_gm[offset1], weigh_local[0], block3);
-      que2.FreeTensor(weigh_local);
+      y_queue.EnQue<float>(y_local);
+      y_local = y_queue.DeQue<float>();
+      DataCopyPad(y_gm[offset1], y_local[0], block3);
+      y_queue.FreeTensor(y_local);
     }
   }
 }
 
 extern "C" __global__ __aicore__ void rows_shared(
-    GM_ADDR rows_shared_Data_0,
-    GM_ADDR rows_shared_Data_1,
-    GM_ADDR rows_shared_Output_0,
+    GM_ADDR x,
+    GM_ADDR w,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    rows_shared_0_reduce_0_nil_0_2(
-        rows_shared_Data_0,
-        rows_shared_Data_1,
-        rows_shared_Output_0,
-        workspace,
-        t);
+    rows_shared_0_reduce_0_nil_0_2(x, w, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    rows_shared_0_reduce_0_nil_2_4_rows_2(
-        rows_shared_Data_0,
-        rows_shared_Data_1,
-        rows_shared_Output_0,
-        workspace,
-        t);
+    rows_shared_0_reduce_0_nil_2_4_rows_2(x, w, y, workspace, t);
   }
 }

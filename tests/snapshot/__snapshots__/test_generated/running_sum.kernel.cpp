@@ -11,8 +11,8 @@ using namespace AscendC;
 
 // running_sum_0_scan_all_0_nil_1_nil: z1 in tiles of z1t_size, z1T in blocks of z1Tb_size per core.
 inline __aicore__ void running_sum_0_scan_all_0_nil_1_nil(
-    GM_ADDR running_sum_Data_0,
-    GM_ADDR running_sum_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -24,25 +24,25 @@ inline __aicore__ void running_sum_0_scan_all_0_nil_1_nil(
   if (z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)running_sum_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)running_sum_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(120 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes0));
-  LocalTensor<float> square_local = buf0.Get<float>();
-  LocalTensor<float> sum_local = buf2.Get<float>();
-  LocalTensor<uint8_t> sum_tmp = buf1.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> square_buf;
+  TBuf<TPosition::VECCALC> sum_tmp_buf;
+  TBuf<TPosition::VECCALC> sum_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(120 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sum_tmp_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sum_buf, static_cast<uint32_t>(x_queue_bytes));
+  LocalTensor<float> square_local = square_buf.Get<float>();
+  LocalTensor<float> sum_local = sum_buf.Get<float>();
+  LocalTensor<uint8_t> sum_tmp = sum_tmp_buf.Get<uint8_t>();
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
     const int64_t z1T = z1Tb + z1TB * z1Tb_size;
     const int64_t z1t_actual_size = autofuse::Min(40 - z1T * z1t_size, z1t_size);
@@ -50,33 +50,33 @@ inline __aicore__ void running_sum_0_scan_all_0_nil_1_nil(
     const int64_t offset0 = z1T * z1t_size;
     const DataCopyExtParams block1{30, static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(autofuse::FloorDiv(4 * z1t_size, 32) - autofuse::CeilDiv(4 * z1t_actual_size, 32)), static_cast<uint32_t>(160 - 4 * z1t_actual_size), 0};
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: square: Mul (/nodes/0)
-    Mul(square_local[0], gather_0_local[0], gather_0_local[0], 30 * z1t_size);
-    que0.FreeTensor(gather_0_local);
+    Mul(square_local[0], x_local[0], x_local[0], 30 * z1t_size);
+    x_queue.FreeTensor(x_local);
     // from: sum: Scan (/nodes/1)
     PipeBarrier<PIPE_V>();
     autofuse::ScanOuter<false, true>(sum_local[0], square_local[0], sum_tmp, 1, 30, z1t_size);
     // from: root: Sqrt (/nodes/2)
-    LocalTensor<float> root_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Sqrt(root_local[0], sum_local[0], 30 * z1t_size);
+    Sqrt(y_local[0], sum_local[0], 30 * z1t_size);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(root_local);
-    root_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], root_local[0], block1);
-    que1.FreeTensor(root_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // running_sum_0_scan_0_nil_2_3: z0 in tiles of z0t_size, unit in blocks of unitb_size per core.
 // z0T is gone through once for each of them.
 inline __aicore__ void running_sum_0_scan_0_nil_2_3(
-    GM_ADDR running_sum_Data_0,
-    GM_ADDR running_sum_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -89,28 +89,28 @@ inline __aicore__ void running_sum_0_scan_0_nil_2_3(
     return;
   }
   const int64_t z0T_loop_size = autofuse::CeilDiv(30, z0t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)running_sum_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)running_sum_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf3;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(160 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes0));
-  LocalTensor<float> sum_carry_local = buf0.Get<float>();
-  LocalTensor<float> square_local = buf1.Get<float>();
-  LocalTensor<float> sum_local = buf3.Get<float>();
-  LocalTensor<uint8_t> sum_tmp = buf2.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> sum_carry_buf;
+  TBuf<TPosition::VECCALC> square_buf;
+  TBuf<TPosition::VECCALC> sum_tmp_buf;
+  TBuf<TPosition::VECCALC> sum_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(160 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sum_carry_buf, 256);
+  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sum_tmp_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sum_buf, static_cast<uint32_t>(x_queue_bytes));
+  LocalTensor<float> sum_carry_local = sum_carry_buf.Get<float>();
+  LocalTensor<float> square_local = square_buf.Get<float>();
+  LocalTensor<float> sum_local = sum_buf.Get<float>();
+  LocalTensor<uint8_t> sum_tmp = sum_tmp_buf.Get<uint8_t>();
   for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
     // from: sum_carry: Duplicate (/nodes/1)
     PipeBarrier<PIPE_V>();
@@ -121,13 +121,13 @@ inline __aicore__ void running_sum_0_scan_0_nil_2_3(
       const DataCopyExtParams block0{1, static_cast<uint32_t>(160 * z0t_actual_size), 0, 0, 0};
       const int64_t offset0 = 40 * z0T * z0t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: square: Mul (/nodes/0)
-      Mul(square_local[0], gather_0_local[0], gather_0_local[0], 40 * z0t_actual_size);
-      que0.FreeTensor(gather_0_local);
+      Mul(square_local[0], x_local[0], x_local[0], 40 * z0t_actual_size);
+      x_queue.FreeTensor(x_local);
       // from: sum: Scan (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ScanOuter<false, true>(
@@ -138,26 +138,26 @@ inline __aicore__ void running_sum_0_scan_0_nil_2_3(
           z0t_actual_size,
           40);
       // from: root: Sqrt (/nodes/2)
-      LocalTensor<float> root_local = que1.AllocTensor<float>();
-      Sqrt(root_local[0], sum_local[0], 40 * z0t_actual_size);
+      LocalTensor<float> y_local = y_queue.AllocTensor<float>();
+      Sqrt(y_local[0], sum_local[0], 40 * z0t_actual_size);
       // from: store: Store (/outputs/0)
-      que1.EnQue<float>(root_local);
-      root_local = que1.DeQue<float>();
-      DataCopyPad(Output_0_gm[offset0], root_local[0], block0);
-      que1.FreeTensor(root_local);
+      y_queue.EnQue<float>(y_local);
+      y_local = y_queue.DeQue<float>();
+      DataCopyPad(y_gm[offset0], y_local[0], block0);
+      y_queue.FreeTensor(y_local);
     }
   }
 }
 
 extern "C" __global__ __aicore__ void running_sum(
-    GM_ADDR running_sum_Data_0,
-    GM_ADDR running_sum_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    running_sum_0_scan_all_0_nil_1_nil(running_sum_Data_0, running_sum_Output_0, workspace, t);
+    running_sum_0_scan_all_0_nil_1_nil(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    running_sum_0_scan_0_nil_2_3(running_sum_Data_0, running_sum_Output_0, workspace, t);
+    running_sum_0_scan_0_nil_2_3(x, y, workspace, t);
   }
 }

@@ -12,8 +12,8 @@ using namespace AscendC;
 // running_sum_rows_0_scan_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
 // z1T is gone through once for each of them.
 inline __aicore__ void running_sum_rows_0_scan_0_nil_0_2(
-    GM_ADDR running_sum_rows_Data_0,
-    GM_ADDR running_sum_rows_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -27,23 +27,23 @@ inline __aicore__ void running_sum_rows_0_scan_0_nil_0_2(
     return;
   }
   const int64_t z1T_loop_size = autofuse::CeilDiv(n, z1t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)running_sum_rows_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)running_sum_rows_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(4 * z1t_size, 512), 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, 32);
-  LocalTensor<float> sum_carry_local = buf0.Get<float>();
-  LocalTensor<uint8_t> sum_tmp = buf1.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> y_tmp_buf;
+  TBuf<TPosition::VECCALC> sum_carry_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t y_tmp_buf_bytes = 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(4 * z1t_size, 512), 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_tmp_buf, static_cast<uint32_t>(y_tmp_buf_bytes));
+  tpipe.InitBuffer(sum_carry_buf, 32);
+  LocalTensor<float> sum_carry_local = sum_carry_buf.Get<float>();
+  LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: sum_carry: Duplicate (/nodes/0)
@@ -54,32 +54,32 @@ inline __aicore__ void running_sum_rows_0_scan_0_nil_0_2(
       const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
       const int64_t offset0 = n * z0 + z1T * z1t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: sum: Scan (/nodes/0)
-      LocalTensor<float> sum_local = que1.AllocTensor<float>();
+      LocalTensor<float> y_local = y_queue.AllocTensor<float>();
       autofuse::ScanInner<true, false>(
-          sum_local[0],
-          gather_0_local[0],
+          y_local[0],
+          x_local[0],
           sum_carry_local[0],
-          sum_tmp,
+          y_tmp,
           z1t_actual_size);
-      que0.FreeTensor(gather_0_local);
+      x_queue.FreeTensor(x_local);
       // from: store: Store (/outputs/0)
-      que1.EnQue<float>(sum_local);
-      sum_local = que1.DeQue<float>();
-      DataCopyPad(Output_0_gm[offset0], sum_local[0], block0);
-      que1.FreeTensor(sum_local);
+      y_queue.EnQue<float>(y_local);
+      y_local = y_queue.DeQue<float>();
+      DataCopyPad(y_gm[offset0], y_local[0], block0);
+      y_queue.FreeTensor(y_local);
     }
   }
 }
 
 // running_sum_rows_0_scan_all_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil(
-    GM_ADDR running_sum_rows_Data_0,
-    GM_ADDR running_sum_rows_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -96,20 +96,20 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)running_sum_rows_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)running_sum_rows_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(512 + 960 * autofuse::CeilDiv(n, 8) + 64 * z0t_size * autofuse::CeilDiv(n, 8), 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
-  LocalTensor<uint8_t> sum_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> y_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  const int64_t y_tmp_buf_bytes = 256 * autofuse::CeilDiv(512 + 960 * autofuse::CeilDiv(n, 8) + 64 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_tmp_buf, static_cast<uint32_t>(y_tmp_buf_bytes));
+  LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(20 - z0T * z0t_size, z0t_size);
@@ -117,32 +117,32 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil(
     const int64_t offset0 = n * z0T * z0t_size;
     const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(4 * n), static_cast<uint32_t>(autofuse::CeilDiv(n, 8) - autofuse::CeilDiv(4 * n, 32)), 0, 0};
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: sum: Scan (/nodes/0)
-    LocalTensor<float> sum_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     autofuse::ScanInner<true, false, true>(
-        sum_local[0],
-        gather_0_local[0],
-        sum_tmp,
+        y_local[0],
+        x_local[0],
+        y_tmp,
         z0t_actual_size,
         n,
         8 * autofuse::CeilDiv(n, 8));
-    que0.FreeTensor(gather_0_local);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(sum_local);
-    sum_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], sum_local[0], block1);
-    que1.FreeTensor(sum_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // running_sum_rows_0_scan_all_0_nil_0_nil_few: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil_few(
-    GM_ADDR running_sum_rows_Data_0,
-    GM_ADDR running_sum_rows_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -159,20 +159,20 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil_few(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)running_sum_rows_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)running_sum_rows_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(32 * autofuse::CeilDiv(n, 8), 512), 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
-  LocalTensor<uint8_t> sum_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> y_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  const int64_t y_tmp_buf_bytes = 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(32 * autofuse::CeilDiv(n, 8), 512), 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_tmp_buf, static_cast<uint32_t>(y_tmp_buf_bytes));
+  LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(20 - z0T * z0t_size, z0t_size);
@@ -180,47 +180,39 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil_few(
     const int64_t offset0 = n * z0T * z0t_size;
     const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(4 * n), static_cast<uint32_t>(autofuse::CeilDiv(n, 8) - autofuse::CeilDiv(4 * n, 32)), 0, 0};
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: sum: Scan (/nodes/0)
-    LocalTensor<float> sum_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     autofuse::ScanInner<true, false>(
-        sum_local[0],
-        gather_0_local[0],
-        sum_tmp,
+        y_local[0],
+        x_local[0],
+        y_tmp,
         z0t_actual_size,
         n,
         8 * autofuse::CeilDiv(n, 8));
-    que0.FreeTensor(gather_0_local);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(sum_local);
-    sum_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], sum_local[0], block1);
-    que1.FreeTensor(sum_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void running_sum_rows(
-    GM_ADDR running_sum_rows_Data_0,
-    GM_ADDR running_sum_rows_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    running_sum_rows_0_scan_0_nil_0_2(running_sum_rows_Data_0, running_sum_rows_Output_0, workspace, t);
+    running_sum_rows_0_scan_0_nil_0_2(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    running_sum_rows_0_scan_all_0_nil_0_nil(
-        running_sum_rows_Data_0,
-        running_sum_rows_Output_0,
-        workspace,
-        t);
+    running_sum_rows_0_scan_all_0_nil_0_nil(x, y, workspace, t);
   } else if (t.tiling_key == 2) {
-    running_sum_rows_0_scan_all_0_nil_0_nil_few(
-        running_sum_rows_Data_0,
-        running_sum_rows_Output_0,
-        workspace,
-        t);
+    running_sum_rows_0_scan_all_0_nil_0_nil_few(x, y, workspace, t);
   }
 }

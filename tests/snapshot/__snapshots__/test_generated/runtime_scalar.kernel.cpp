@@ -10,9 +10,9 @@ using namespace AscendC;
 
 // runtime_scalar_0_general_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void runtime_scalar_0_general_0_nil_0_nil(
-    GM_ADDR runtime_scalar_Data_0,
-    GM_ADDR runtime_scalar_Data_1,
-    GM_ADDR runtime_scalar_Output_0,
+    GM_ADDR x,
+    GM_ADDR rate,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -25,66 +25,61 @@ inline __aicore__ void runtime_scalar_0_general_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)runtime_scalar_Data_1);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)runtime_scalar_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)runtime_scalar_Output_0);
+  GlobalTensor<float> rate_gm;
+  rate_gm.SetGlobalBuffer((__gm__ float*)rate);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECIN> buf0;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, 32);
-  LocalTensor<float> gather_1_local = buf0.Get<float>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECIN> rate_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(rate_buf, 32);
+  LocalTensor<float> rate_local = rate_buf.Get<float>();
   const DataCopyExtParams block0{1, 4, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
-  DataCopyPad(gather_1_local[0], Data_1_gm[0], block0, autofuse::NoPad<float>());
+  DataCopyPad(rate_local[0], rate_gm[0], block0, autofuse::NoPad<float>());
   {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_S>();
     SetFlag<HardEvent::MTE2_S>(id);
     WaitFlag<HardEvent::MTE2_S>(id);
     tpipe.ReleaseEventID<HardEvent::MTE2_S>(id);
   }
-  const float gather_1_scalar = gather_1_local.GetValue(0);
+  const float rate_scalar = rate_local.GetValue(0);
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(n - z0T * z0t_size, z0t_size);
     const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: mul_0: Muls (/nodes/0)
-    LocalTensor<float> mul_0_local = que1.AllocTensor<float>();
-    Muls(mul_0_local[0], gather_0_local[0], gather_1_scalar, z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
+    Muls(y_local[0], x_local[0], rate_scalar, z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(mul_0_local);
-    mul_0_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], mul_0_local[0], block1);
-    que1.FreeTensor(mul_0_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void runtime_scalar(
-    GM_ADDR runtime_scalar_Data_0,
-    GM_ADDR runtime_scalar_Data_1,
-    GM_ADDR runtime_scalar_Output_0,
+    GM_ADDR x,
+    GM_ADDR rate,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    runtime_scalar_0_general_0_nil_0_nil(
-        runtime_scalar_Data_0,
-        runtime_scalar_Data_1,
-        runtime_scalar_Output_0,
-        workspace,
-        t);
+    runtime_scalar_0_general_0_nil_0_nil(x, rate, y, workspace, t);
   }
 }

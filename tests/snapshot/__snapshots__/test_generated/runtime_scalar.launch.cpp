@@ -10,10 +10,10 @@
 #ifdef AUTOFUSE_KERNEL_IN_LAUNCH
 #include "../device/runtime_scalar_kernel.cpp"
 #else
-extern "C" __global__ __aicore__ void runtime_scalar(GM_ADDR runtime_scalar_Data_0, GM_ADDR runtime_scalar_Data_1, GM_ADDR runtime_scalar_Output_0, GM_ADDR workspace, AutofuseTilingData t);
+extern "C" __global__ __aicore__ void runtime_scalar(GM_ADDR x, GM_ADDR rate, GM_ADDR y, GM_ADDR workspace, AutofuseTilingData t);
 #endif
 
-// pointers: runtime_scalar_Data_0, runtime_scalar_Data_1, runtime_scalar_Output_0, workspace.
+// pointers: x, rate, y, workspace.
 extern "C" int64_t AutofuseLaunchArray(uint32_t block_dim, void* stream, void** pointers,
                                        AutofuseTilingData* tiling_data)
 {
@@ -30,12 +30,12 @@ extern "C" int64_t AutofuseLaunchArray(uint32_t block_dim, void* stream, void** 
 }
 
 extern "C" int64_t AutofuseLaunch(uint32_t block_dim, void* stream,
-                                  void* runtime_scalar_Data_0,
-                                  void* runtime_scalar_Data_1,
-                                  void* runtime_scalar_Output_0,
+                                  void* x,
+                                  void* rate,
+                                  void* y,
                                   void* workspace,
                                   AutofuseTilingData* tiling_data)
 {
-    void* pointers[] = {runtime_scalar_Data_0, runtime_scalar_Data_1, runtime_scalar_Output_0, workspace};
+    void* pointers[] = {x, rate, y, workspace};
     return AutofuseLaunchArray(block_dim, stream, pointers, tiling_data);
 }

@@ -6,7 +6,7 @@
 #include "autofuse_shape.h"
 #include "autofuse_status.h"
 #include "autofuse_tiling_data.h"
-#include "autofuse_tiling_solver.h"
+#include "autofuse_tiling.h"
 
 // The functions of the kernels, under the names that the build gives them.
 extern "C" int64_t several_part0_AutofuseTiling(int64_t, several_part0_TilingData*, uint32_t*, uint32_t*, ResLimit*);
@@ -217,7 +217,7 @@ extern "C" int64_t AutofuseTilingForKey(uint32_t key, int64_t s0, AutofuseTiling
     return several_driver::Run({s0}, key, tiling_data, workspace_size, block_dim, limit);
 }
 
-// pointers: several_Data_0, several_Data_1, several_Output_0, several_Output_1, several_Output_2, workspace.
+// pointers: x, bias, c, d, f, workspace.
 // The tiling data have the number of cores of every kernel.
 extern "C" int64_t AutofuseLaunchArray([[maybe_unused]] uint32_t block_dim, void* stream, void** pointers,
                                        AutofuseTilingData* tiling_data)
@@ -268,15 +268,15 @@ extern "C" int64_t AutofuseLaunchArray([[maybe_unused]] uint32_t block_dim, void
 }
 
 extern "C" int64_t AutofuseLaunch(uint32_t block_dim, void* stream,
-                                  void* several_Data_0,
-                                  void* several_Data_1,
-                                  void* several_Output_0,
-                                  void* several_Output_1,
-                                  void* several_Output_2,
+                                  void* x,
+                                  void* bias,
+                                  void* c,
+                                  void* d,
+                                  void* f,
                                   void* workspace,
                                   AutofuseTilingData* tiling_data)
 {
-    void* pointers[] = {several_Data_0, several_Data_1, several_Output_0, several_Output_1, several_Output_2, workspace};
+    void* pointers[] = {x, bias, c, d, f, workspace};
     return AutofuseLaunchArray(block_dim, stream, pointers, tiling_data);
 }
 

@@ -13,10 +13,10 @@ using namespace AscendC;
 
 // short_rows_0_narrow_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void short_rows_0_narrow_0_nil_0_nil(
-    GM_ADDR short_rows_Data_0,
-    GM_ADDR short_rows_Data_1,
-    GM_ADDR short_rows_Output_0,
-    GM_ADDR short_rows_Output_1,
+    GM_ADDR x,
+    GM_ADDR s,
+    GM_ADDR y,
+    GM_ADDR v_t,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -28,42 +28,42 @@ inline __aicore__ void short_rows_0_narrow_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)short_rows_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)short_rows_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)short_rows_Output_0);
-  GlobalTensor<float> Output_1_gm;
-  Output_1_gm.SetGlobalBuffer((__gm__ float*)short_rows_Output_1);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> s_gm;
+  s_gm.SetGlobalBuffer((__gm__ float*)s);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
+  GlobalTensor<float> v_t_gm;
+  v_t_gm.SetGlobalBuffer((__gm__ float*)v_t);
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf2;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  TQue<TPosition::VECOUT, 2> que3;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = autofuse::Max(4096, 512 * autofuse::CeilDiv(8 * z0t_size, 512));
-  const int64_t bytes1 = autofuse::Max(512, 512 * autofuse::CeilDiv(8 * z0t_size, 512));
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(8 * z0t_size, 256);
-  const int64_t bytes3 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
+  TBuf<TPosition::VECCALC> gather_0_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> broadcast_0_buf;
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECIN, 2> s_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TQue<TPosition::VECOUT, 2> v_t_queue;
+  TBuf<TPosition::VECCALC> places_of_2_by_4_buf;
+  const int64_t gather_0_buf_bytes = autofuse::Max(4096, 512 * autofuse::CeilDiv(8 * z0t_size, 512));
+  const int64_t broadcast_0_buf_bytes = autofuse::Max(512, 512 * autofuse::CeilDiv(8 * z0t_size, 512));
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(8 * z0t_size, 256);
+  const int64_t s_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(gather_0_buf, static_cast<uint32_t>(gather_0_buf_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf3, 256);
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes3));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes3));
-  tpipe.InitBuffer(que3, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf1, 4096);
-  LocalTensor<int32_t> places_of_2_by_4_local = buf1.Get<int32_t>();
-  LocalTensor<uint8_t> places_of_2_by_4_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> gather_0_local = buf0.Get<float>();
-  LocalTensor<float> broadcast_0_local = buf2.Get<float>();
-  LocalTensor<float> scaled_local = buf0.Get<float>();
-  LocalTensor<uint8_t> sum_tmp = buf2.Get<uint8_t>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(broadcast_0_buf_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(s_queue, 2, static_cast<uint32_t>(s_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(s_queue_bytes));
+  tpipe.InitBuffer(v_t_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(places_of_2_by_4_buf, 4096);
+  LocalTensor<int32_t> places_of_2_by_4_local = places_of_2_by_4_buf.Get<int32_t>();
+  LocalTensor<uint8_t> places_of_2_by_4_tmp = gather_0_buf.Get<uint8_t>();
+  LocalTensor<float> gather_0_local = gather_0_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
+  LocalTensor<float> scaled_local = gather_0_buf.Get<float>();
+  LocalTensor<uint8_t> y_tmp = broadcast_0_buf.Get<uint8_t>();
   // from: places_of_2_by_4: LaceOffsets
   autofuse::LaceOffsets(
       places_of_2_by_4_local[0],
@@ -79,38 +79,38 @@ inline __aicore__ void short_rows_0_narrow_0_nil_0_nil(
     const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset1 = z0T * z0t_size;
     // from: gather_0_rows: Load (/inputs/0)
-    LocalTensor<float> gather_0_rows_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_rows_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_rows_local);
-    gather_0_rows_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_0: UnlaceByMask (/inputs/0)
     PipeBarrier<PIPE_V>();
-    autofuse::UnlaceByMask(gather_0_local[0], gather_0_rows_local[0], 1, z0t_actual_size, 2, z0t_size);
-    que0.FreeTensor(gather_0_rows_local);
+    autofuse::UnlaceByMask(gather_0_local[0], x_local[0], 1, z0t_actual_size, 2, z0t_size);
+    x_queue.FreeTensor(x_local);
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> s_local = s_queue.AllocTensor<float>();
+    DataCopyPad(s_local[0], s_gm[offset1], block1, autofuse::NoPad<float>());
+    s_queue.EnQue<float>(s_local);
+    s_local = s_queue.DeQue<float>();
     // from: broadcast_0: Broadcast (/nodes/0)
-    autofuse::BroadcastOuter(broadcast_0_local[0], gather_1_local[0], 1, 2, z0t_size);
-    que1.FreeTensor(gather_1_local);
+    autofuse::BroadcastOuter(broadcast_0_local[0], s_local[0], 1, 2, z0t_size);
+    s_queue.FreeTensor(s_local);
     // from: scaled: Mul (/nodes/0)
     PipeBarrier<PIPE_V>();
     Mul(scaled_local[0], gather_0_local[0], broadcast_0_local[0], 2 * z0t_size);
     // from: sum: ReduceSum (/nodes/1)
-    LocalTensor<float> sum_local = que2.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    autofuse::ReduceOuter<autofuse::SumOf>(sum_local[0], scaled_local[0], sum_tmp, 1, 2, z0t_size);
+    autofuse::ReduceOuter<autofuse::SumOf>(y_local[0], scaled_local[0], y_tmp, 1, 2, z0t_size);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(sum_local);
-    sum_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset1], sum_local[0], block1);
-    que2.FreeTensor(sum_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset1], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
     // from: store_1_rows: Lace (/outputs/1)
-    LocalTensor<float> store_1_rows_local = que3.AllocTensor<float>();
+    LocalTensor<float> v_t_local = v_t_queue.AllocTensor<float>();
     autofuse::Lace(
-        store_1_rows_local[0],
+        v_t_local[0],
         scaled_local[0],
         places_of_2_by_4_local[0],
         1,
@@ -118,19 +118,19 @@ inline __aicore__ void short_rows_0_narrow_0_nil_0_nil(
         2,
         z0t_size);
     // from: store_1: Store (/outputs/1)
-    que3.EnQue<float>(store_1_rows_local);
-    store_1_rows_local = que3.DeQue<float>();
-    DataCopyPad(Output_1_gm[offset0], store_1_rows_local[0], block0);
-    que3.FreeTensor(store_1_rows_local);
+    v_t_queue.EnQue<float>(v_t_local);
+    v_t_local = v_t_queue.DeQue<float>();
+    DataCopyPad(v_t_gm[offset0], v_t_local[0], block0);
+    v_t_queue.FreeTensor(v_t_local);
   }
 }
 
 // short_rows_0_reduce_all_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void short_rows_0_reduce_all_0_nil_0_nil(
-    GM_ADDR short_rows_Data_0,
-    GM_ADDR short_rows_Data_1,
-    GM_ADDR short_rows_Output_0,
-    GM_ADDR short_rows_Output_1,
+    GM_ADDR x,
+    GM_ADDR s,
+    GM_ADDR y,
+    GM_ADDR v_t,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -142,30 +142,30 @@ inline __aicore__ void short_rows_0_reduce_all_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)short_rows_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)short_rows_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)short_rows_Output_0);
-  GlobalTensor<float> Output_1_gm;
-  Output_1_gm.SetGlobalBuffer((__gm__ float*)short_rows_Output_1);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> s_gm;
+  s_gm.SetGlobalBuffer((__gm__ float*)s);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
+  GlobalTensor<float> v_t_gm;
+  v_t_gm.SetGlobalBuffer((__gm__ float*)v_t);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  TQue<TPosition::VECOUT, 2> que3;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t bytes2 = autofuse::Max(256 * autofuse::CeilDiv(32 * z0t_size, 256), 256 * autofuse::CeilDiv(z0t_size, 8));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que3, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
-  LocalTensor<uint8_t> scaled_tmp = buf0.Get<uint8_t>();
-  LocalTensor<uint8_t> sum_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECIN, 2> s_queue;
+  TQue<TPosition::VECOUT, 2> v_t_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> v_t_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size, 256);
+  const int64_t s_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  const int64_t v_t_tmp_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(32 * z0t_size, 256), 256 * autofuse::CeilDiv(z0t_size, 8));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(s_queue, 2, static_cast<uint32_t>(s_queue_bytes));
+  tpipe.InitBuffer(v_t_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(s_queue_bytes));
+  tpipe.InitBuffer(v_t_tmp_buf, static_cast<uint32_t>(v_t_tmp_buf_bytes));
+  LocalTensor<uint8_t> v_t_tmp = v_t_tmp_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> y_tmp = v_t_tmp_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(20000 - z0T * z0t_size, z0t_size);
@@ -174,73 +174,55 @@ inline __aicore__ void short_rows_0_reduce_all_0_nil_0_nil(
     const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset1 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> s_local = s_queue.AllocTensor<float>();
+    DataCopyPad(s_local[0], s_gm[offset1], block1, autofuse::NoPad<float>());
+    s_queue.EnQue<float>(s_local);
+    s_local = s_queue.DeQue<float>();
     // from: scaled: MulRow (/nodes/0)
-    LocalTensor<float> scaled_local = que2.AllocTensor<float>();
+    LocalTensor<float> v_t_local = v_t_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::WithRows<autofuse::MulRow>(
-        scaled_local[0],
-        gather_0_local[0],
-        gather_1_local[0],
-        scaled_tmp,
+        v_t_local[0],
+        x_local[0],
+        s_local[0],
+        v_t_tmp,
         z0t_actual_size,
         8);
-    que0.FreeTensor(gather_0_local);
-    que1.FreeTensor(gather_1_local);
+    x_queue.FreeTensor(x_local);
+    s_queue.FreeTensor(s_local);
     // from: sum: ReduceSum (/nodes/1)
-    LocalTensor<float> sum_local = que3.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    autofuse::ReduceInner<autofuse::SumOf>(
-        sum_local[0],
-        scaled_local[0],
-        sum_tmp,
-        z0t_actual_size,
-        2,
-        8);
+    autofuse::ReduceInner<autofuse::SumOf>(y_local[0], v_t_local[0], y_tmp, z0t_actual_size, 2, 8);
     // from: store: Store (/outputs/0)
-    que3.EnQue<float>(sum_local);
-    sum_local = que3.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset1], sum_local[0], block1);
-    que3.FreeTensor(sum_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset1], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
     // from: store_1: Store (/outputs/1)
-    que2.EnQue<float>(scaled_local);
-    scaled_local = que2.DeQue<float>();
-    DataCopyPad(Output_1_gm[offset0], scaled_local[0], block0);
-    que2.FreeTensor(scaled_local);
+    v_t_queue.EnQue<float>(v_t_local);
+    v_t_local = v_t_queue.DeQue<float>();
+    DataCopyPad(v_t_gm[offset0], v_t_local[0], block0);
+    v_t_queue.FreeTensor(v_t_local);
   }
 }
 
 extern "C" __global__ __aicore__ void short_rows(
-    GM_ADDR short_rows_Data_0,
-    GM_ADDR short_rows_Data_1,
-    GM_ADDR short_rows_Output_0,
-    GM_ADDR short_rows_Output_1,
+    GM_ADDR x,
+    GM_ADDR s,
+    GM_ADDR y,
+    GM_ADDR v_t,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    short_rows_0_narrow_0_nil_0_nil(
-        short_rows_Data_0,
-        short_rows_Data_1,
-        short_rows_Output_0,
-        short_rows_Output_1,
-        workspace,
-        t);
+    short_rows_0_narrow_0_nil_0_nil(x, s, y, v_t, workspace, t);
   } else if (t.tiling_key == 1) {
-    short_rows_0_reduce_all_0_nil_0_nil(
-        short_rows_Data_0,
-        short_rows_Data_1,
-        short_rows_Output_0,
-        short_rows_Output_1,
-        workspace,
-        t);
+    short_rows_0_reduce_all_0_nil_0_nil(x, s, y, v_t, workspace, t);
   }
 }

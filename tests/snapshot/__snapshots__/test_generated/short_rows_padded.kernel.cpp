@@ -12,9 +12,9 @@ using namespace AscendC;
 
 // short_rows_padded_0_narrow_0_nil_2_nil: z2 in tiles of z2t_size, z0z1z2T in blocks of z0z1z2Tb_size per core.
 inline __aicore__ void short_rows_padded_0_narrow_0_nil_2_nil(
-    GM_ADDR short_rows_padded_Data_0,
-    GM_ADDR short_rows_padded_Data_1,
-    GM_ADDR short_rows_padded_Output_0,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -26,33 +26,33 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_2_nil(
   if (z0z1z2Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)short_rows_padded_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)short_rows_padded_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)short_rows_padded_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> z_gm;
+  z_gm.SetGlobalBuffer((__gm__ float*)z);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(8 * z2t_size, 256);
-  const int64_t bytes1 = autofuse::Max(4096, 256 * autofuse::CeilDiv(8 * z2t_size, 256));
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(256 + 64 * autofuse::CeilDiv(z2t_size, 64), 256);
-  tpipe.InitBuffer(que0, 2, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf1, 4096);
-  LocalTensor<int32_t> places_of_2_by_4_local = buf1.Get<int32_t>();
-  LocalTensor<uint8_t> places_of_2_by_4_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> gather_1_local = buf0.Get<float>();
-  LocalTensor<float> highest_local = buf0.Get<float>();
-  LocalTensor<uint8_t> highest_tmp = buf2.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECIN, 2> z_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> gather_1_buf;
+  TBuf<TPosition::VECCALC> highest_tmp_buf;
+  TBuf<TPosition::VECCALC> places_of_2_by_4_buf;
+  const int64_t z_queue_bytes = 256 * autofuse::CeilDiv(8 * z2t_size, 256);
+  const int64_t gather_1_buf_bytes = autofuse::Max(4096, 256 * autofuse::CeilDiv(8 * z2t_size, 256));
+  const int64_t highest_tmp_buf_bytes = 256 * autofuse::CeilDiv(256 + 64 * autofuse::CeilDiv(z2t_size, 64), 256);
+  tpipe.InitBuffer(x_queue, 2, 256);
+  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(z_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(z_queue_bytes));
+  tpipe.InitBuffer(gather_1_buf, static_cast<uint32_t>(gather_1_buf_bytes));
+  tpipe.InitBuffer(highest_tmp_buf, static_cast<uint32_t>(highest_tmp_buf_bytes));
+  tpipe.InitBuffer(places_of_2_by_4_buf, 4096);
+  LocalTensor<int32_t> places_of_2_by_4_local = places_of_2_by_4_buf.Get<int32_t>();
+  LocalTensor<uint8_t> places_of_2_by_4_tmp = gather_1_buf.Get<uint8_t>();
+  LocalTensor<float> gather_1_local = gather_1_buf.Get<float>();
+  LocalTensor<float> highest_local = gather_1_buf.Get<float>();
+  LocalTensor<uint8_t> highest_tmp = highest_tmp_buf.Get<uint8_t>();
   // from: places_of_2_by_4: LaceOffsets
   autofuse::LaceOffsets(
       places_of_2_by_4_local[0],
@@ -72,33 +72,33 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_2_nil(
     const int64_t offset1 = 100 * z0 + 2 * z2T * z2t_size;
     const int64_t offset2 = 50700 * z0 + 100 * z1 + 2 * z2T * z2t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_1_rows: Load (/inputs/1)
-    LocalTensor<float> gather_1_rows_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_rows_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_rows_local);
-    gather_1_rows_local = que1.DeQue<float>();
+    LocalTensor<float> z_local = z_queue.AllocTensor<float>();
+    DataCopyPad(z_local[0], z_gm[offset1], block1, autofuse::NoPad<float>());
+    z_queue.EnQue<float>(z_local);
+    z_local = z_queue.DeQue<float>();
     // from: gather_1: UnlaceByMask (/inputs/1)
     PipeBarrier<PIPE_V>();
-    autofuse::UnlaceByMask(gather_1_local[0], gather_1_rows_local[0], 1, z2t_actual_size, 2, z2t_size);
-    que1.FreeTensor(gather_1_rows_local);
+    autofuse::UnlaceByMask(gather_1_local[0], z_local[0], 1, z2t_actual_size, 2, z2t_size);
+    z_queue.FreeTensor(z_local);
     // from: highest: MaxRow (/nodes/0)
     autofuse::WithRows<autofuse::MaxRow>(
         highest_local[0],
         gather_1_local[0],
-        gather_0_local[0],
+        x_local[0],
         highest_tmp,
         2,
         z2t_size);
-    que0.FreeTensor(gather_0_local);
+    x_queue.FreeTensor(x_local);
     // from: store_rows: Lace (/outputs/0)
-    LocalTensor<float> store_rows_local = que2.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::Lace(
-        store_rows_local[0],
+        y_local[0],
         highest_local[0],
         places_of_2_by_4_local[0],
         1,
@@ -106,18 +106,18 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_2_nil(
         2,
         z2t_size);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(store_rows_local);
-    store_rows_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset2], store_rows_local[0], block1);
-    que2.FreeTensor(store_rows_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset2], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // short_rows_padded_0_narrow_0_nil_1_nil_outer: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void short_rows_padded_0_narrow_0_nil_1_nil_outer(
-    GM_ADDR short_rows_padded_Data_0,
-    GM_ADDR short_rows_padded_Data_1,
-    GM_ADDR short_rows_padded_Output_0,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -129,34 +129,34 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_1_nil_outer(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)short_rows_padded_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)short_rows_padded_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)short_rows_padded_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> z_gm;
+  z_gm.SetGlobalBuffer((__gm__ float*)z);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(8 * z1t_size, 256);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(448 * z1t_size, 256);
-  const int64_t bytes2 = autofuse::Max(4096, 256 * autofuse::CeilDiv(2 * z1t_size, 8));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, 512);
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf1, 4096);
-  LocalTensor<int32_t> places_of_2_by_4_local = buf1.Get<int32_t>();
-  LocalTensor<uint8_t> places_of_2_by_4_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> gather_1_local = buf0.Get<float>();
-  LocalTensor<float> broadcast_1_local = buf2.Get<float>();
-  LocalTensor<float> highest_local = buf2.Get<float>();
-  LocalTensor<uint8_t> highest_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECIN, 2> z_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> gather_1_buf;
+  TBuf<TPosition::VECCALC> broadcast_1_buf;
+  TBuf<TPosition::VECCALC> places_of_2_by_4_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(8 * z1t_size, 256);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(448 * z1t_size, 256);
+  const int64_t gather_1_buf_bytes = autofuse::Max(4096, 256 * autofuse::CeilDiv(2 * z1t_size, 8));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(z_queue, 2, 512);
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(gather_1_buf, static_cast<uint32_t>(gather_1_buf_bytes));
+  tpipe.InitBuffer(broadcast_1_buf, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(places_of_2_by_4_buf, 4096);
+  LocalTensor<int32_t> places_of_2_by_4_local = places_of_2_by_4_buf.Get<int32_t>();
+  LocalTensor<uint8_t> places_of_2_by_4_tmp = gather_1_buf.Get<uint8_t>();
+  LocalTensor<float> gather_1_local = gather_1_buf.Get<float>();
+  LocalTensor<float> broadcast_1_local = broadcast_1_buf.Get<float>();
+  LocalTensor<float> highest_local = broadcast_1_buf.Get<float>();
+  LocalTensor<uint8_t> highest_tmp = gather_1_buf.Get<uint8_t>();
   // from: places_of_2_by_4: LaceOffsets
   autofuse::LaceOffsets(
       places_of_2_by_4_local[0],
@@ -176,18 +176,18 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_1_nil_outer(
     const DataCopyExtParams block2{static_cast<uint16_t>(z1t_actual_size), 400, 1, 0, 0};
     const int64_t offset1 = 50700 * z0 + 100 * z1T * z1t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_1_rows: Load (/inputs/1)
-    LocalTensor<float> gather_1_rows_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_rows_local[0], Data_1_gm[100 * z0], block1, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_rows_local);
-    gather_1_rows_local = que1.DeQue<float>();
+    LocalTensor<float> z_local = z_queue.AllocTensor<float>();
+    DataCopyPad(z_local[0], z_gm[100 * z0], block1, autofuse::NoPad<float>());
+    z_queue.EnQue<float>(z_local);
+    z_local = z_queue.DeQue<float>();
     // from: gather_1: UnlaceByMask (/inputs/1)
-    autofuse::UnlaceByMask(gather_1_local[0], gather_1_rows_local[0], 1, 50, 2, 56);
-    que1.FreeTensor(gather_1_rows_local);
+    autofuse::UnlaceByMask(gather_1_local[0], z_local[0], 1, 50, 2, 56);
+    z_queue.FreeTensor(z_local);
     // from: broadcast_1: Broadcast (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastOuter(broadcast_1_local[0], gather_1_local[0], 1, z1t_actual_size, 112);
@@ -196,50 +196,33 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_1_nil_outer(
     autofuse::WithRows<autofuse::MaxRow>(
         highest_local[0],
         broadcast_1_local[0],
-        gather_0_local[0],
+        x_local[0],
         highest_tmp,
         2 * z1t_actual_size,
         56);
-    que0.FreeTensor(gather_0_local);
+    x_queue.FreeTensor(x_local);
     // from: store_rows: Lace (/outputs/0)
-    LocalTensor<float> store_rows_local = que2.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    autofuse::Lace(
-        store_rows_local[0],
-        highest_local[0],
-        places_of_2_by_4_local[0],
-        z1t_actual_size,
-        56,
-        2,
-        56);
+    autofuse::Lace(y_local[0], highest_local[0], places_of_2_by_4_local[0], z1t_actual_size, 56, 2, 56);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(store_rows_local);
-    store_rows_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset1], store_rows_local[0], block2);
-    que2.FreeTensor(store_rows_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset1], y_local[0], block2);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void short_rows_padded(
-    GM_ADDR short_rows_padded_Data_0,
-    GM_ADDR short_rows_padded_Data_1,
-    GM_ADDR short_rows_padded_Output_0,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    short_rows_padded_0_narrow_0_nil_2_nil(
-        short_rows_padded_Data_0,
-        short_rows_padded_Data_1,
-        short_rows_padded_Output_0,
-        workspace,
-        t);
+    short_rows_padded_0_narrow_0_nil_2_nil(x, z, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    short_rows_padded_0_narrow_0_nil_1_nil_outer(
-        short_rows_padded_Data_0,
-        short_rows_padded_Data_1,
-        short_rows_padded_Output_0,
-        workspace,
-        t);
+    short_rows_padded_0_narrow_0_nil_1_nil_outer(x, z, y, workspace, t);
   }
 }

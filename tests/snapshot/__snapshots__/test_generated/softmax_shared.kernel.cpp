@@ -13,8 +13,8 @@ using namespace AscendC;
 // softmax_shared_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
 // z1T is gone through 2 times for each of them.
 inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
-    GM_ADDR softmax_shared_Data_0,
-    GM_ADDR softmax_shared_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -28,55 +28,55 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
     return;
   }
   const int64_t z1T_loop_size = autofuse::CeilDiv(n, z1t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)softmax_shared_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)softmax_shared_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf7;
-  TBuf<TPosition::VECCALC> buf5;
-  TBuf<TPosition::VECCALC> buf6;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf4;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes1));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> softmax_reducemax_move_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> broadcast_1_buf;
+  TBuf<TPosition::VECCALC> softmax_sub_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> softmax_reducemax_acc_buf;
+  TBuf<TPosition::VECCALC> softmax_reducesum_acc_buf;
+  TBuf<TPosition::VECCALC> softmax_reducemax_before_buf;
+  TBuf<TPosition::VECCALC> softmax_reducemax_part_buf;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t softmax_reducemax_move_buf_bytes = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(softmax_reducemax_move_buf, static_cast<uint32_t>(softmax_reducemax_move_buf_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf7, 256);
-  tpipe.InitBuffer(buf5, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf6, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf0, 32);
-  tpipe.InitBuffer(buf1, 32);
-  tpipe.InitBuffer(buf2, 32);
-  tpipe.InitBuffer(buf4, 32);
-  LocalTensor<float> softmax_reducemax_acc_local = buf0.Get<float>();
-  LocalTensor<float> softmax_reducesum_acc_local = buf1.Get<float>();
-  LocalTensor<float> softmax_reducemax_before_local = buf2.Get<float>();
-  LocalTensor<float> softmax_reducemax_part_local = buf4.Get<float>();
-  LocalTensor<uint8_t> softmax_reducemax_part_tmp = buf3.Get<uint8_t>();
-  LocalTensor<float> softmax_reducemax_centre_local = buf4.Get<float>();
-  LocalTensor<float> softmax_reducemax_move_local = buf3.Get<float>();
-  LocalTensor<float> softmax_sub_local = buf6.Get<float>();
-  LocalTensor<uint8_t> softmax_sub_tmp = buf5.Get<uint8_t>();
-  LocalTensor<float> softmax_exp_local = buf6.Get<float>();
-  LocalTensor<float> softmax_reducesum_part_local = buf4.Get<float>();
-  LocalTensor<uint8_t> softmax_reducesum_part_tmp = buf5.Get<uint8_t>();
-  LocalTensor<float> softmax_exp_move_local = buf3.Get<float>();
-  LocalTensor<float> softmax_reducesum_scaled_local = buf3.Get<float>();
-  LocalTensor<float> broadcast_0_local = buf6.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf3.Get<uint8_t>();
-  LocalTensor<float> broadcast_1_local = buf5.Get<float>();
-  LocalTensor<uint8_t> broadcast_1_tmp = buf3.Get<uint8_t>();
-  LocalTensor<float> softmax_sub_pass1_local = buf3.Get<float>();
-  LocalTensor<float> softmax_exp_pass1_local = buf3.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(broadcast_1_buf, static_cast<uint32_t>(softmax_reducemax_move_buf_bytes));
+  tpipe.InitBuffer(softmax_sub_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(softmax_reducemax_acc_buf, 32);
+  tpipe.InitBuffer(softmax_reducesum_acc_buf, 32);
+  tpipe.InitBuffer(softmax_reducemax_before_buf, 32);
+  tpipe.InitBuffer(softmax_reducemax_part_buf, 32);
+  LocalTensor<float> softmax_reducemax_acc_local = softmax_reducemax_acc_buf.Get<float>();
+  LocalTensor<float> softmax_reducesum_acc_local = softmax_reducesum_acc_buf.Get<float>();
+  LocalTensor<float> softmax_reducemax_before_local = softmax_reducemax_before_buf.Get<float>();
+  LocalTensor<float> softmax_reducemax_part_local = softmax_reducemax_part_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducemax_part_tmp = softmax_reducemax_move_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_reducemax_centre_local = softmax_reducemax_part_buf.Get<float>();
+  LocalTensor<float> softmax_reducemax_move_local = softmax_reducemax_move_buf.Get<float>();
+  LocalTensor<float> softmax_sub_local = softmax_sub_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_sub_tmp = broadcast_1_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_exp_local = softmax_sub_buf.Get<float>();
+  LocalTensor<float> softmax_reducesum_part_local = softmax_reducemax_part_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducesum_part_tmp = broadcast_1_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_exp_move_local = softmax_reducemax_move_buf.Get<float>();
+  LocalTensor<float> softmax_reducesum_scaled_local = softmax_reducemax_move_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = softmax_sub_buf.Get<float>();
+  LocalTensor<uint8_t> broadcast_0_tmp = softmax_reducemax_move_buf.Get<uint8_t>();
+  LocalTensor<float> broadcast_1_local = broadcast_1_buf.Get<float>();
+  LocalTensor<uint8_t> broadcast_1_tmp = softmax_reducemax_move_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_sub_pass1_local = softmax_reducemax_move_buf.Get<float>();
+  LocalTensor<float> softmax_exp_pass1_local = softmax_reducemax_move_buf.Get<float>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: softmax_reducemax_acc: Duplicate (/nodes/0)
@@ -90,15 +90,15 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
       const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
       const int64_t offset0 = n * z0 + z1T * z1t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: softmax_reducemax_part: ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::MaxOf>(
           softmax_reducemax_part_local[0],
-          gather_0_local[0],
+          x_local[0],
           softmax_reducemax_part_tmp,
           1,
           z1t_actual_size,
@@ -126,12 +126,12 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
       // from: softmax_sub: SubRow (/nodes/0)
       autofuse::WithRows<autofuse::SubRow>(
           softmax_sub_local[0],
-          gather_0_local[0],
+          x_local[0],
           softmax_reducemax_centre_local[0],
           softmax_sub_tmp,
           1,
           z1t_actual_size);
-      que0.FreeTensor(gather_0_local);
+      x_queue.FreeTensor(x_local);
       // from: softmax_exp: Exp (/nodes/0)
       PipeBarrier<PIPE_V>();
       Exp(softmax_exp_local[0], softmax_sub_local[0], z1t_actual_size);
@@ -182,34 +182,34 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
       const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
       const int64_t offset1 = n * z0 + z1T * z1t_size;
       // from: gather_0_pass1: Load (/inputs/0)
-      LocalTensor<float> gather_0_pass1_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_pass1_local[0], Data_0_gm[offset1], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_pass1_local);
-      gather_0_pass1_local = que0.DeQue<float>();
+      LocalTensor<float> x_pass1_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_pass1_local);
+      x_pass1_local = x_queue.DeQue<float>();
       // from: softmax_sub_pass1: Sub (/nodes/0)
       PipeBarrier<PIPE_V>();
-      Sub(softmax_sub_pass1_local[0], gather_0_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
-      que0.FreeTensor(gather_0_pass1_local);
+      Sub(softmax_sub_pass1_local[0], x_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
+      x_queue.FreeTensor(x_pass1_local);
       // from: softmax_exp_pass1: Exp (/nodes/0)
       PipeBarrier<PIPE_V>();
       Exp(softmax_exp_pass1_local[0], softmax_sub_pass1_local[0], z1t_actual_size);
       // from: softmax: Div (/nodes/0)
-      LocalTensor<float> softmax_local = que1.AllocTensor<float>();
+      LocalTensor<float> y_local = y_queue.AllocTensor<float>();
       PipeBarrier<PIPE_V>();
-      Div(softmax_local[0], softmax_exp_pass1_local[0], broadcast_1_local[0], z1t_actual_size);
+      Div(y_local[0], softmax_exp_pass1_local[0], broadcast_1_local[0], z1t_actual_size);
       // from: store: Store (/outputs/0)
-      que1.EnQue<float>(softmax_local);
-      softmax_local = que1.DeQue<float>();
-      DataCopyPad(Output_0_gm[offset1], softmax_local[0], block1);
-      que1.FreeTensor(softmax_local);
+      y_queue.EnQue<float>(y_local);
+      y_local = y_queue.DeQue<float>();
+      DataCopyPad(y_gm[offset1], y_local[0], block1);
+      y_queue.FreeTensor(y_local);
     }
   }
 }
 
 // softmax_shared_0_reduce_all_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
-    GM_ADDR softmax_shared_Data_0,
-    GM_ADDR softmax_shared_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -222,32 +222,32 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)softmax_shared_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)softmax_shared_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
-  const int64_t bytes1 = autofuse::Max(256 * autofuse::CeilDiv(256 * autofuse::CeilDiv(z0t_size, 8) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256));
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes0));
-  LocalTensor<float> softmax_reducemax_local = buf1.Get<float>();
-  LocalTensor<uint8_t> softmax_reducemax_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> softmax_sub_local = buf2.Get<float>();
-  LocalTensor<uint8_t> softmax_sub_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> softmax_exp_local = buf2.Get<float>();
-  LocalTensor<float> softmax_reducesum_local = buf1.Get<float>();
-  LocalTensor<uint8_t> softmax_reducesum_tmp = buf0.Get<uint8_t>();
-  LocalTensor<uint8_t> softmax_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> softmax_reducemax_tmp_buf;
+  TBuf<TPosition::VECCALC> softmax_reducemax_buf;
+  TBuf<TPosition::VECCALC> softmax_sub_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  const int64_t softmax_reducemax_tmp_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(256 * autofuse::CeilDiv(z0t_size, 8) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256));
+  const int64_t softmax_reducemax_buf_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(softmax_reducemax_tmp_buf, static_cast<uint32_t>(softmax_reducemax_tmp_buf_bytes));
+  tpipe.InitBuffer(softmax_reducemax_buf, static_cast<uint32_t>(softmax_reducemax_buf_bytes));
+  tpipe.InitBuffer(softmax_sub_buf, static_cast<uint32_t>(x_queue_bytes));
+  LocalTensor<float> softmax_reducemax_local = softmax_reducemax_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducemax_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_sub_local = softmax_sub_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_sub_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_exp_local = softmax_sub_buf.Get<float>();
+  LocalTensor<float> softmax_reducesum_local = softmax_reducemax_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducesum_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> y_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(21 - z0T * z0t_size, z0t_size);
@@ -255,15 +255,15 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
     const int64_t offset0 = n * z0T * z0t_size;
     const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(4 * n), static_cast<uint32_t>(autofuse::CeilDiv(n, 8) - autofuse::CeilDiv(4 * n, 32)), 0, 0};
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: softmax_reducemax: ReduceMax (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::MaxOf>(
         softmax_reducemax_local[0],
-        gather_0_local[0],
+        x_local[0],
         softmax_reducemax_tmp,
         z0t_actual_size,
         n,
@@ -272,12 +272,12 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
     PipeBarrier<PIPE_V>();
     autofuse::WithRows<autofuse::SubRow>(
         softmax_sub_local[0],
-        gather_0_local[0],
+        x_local[0],
         softmax_reducemax_local[0],
         softmax_sub_tmp,
         z0t_actual_size,
         8 * autofuse::CeilDiv(n, 8));
-    que0.FreeTensor(gather_0_local);
+    x_queue.FreeTensor(x_local);
     // from: softmax_exp: Exp (/nodes/0)
     PipeBarrier<PIPE_V>();
     Exp(softmax_exp_local[0], softmax_sub_local[0], 8 * z0t_actual_size * autofuse::CeilDiv(n, 8));
@@ -291,27 +291,27 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
         n,
         8 * autofuse::CeilDiv(n, 8));
     // from: softmax: DivRow (/nodes/0)
-    LocalTensor<float> softmax_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::WithRows<autofuse::DivRow>(
-        softmax_local[0],
+        y_local[0],
         softmax_exp_local[0],
         softmax_reducesum_local[0],
-        softmax_tmp,
+        y_tmp,
         z0t_actual_size,
         8 * autofuse::CeilDiv(n, 8));
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(softmax_local);
-    softmax_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], softmax_local[0], block1);
-    que1.FreeTensor(softmax_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // softmax_shared_0_reduce_all_0_nil_0_nil_tight: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
-    GM_ADDR softmax_shared_Data_0,
-    GM_ADDR softmax_shared_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -324,26 +324,26 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)softmax_shared_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)softmax_shared_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> que0;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
-  const int64_t bytes1 = autofuse::Max(256 * autofuse::CeilDiv(256 * autofuse::CeilDiv(z0t_size, 8) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256));
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes2));
-  LocalTensor<float> softmax_reducemax_local = buf1.Get<float>();
-  LocalTensor<uint8_t> softmax_reducemax_tmp = buf0.Get<uint8_t>();
-  LocalTensor<uint8_t> softmax_sub_tmp = buf0.Get<uint8_t>();
-  LocalTensor<float> softmax_reducesum_local = buf1.Get<float>();
-  LocalTensor<uint8_t> softmax_reducesum_tmp = buf0.Get<uint8_t>();
-  LocalTensor<uint8_t> softmax_tmp = buf0.Get<uint8_t>();
+  TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> x_queue;
+  TBuf<TPosition::VECCALC> softmax_reducemax_tmp_buf;
+  TBuf<TPosition::VECCALC> softmax_reducemax_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  const int64_t softmax_reducemax_tmp_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(256 * autofuse::CeilDiv(z0t_size, 8) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256));
+  const int64_t softmax_reducemax_buf_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 1, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(softmax_reducemax_tmp_buf, static_cast<uint32_t>(softmax_reducemax_tmp_buf_bytes));
+  tpipe.InitBuffer(softmax_reducemax_buf, static_cast<uint32_t>(softmax_reducemax_buf_bytes));
+  LocalTensor<float> softmax_reducemax_local = softmax_reducemax_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducemax_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> softmax_sub_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_reducesum_local = softmax_reducemax_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducesum_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> y_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(21 - z0T * z0t_size, z0t_size);
@@ -351,31 +351,31 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
     const int64_t offset0 = n * z0T * z0t_size;
     const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(4 * n), static_cast<uint32_t>(autofuse::CeilDiv(n, 8) - autofuse::CeilDiv(4 * n, 32)), 0, 0};
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<TPosition::GM, TPosition::VECIN, float>(gather_0_local);
-    gather_0_local = que0.DeQue<TPosition::GM, TPosition::VECIN, float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<TPosition::GM, TPosition::VECIN, float>(x_local);
+    x_local = x_queue.DeQue<TPosition::GM, TPosition::VECIN, float>();
     // from: softmax_reducemax: ReduceMax (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::MaxOf>(
         softmax_reducemax_local[0],
-        gather_0_local[0],
+        x_local[0],
         softmax_reducemax_tmp,
         z0t_actual_size,
         n,
         8 * autofuse::CeilDiv(n, 8));
     // from: softmax_sub: SubRow (/nodes/0)
-    LocalTensor<float> softmax_sub_local = gather_0_local;
+    LocalTensor<float> softmax_sub_local = x_local;
     PipeBarrier<PIPE_V>();
     autofuse::WithRows<autofuse::SubRow>(
         softmax_sub_local[0],
-        gather_0_local[0],
+        x_local[0],
         softmax_reducemax_local[0],
         softmax_sub_tmp,
         z0t_actual_size,
         8 * autofuse::CeilDiv(n, 8));
     // from: softmax_exp: Exp (/nodes/0)
-    LocalTensor<float> softmax_exp_local = gather_0_local;
+    LocalTensor<float> softmax_exp_local = x_local;
     PipeBarrier<PIPE_V>();
     Exp(softmax_exp_local[0], softmax_sub_local[0], 8 * z0t_actual_size * autofuse::CeilDiv(n, 8));
     // from: softmax_reducesum: ReduceSum (/nodes/0)
@@ -388,42 +388,34 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
         n,
         8 * autofuse::CeilDiv(n, 8));
     // from: softmax: DivRow (/nodes/0)
-    LocalTensor<float> softmax_local = gather_0_local;
+    LocalTensor<float> y_local = x_local;
     PipeBarrier<PIPE_V>();
     autofuse::WithRows<autofuse::DivRow>(
-        softmax_local[0],
+        y_local[0],
         softmax_exp_local[0],
         softmax_reducesum_local[0],
-        softmax_tmp,
+        y_tmp,
         z0t_actual_size,
         8 * autofuse::CeilDiv(n, 8));
     // from: store: Store (/outputs/0)
-    que0.EnQue<TPosition::VECOUT, TPosition::GM, float>(softmax_local);
-    softmax_local = que0.DeQue<TPosition::VECOUT, TPosition::GM, float>();
-    DataCopyPad(Output_0_gm[offset0], softmax_local[0], block1);
-    que0.FreeTensor(softmax_local);
+    x_queue.EnQue<TPosition::VECOUT, TPosition::GM, float>(y_local);
+    y_local = x_queue.DeQue<TPosition::VECOUT, TPosition::GM, float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    x_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void softmax_shared(
-    GM_ADDR softmax_shared_Data_0,
-    GM_ADDR softmax_shared_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    softmax_shared_0_reduce_0_nil_0_2(softmax_shared_Data_0, softmax_shared_Output_0, workspace, t);
+    softmax_shared_0_reduce_0_nil_0_2(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    softmax_shared_0_reduce_all_0_nil_0_nil(
-        softmax_shared_Data_0,
-        softmax_shared_Output_0,
-        workspace,
-        t);
+    softmax_shared_0_reduce_all_0_nil_0_nil(x, y, workspace, t);
   } else if (t.tiling_key == 2) {
-    softmax_shared_0_reduce_all_0_nil_0_nil_tight(
-        softmax_shared_Data_0,
-        softmax_shared_Output_0,
-        workspace,
-        t);
+    softmax_shared_0_reduce_all_0_nil_0_nil_tight(x, y, workspace, t);
   }
 }

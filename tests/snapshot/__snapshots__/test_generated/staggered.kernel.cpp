@@ -12,9 +12,9 @@ using namespace AscendC;
 // staggered_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
 // z1T is gone through 2 times for each of them.
 inline __aicore__ void staggered_0_reduce_0_nil_0_2(
-    GM_ADDR staggered_Data_0,
-    GM_ADDR staggered_Data_1,
-    GM_ADDR staggered_Output_0,
+    GM_ADDR x,
+    GM_ADDR w,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -27,38 +27,38 @@ inline __aicore__ void staggered_0_reduce_0_nil_0_2(
     return;
   }
   const int64_t z1T_loop_size = autofuse::CeilDiv(60001, z1t_size);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)staggered_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)staggered_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)staggered_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> w_gm;
+  w_gm.SetGlobalBuffer((__gm__ float*)w);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECIN, 2> que1;
-  TBuf<TPosition::VECCALC> buf3;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf2;
-  TQue<TPosition::VECOUT, 2> que2;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
-  const int64_t bytes2 = autofuse::Max(512, 512 * autofuse::CeilDiv(4 * z1t_size, 512));
-  const int64_t bytes3 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECIN, 2> w_pass1_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> below_buf;
+  TBuf<TPosition::VECCALC> peak_part_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> peak_acc_buf;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t below_buf_bytes = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
+  const int64_t peak_part_buf_bytes = autofuse::Max(512, 512 * autofuse::CeilDiv(4 * z1t_size, 512));
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(w_pass1_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf3, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes3));
-  tpipe.InitBuffer(buf0, 32);
-  LocalTensor<float> peak_acc_local = buf0.Get<float>();
-  LocalTensor<float> peak_part_local = buf2.Get<float>();
-  LocalTensor<uint8_t> peak_part_tmp = buf1.Get<uint8_t>();
-  LocalTensor<float> broadcast_0_local = buf2.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = buf1.Get<uint8_t>();
-  LocalTensor<float> below_local = buf1.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(below_buf, static_cast<uint32_t>(below_buf_bytes));
+  tpipe.InitBuffer(peak_part_buf, static_cast<uint32_t>(peak_part_buf_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(peak_acc_buf, 32);
+  LocalTensor<float> peak_acc_local = peak_acc_buf.Get<float>();
+  LocalTensor<float> peak_part_local = peak_part_buf.Get<float>();
+  LocalTensor<uint8_t> peak_part_tmp = below_buf.Get<uint8_t>();
+  LocalTensor<float> broadcast_0_local = peak_part_buf.Get<float>();
+  LocalTensor<uint8_t> broadcast_0_tmp = below_buf.Get<uint8_t>();
+  LocalTensor<float> below_local = below_buf.Get<float>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: peak_acc: Duplicate (/nodes/0)
@@ -68,20 +68,20 @@ inline __aicore__ void staggered_0_reduce_0_nil_0_2(
       const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
       const int64_t offset0 = 60001 * z0 + z1T * z1t_size;
       // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_local);
-      gather_0_local = que0.DeQue<float>();
+      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_local);
+      x_local = x_queue.DeQue<float>();
       // from: peak_part: ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::MaxOf>(
           peak_part_local[0],
-          gather_0_local[0],
+          x_local[0],
           peak_part_tmp,
           1,
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
-      que0.FreeTensor(gather_0_local);
+      x_queue.FreeTensor(x_local);
       // from: peak: Maximum (/nodes/0)
       PipeBarrier<PIPE_V>();
       Max(peak_acc_local[0], peak_acc_local[0], peak_part_local[0], 1);
@@ -96,41 +96,41 @@ inline __aicore__ void staggered_0_reduce_0_nil_0_2(
       const int64_t offset1 = 60001 * z0 + z1T * z1t_size;
       const int64_t offset2 = z1T * z1t_size;
       // from: gather_0_pass1: Load (/inputs/0)
-      LocalTensor<float> gather_0_pass1_local = que0.AllocTensor<float>();
-      DataCopyPad(gather_0_pass1_local[0], Data_0_gm[offset1], block1, autofuse::NoPad<float>());
-      que0.EnQue<float>(gather_0_pass1_local);
-      gather_0_pass1_local = que0.DeQue<float>();
+      LocalTensor<float> x_pass1_local = x_queue.AllocTensor<float>();
+      DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
+      x_queue.EnQue<float>(x_pass1_local);
+      x_pass1_local = x_queue.DeQue<float>();
       // from: below: Sub (/nodes/1)
       PipeBarrier<PIPE_V>();
-      Sub(below_local[0], gather_0_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
-      que0.FreeTensor(gather_0_pass1_local);
+      Sub(below_local[0], x_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
+      x_queue.FreeTensor(x_pass1_local);
       // from: gather_1: Load (/inputs/1)
-      LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-      DataCopyPad(gather_1_local[0], Data_1_gm[offset2], block1, autofuse::NoPad<float>());
-      que1.EnQue<float>(gather_1_local);
-      gather_1_local = que1.DeQue<float>();
+      LocalTensor<float> w_pass1_local = w_pass1_queue.AllocTensor<float>();
+      DataCopyPad(w_pass1_local[0], w_gm[offset2], block1, autofuse::NoPad<float>());
+      w_pass1_queue.EnQue<float>(w_pass1_local);
+      w_pass1_local = w_pass1_queue.DeQue<float>();
       // from: weigh: Mul (/nodes/2)
-      LocalTensor<float> weigh_local = que2.AllocTensor<float>();
+      LocalTensor<float> y_local = y_queue.AllocTensor<float>();
       PipeBarrier<PIPE_V>();
-      Mul(weigh_local[0], below_local[0], gather_1_local[0], z1t_actual_size);
-      que1.FreeTensor(gather_1_local);
+      Mul(y_local[0], below_local[0], w_pass1_local[0], z1t_actual_size);
+      w_pass1_queue.FreeTensor(w_pass1_local);
       // from: store: Store (/outputs/0)
-      que2.EnQue<float>(weigh_local);
-      weigh_local = que2.DeQue<float>();
-      DataCopyPad(Output_0_gm[offset1], weigh_local[0], block1);
-      que2.FreeTensor(weigh_local);
+      y_queue.EnQue<float>(y_local);
+      y_local = y_queue.DeQue<float>();
+      DataCopyPad(y_gm[offset1], y_local[0], block1);
+      y_queue.FreeTensor(y_local);
     }
   }
 }
 
 extern "C" __global__ __aicore__ void staggered(
-    GM_ADDR staggered_Data_0,
-    GM_ADDR staggered_Data_1,
-    GM_ADDR staggered_Output_0,
+    GM_ADDR x,
+    GM_ADDR w,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    staggered_0_reduce_0_nil_0_2(staggered_Data_0, staggered_Data_1, staggered_Output_0, workspace, t);
+    staggered_0_reduce_0_nil_0_2(x, w, y, workspace, t);
   }
 }

@@ -11,15 +11,15 @@ using namespace AscendC;
 
 // strided_0_general_0_nil_4_nil: z0z1 in tiles of z0z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void strided_0_general_0_nil_4_nil(
-    GM_ADDR strided_Data_0,
-    GM_ADDR strided_Data_1,
-    GM_ADDR strided_Data_2,
-    GM_ADDR strided_Output_0,
-    GM_ADDR strided_Output_1,
+    GM_ADDR x,
+    GM_ADDR y,
+    GM_ADDR z,
+    GM_ADDR e,
+    GM_ADDR c,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)strided_Data_2;
-  (void)strided_Output_1;
+  (void)z;
+  (void)c;
   (void)workspace;
   const int64_t z0z1t_size = t.z0z1t_size;
   const int64_t z0z1Tb_size = t.z0z1Tb_size;
@@ -29,39 +29,39 @@ inline __aicore__ void strided_0_general_0_nil_4_nil(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)strided_Data_0);
-  GlobalTensor<half> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ half*)strided_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)strided_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<half> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ half*)y);
+  GlobalTensor<float> e_gm;
+  e_gm.SetGlobalBuffer((__gm__ float*)e);
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf4;
-  TBuf<TPosition::VECCALC> buf3;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z0z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(8 * z0z1t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(6 * z0z1t_size, 256);
-  const int64_t bytes3 = 256 * autofuse::CeilDiv(4 * z0z1t_size, 256);
-  const int64_t bytes4 = 256 * autofuse::CeilDiv(2 * z0z1t_size, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
+  TBuf<TPosition::VECCALC> x_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> wide_buf;
+  TQue<TPosition::VECIN, 2> x_run_queue;
+  TQue<TPosition::VECIN, 2> y_run_queue;
+  TQue<TPosition::VECOUT, 2> e_queue;
+  TBuf<TPosition::VECCALC> y_buf;
+  TBuf<TPosition::VECCALC> offsets_of_6_buf;
+  const int64_t x_buf_bytes = 512 * autofuse::CeilDiv(4 * z0z1t_size, 512);
+  const int64_t x_run_queue_bytes = 256 * autofuse::CeilDiv(8 * z0z1t_size, 256);
+  const int64_t y_run_queue_bytes = 256 * autofuse::CeilDiv(6 * z0z1t_size, 256);
+  const int64_t e_queue_bytes = 256 * autofuse::CeilDiv(4 * z0z1t_size, 256);
+  const int64_t y_buf_bytes = 256 * autofuse::CeilDiv(2 * z0z1t_size, 256);
+  tpipe.InitBuffer(x_buf, static_cast<uint32_t>(x_buf_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf4, 256);
-  tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes3));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes4));
-  tpipe.InitBuffer(buf0, 4096);
-  LocalTensor<int32_t> offsets_of_6_local = buf0.Get<int32_t>();
-  LocalTensor<float> gather_0_local = buf1.Get<float>();
-  LocalTensor<half> gather_1_local = buf2.Get<half>();
-  LocalTensor<float> wide_local = buf3.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(wide_buf, static_cast<uint32_t>(x_buf_bytes));
+  tpipe.InitBuffer(x_run_queue, 2, static_cast<uint32_t>(x_run_queue_bytes));
+  tpipe.InitBuffer(y_run_queue, 2, static_cast<uint32_t>(y_run_queue_bytes));
+  tpipe.InitBuffer(e_queue, 2, static_cast<uint32_t>(e_queue_bytes));
+  tpipe.InitBuffer(y_buf, static_cast<uint32_t>(y_buf_bytes));
+  tpipe.InitBuffer(offsets_of_6_buf, 4096);
+  LocalTensor<int32_t> offsets_of_6_local = offsets_of_6_buf.Get<int32_t>();
+  LocalTensor<float> x_local = x_buf.Get<float>();
+  LocalTensor<half> y_local = y_buf.Get<half>();
+  LocalTensor<float> wide_local = wide_buf.Get<float>();
   // from: offsets_of_6: PickOffsets
   autofuse::PickOffsets(offsets_of_6_local[0], static_cast<int64_t>(6));
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
@@ -74,53 +74,48 @@ inline __aicore__ void strided_0_general_0_nil_4_nil(
     const DataCopyExtParams block2{1, static_cast<uint32_t>(4 * z0z1t_actual_size), 0, 0, 0};
     const int64_t offset2 = z0z1T * z0z1t_size;
     // from: gather_0_run: Load (/inputs/0)
-    LocalTensor<float> gather_0_run_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_run_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_run_local);
-    gather_0_run_local = que0.DeQue<float>();
+    LocalTensor<float> x_run_local = x_run_queue.AllocTensor<float>();
+    DataCopyPad(x_run_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_run_queue.EnQue<float>(x_run_local);
+    x_run_local = x_run_queue.DeQue<float>();
     // from: gather_0: PickByMask (/inputs/0)
     PipeBarrier<PIPE_V>();
-    autofuse::PickByMask(gather_0_local[0], gather_0_run_local[0], z0z1t_actual_size, 2);
-    que0.FreeTensor(gather_0_run_local);
+    autofuse::PickByMask(x_local[0], x_run_local[0], z0z1t_actual_size, 2);
+    x_run_queue.FreeTensor(x_run_local);
     // from: gather_1_run: Load (/inputs/1)
-    LocalTensor<half> gather_1_run_local = que1.AllocTensor<half>();
-    DataCopyPad(gather_1_run_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<half>());
-    que1.EnQue<half>(gather_1_run_local);
-    gather_1_run_local = que1.DeQue<half>();
+    LocalTensor<half> y_run_local = y_run_queue.AllocTensor<half>();
+    DataCopyPad(y_run_local[0], y_gm[offset1], block1, autofuse::NoPad<half>());
+    y_run_queue.EnQue<half>(y_run_local);
+    y_run_local = y_run_queue.DeQue<half>();
     // from: gather_1: PickAhead (/inputs/1)
-    autofuse::PickAhead(
-        gather_1_local[0],
-        gather_1_run_local[0],
-        offsets_of_6_local[0],
-        z0z1t_actual_size,
-        3);
-    que1.FreeTensor(gather_1_run_local);
+    autofuse::PickAhead(y_local[0], y_run_local[0], offsets_of_6_local[0], z0z1t_actual_size, 3);
+    y_run_queue.FreeTensor(y_run_local);
     // from: wide: Cast (/nodes/3)
     PipeBarrier<PIPE_V>();
-    Cast(wide_local[0], gather_1_local[0], RoundMode::CAST_NONE, z0z1t_actual_size);
+    Cast(wide_local[0], y_local[0], RoundMode::CAST_NONE, z0z1t_actual_size);
     // from: sum: Add (/nodes/4)
-    LocalTensor<float> sum_local = que2.AllocTensor<float>();
+    LocalTensor<float> e_local = e_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Add(sum_local[0], gather_0_local[0], wide_local[0], z0z1t_actual_size);
+    Add(e_local[0], x_local[0], wide_local[0], z0z1t_actual_size);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(sum_local);
-    sum_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset2], sum_local[0], block2);
-    que2.FreeTensor(sum_local);
+    e_queue.EnQue<float>(e_local);
+    e_local = e_queue.DeQue<float>();
+    DataCopyPad(e_gm[offset2], e_local[0], block2);
+    e_queue.FreeTensor(e_local);
   }
 }
 
 // strided_0_general_0_nil_4_nil_unaligned: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void strided_0_general_0_nil_4_nil_unaligned(
-    GM_ADDR strided_Data_0,
-    GM_ADDR strided_Data_1,
-    GM_ADDR strided_Data_2,
-    GM_ADDR strided_Output_0,
-    GM_ADDR strided_Output_1,
+    GM_ADDR x,
+    GM_ADDR y,
+    GM_ADDR z,
+    GM_ADDR e,
+    GM_ADDR c,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)strided_Data_2;
-  (void)strided_Output_1;
+  (void)z;
+  (void)c;
   (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
@@ -130,39 +125,39 @@ inline __aicore__ void strided_0_general_0_nil_4_nil_unaligned(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)strided_Data_0);
-  GlobalTensor<half> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ half*)strided_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)strided_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<half> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ half*)y);
+  GlobalTensor<float> e_gm;
+  e_gm.SetGlobalBuffer((__gm__ float*)e);
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> buf1;
-  TBuf<TPosition::VECCALC> buf4;
-  TBuf<TPosition::VECCALC> buf3;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf0;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(400 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(800 * z0t_size, 256);
-  const int64_t bytes2 = 256 * autofuse::CeilDiv(600 * z0t_size, 256);
-  const int64_t bytes3 = 256 * autofuse::CeilDiv(400 * z0t_size, 256);
-  const int64_t bytes4 = 256 * autofuse::CeilDiv(200 * z0t_size, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
+  TBuf<TPosition::VECCALC> x_buf;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> wide_buf;
+  TQue<TPosition::VECIN, 2> x_run_queue;
+  TQue<TPosition::VECIN, 2> y_run_queue;
+  TQue<TPosition::VECOUT, 2> e_queue;
+  TBuf<TPosition::VECCALC> y_buf;
+  TBuf<TPosition::VECCALC> offsets_of_6_buf;
+  const int64_t x_buf_bytes = 512 * autofuse::CeilDiv(400 * z0t_size, 512);
+  const int64_t x_run_queue_bytes = 256 * autofuse::CeilDiv(800 * z0t_size, 256);
+  const int64_t y_run_queue_bytes = 256 * autofuse::CeilDiv(600 * z0t_size, 256);
+  const int64_t e_queue_bytes = 256 * autofuse::CeilDiv(400 * z0t_size, 256);
+  const int64_t y_buf_bytes = 256 * autofuse::CeilDiv(200 * z0t_size, 256);
+  tpipe.InitBuffer(x_buf, static_cast<uint32_t>(x_buf_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf4, 256);
-  tpipe.InitBuffer(buf3, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes3));
-  tpipe.InitBuffer(buf2, static_cast<uint32_t>(bytes4));
-  tpipe.InitBuffer(buf0, 4096);
-  LocalTensor<int32_t> offsets_of_6_local = buf0.Get<int32_t>();
-  LocalTensor<float> gather_0_local = buf1.Get<float>();
-  LocalTensor<half> gather_1_local = buf2.Get<half>();
-  LocalTensor<float> wide_local = buf3.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(wide_buf, static_cast<uint32_t>(x_buf_bytes));
+  tpipe.InitBuffer(x_run_queue, 2, static_cast<uint32_t>(x_run_queue_bytes));
+  tpipe.InitBuffer(y_run_queue, 2, static_cast<uint32_t>(y_run_queue_bytes));
+  tpipe.InitBuffer(e_queue, 2, static_cast<uint32_t>(e_queue_bytes));
+  tpipe.InitBuffer(y_buf, static_cast<uint32_t>(y_buf_bytes));
+  tpipe.InitBuffer(offsets_of_6_buf, 4096);
+  LocalTensor<int32_t> offsets_of_6_local = offsets_of_6_buf.Get<int32_t>();
+  LocalTensor<float> x_local = x_buf.Get<float>();
+  LocalTensor<half> y_local = y_buf.Get<half>();
+  LocalTensor<float> wide_local = wide_buf.Get<float>();
   // from: offsets_of_6: PickOffsets
   autofuse::PickOffsets(offsets_of_6_local[0], static_cast<int64_t>(6));
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
@@ -175,54 +170,49 @@ inline __aicore__ void strided_0_general_0_nil_4_nil_unaligned(
     const DataCopyExtParams block2{1, static_cast<uint32_t>(400 * z0t_actual_size), 0, 0, 0};
     const int64_t offset2 = 100 * z0T * z0t_size;
     // from: gather_0_run: Load (/inputs/0)
-    LocalTensor<float> gather_0_run_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_run_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_run_local);
-    gather_0_run_local = que0.DeQue<float>();
+    LocalTensor<float> x_run_local = x_run_queue.AllocTensor<float>();
+    DataCopyPad(x_run_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_run_queue.EnQue<float>(x_run_local);
+    x_run_local = x_run_queue.DeQue<float>();
     // from: gather_0: PickByMask (/inputs/0)
     PipeBarrier<PIPE_V>();
-    autofuse::PickByMask(gather_0_local[0], gather_0_run_local[0], 100 * z0t_actual_size, 2);
-    que0.FreeTensor(gather_0_run_local);
+    autofuse::PickByMask(x_local[0], x_run_local[0], 100 * z0t_actual_size, 2);
+    x_run_queue.FreeTensor(x_run_local);
     // from: gather_1_run: Load (/inputs/1)
-    LocalTensor<half> gather_1_run_local = que1.AllocTensor<half>();
-    DataCopyPad(gather_1_run_local[0], Data_1_gm[offset1], block1, autofuse::NoPad<half>());
-    que1.EnQue<half>(gather_1_run_local);
-    gather_1_run_local = que1.DeQue<half>();
+    LocalTensor<half> y_run_local = y_run_queue.AllocTensor<half>();
+    DataCopyPad(y_run_local[0], y_gm[offset1], block1, autofuse::NoPad<half>());
+    y_run_queue.EnQue<half>(y_run_local);
+    y_run_local = y_run_queue.DeQue<half>();
     // from: gather_1: PickAhead (/inputs/1)
-    autofuse::PickAhead(
-        gather_1_local[0],
-        gather_1_run_local[0],
-        offsets_of_6_local[0],
-        100 * z0t_actual_size,
-        3);
-    que1.FreeTensor(gather_1_run_local);
+    autofuse::PickAhead(y_local[0], y_run_local[0], offsets_of_6_local[0], 100 * z0t_actual_size, 3);
+    y_run_queue.FreeTensor(y_run_local);
     // from: wide: Cast (/nodes/3)
     PipeBarrier<PIPE_V>();
-    Cast(wide_local[0], gather_1_local[0], RoundMode::CAST_NONE, 100 * z0t_actual_size);
+    Cast(wide_local[0], y_local[0], RoundMode::CAST_NONE, 100 * z0t_actual_size);
     // from: sum: Add (/nodes/4)
-    LocalTensor<float> sum_local = que2.AllocTensor<float>();
+    LocalTensor<float> e_local = e_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Add(sum_local[0], gather_0_local[0], wide_local[0], 100 * z0t_actual_size);
+    Add(e_local[0], x_local[0], wide_local[0], 100 * z0t_actual_size);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(sum_local);
-    sum_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset2], sum_local[0], block2);
-    que2.FreeTensor(sum_local);
+    e_queue.EnQue<float>(e_local);
+    e_local = e_queue.DeQue<float>();
+    DataCopyPad(e_gm[offset2], e_local[0], block2);
+    e_queue.FreeTensor(e_local);
   }
 }
 
 // strided_0_general_1_nil_3_nil: z3 in tiles of z3t_size, z2z3T in blocks of z2z3Tb_size per core.
 inline __aicore__ void strided_0_general_1_nil_3_nil(
-    GM_ADDR strided_Data_0,
-    GM_ADDR strided_Data_1,
-    GM_ADDR strided_Data_2,
-    GM_ADDR strided_Output_0,
-    GM_ADDR strided_Output_1,
+    GM_ADDR x,
+    GM_ADDR y,
+    GM_ADDR z,
+    GM_ADDR e,
+    GM_ADDR c,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)strided_Data_0;
-  (void)strided_Data_1;
-  (void)strided_Output_0;
+  (void)x;
+  (void)y;
+  (void)e;
   (void)workspace;
   const int64_t z3t_size = t.z3t_size;
   const int64_t z2z3Tb_size = t.z2z3Tb_size;
@@ -232,23 +222,23 @@ inline __aicore__ void strided_0_general_1_nil_3_nil(
   if (z2z3Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<int64_t> Data_2_gm;
-  Data_2_gm.SetGlobalBuffer((__gm__ int64_t*)strided_Data_2);
-  GlobalTensor<int64_t> Output_1_gm;
-  Output_1_gm.SetGlobalBuffer((__gm__ int64_t*)strided_Output_1);
+  GlobalTensor<int64_t> z_gm;
+  z_gm.SetGlobalBuffer((__gm__ int64_t*)z);
+  GlobalTensor<int64_t> c_gm;
+  c_gm.SetGlobalBuffer((__gm__ int64_t*)c);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(8 * z3t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, 4096);
-  tpipe.InitBuffer(buf1, 4096);
-  LocalTensor<int32_t> pairs_of_minus_8_local = buf1.Get<int32_t>();
-  LocalTensor<uint8_t> pairs_of_minus_8_tmp = buf0.Get<uint8_t>();
-  LocalTensor<uint8_t> gather_2_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> z_run_queue;
+  TQue<TPosition::VECOUT, 2> z_queue;
+  TBuf<TPosition::VECCALC> pairs_of_minus_8_tmp_buf;
+  TBuf<TPosition::VECCALC> pairs_of_minus_8_buf;
+  const int64_t z_run_queue_bytes = 256 * autofuse::CeilDiv(8 * z3t_size, 256);
+  tpipe.InitBuffer(z_run_queue, 2, static_cast<uint32_t>(z_run_queue_bytes));
+  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(z_run_queue_bytes));
+  tpipe.InitBuffer(pairs_of_minus_8_tmp_buf, 4096);
+  tpipe.InitBuffer(pairs_of_minus_8_buf, 4096);
+  LocalTensor<int32_t> pairs_of_minus_8_local = pairs_of_minus_8_buf.Get<int32_t>();
+  LocalTensor<uint8_t> pairs_of_minus_8_tmp = pairs_of_minus_8_tmp_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> z_tmp = pairs_of_minus_8_tmp_buf.Get<uint8_t>();
   // from: pairs_of_minus_8: PairOffsets
   autofuse::PairOffsets(pairs_of_minus_8_local[0], pairs_of_minus_8_tmp, static_cast<int64_t>(-8));
   for (int64_t z2z3Tb = 0; z2z3Tb < z2z3Tb_loop_size; z2z3Tb++) {
@@ -260,41 +250,41 @@ inline __aicore__ void strided_0_general_1_nil_3_nil(
     const int64_t offset0 = 100 + 100 * z2 - z3t_actual_size - z3T * z3t_size;
     const int64_t offset1 = 100 * z2 + z3T * z3t_size;
     // from: gather_2_run: Load (/inputs/2)
-    LocalTensor<int64_t> gather_2_run_local = que0.AllocTensor<int64_t>();
-    DataCopyPad(gather_2_run_local[0], Data_2_gm[offset0], block0, autofuse::NoPad<int64_t>());
-    que0.EnQue<int64_t>(gather_2_run_local);
-    gather_2_run_local = que0.DeQue<int64_t>();
+    LocalTensor<int64_t> z_run_local = z_run_queue.AllocTensor<int64_t>();
+    DataCopyPad(z_run_local[0], z_gm[offset0], block0, autofuse::NoPad<int64_t>());
+    z_run_queue.EnQue<int64_t>(z_run_local);
+    z_run_local = z_run_queue.DeQue<int64_t>();
     // from: gather_2: PickBack (/inputs/2)
-    LocalTensor<int64_t> gather_2_local = que1.AllocTensor<int64_t>();
+    LocalTensor<int64_t> z_local = z_queue.AllocTensor<int64_t>();
     PipeBarrier<PIPE_V>();
     autofuse::PickBack(
-        gather_2_local[0],
-        gather_2_run_local[0],
+        z_local[0],
+        z_run_local[0],
         pairs_of_minus_8_local[0],
-        gather_2_tmp,
+        z_tmp,
         z3t_actual_size,
         1);
-    que0.FreeTensor(gather_2_run_local);
+    z_run_queue.FreeTensor(z_run_local);
     // from: store_1: Store (/outputs/1)
-    que1.EnQue<int64_t>(gather_2_local);
-    gather_2_local = que1.DeQue<int64_t>();
-    DataCopyPad(Output_1_gm[offset1], gather_2_local[0], block0);
-    que1.FreeTensor(gather_2_local);
+    z_queue.EnQue<int64_t>(z_local);
+    z_local = z_queue.DeQue<int64_t>();
+    DataCopyPad(c_gm[offset1], z_local[0], block0);
+    z_queue.FreeTensor(z_local);
   }
 }
 
 // strided_0_row_1_nil_2_nil: z2 in tiles of z2t_size, z2T in blocks of z2Tb_size per core.
 inline __aicore__ void strided_0_row_1_nil_2_nil(
-    GM_ADDR strided_Data_0,
-    GM_ADDR strided_Data_1,
-    GM_ADDR strided_Data_2,
-    GM_ADDR strided_Output_0,
-    GM_ADDR strided_Output_1,
+    GM_ADDR x,
+    GM_ADDR y,
+    GM_ADDR z,
+    GM_ADDR e,
+    GM_ADDR c,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)strided_Data_0;
-  (void)strided_Data_1;
-  (void)strided_Output_0;
+  (void)x;
+  (void)y;
+  (void)e;
   (void)workspace;
   const int64_t z2t_size = t.z2t_size;
   const int64_t z2Tb_size = t.z2Tb_size;
@@ -304,23 +294,23 @@ inline __aicore__ void strided_0_row_1_nil_2_nil(
   if (z2Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<int64_t> Data_2_gm;
-  Data_2_gm.SetGlobalBuffer((__gm__ int64_t*)strided_Data_2);
-  GlobalTensor<int64_t> Output_1_gm;
-  Output_1_gm.SetGlobalBuffer((__gm__ int64_t*)strided_Output_1);
+  GlobalTensor<int64_t> z_gm;
+  z_gm.SetGlobalBuffer((__gm__ int64_t*)z);
+  GlobalTensor<int64_t> c_gm;
+  c_gm.SetGlobalBuffer((__gm__ int64_t*)c);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(800 * z2t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, 4096);
-  tpipe.InitBuffer(buf1, 4096);
-  LocalTensor<int32_t> pairs_of_minus_8_local = buf1.Get<int32_t>();
-  LocalTensor<uint8_t> pairs_of_minus_8_tmp = buf0.Get<uint8_t>();
-  LocalTensor<uint8_t> gather_2_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> z_run_queue;
+  TQue<TPosition::VECOUT, 2> z_queue;
+  TBuf<TPosition::VECCALC> pairs_of_minus_8_tmp_buf;
+  TBuf<TPosition::VECCALC> pairs_of_minus_8_buf;
+  const int64_t z_run_queue_bytes = 256 * autofuse::CeilDiv(800 * z2t_size, 256);
+  tpipe.InitBuffer(z_run_queue, 2, static_cast<uint32_t>(z_run_queue_bytes));
+  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(z_run_queue_bytes));
+  tpipe.InitBuffer(pairs_of_minus_8_tmp_buf, 4096);
+  tpipe.InitBuffer(pairs_of_minus_8_buf, 4096);
+  LocalTensor<int32_t> pairs_of_minus_8_local = pairs_of_minus_8_buf.Get<int32_t>();
+  LocalTensor<uint8_t> pairs_of_minus_8_tmp = pairs_of_minus_8_tmp_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> z_tmp = pairs_of_minus_8_tmp_buf.Get<uint8_t>();
   // from: pairs_of_minus_8: PairOffsets
   autofuse::PairOffsets(pairs_of_minus_8_local[0], pairs_of_minus_8_tmp, static_cast<int64_t>(-8));
   for (int64_t z2Tb = 0; z2Tb < z2Tb_loop_size; z2Tb++) {
@@ -330,107 +320,51 @@ inline __aicore__ void strided_0_row_1_nil_2_nil(
     const int64_t offset0 = 100 * z2T * z2t_size;
     const DataCopyExtParams block1{1, static_cast<uint32_t>(800 * z2t_actual_size), 0, 0, 0};
     // from: gather_2_run: Load (/inputs/2)
-    LocalTensor<int64_t> gather_2_run_local = que0.AllocTensor<int64_t>();
-    DataCopyPad(gather_2_run_local[0], Data_2_gm[offset0], block0, autofuse::NoPad<int64_t>());
-    que0.EnQue<int64_t>(gather_2_run_local);
-    gather_2_run_local = que0.DeQue<int64_t>();
+    LocalTensor<int64_t> z_run_local = z_run_queue.AllocTensor<int64_t>();
+    DataCopyPad(z_run_local[0], z_gm[offset0], block0, autofuse::NoPad<int64_t>());
+    z_run_queue.EnQue<int64_t>(z_run_local);
+    z_run_local = z_run_queue.DeQue<int64_t>();
     // from: gather_2: PickBack (/inputs/2)
-    LocalTensor<int64_t> gather_2_local = que1.AllocTensor<int64_t>();
+    LocalTensor<int64_t> z_local = z_queue.AllocTensor<int64_t>();
     PipeBarrier<PIPE_V>();
     autofuse::PickBack(
-        gather_2_local[0],
-        gather_2_run_local[0],
+        z_local[0],
+        z_run_local[0],
         pairs_of_minus_8_local[0],
-        gather_2_tmp,
+        z_tmp,
         z2t_actual_size,
         100,
         100,
         1);
-    que0.FreeTensor(gather_2_run_local);
+    z_run_queue.FreeTensor(z_run_local);
     // from: store_1: Store (/outputs/1)
-    que1.EnQue<int64_t>(gather_2_local);
-    gather_2_local = que1.DeQue<int64_t>();
-    DataCopyPad(Output_1_gm[offset0], gather_2_local[0], block1);
-    que1.FreeTensor(gather_2_local);
+    z_queue.EnQue<int64_t>(z_local);
+    z_local = z_queue.DeQue<int64_t>();
+    DataCopyPad(c_gm[offset0], z_local[0], block1);
+    z_queue.FreeTensor(z_local);
   }
 }
 
 extern "C" __global__ __aicore__ void strided(
-    GM_ADDR strided_Data_0,
-    GM_ADDR strided_Data_1,
-    GM_ADDR strided_Data_2,
-    GM_ADDR strided_Output_0,
-    GM_ADDR strided_Output_1,
+    GM_ADDR x,
+    GM_ADDR y,
+    GM_ADDR z,
+    GM_ADDR e,
+    GM_ADDR c,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    strided_0_general_0_nil_4_nil(
-        strided_Data_0,
-        strided_Data_1,
-        strided_Data_2,
-        strided_Output_0,
-        strided_Output_1,
-        workspace,
-        t);
-    strided_0_general_1_nil_3_nil(
-        strided_Data_0,
-        strided_Data_1,
-        strided_Data_2,
-        strided_Output_0,
-        strided_Output_1,
-        workspace,
-        t);
+    strided_0_general_0_nil_4_nil(x, y, z, e, c, workspace, t);
+    strided_0_general_1_nil_3_nil(x, y, z, e, c, workspace, t);
   } else if (t.tiling_key == 1) {
-    strided_0_general_0_nil_4_nil(
-        strided_Data_0,
-        strided_Data_1,
-        strided_Data_2,
-        strided_Output_0,
-        strided_Output_1,
-        workspace,
-        t);
-    strided_0_row_1_nil_2_nil(
-        strided_Data_0,
-        strided_Data_1,
-        strided_Data_2,
-        strided_Output_0,
-        strided_Output_1,
-        workspace,
-        t);
+    strided_0_general_0_nil_4_nil(x, y, z, e, c, workspace, t);
+    strided_0_row_1_nil_2_nil(x, y, z, e, c, workspace, t);
   } else if (t.tiling_key == 2) {
-    strided_0_general_0_nil_4_nil_unaligned(
-        strided_Data_0,
-        strided_Data_1,
-        strided_Data_2,
-        strided_Output_0,
-        strided_Output_1,
-        workspace,
-        t);
-    strided_0_general_1_nil_3_nil(
-        strided_Data_0,
-        strided_Data_1,
-        strided_Data_2,
-        strided_Output_0,
-        strided_Output_1,
-        workspace,
-        t);
+    strided_0_general_0_nil_4_nil_unaligned(x, y, z, e, c, workspace, t);
+    strided_0_general_1_nil_3_nil(x, y, z, e, c, workspace, t);
   } else if (t.tiling_key == 3) {
-    strided_0_general_0_nil_4_nil_unaligned(
-        strided_Data_0,
-        strided_Data_1,
-        strided_Data_2,
-        strided_Output_0,
-        strided_Output_1,
-        workspace,
-        t);
-    strided_0_row_1_nil_2_nil(
-        strided_Data_0,
-        strided_Data_1,
-        strided_Data_2,
-        strided_Output_0,
-        strided_Output_1,
-        workspace,
-        t);
+    strided_0_general_0_nil_4_nil_unaligned(x, y, z, e, c, workspace, t);
+    strided_0_row_1_nil_2_nil(x, y, z, e, c, workspace, t);
   }
 }

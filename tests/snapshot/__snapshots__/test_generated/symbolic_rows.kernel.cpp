@@ -10,9 +10,9 @@ using namespace AscendC;
 
 // symbolic_rows_0_general_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void symbolic_rows_0_general_0_nil_1_nil(
-    GM_ADDR symbolic_rows_Data_0,
-    GM_ADDR symbolic_rows_Data_1,
-    GM_ADDR symbolic_rows_Output_0,
+    GM_ADDR x,
+    GM_ADDR scale,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -25,24 +25,24 @@ inline __aicore__ void symbolic_rows_0_general_0_nil_1_nil(
   if (z0z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)symbolic_rows_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)symbolic_rows_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)symbolic_rows_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> scale_gm;
+  scale_gm.SetGlobalBuffer((__gm__ float*)scale);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf0;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TQue<TPosition::VECIN, 2> scale_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf0, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(scale_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(40, z1t_size));
@@ -52,33 +52,33 @@ inline __aicore__ void symbolic_rows_0_general_0_nil_1_nil(
     const int64_t offset0 = 40 * z0 + z1T * z1t_size;
     const int64_t offset1 = z1T * z1t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset1], block0, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> scale_local = scale_queue.AllocTensor<float>();
+    DataCopyPad(scale_local[0], scale_gm[offset1], block0, autofuse::NoPad<float>());
+    scale_queue.EnQue<float>(scale_local);
+    scale_local = scale_queue.DeQue<float>();
     // from: mul_0: Mul (/nodes/0)
-    LocalTensor<float> mul_0_local = que2.AllocTensor<float>();
-    Mul(mul_0_local[0], gather_0_local[0], gather_1_local[0], z1t_actual_size);
-    que0.FreeTensor(gather_0_local);
-    que1.FreeTensor(gather_1_local);
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
+    Mul(y_local[0], x_local[0], scale_local[0], z1t_actual_size);
+    x_queue.FreeTensor(x_local);
+    scale_queue.FreeTensor(scale_local);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(mul_0_local);
-    mul_0_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], mul_0_local[0], block0);
-    que2.FreeTensor(mul_0_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // symbolic_rows_0_row_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void symbolic_rows_0_row_0_nil_0_nil(
-    GM_ADDR symbolic_rows_Data_0,
-    GM_ADDR symbolic_rows_Data_1,
-    GM_ADDR symbolic_rows_Output_0,
+    GM_ADDR x,
+    GM_ADDR scale,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -91,31 +91,31 @@ inline __aicore__ void symbolic_rows_0_row_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)symbolic_rows_Data_1);
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)symbolic_rows_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)symbolic_rows_Output_0);
+  GlobalTensor<float> scale_gm;
+  scale_gm.SetGlobalBuffer((__gm__ float*)scale);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf2;
-  TBuf<TPosition::VECCALC> buf1;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECIN> buf0;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(160 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(160 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TBuf<TPosition::VECCALC> broadcast_0_buf;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECIN> scale_buf;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(160 * z0t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(160 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf2, 256);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, 256);
-  LocalTensor<float> gather_1_local = buf0.Get<float>();
-  LocalTensor<float> broadcast_0_local = buf1.Get<float>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(scale_buf, 256);
+  LocalTensor<float> scale_local = scale_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
   const DataCopyExtParams block0{1, 160, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
-  DataCopyPad(gather_1_local[0], Data_1_gm[0], block0, autofuse::NoPad<float>());
+  DataCopyPad(scale_local[0], scale_gm[0], block0, autofuse::NoPad<float>());
   // from: broadcast_0: Broadcast (/nodes/0)
   {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
@@ -123,7 +123,7 @@ inline __aicore__ void symbolic_rows_0_row_0_nil_0_nil(
     WaitFlag<HardEvent::MTE2_V>(id);
     // The id stays taken: other pipes may not have reached the wait yet.
   }
-  autofuse::BroadcastOuter(broadcast_0_local[0], gather_1_local[0], 1, z0t_size, 40);
+  autofuse::BroadcastOuter(broadcast_0_local[0], scale_local[0], 1, z0t_size, 40);
   PipeBarrier<PIPE_V>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
@@ -131,42 +131,32 @@ inline __aicore__ void symbolic_rows_0_row_0_nil_0_nil(
     const DataCopyExtParams block1{1, static_cast<uint32_t>(160 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = 40 * z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block1, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: mul_0: Mul (/nodes/0)
-    LocalTensor<float> mul_0_local = que1.AllocTensor<float>();
-    Mul(mul_0_local[0], gather_0_local[0], broadcast_0_local[0], 40 * z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
+    Mul(y_local[0], x_local[0], broadcast_0_local[0], 40 * z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(mul_0_local);
-    mul_0_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], mul_0_local[0], block1);
-    que1.FreeTensor(mul_0_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void symbolic_rows(
-    GM_ADDR symbolic_rows_Data_0,
-    GM_ADDR symbolic_rows_Data_1,
-    GM_ADDR symbolic_rows_Output_0,
+    GM_ADDR x,
+    GM_ADDR scale,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    symbolic_rows_0_general_0_nil_1_nil(
-        symbolic_rows_Data_0,
-        symbolic_rows_Data_1,
-        symbolic_rows_Output_0,
-        workspace,
-        t);
+    symbolic_rows_0_general_0_nil_1_nil(x, scale, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    symbolic_rows_0_row_0_nil_0_nil(
-        symbolic_rows_Data_0,
-        symbolic_rows_Data_1,
-        symbolic_rows_Output_0,
-        workspace,
-        t);
+    symbolic_rows_0_row_0_nil_0_nil(x, scale, y, workspace, t);
   }
 }

@@ -10,10 +10,10 @@
 #ifdef AUTOFUSE_KERNEL_IN_LAUNCH
 #include "../device/symbolic_rows_kernel.cpp"
 #else
-extern "C" __global__ __aicore__ void symbolic_rows(GM_ADDR symbolic_rows_Data_0, GM_ADDR symbolic_rows_Data_1, GM_ADDR symbolic_rows_Output_0, GM_ADDR workspace, AutofuseTilingData t);
+extern "C" __global__ __aicore__ void symbolic_rows(GM_ADDR x, GM_ADDR scale, GM_ADDR y, GM_ADDR workspace, AutofuseTilingData t);
 #endif
 
-// pointers: symbolic_rows_Data_0, symbolic_rows_Data_1, symbolic_rows_Output_0, workspace.
+// pointers: x, scale, y, workspace.
 extern "C" int64_t AutofuseLaunchArray(uint32_t block_dim, void* stream, void** pointers,
                                        AutofuseTilingData* tiling_data)
 {
@@ -30,12 +30,12 @@ extern "C" int64_t AutofuseLaunchArray(uint32_t block_dim, void* stream, void** 
 }
 
 extern "C" int64_t AutofuseLaunch(uint32_t block_dim, void* stream,
-                                  void* symbolic_rows_Data_0,
-                                  void* symbolic_rows_Data_1,
-                                  void* symbolic_rows_Output_0,
+                                  void* x,
+                                  void* scale,
+                                  void* y,
                                   void* workspace,
                                   AutofuseTilingData* tiling_data)
 {
-    void* pointers[] = {symbolic_rows_Data_0, symbolic_rows_Data_1, symbolic_rows_Output_0, workspace};
+    void* pointers[] = {x, scale, y, workspace};
     return AutofuseLaunchArray(block_dim, stream, pointers, tiling_data);
 }

@@ -10,9 +10,9 @@ using namespace AscendC;
 
 // tmp_buffer_0_general_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void tmp_buffer_0_general_0_nil_0_nil(
-    GM_ADDR tmp_buffer_Data_0,
-    GM_ADDR tmp_buffer_Data_1,
-    GM_ADDR tmp_buffer_Output_0,
+    GM_ADDR x,
+    GM_ADDR e,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -24,77 +24,72 @@ inline __aicore__ void tmp_buffer_0_general_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)tmp_buffer_Data_0);
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)tmp_buffer_Data_1);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)tmp_buffer_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> e_gm;
+  e_gm.SetGlobalBuffer((__gm__ float*)e);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TBuf<TPosition::VECCALC> buf2;
-  TQue<TPosition::VECIN, 2> que1;
-  TQue<TPosition::VECOUT, 2> que2;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
-  const int64_t bytes1 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t bytes2 = autofuse::Max(256 * autofuse::CeilDiv(256 + 4 * autofuse::Max(256, 4 * z0t_size), 256), 256 * autofuse::CeilDiv(autofuse::Max(256, 4 * z0t_size), 256));
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TQue<TPosition::VECIN, 2> e_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> pow_0_tmp_buf;
+  TBuf<TPosition::VECCALC> pow_0_buf;
+  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  const int64_t pow_0_tmp_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(256 + 4 * autofuse::Max(256, 4 * z0t_size), 256), 256 * autofuse::CeilDiv(autofuse::Max(256, 4 * z0t_size), 256));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(buf2, 256);
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que2, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes2));
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes1));
-  LocalTensor<float> pow_0_local = buf1.Get<float>();
-  LocalTensor<uint8_t> pow_0_tmp = buf0.Get<uint8_t>();
-  LocalTensor<uint8_t> tanh_1_tmp = buf0.Get<uint8_t>();
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(e_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(pow_0_tmp_buf, static_cast<uint32_t>(pow_0_tmp_buf_bytes));
+  tpipe.InitBuffer(pow_0_buf, static_cast<uint32_t>(y_queue_bytes));
+  LocalTensor<float> pow_0_local = pow_0_buf.Get<float>();
+  LocalTensor<uint8_t> pow_0_tmp = pow_0_tmp_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> y_tmp = pow_0_tmp_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(256 - z0T * z0t_size, z0t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que1.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset0], block0, autofuse::NoPad<float>());
-    que1.EnQue<float>(gather_1_local);
-    gather_1_local = que1.DeQue<float>();
+    LocalTensor<float> e_local = e_queue.AllocTensor<float>();
+    DataCopyPad(e_local[0], e_gm[offset0], block0, autofuse::NoPad<float>());
+    e_queue.EnQue<float>(e_local);
+    e_local = e_queue.DeQue<float>();
     // from: pow_0: Pow (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Power(pow_0_local[0], gather_0_local[0], gather_1_local[0], pow_0_tmp, z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
-    que1.FreeTensor(gather_1_local);
+    Power(pow_0_local[0], x_local[0], e_local[0], pow_0_tmp, z0t_actual_size);
+    x_queue.FreeTensor(x_local);
+    e_queue.FreeTensor(e_local);
     // from: tanh_1: Tanh (/nodes/1)
-    LocalTensor<float> tanh_1_local = que2.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Tanh(tanh_1_local[0], pow_0_local[0], tanh_1_tmp, z0t_actual_size);
+    Tanh(y_local[0], pow_0_local[0], y_tmp, z0t_actual_size);
     // from: store: Store (/outputs/0)
-    que2.EnQue<float>(tanh_1_local);
-    tanh_1_local = que2.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], tanh_1_local[0], block0);
-    que2.FreeTensor(tanh_1_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void tmp_buffer(
-    GM_ADDR tmp_buffer_Data_0,
-    GM_ADDR tmp_buffer_Data_1,
-    GM_ADDR tmp_buffer_Output_0,
+    GM_ADDR x,
+    GM_ADDR e,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    tmp_buffer_0_general_0_nil_0_nil(
-        tmp_buffer_Data_0,
-        tmp_buffer_Data_1,
-        tmp_buffer_Output_0,
-        workspace,
-        t);
+    tmp_buffer_0_general_0_nil_0_nil(x, e, y, workspace, t);
   }
 }

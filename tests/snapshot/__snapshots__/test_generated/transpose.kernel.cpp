@@ -11,8 +11,8 @@ using namespace AscendC;
 
 // transpose_0_transpose_0_nil_2_nil_z1_32: z2 in tiles of z2t_size, z1Tz0z2T in blocks of z1Tz0z2Tb_size per core.
 inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_32(
-    GM_ADDR transpose_Data_0,
-    GM_ADDR transpose_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -24,23 +24,23 @@ inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_32(
   if (z1Tz0z2Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)transpose_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)transpose_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(128 * z2t_size, 256);
-  const int64_t bytes1 = 1024 * autofuse::CeilDiv(z2t_size, 8);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes1));
-  tpipe.InitBuffer(buf0, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf1, 512);
-  LocalTensor<float> v_abs_local = buf0.Get<float>();
-  LocalTensor<uint8_t> store_rows_tmp = buf1.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> v_abs_buf;
+  TBuf<TPosition::VECCALC> y_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(128 * z2t_size, 256);
+  const int64_t y_queue_bytes = 1024 * autofuse::CeilDiv(z2t_size, 8);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(v_abs_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_tmp_buf, 512);
+  LocalTensor<float> v_abs_local = v_abs_buf.Get<float>();
+  LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
   for (int64_t z1Tz0z2Tb = 0; z1Tz0z2Tb < z1Tz0z2Tb_loop_size; z1Tz0z2Tb++) {
     const int64_t z1Tz0z2T = z1Tz0z2Tb + z1Tz0z2TB * z1Tz0z2Tb_size;
     const int64_t z2T = autofuse::Mod(z1Tz0z2T, autofuse::CeilDiv(900, z2t_size));
@@ -53,38 +53,38 @@ inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_32(
     const DataCopyExtParams block1{static_cast<uint16_t>(z1t_actual_size), static_cast<uint32_t>(4 * z2t_actual_size), static_cast<uint32_t>(autofuse::CeilDiv(z2t_size, 8) - autofuse::CeilDiv(4 * z2t_actual_size, 32)), static_cast<uint32_t>(3600 - 4 * z2t_actual_size), 0};
     const int64_t offset1 = 630000 * z0 + 28800 * z1T + z2T * z2t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: v_abs: Abs (/nodes/1)
     PipeBarrier<PIPE_V>();
-    Abs(v_abs_local[0], gather_0_local[0], 32 * z2t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    Abs(v_abs_local[0], x_local[0], 32 * z2t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store_rows: UbTranspose (/outputs/0)
-    LocalTensor<float> store_rows_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::TransposeRows(
-        store_rows_local[0],
+        y_local[0],
         v_abs_local[0],
-        store_rows_tmp,
+        y_tmp,
         1,
         z2t_actual_size,
         z1t_actual_size,
         32,
         8 * autofuse::CeilDiv(z2t_size, 8));
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(store_rows_local);
-    store_rows_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset1], store_rows_local[0], block1);
-    que1.FreeTensor(store_rows_local);
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset1], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 // transpose_0_transpose_0_nil_0_nil_z2_32: z0 in tiles of z0t_size, z2Tz1Tz0T in blocks of z2Tz1Tz0Tb_size per core.
 inline __aicore__ void transpose_0_transpose_0_nil_0_nil_z2_32(
-    GM_ADDR transpose_Data_0,
-    GM_ADDR transpose_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
   (void)workspace;
@@ -96,22 +96,22 @@ inline __aicore__ void transpose_0_transpose_0_nil_0_nil_z2_32(
   if (z2Tz1Tz0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)transpose_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)transpose_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  TBuf<TPosition::VECCALC> buf0;
-  TBuf<TPosition::VECCALC> buf1;
-  const int64_t bytes0 = 4096 * z0t_size;
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(buf0, 512);
-  tpipe.InitBuffer(buf1, static_cast<uint32_t>(bytes0));
-  LocalTensor<float> gather_0_local = buf1.Get<float>();
-  LocalTensor<uint8_t> gather_0_tmp = buf0.Get<uint8_t>();
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> gather_0_tmp_buf;
+  TBuf<TPosition::VECCALC> gather_0_buf;
+  const int64_t x_queue_bytes = 4096 * z0t_size;
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(gather_0_tmp_buf, 512);
+  tpipe.InitBuffer(gather_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  LocalTensor<float> gather_0_local = gather_0_buf.Get<float>();
+  LocalTensor<uint8_t> gather_0_tmp = gather_0_tmp_buf.Get<uint8_t>();
   for (int64_t z2Tz1Tz0Tb = 0; z2Tz1Tz0Tb < z2Tz1Tz0Tb_loop_size; z2Tz1Tz0Tb++) {
     const int64_t z2Tz1Tz0T = z2Tz1Tz0Tb + z2Tz1Tz0TB * z2Tz1Tz0Tb_size;
     const int64_t z0T = autofuse::Mod(z2Tz1Tz0T, autofuse::CeilDiv(5, z0t_size));
@@ -121,54 +121,54 @@ inline __aicore__ void transpose_0_transpose_0_nil_0_nil_z2_32(
     const int64_t z1t_actual_size = autofuse::Min(32, 700 - 32 * z1T);
     const int64_t z2t_actual_size = autofuse::Min(32, 900 - 32 * z2T);
     // from: gather_0_rows: Load (/inputs/0)
-    LocalTensor<float> gather_0_rows_local = que0.AllocTensor<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
     for (int64_t row0 = 0; row0 < z0t_actual_size; row0++) {
       DataCopyPad(
-          gather_0_rows_local[1024 * row0],
-          Data_0_gm[630000 * row0 + 32 * z1T + 22400 * z2T + 630000 * z0T * z0t_size],
+          x_local[1024 * row0],
+          x_gm[630000 * row0 + 32 * z1T + 22400 * z2T + 630000 * z0T * z0t_size],
           DataCopyExtParams{static_cast<uint16_t>(z2t_actual_size), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(2800 - 4 * z1t_actual_size), static_cast<uint32_t>(4 - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0},
           autofuse::NoPad<float>());
     }
-    que0.EnQue<float>(gather_0_rows_local);
-    gather_0_rows_local = que0.DeQue<float>();
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: gather_0: UbTranspose (/inputs/0)
     PipeBarrier<PIPE_V>();
     autofuse::TransposeRows(
         gather_0_local[0],
-        gather_0_rows_local[0],
+        x_local[0],
         gather_0_tmp,
         z0t_actual_size,
         32,
         32,
         32,
         32);
-    que0.FreeTensor(gather_0_rows_local);
+    x_queue.FreeTensor(x_local);
     // from: v_abs: Abs (/nodes/1)
-    LocalTensor<float> v_abs_local = que1.AllocTensor<float>();
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    Abs(v_abs_local[0], gather_0_local[0], 1024 * z0t_actual_size);
+    Abs(y_local[0], gather_0_local[0], 1024 * z0t_actual_size);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(v_abs_local);
-    v_abs_local = que1.DeQue<float>();
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
     for (int64_t row0 = 0; row0 < z0t_actual_size; row0++) {
       DataCopyPad(
-          Output_0_gm[630000 * row0 + 28800 * z1T + 32 * z2T + 630000 * z0T * z0t_size],
-          v_abs_local[1024 * row0],
+          y_gm[630000 * row0 + 28800 * z1T + 32 * z2T + 630000 * z0T * z0t_size],
+          y_local[1024 * row0],
           DataCopyExtParams{static_cast<uint16_t>(z1t_actual_size), static_cast<uint32_t>(4 * z2t_actual_size), static_cast<uint32_t>(4 - autofuse::CeilDiv(4 * z2t_actual_size, 32)), static_cast<uint32_t>(3600 - 4 * z2t_actual_size), 0});
     }
-    que1.FreeTensor(v_abs_local);
+    y_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void transpose(
-    GM_ADDR transpose_Data_0,
-    GM_ADDR transpose_Output_0,
+    GM_ADDR x,
+    GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    transpose_0_transpose_0_nil_2_nil_z1_32(transpose_Data_0, transpose_Output_0, workspace, t);
+    transpose_0_transpose_0_nil_2_nil_z1_32(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    transpose_0_transpose_0_nil_0_nil_z2_32(transpose_Data_0, transpose_Output_0, workspace, t);
+    transpose_0_transpose_0_nil_0_nil_z2_32(x, y, workspace, t);
   }
 }

@@ -10,14 +10,14 @@ using namespace AscendC;
 
 // two_groups_0_general_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void two_groups_0_general_0_nil_0_nil(
-    GM_ADDR two_groups_Data_0,
-    GM_ADDR two_groups_Data_1,
-    GM_ADDR two_groups_Output_0,
-    GM_ADDR two_groups_Output_1,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR a,
+    GM_ADDR b,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)two_groups_Data_1;
-  (void)two_groups_Output_1;
+  (void)z;
+  (void)b;
   (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
@@ -27,48 +27,48 @@ inline __aicore__ void two_groups_0_general_0_nil_0_nil(
   if (z0Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_0_gm;
-  Data_0_gm.SetGlobalBuffer((__gm__ float*)two_groups_Data_0);
-  GlobalTensor<float> Output_0_gm;
-  Output_0_gm.SetGlobalBuffer((__gm__ float*)two_groups_Output_0);
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> a_gm;
+  a_gm.SetGlobalBuffer((__gm__ float*)a);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> a_queue;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(a_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(128 - z0T * z0t_size, z0t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> gather_0_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_0_local[0], Data_0_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_0_local);
-    gather_0_local = que0.DeQue<float>();
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
     // from: sqrt_0: Sqrt (/nodes/0)
-    LocalTensor<float> sqrt_0_local = que1.AllocTensor<float>();
-    Sqrt(sqrt_0_local[0], gather_0_local[0], z0t_actual_size);
-    que0.FreeTensor(gather_0_local);
+    LocalTensor<float> a_local = a_queue.AllocTensor<float>();
+    Sqrt(a_local[0], x_local[0], z0t_actual_size);
+    x_queue.FreeTensor(x_local);
     // from: store: Store (/outputs/0)
-    que1.EnQue<float>(sqrt_0_local);
-    sqrt_0_local = que1.DeQue<float>();
-    DataCopyPad(Output_0_gm[offset0], sqrt_0_local[0], block0);
-    que1.FreeTensor(sqrt_0_local);
+    a_queue.EnQue<float>(a_local);
+    a_local = a_queue.DeQue<float>();
+    DataCopyPad(a_gm[offset0], a_local[0], block0);
+    a_queue.FreeTensor(a_local);
   }
 }
 
 // two_groups_0_general_1_nil_1_nil: z1 in tiles of z1t_size, z1T in blocks of z1Tb_size per core.
 inline __aicore__ void two_groups_0_general_1_nil_1_nil(
-    GM_ADDR two_groups_Data_0,
-    GM_ADDR two_groups_Data_1,
-    GM_ADDR two_groups_Output_0,
-    GM_ADDR two_groups_Output_1,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR a,
+    GM_ADDR b,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)two_groups_Data_0;
-  (void)two_groups_Output_0;
+  (void)x;
+  (void)a;
   (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z1Tb_size = t.z1Tb_size;
@@ -78,60 +78,48 @@ inline __aicore__ void two_groups_0_general_1_nil_1_nil(
   if (z1Tb_loop_size <= 0) {
     return;
   }
-  GlobalTensor<float> Data_1_gm;
-  Data_1_gm.SetGlobalBuffer((__gm__ float*)two_groups_Data_1);
-  GlobalTensor<float> Output_1_gm;
-  Output_1_gm.SetGlobalBuffer((__gm__ float*)two_groups_Output_1);
+  GlobalTensor<float> z_gm;
+  z_gm.SetGlobalBuffer((__gm__ float*)z);
+  GlobalTensor<float> b_gm;
+  b_gm.SetGlobalBuffer((__gm__ float*)b);
   TPipe tpipe;
-  TQue<TPosition::VECIN, 2> que0;
-  TQue<TPosition::VECOUT, 2> que1;
-  const int64_t bytes0 = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(que0, 2, static_cast<uint32_t>(bytes0));
-  tpipe.InitBuffer(que1, 2, static_cast<uint32_t>(bytes0));
+  TQue<TPosition::VECIN, 2> z_queue;
+  TQue<TPosition::VECOUT, 2> b_queue;
+  const int64_t z_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(z_queue_bytes));
+  tpipe.InitBuffer(b_queue, 2, static_cast<uint32_t>(z_queue_bytes));
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
     const int64_t z1T = z1Tb + z1TB * z1Tb_size;
     const int64_t z1t_actual_size = autofuse::Min(480 - z1T * z1t_size, z1t_size);
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
     const int64_t offset0 = z1T * z1t_size;
     // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> gather_1_local = que0.AllocTensor<float>();
-    DataCopyPad(gather_1_local[0], Data_1_gm[offset0], block0, autofuse::NoPad<float>());
-    que0.EnQue<float>(gather_1_local);
-    gather_1_local = que0.DeQue<float>();
+    LocalTensor<float> z_local = z_queue.AllocTensor<float>();
+    DataCopyPad(z_local[0], z_gm[offset0], block0, autofuse::NoPad<float>());
+    z_queue.EnQue<float>(z_local);
+    z_local = z_queue.DeQue<float>();
     // from: abs_1: Abs (/nodes/1)
-    LocalTensor<float> abs_1_local = que1.AllocTensor<float>();
-    Abs(abs_1_local[0], gather_1_local[0], z1t_actual_size);
-    que0.FreeTensor(gather_1_local);
+    LocalTensor<float> b_local = b_queue.AllocTensor<float>();
+    Abs(b_local[0], z_local[0], z1t_actual_size);
+    z_queue.FreeTensor(z_local);
     // from: store_1: Store (/outputs/1)
-    que1.EnQue<float>(abs_1_local);
-    abs_1_local = que1.DeQue<float>();
-    DataCopyPad(Output_1_gm[offset0], abs_1_local[0], block0);
-    que1.FreeTensor(abs_1_local);
+    b_queue.EnQue<float>(b_local);
+    b_local = b_queue.DeQue<float>();
+    DataCopyPad(b_gm[offset0], b_local[0], block0);
+    b_queue.FreeTensor(b_local);
   }
 }
 
 extern "C" __global__ __aicore__ void two_groups(
-    GM_ADDR two_groups_Data_0,
-    GM_ADDR two_groups_Data_1,
-    GM_ADDR two_groups_Output_0,
-    GM_ADDR two_groups_Output_1,
+    GM_ADDR x,
+    GM_ADDR z,
+    GM_ADDR a,
+    GM_ADDR b,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    two_groups_0_general_0_nil_0_nil(
-        two_groups_Data_0,
-        two_groups_Data_1,
-        two_groups_Output_0,
-        two_groups_Output_1,
-        workspace,
-        t);
-    two_groups_0_general_1_nil_1_nil(
-        two_groups_Data_0,
-        two_groups_Data_1,
-        two_groups_Output_0,
-        two_groups_Output_1,
-        workspace,
-        t);
+    two_groups_0_general_0_nil_0_nil(x, z, a, b, workspace, t);
+    two_groups_0_general_1_nil_1_nil(x, z, a, b, workspace, t);
   }
 }

@@ -10,7 +10,7 @@ import pytest
 from autofuse.codegen.backends.ascendc.backend import BACKEND
 from autofuse.codegen.backends.interface import Job, generate
 from autofuse.codegen.ir.kernel_ir import Parameters
-from autofuse.codegen.lower.kernel import parameter_names
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.frontends import parse_graph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
@@ -52,7 +52,7 @@ ADD = ([("y", "Add", ["x", "b"])], ["y"])
 
 def test_parameters_are_inputs_then_outputs():
     graph, results = made(*ADD)
-    assert parameter_names(graph) == Parameters(("k_Data_0", "k_Data_1"), ("k_Output_0",))
+    assert parameter_names(graph) == Parameters(("x", "b"), ("y",))
     text = kernel_file(graph, results)
     head = text[text.index('extern "C"') :]
     places = [

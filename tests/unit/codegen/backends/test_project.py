@@ -1,13 +1,14 @@
 """The CMake project: presets that agree with it, and a build for the twin."""
 
 import json
+import re
 import shutil
 import subprocess
 
 import pytest
 
 from autofuse.codegen.backends.ascendc.host.host import host_files
-from autofuse.codegen.backends.ascendc.project import preset_names, project_files
+from autofuse.codegen.backends.ascendc.project import TILING_HEADER, preset_names, project_files
 from autofuse.codegen.render import header_names, read_text
 from autofuse.schedule.search.costs import Costs
 from autofuse.targets import load_target
@@ -43,10 +44,31 @@ def test_asc_package_is_found_before_the_project(abs_case) -> None:
 
 
 def test_headers_come_along(abs_case) -> None:
+    """Those that every kernel includes, and of device functions those that this one calls, with what they include."""
     files = project_files(abs_case.graph, TARGET)
-    for name in header_names():
+    own = {p.removeprefix("include/") for p in files if p.startswith("include/")}
+    assert own <= {*header_names(), TILING_HEADER}
+    assert {"autofuse_device.h", "autofuse_math.h", TILING_HEADER} <= own
+    assert not own & {"autofuse_scan.h", "autofuse_reduce.h"}
+    for name in own - {TILING_HEADER}:
         assert files[f"include/{name}"] == read_text(name)
-    assert "include/autofuse_tiling_solver.h" in files
+    with_scan = project_files(abs_case.graph, TARGET, ["autofuse_scan.h"])
+    assert set(with_scan) - set(files) == {"include/autofuse_scan.h", "include/autofuse_reduce.h"}
+
+
+def test_the_search_for_tiles_is_one_file(abs_case) -> None:
+    """With all that the headers of the search have, once, and nothing that is another file of it."""
+    text = project_files(abs_case.graph, TARGET)[f"include/{TILING_HEADER}"]
+    parts = [
+        n for n in header_names() if n.startswith(("autofuse_til", "autofuse_form", "autofuse_len"))
+    ]
+    assert len(parts) == 9
+    for name in parts:
+        assert f'"{name}"' not in text
+        lines = [x for x in read_text(name).splitlines() if not x.startswith("#include")]
+        assert text.count("\n".join(lines[-20:])) == 1
+    for name in re.findall(r'#include "(.*)"', text):
+        assert name in ("autofuse_math.h", "autofuse_status.h")
 
 
 @pytest.mark.twin

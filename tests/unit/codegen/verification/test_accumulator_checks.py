@@ -20,7 +20,8 @@ from autofuse.codegen.ir.kernel_ir import (
     SizeValue,
     Stmt,
 )
-from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.ir.graph import ImplGraph
@@ -160,4 +161,4 @@ def test_what_is_loaded_is_read_before_it_is_taken_over(shared):
     body = (*rest[:at], largest, *rest[at:])
     wrong = replace(fn, body=tuple(replace(s, body=body) if s is tiles else s for s in fn.body))
     found = [d.message for d in verify_kernel(wrong, impl, built.graph, built.target)]
-    assert any("gather_0_local is read, but" in text for text in found), found
+    assert any("x_local is read, but" in text for text in found), found

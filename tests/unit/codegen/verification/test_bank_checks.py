@@ -10,7 +10,8 @@ import pytest
 
 from autofuse import api
 from autofuse.codegen.ir.kernel_ir import Comment, InitBuffer, KernelFn
-from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.names import Names, parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.proofs.model import Finding, Kernel
 from autofuse.codegen.verification import verify_kernel
@@ -55,12 +56,15 @@ def test_the_addresses_of_the_plan_are_proved_for_every_tile(made: Made) -> None
 def test_the_pad_is_explained_in_the_kernel(made: Made) -> None:
     fn, impl, _ = made
     (pad,) = (b for b in impl.buffers if b.pad)
-    at = next(i for i, s in enumerate(fn.body) if isinstance(s, InitBuffer) and s.name == name(pad))
+    at = next(
+        i for i, s in enumerate(fn.body) if isinstance(s, InitBuffer) and s.name == name(made, pad)
+    )
     assert isinstance(fn.body[at - 1], Comment)
 
 
-def name(b: BufferPlan) -> str:
-    return f"{'que' if b.kind == 'queue' else 'buf'}{b.id}"
+def name(made: Made, b: BufferPlan) -> str:
+    _, impl, built = made
+    return Names(impl, parameter_names(built.graph)).declared(b)
 
 
 def test_another_order_is_found(made: Made) -> None:
@@ -76,15 +80,16 @@ def test_a_buffer_without_memory_is_found(made: Made) -> None:
 @pytest.mark.parametrize("more", [32, HALF_BYTES, -HALF_BYTES])
 def test_another_length_is_found_with_sizes_for_which_it_fails(made: Made, more: int) -> None:
     first = next(b for b in made[1].buffers if b.bank == 0)
+    first_name = name(made, first)
 
     def longer(inits: list[InitBuffer]) -> list[InitBuffer]:
-        return [replace(s, nbytes=s.nbytes + more) if s.name == name(first) else s for s in inits]
+        return [replace(s, nbytes=s.nbytes + more) if s.name == first_name else s for s in inits]
 
     findings = found(made, longer)
     assert findings
     assert all(f.refuted and f.values is not None for f in findings)
     # Two blocks of it move what follows by a multiple of 512 bytes only if one of them moves by 256.
-    assert any(f"bytes of each of the {name(first)}" in f.message for f in findings)
+    assert any(f"bytes of each of the {first_name}" in f.message for f in findings)
 
 
 def test_a_whole_period_more_changes_no_bank(made: Made) -> None:

@@ -26,7 +26,8 @@ from autofuse.codegen.ir.kernel_ir import (
     SizeValue,
     Stmt,
 )
-from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import check_schedule, verify_kernel, verify_schedule
 from autofuse.implgraph.expr.expression import FloorDiv, const, sym

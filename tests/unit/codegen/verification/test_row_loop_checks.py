@@ -12,7 +12,8 @@ from twin_graphs import CHIP, graph
 
 from autofuse import api
 from autofuse.codegen.ir.kernel_ir import Barrier, Call, For, KernelFn, Stmt
-from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.expr.expression import Expr, const
@@ -70,7 +71,7 @@ def test_a_row_in_common_is_loaded_once_for_the_rows_of_a_tile(impl, fn):
     moved: dict[str, list[int]] = {}
     for t in run_kernel(fn, data, -(-tiles // 3)):
         moved.setdefault(t.param, []).extend(t.elements())
-    bias, output = (next(v for k, v in moved.items() if k.endswith(end)) for end in ("_1", "t_0"))
+    bias, output = moved["b"], moved["y"]
     assert sorted(output) == list(range(ROWS * COLUMNS))
     assert sorted(bias) == sorted([*range(COLUMNS)] * 2)
 

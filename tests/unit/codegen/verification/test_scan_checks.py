@@ -19,7 +19,8 @@ from autofuse.codegen.ir.kernel_ir import (
     Number,
     Stmt,
 )
-from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.expr.expression import ZERO
@@ -147,7 +148,7 @@ def rows() -> BuildResult:
 
 
 def other_index(s: Stmt) -> Stmt:
-    locals_ = {"gather_0_local": "gather_1_local", "gather_1_local": "gather_0_local"}
+    locals_ = {"i_local": "j_local", "j_local": "i_local"}
     return replace(s, local=locals_[s.local]) if isinstance(s, IndexRead) else s
 
 

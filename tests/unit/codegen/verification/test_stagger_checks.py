@@ -13,7 +13,8 @@ from twin_graphs import CHIP, graph
 
 from autofuse import api
 from autofuse.codegen.ir.kernel_ir import For, KernelFn, Let, Stmt
-from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.expr.expression import Mod, sym
@@ -115,7 +116,7 @@ def test_every_core_starts_elsewhere_and_does_every_step_once(built, impl):
     scale: dict[int, list[int]] = {c: [] for c in range(ROWS)}
     stored: dict[int, list[int]] = {c: [] for c in range(ROWS)}
     for t in run_kernel(lowered(built, impl), data, ROWS):
-        if t.param.endswith("Data_1"):
+        if t.param == "w":
             scale[t.core] += t.elements()
         elif t.store:
             stored[t.core] += t.elements()

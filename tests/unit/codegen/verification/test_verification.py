@@ -11,7 +11,8 @@ from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.ir.kernel_ir import CopyIn, For, InitBuffer, KernelFn, Stmt
 from autofuse.codegen.lower import kernel
-from autofuse.codegen.lower.kernel import lower_kernel, parameter_names
+from autofuse.codegen.lower.kernel import lower_kernel
+from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import check_kernel, verify_kernel, verify_schedule
 from autofuse.implgraph.expr.expression import ZERO, Mod, sym

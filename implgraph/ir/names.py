@@ -1,7 +1,7 @@
 """Names from files become C++ identifiers here, and nowhere else.
 
-Whatever a file calls a graph or a symbol, only what :func:`identifier` returns reaches generated code.  Tensors are
-parameters by position there, so they keep their own names: in messages, comments and files.
+Whatever a file calls a graph, a symbol or a tensor, only what :func:`identifier` returns reaches generated code.
+Tensors keep their own names in messages, comments and files.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ WholeReduceMax WholeReduceMin WholeReduceSum Xor
 _GENERATED = """
 AutofuseLaunch AutofuseTiling AutofuseTilingData AutofuseIsStaticShape GetTilingDataSize
 GetTilingKeyCount GetKernelBin InferShape ResLimit autofuse tiling tiling_data tiling_key
-tiling_func workspace workspace_size block_dim block_idx stream limit res_limit pipe t tmp tpipe
+tiling_func workspace workspace_size block_dim block_idx stream limit res_limit pipe pointers t tmp tpipe
 """
 
 _MATH_NAMES = frozenset(
@@ -112,12 +112,12 @@ _RESERVED = _MATH_NAMES.union(f"{_CPP} {_LIBRARY} {_ASCENDC} {_GENERATED}".split
 # Axes and tile sizes of generated code (z0, z0z1T, z0t_size), its local variables, and macros of the toolchain.
 _RESERVED_FORM = re.compile(
     r"(?:(?:z\d+)+\w*|(?:ACL|ASCENDC|AUTOFUSE|CANN|EVENT|GM|PIPE|TILING)_\w*|autofuse_\w*"
-    r"|(?:block|buf|bytes|offset|que|row)\d+|row_size|id)\Z",
+    r"|(?:block|offset|row)\d+|row_size|bank_gap|id)\Z",
     re.A,
 )
 # Symbols become local variables of the kernel, beside those that end like this.
 _LOCAL_FORM = re.compile(
-    r"\w+_(?:gm|local|scalar|tmp|actual_size|axis_size|loop_size|(?:Data|Output)_\d+)\Z", re.A
+    r"\w+_(?:gm|local|scalar|tmp|queue|buf|bytes|at|actual_size|axis_size|loop_size)\Z", re.A
 )
 
 

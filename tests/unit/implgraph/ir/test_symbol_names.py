@@ -5,15 +5,17 @@ import json
 import pytest
 
 from autofuse.frontends import parse_graph
-from autofuse.frontends.names import symbol_identifier
+from autofuse.implgraph.ir.names import symbol_identifier
 
 
-@pytest.mark.parametrize("name", ["x_local", "n_axis_size", "g_Data_0", "z0t_actual_size", "a_gm"])
+@pytest.mark.parametrize(
+    "name", ["x_local", "n_axis_size", "x_queue", "x_bytes", "z0t_actual_size", "a_gm"]
+)
 def test_a_name_like_a_local_gets_another_ending(name: str) -> None:
     assert symbol_identifier(name, set()).endswith("_v")
 
 
-@pytest.mark.parametrize("name", ["que0", "bytes1", "offset0", "block2", "row_size", "buf3"])
+@pytest.mark.parametrize("name", ["offset0", "block2", "row_size", "row1", "bank_gap"])
 def test_a_name_like_a_buffer_gets_another_beginning(name: str) -> None:
     assert symbol_identifier(name, set()) == f"v_{name}"
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autofuse.codegen.functions import FUNCTIONS
-from autofuse.frontends.names import MAX_LENGTH, identifier, is_reserved, legal_name
+from autofuse.implgraph.ir.names import MAX_LENGTH, identifier, is_reserved, legal_name
 from autofuse.implgraph.ops.registry import all_ops
 
 LEGAL = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*\Z")

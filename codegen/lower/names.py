@@ -1,0 +1,134 @@
+"""What the parameters, tensors, queues and buffers of a kernel are called: after what they hold.
+
+A reader looks for the names of the graph: ``x`` is the parameter, ``x_gm`` the tensor in GM, ``x_local`` its tile in
+UB, ``x_queue`` what the tile goes through.  What the graph has no name for is called after the node that makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autofuse.codegen.ir.kernel_ir import Parameters
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import BufferPlan, ImplGraph, Node
+from autofuse.implgraph.ir.names import symbol_identifier
+from autofuse.schedule.placement.picking import is_run
+
+__all__ = ["Names", "parameter_names"]
+
+
+def parameter_names(graph: FusionGraph) -> Parameters:
+    """GM parameters of the kernel: the inputs, then the outputs, by their names in the graph.
+
+    They are local names of every function of the kernel: none is that of a symbol or of a function.
+    """
+    taken = {s.name for s in graph.symbols}
+
+    def name(tensor: str) -> str:
+        # Functions of templates are called after the graph.
+        own = f"v_{tensor}" if tensor.startswith(f"{graph.name}_") else tensor
+        return symbol_identifier(own, taken)
+
+    return Parameters(
+        tuple([name(t) for t in graph.inputs]), tuple([name(o.name) for o in graph.outputs])
+    )
+
+
+class Names:
+    """The names of one template; equal templates have equal ones.
+
+    Args:
+        impl: the template.
+        params: names of its inputs and outputs.
+    """
+
+    def __init__(self, impl: ImplGraph, params: Parameters) -> None:
+        self.nodes = impl.by_name()
+        # Accumulators are the tensor of their initial value.
+        self._same = {n.name: str(n.attrs["joins"]) for n in impl.nodes if n.attrs.get("joins")}
+        sinks = {
+            x: params.outputs[n.number("index")]
+            for n in impl.nodes
+            if n.op == "Output"
+            for x in n.inputs
+        }
+        self._results = {n.inputs[0]: sinks[n.name] for n in impl.nodes if n.name in sinks}
+        taken: set[str] = set()
+        self._stems = {n.name: _unique(self._stem(n, params), taken) for n in impl.nodes}
+        taken = set()
+        # Queues and buffers are numbered apart.
+        self._buffers = {
+            (b.kind, b.id): _unique(self._buffer(b, impl.nodes), taken) for b in impl.buffers
+        }
+
+    def _stem(self, n: Node, params: Parameters) -> str:
+        if n.op == "Load" and len(n.inputs) == 1:
+            source = self.nodes[n.inputs[0]]
+            if source.op == "Data":
+                name = params.inputs[source.number("index")]
+                name = f"{name}_run" if is_run(n) else name
+                return f"{name}_pass{n.loop_pass}" if n.loop_pass else name
+        elif n.inputs and is_run(self.nodes[n.inputs[0]]):
+            # What is picked of a run is the tile.
+            source = self.nodes[self.nodes[n.inputs[0]].inputs[0]]
+            if source.op == "Data":
+                return params.inputs[source.number("index")]
+        return self._results.get(n.name, n.name)
+
+    def _buffer(self, b: BufferPlan, nodes: Sequence[Node]) -> str:
+        if b.pad:
+            return "bank_gap"
+        if b.kind == "queue":
+            return next(
+                f"{self._stems[n.name]}_queue"
+                for n in nodes
+                if n.y.que is not None and n.y.que.id == b.id
+            )
+        for n in nodes:
+            if n.y.buf == b.id:
+                return f"{self._stems[n.name]}_buf"
+        return next(
+            f"{self._stems[n.name]}_tmp_buf" for n in nodes for t in n.tmp_buffers if t.id == b.id
+        )
+
+    def local(self, n: Node) -> str:
+        """The tensor in UB that holds the result of a node."""
+        return f"{self._stems[self._same.get(n.name, n.name)]}_local"
+
+    def scratch(self, n: Node) -> str:
+        """The scratch space of the call of a node."""
+        return f"{self._stems[n.name]}_tmp"
+
+    def scalar(self, n: Node) -> str:
+        """The only number of a tensor, in a variable."""
+        return f"{self._stems[n.name]}_scalar"
+
+    def place(self, n: Node) -> str:
+        """Which element of the indexed dimension a Load takes."""
+        return f"{self._stems[n.name]}_at"
+
+    def declared(self, b: BufferPlan) -> str:
+        """A queue or a buffer."""
+        return self._buffers[b.kind, b.id]
+
+    def size(self, b: BufferPlan) -> str:
+        """The bytes of a queue or a buffer."""
+        return f"{self._buffers[b.kind, b.id]}_bytes"
+
+    def buffer(self, number: int) -> str:
+        """A buffer by its number."""
+        return self._buffers["buf", number]
+
+    def queue(self, n: Node) -> str:
+        """The queue that the result of a node is in."""
+        assert n.y.que is not None, f"{n.name} has no queue"
+        return self._buffers["queue", n.y.que.id]
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    number, found = 2, name
+    while found in taken:
+        found = f"{name}_{number}"
+        number += 1
+    taken.add(found)
+    return found
