@@ -118,7 +118,7 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, ScheduleResult):
         yield f"result {value.index}"
         yield from (print_graph(impl) for g in value.groups for impl in g.impls)
-        yield from (f"{r.template} of group {r.group}: {r.reason}" for r in value.rejected)
+        yield from (f"{r.template} of group {r.group}: {r.whole_reason}" for r in value.rejected)
     elif isinstance(value, AutofuseError):
         for d in value.diagnostics:
             yield f"{d.code}: {d.message}"

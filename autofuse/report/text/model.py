@@ -23,8 +23,8 @@ _NAMED = 6
 _STATES = ("failed", "differs", "not compared", "by reference", "ok")
 
 
-def print_model_build(screen: Console, found: Row) -> None:
-    """Regions by kernel, fallbacks by reason, files, next command."""
+def print_model_build(screen: Console, found: Row, *, verbose: bool) -> None:
+    """Regions by kernel, fallbacks by reason, files (each folder by name if ``verbose``), next command."""
     counts = found["counts"]
     took = sum(found["seconds"].values())
     screen.print(
@@ -54,8 +54,9 @@ def print_model_build(screen: Console, found: Row) -> None:
     written = found["written"]
     changes = ", ".join(f"{len(written[k])} {k}" for k in written if written[k])
     screen.print(f"files in {found['folder']}: {changes}", soft_wrap=True)
-    screen.print(f"  {printable(found['name'])}.model.json", style="dim", soft_wrap=True)
-    for k in found["kernels"]:
+    if verbose:
+        screen.print(f"  {found['name']}.model.json", style="dim", soft_wrap=True)
+    for k in found["kernels"] if verbose else ():
         screen.print(f"  {k['folder']}", style="dim", soft_wrap=True)
     compiled = found["compiled"]
     if compiled is not None and compiled["done"]:

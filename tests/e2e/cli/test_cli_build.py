@@ -23,7 +23,7 @@ def test_build_says_what_it_made(autofuse: Callable, graph: Path, tmp_path: Path
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0].startswith("kernel add_one for ascend910b1: ")
-    assert "UB at that tile" in lines[1]
+    assert lines[1].split() == ["key", "template", "tile", "UB", "of", "183.8", "KiB", "only", "if"]
     assert "add_one_0_" in lines[2]
     assert "KiB" in lines[2]
     assert "generated, not compiled: there is no CANN here" in done.out
