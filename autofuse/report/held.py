@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph, tensors_by_origin
 from autofuse.implgraph.ir.graph import ImplGraph
 
 __all__ = ["HeldNames"]
@@ -22,9 +22,7 @@ class HeldNames:
         self._nodes = impl.by_name()
         self._inputs = graph.inputs
         self._results = {n.name: n.outputs[0] for n in graph.nodes}
-        self._origins = {t.origin: t.name for t in graph.tensors.values() if t.origin}
-        self._origins |= {n.origin: n.outputs[0] for n in graph.nodes if n.origin}
-        self._origins |= {f"/outputs/{k}": o.name for k, o in enumerate(graph.outputs)}
+        self._origins = tensors_by_origin(graph)
 
     def of(self, nodes: Iterable[str]) -> tuple[list[str], list[str]]:
         """The tensors that some nodes hold, and those that others are steps of; a node without any is itself."""

@@ -18,6 +18,7 @@ __all__ = [
     "Operand",
     "Symbol",
     "Tensor",
+    "tensors_by_origin",
 ]
 
 AttrValue: TypeAlias = "int | float | str | bool | tuple[int | float | str | bool | Expr, ...]"
@@ -135,3 +136,10 @@ class FusionGraph:
     def symbol_ranges(self) -> dict[str, tuple[int, int]]:
         """Closed range of every symbol, by name."""
         return {s.name: (s.min, s.max) for s in self.symbols}
+
+
+def tensors_by_origin(graph: FusionGraph) -> dict[str, str]:
+    """The tensor that each place of the definition is about, by its JSON pointer."""
+    found = {t.origin: t.name for t in graph.tensors.values() if t.origin}
+    found |= {n.origin: n.outputs[0] for n in graph.nodes if n.origin}
+    return found | {f"/outputs/{k}": o.name for k, o in enumerate(graph.outputs)}

@@ -20,7 +20,7 @@ __all__ = ["KernelText", "Spot", "diagnostics_of", "graph_node"]
 
 _FUNCTION = re.compile(r"^\S.*\bvoid (\w+)\(")
 _ORIGIN = re.compile(r"^\s*// from: (?P<node>[^:]+): (?P<op>\w+)(?: \((?P<pointer>\S+)\))?")
-_SHARED = re.compile(r"^\s*autofuse::\w+\(")
+_SHARED = re.compile(r"^\s*autofuse::\w+(?:<[\w:, ]*>)?\(")
 _SHOWN = 8
 _STATEMENT = 160
 #: What stands in a finding that only says that an output is incomplete.
