@@ -48,7 +48,9 @@ class SourceMap:
             self.nodes.append(
                 {
                     "node": of_graph or name or "(no node)",
-                    "tensor": self._tensors.get(spot.pointer, "") if spot is not None and name else "",
+                    "tensor": self._tensors.get(spot.pointer, "")
+                    if spot is not None and name
+                    else "",
                     "kernel_node": name,
                     "op": "" if spot is None else spot.op,
                     "pointer": "" if spot is None else spot.pointer,

@@ -124,7 +124,7 @@ def timed_report(
         for at, (r, i) in enumerate(zip(records, alike, strict=True))
     ]
     written = [
-        (lo, hi, row[1]) for row in slices[slowest]["rows"] for lo, hi, is_new in row[8] if is_new
+        (lo, hi, row[1]) for row in cores[slowest].slices() for lo, hi, is_new in row[8] if is_new
     ]
     return {
         "target": target.name,
@@ -149,7 +149,12 @@ def timed_report(
         "ub": {
             "bytes": target.ub_usable,
             "buffers": [
-                {"lo": b.lo, "hi": b.hi, "name": b.name, "holds": _held(b.lo, b.hi, written, source)}
+                {
+                    "lo": b.lo,
+                    "hi": b.hi,
+                    "name": b.name,
+                    "holds": _held(b.lo, b.hi, written, source),
+                }
                 for b in recording.records[slowest].buffers
             ],
         },
