@@ -25,7 +25,9 @@ stage, and shows its input and output to an observer.  There is no global state:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 from autofuse.base.diagnostics import AutofuseError
@@ -116,7 +118,8 @@ def compile(
     costs = Costs(target)
     results = schedule(fusion, target, run, costs)
     job = Job(fusion, target, costs, entry, run.check_ir, run.observe)
-    files = generate(backend, job, results, run) | graph_file(fusion)
+    with _in_words_of(fusion):
+        files = generate(backend, job, results, run) | graph_file(fusion)
     return BuildResult(fusion, target, results[0].hint, results, files, run.seconds)
 
 
@@ -143,8 +146,25 @@ def lower(
 ) -> tuple[HintGraph, ...]:
     """The forms of a graph before scheduling; ``columns``: pieces of short rows go together."""
     watch = run.watch("lower")
-    hints = run("lower", lambda g: lower_all(g, target, columns=columns, watch=watch), fusion)
-    run.check(hints)
-    hints = run("simplify", lambda hs: canonicalise_all(hs, run.watch("simplify")), hints)
-    run.check(hints)
+    with _in_words_of(fusion):
+        hints = run("lower", lambda g: lower_all(g, target, columns=columns, watch=watch), fusion)
+        run.check(hints)
+        hints = run("simplify", lambda hs: canonicalise_all(hs, run.watch("simplify")), hints)
+        run.check(hints)
     return hints
+
+
+@contextmanager
+def _in_words_of(fusion: FusionGraph) -> Iterator[None]:
+    """Errors name nodes as users know them."""
+    try:
+        yield
+    except AutofuseError as e:
+        labels = {n: label for n, label in fusion.node_labels().items() if n != label}
+        if not any(d.where.node in labels for d in e.diagnostics):
+            raise
+        told = [
+            replace(d, where=replace(d.where, node=labels.get(d.where.node, d.where.node)))
+            for d in e.diagnostics
+        ]
+        raise AutofuseError(told) from e

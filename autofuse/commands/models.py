@@ -178,7 +178,7 @@ def run_model(
         )
     saved = [] if save is None else _saved(done.outputs, save)
     found: dict[str, Any] = {
-        "name": built.name,
+        "name": built.pieces.label,
         "target": built.target.name,
         "counts": built.manifest["counts"],
         **done.to_json(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from autofuse.implgraph.ir.fusion import FusionGraph, tensors_by_origin
-from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
 
 __all__ = ["HeldNames"]
 
@@ -14,13 +14,20 @@ class HeldNames:
     """Names for the results of the nodes of a template.
 
     Args:
-        impl: the template.
+        impl: the template, or the graph that it is made of.
         graph: that it was made of.
     """
 
-    def __init__(self, impl: ImplGraph, graph: FusionGraph) -> None:
+    def __init__(self, impl: HintGraph | ImplGraph, graph: FusionGraph) -> None:
         self._nodes = impl.by_name()
         self._inputs = graph.inputs
+        self._ends: dict[str, str] = {}
+        for n in impl.nodes:
+            if n.op == "Data":
+                self._ends[n.name] = graph.inputs[n.number("index")]
+            elif n.op == "Output":
+                name = graph.outputs[n.number("index")].name
+                self._ends.update(dict.fromkeys((n.name, *n.inputs), name))
         self._results = {n.name: n.outputs[0] for n in graph.nodes}
         self._origins = tensors_by_origin(graph)
 
@@ -29,7 +36,7 @@ class HeldNames:
         whole: dict[str, None] = {}
         steps: dict[str, None] = {}
         for name in nodes:
-            tensor = self.loaded(name) or self._results.get(name)
+            tensor = self.loaded(name) or self._ends.get(name) or self._results.get(name)
             if tensor is not None:
                 whole[tensor] = None
                 continue

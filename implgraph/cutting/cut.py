@@ -172,7 +172,10 @@ class Cutter:
         tensors = {x: graph.tensors[x] for x in (*inputs, *made)}
         used = {s for e in expressions(nodes, tensors.values()) for s in e.symbols()}
         symbols = tuple(s for s in graph.symbols if s.name in used)
-        return FusionGraph(name, symbols, tuple(inputs), tuple(nodes), tuple(outputs), tensors)
+        called = graph.called if name == graph.name else ""
+        return FusionGraph(
+            name, symbols, tuple(inputs), tuple(nodes), tuple(outputs), tensors, called
+        )
 
     def _outputs(self, first: int, end: int) -> list[int]:
         """Outputs of the whole that a part writes."""

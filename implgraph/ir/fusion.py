@@ -87,6 +87,12 @@ class FusionNode:
     outputs: tuple[str, ...]
     attrs: Mapping[str, AttrValue] = field(default_factory=dict)
     origin: str = ""
+    called: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name that users know it by; ``name`` is an identifier for it."""
+        return self.called or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,7 @@ class FusionGraph:
         outputs: name of the parameter, tensor that is written to it, and input that it overwrites, or None.
         tensors: every named tensor, inputs and results, with dtype, shape, and strides and offset in elements;
             constants have no entry.
+        called: the name that it was given, where that is another one.
     """
 
     name: str
@@ -122,6 +129,16 @@ class FusionGraph:
     nodes: tuple[FusionNode, ...]
     outputs: tuple[GraphOutput, ...]
     tensors: Mapping[str, Tensor]
+    called: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name that users know it by; ``name`` is an identifier for it."""
+        return self.called or self.name
+
+    def node_labels(self) -> dict[str, str]:
+        """The name that users know a node by, by its identifier."""
+        return {n.name: n.label for n in self.nodes}
 
     def symbol_labels(self) -> dict[str, str]:
         """The name that users know a symbol by, by its identifier."""

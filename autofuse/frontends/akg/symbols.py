@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from autofuse.frontends.builder import MAX_ELEMENTS, MAX_SIZE, GraphBuilder, is_moderate
 from autofuse.frontends.json_positions import quote
-from autofuse.frontends.names import symbol_identifier
+from autofuse.frontends.names import called, symbol_identifier
 from autofuse.implgraph.expr.expression import (
     CeilDiv,
     Expr,
@@ -192,8 +192,8 @@ class Sizes:
 
     def _fresh(self, name: str, *, unnamed: bool = False) -> Expr:
         word = symbol_identifier(name, self._builder.taken)
-        called = "" if word == name else name
-        self._builder.symbols[word] = Symbol(word, _MIN, MAX_SIZE, called=called)
+        own = called(name, word)
+        self._builder.symbols[word] = Symbol(word, _MIN, MAX_SIZE, called=own)
         if unnamed:
             self._unnamed.add(word)
         return sym(word)

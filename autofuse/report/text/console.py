@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from autofuse.base.visible import visible
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -51,15 +53,8 @@ def console(stream: TextIO | None = None) -> Console:
 
 
 def printable(text: str) -> str:
-    """``text`` with control characters shown rather than sent to the terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else _visible(c) for c in text)
-
-
-def _visible(c: str) -> str:
-    if c == "\t":
-        return " "
-    code = ord(c)
-    return chr(0x2400 + code) if code < 0x20 else f"\\u{code:04x}"
+    """``text`` with control characters shown rather than sent to the terminal; lines stay."""
+    return visible(text, keep="\n")
 
 
 @contextmanager

@@ -149,7 +149,7 @@ def _diagnostic(graph: FusionGraph, text: KernelText, f: Finding, run: str) -> D
     if f.place and f.end > f.begin:
         notes.append(f"tensor: {f.place}, bytes [{f.begin}, {f.end})")
     notes.append(f"run: {run}")
-    where = Where(node=graph_node(graph, spot) or graph.name, pointer=spot.pointer if spot else "")
+    where = Where(node=graph_node(graph, spot) or graph.label, pointer=spot.pointer if spot else "")
     return Diagnostic(
         "AF6002" if f.code == _UNWRITTEN else "AF5004", str(f), where, "", tuple(notes)
     )
@@ -165,7 +165,7 @@ def graph_node(graph: FusionGraph, spot: Spot | None) -> str:
     """The name in the graph; that in the kernel if the graph has no such place."""
     if spot is None:
         return ""
-    names = {n.origin: n.name for n in graph.nodes if n.origin}
+    names = {n.origin: n.label for n in graph.nodes if n.origin}
     names |= {
         t.origin: t.name for t in graph.tensors.values() if t.origin and t.name in graph.inputs
     }

@@ -140,7 +140,7 @@ class TwinKernel:
         names = self.graph.inputs
         if len(arrays) > len(names):
             raise _misfit(
-                f"{self.graph.name} takes {len(names)} input(s), {len(arrays)} were given"
+                f"{self.graph.label} takes {len(names)} input(s), {len(arrays)} were given"
             )
         given = dict(zip(names, arrays, strict=False))
         for name, value in named.items():
@@ -285,7 +285,7 @@ class TwinKernel:
         try:
             return integer("key", key, 0, self.key_count - 1), cores
         except ValueError:
-            text = f"there is no tiling key {key}: {self.graph.name} has {self.key_count}"
+            text = f"there is no tiling key {key}: {self.graph.label} has {self.key_count}"
             raise _misfit(text, hint=f"keys: 0 to {self.key_count - 1}") from None
 
     def _arguments(
@@ -304,7 +304,7 @@ class TwinKernel:
             problems += wrong_dtype(self.graph.tensors[name], arrays[name])
         for name in inputs:
             if name not in self.graph.inputs:
-                problems += _misfit(f"{name} is not an input of {self.graph.name}").diagnostics
+                problems += _misfit(f"{name} is not an input of {self.graph.label}").diagnostics
         if problems:
             raise AutofuseError(problems)
         sizes = solve_symbols(self.graph, {n: a.shape for n, a in arrays.items()}, symbols)
@@ -466,7 +466,7 @@ def solve_symbols(
             determined.
     """
     labels = graph.symbol_labels()
-    sizes = symbol_sizes(graph.name, labels, given)
+    sizes = symbol_sizes(graph.label, labels, given)
     equations: list[tuple[Expr, int, str]] = []
     problems: list[Diagnostic] = []
     for name, shape in shapes.items():

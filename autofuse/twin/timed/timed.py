@@ -75,7 +75,7 @@ def timed_run(
     text = KernelText.of(kernel.path)
     source = SourceMap(text, kernel.graph)
     report = timed_report(recording, target, source, tiling_in_gm="TILING_KEY_IS" in text.text)
-    head = {"name": kernel.graph.name, "sizes": run.symbols, "key": run.key}
+    head = {"name": kernel.graph.label, "sizes": run.symbols, "key": run.key}
     return run, {"schema": SCHEMA, "note": NOTE, **head, **report}
 
 

@@ -46,6 +46,7 @@ def metadata_text(
         "schema": SCHEMA,
         "generator": f"autofuse {__version__}",
         "kernelName": graph.name,
+        **({"called": graph.called} if graph.called else {}),
         "target": target.name,
         "npuArch": target.npu_arch,
         "blockDim": target.aiv_cores,
