@@ -130,13 +130,15 @@ def schedule(
     hints = lower(fusion, target, run)
     watch = run.watch("schedule")
     try:
-        results = run("schedule", lambda hs: schedule_all(hs, target, costs, watch), hints)
+        with _in_words_of(fusion):
+            results = run("schedule", lambda hs: schedule_all(hs, target, costs, watch), hints)
     except AutofuseError:
         # Pieces of short rows that are too much together may be possible one by one; of known sizes both are forms.
         apart = lower(fusion, target, run, columns=False) if fusion.symbols else hints
         if apart == hints:
             raise
-        results = run("schedule", lambda hs: schedule_all(hs, target, costs, watch), apart)
+        with _in_words_of(fusion):
+            results = run("schedule", lambda hs: schedule_all(hs, target, costs, watch), apart)
     run.check(i for r in results for g in r.groups for i in g.impls)
     return results
 
@@ -160,11 +162,15 @@ def _in_words_of(fusion: FusionGraph) -> Iterator[None]:
     try:
         yield
     except AutofuseError as e:
-        labels = {n: label for n, label in fusion.node_labels().items() if n != label}
-        if not any(d.where.node in labels for d in e.diagnostics):
+        called = [n for n in fusion.nodes if n.called]
+        by_name = {n.name: n.called for n in called}
+        by_place = {n.origin: n.called for n in called if n.origin}
+        told = []
+        for d in e.diagnostics:
+            own = by_name.get(d.where.node) or (
+                by_place.get(d.where.pointer) if d.where.node else ""
+            )
+            told.append(replace(d, where=replace(d.where, node=own)) if own else d)
+        if told == list(e.diagnostics):
             raise
-        told = [
-            replace(d, where=replace(d.where, node=labels.get(d.where.node, d.where.node)))
-            for d in e.diagnostics
-        ]
         raise AutofuseError(told) from e

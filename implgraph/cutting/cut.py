@@ -217,7 +217,7 @@ class Cutter:
             targets = [Place(OUTPUT, k) for k in written]
             targets += [Place(PASSED, number[o.tensor]) for o in g.outputs[len(written) :]]
             parts.append(Part(g, sources, tuple(targets)))
-        cuts = tuple(self.nodes[e - 1].name for e in ends[:-1])
+        cuts = tuple(self.nodes[e - 1].label for e in ends[:-1])
         return Split(graph, tuple(parts), tuple(passed), cuts)
 
     def _source(self, x: str, number: dict[str, int]) -> Place:

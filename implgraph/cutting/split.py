@@ -70,6 +70,7 @@ def cut_after(graph: FusionGraph, names: Sequence[str]) -> Split:
     """
     cutter = Cutter(graph)
     position = {n.name: k + 1 for k, n in enumerate(cutter.nodes)}
+    position |= {n.label: k + 1 for k, n in enumerate(cutter.nodes)}
     for name in names:
         if position.get(name, len(cutter.nodes)) == len(cutter.nodes):
             why = "it is the last one" if name in position else "there is no node of that name"

@@ -136,10 +136,6 @@ class FusionGraph:
         """The name that users know it by; ``name`` is an identifier for it."""
         return self.called or self.name
 
-    def node_labels(self) -> dict[str, str]:
-        """The name that users know a node by, by its identifier."""
-        return {n.name: n.label for n in self.nodes}
-
     def symbol_labels(self) -> dict[str, str]:
         """The name that users know a symbol by, by its identifier."""
         return {s.name: s.label for s in self.symbols}

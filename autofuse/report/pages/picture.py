@@ -85,6 +85,7 @@ class _Words:
     """
 
     def __init__(self, g: HintGraph | ImplGraph, source: FusionGraph | None) -> None:
+        self._source = source
         self.title = visible(g.name if source is None else source.label)
         self._held = None if source is None else HeldNames(g, source)
         labels = {} if source is None else source.symbol_labels()
@@ -96,6 +97,14 @@ class _Words:
             return n.name
         whole, steps = self._held.of([n.name])
         return visible(whole[0] if whole else f"step of {steps[0]}")
+
+    def shape(self, n: Node) -> Sequence[Expr]:
+        """The sizes of a node; of a parameter those that the source has."""
+        if self._source is None or n.op not in ("Data", "Output"):
+            return n.y.repeats
+        index = n.number("index")
+        names = self._source.inputs if n.op == "Data" else [o.tensor for o in self._source.outputs]
+        return self._source.tensors[names[index]].shape
 
     def size(self, e: Expr) -> str:
         """A size in the symbols of the source."""
@@ -113,12 +122,13 @@ def _lines(n: Node, words: _Words) -> tuple[str, ...]:
 
 def _shape(n: Node, words: _Words) -> str:
     """Dtype and repeats; where they are too long, the inner ones, which say most."""
-    for first in range(len(n.y.repeats)):
-        sizes = ["…"] * (first > 0) + [words.size(r) for r in n.y.repeats[first:]]
+    shape = words.shape(n)
+    for first in range(len(shape)):
+        sizes = ["…"] * (first > 0) + [words.size(r) for r in shape[first:]]
         text = f"{n.y.dtype} [{', '.join(sizes)}]"
         if len(text) <= _MAX_TEXT:
             return text
-    return f"{n.y.dtype} {words.sizes(n.y.repeats)}"
+    return f"{n.y.dtype} {words.sizes(shape)}"
 
 
 def _tip(n: Node, words: _Words) -> str:

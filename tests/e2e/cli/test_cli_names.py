@@ -287,3 +287,29 @@ def test_a_model_of_several_kernels_keeps_its_names(
     assert "my_graph_v1.model.json" in autofuse("build", "m.onnx", "-o", "out", "-v").out
     manifest = json.loads((tmp_path / "out" / "my_graph_v1.model.json").read_text("utf-8"))
     assert (manifest["name"], manifest["called"]) == ("my_graph_v1", "my graph/v1")
+
+
+def test_cuts_and_errors_name_nodes_as_the_graph_does(
+    autofuse: Callable[..., Any], tmp_path: Path
+) -> None:
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": "my graph/v1",
+        "inputs": [{"name": "x", "dtype": "bfloat16", "shape": [64]}],
+        "nodes": [
+            {"name": "first node", "op": "Abs", "inputs": ["x"], "outputs": ["t [0]"]},
+            {"name": "second;node", "op": "Exp", "inputs": ["t [0]"], "outputs": ["y"]},
+        ],
+        "outputs": ["y"],
+    }
+    (tmp_path / "g.json").write_text(json.dumps(graph), encoding="utf-8")
+    split = api.build_split(tmp_path / "g.json", cut_after=["first node"])
+    assert split.cut_after == ("first node",)
+    assert [p.graph.outputs[0].name for p in split.parts] == ["t [0]", "y"]
+    done = autofuse("build", "g.json", "--target", "ascend310p", "--json")
+    assert done.code == 1
+    places = [
+        d["where"]["node"] for d in done.json()["diagnostics"] if "node" in d.get("where", {})
+    ]
+    assert places
+    assert set(places) <= {"first node", "second;node"}
