@@ -65,7 +65,7 @@ class BuildTrace:
     def __call__(self, stage: str, name: str, before: object, after: object) -> None:
         """Keep what a step did."""
         if not self.name and isinstance(after, FusionGraph):
-            self.name = printable(after.name)
+            self.name = printable(after.label)
         if not name and isinstance(after, tuple) and isinstance(after[0], HintGraph):
             return  # the passes of this stage have shown it
         title = printable(f"{stage}: {name}" if name else stage)
