@@ -155,8 +155,9 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     start = time.perf_counter()
     run = timed.run if timed else kernel.run(_copies(graph, inputs), symbols=sizes, key=job["key"])
     seconds = time.perf_counter() - start
-    chosen = kernel.library.tiling([run.symbols[s.name] for s in graph.symbols], job["key"])
-    references = evaluate(graph, inputs, run.symbols)
+    used = {s.name: run.symbols[s.label] for s in graph.symbols}
+    chosen = kernel.library.tiling(list(used.values()), job["key"])
+    references = evaluate(graph, inputs, used)
     rows = []
     for o in graph.outputs:
         dtype, array = graph.tensors[o.tensor].dtype, run.outputs[o.name]
@@ -166,7 +167,7 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     saved = _save(run.outputs, timed, job)
     return {
         "name": graph.label,
-        "symbols": {graph.symbol_labels()[n]: v for n, v in run.symbols.items()},
+        "symbols": dict(run.symbols),
         "key": chosen.key,
         "keys": kernel.key_count,
         "parts": len(kernel.parts) if isinstance(kernel, SplitKernel) else 1,

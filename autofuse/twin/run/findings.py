@@ -125,7 +125,8 @@ def diagnostics_of(
         sizes: of the run.
         key: the tiling key that was forced, or None.
     """
-    at = ", ".join(f"{k}={v}" for k, v in sizes.items()) or "static sizes"
+    labels = graph.symbol_labels()
+    at = ", ".join(f"{labels.get(k, k)}={v}" for k, v in sizes.items()) or "static sizes"
     run = f"{at}{'' if key is None else f', tiling key {key}'}"
     # An output is incomplete because of another finding, if there is one.
     causes = [f for f in found if f.code != _UNWRITTEN] or list(found)

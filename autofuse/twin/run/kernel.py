@@ -56,7 +56,7 @@ class Run:
 
     Attributes:
         outputs: by the name of the output; an in-out output is the array that was given.
-        symbols: sizes that were used.
+        symbols: sizes that were used, by the names that users know them by.
         key: tiling key of the template that ran.
         block_dim: number of cores.
         workspace: bytes of GM used between groups.
@@ -185,7 +185,7 @@ class TwinKernel:
         frame = self._frame(inputs, symbols or {}, key, cores, poison)
         self._launch(frame, key)
         self._hand_back(frame.outputs, inputs)
-        return frame.run()
+        return frame.run(self.graph)
 
     def record(
         self,
@@ -222,7 +222,7 @@ class TwinKernel:
         for name, array in kept.items():
             frame.outputs[name][...] = array
         self._hand_back(frame.outputs, inputs)
-        run = frame.run()
+        run = frame.run(self.graph)
         return run, Recording(run.block_dim, records, moved, tuple(frame.regions))
 
     def _frame(
@@ -366,10 +366,11 @@ class _Frame:
         self.regions: list[Region] = []
         self._keep: list[Array] = []
 
-    def run(self) -> Run:
+    def run(self, graph: FusionGraph) -> Run:
         """The result, once launched."""
         t = self.tiling
-        return Run(self.outputs, dict(self.sizes), t.key, t.block_dim, t.workspace)
+        sizes = {s.label: self.sizes[s.name] for s in graph.symbols}
+        return Run(self.outputs, sizes, t.key, t.block_dim, t.workspace)
 
     def add(
         self,

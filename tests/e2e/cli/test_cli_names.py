@@ -72,6 +72,7 @@ def test_functions_take_them(path: Path, tmp_path: Path) -> None:
         arrays = {"gamma": x, "model.0/weight": np.ones(2, np.float32), "int": x[:, :1]}
         done = kernel.run(arrays, symbols={"gamma": 4})
         assert list(done.outputs) == ["y0", "t"]
+        assert done.symbols == {"gamma": 4, "ge": 2}
     metadata = json.loads(built.files["v_cos.json"])
     assert [s["called"] for s in metadata["symbols"]] == ["gamma", "ge"]
     assert [i["name"] for i in metadata["inputs"]] == ["gamma", "model.0/weight", "int"]

@@ -344,6 +344,7 @@ def _manifest(split: Split, schedules: Schedules, slots: _Slots, target: TargetS
         "schema": SCHEMA,
         "generator": f"autofuse {__version__}",
         "name": graph.name,
+        **({"called": graph.called} if graph.called else {}),
         "target": target.name,
         "dynamic": bool(graph.symbols),
         "graphSha256": graph_digest(graph),
