@@ -299,7 +299,7 @@ def timed(
     if read_parts(files, graph.name):
         raise AutofuseError.of(
             "AF5007",
-            f"{graph.name} is several kernels: timed mode takes one at a time",
+            f"{graph.label} is several kernels: timed mode takes one at a time",
             hint="autofuse build --split writes each into a folder under parts/, which run takes",
         )
     # The name comes with the files; load_target accepts names of chips only.
@@ -378,12 +378,12 @@ def _sizes(graph: FusionGraph, given: Mapping[str, int]) -> dict[str, int]:
     if not isinstance(given, Mapping):
         raise TypeError(f"a shape is a dict of sizes, not {type(given).__name__}")
     labels = graph.symbol_labels()
-    sizes = symbol_sizes(graph.name, labels, given)
+    sizes = symbol_sizes(graph.label, labels, given)
     for name, label in labels.items():
         if name not in sizes:
             hint = f"its symbols are: {', '.join(labels.values())}"
             raise AutofuseError.of(
-                "AF5007", f"{label} is a symbol without a size, of {graph.name}", hint=hint
+                "AF5007", f"{label} is a symbol without a size, of {graph.label}", hint=hint
             )
     return sizes
 

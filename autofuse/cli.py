@@ -110,7 +110,7 @@ def _version(wanted: bool) -> None:
 @app.callback(
     epilog=_examples(
         "autofuse new first          write a graph to start from, and its schema",
-        "autofuse verify first.json  generate, run on the CPU twin, compare with NumPy",
+        "autofuse verify first.json  generate, run on the twin, compare with NumPy",
         "autofuse build first.json   generate the Ascend C project",
     )
 )
@@ -130,7 +130,7 @@ def _root(
         "autofuse build first.json --entry op-package --ub 65536",
         "autofuse build large.json --split -o out",
         "autofuse build graphs/ -o out --jobs 2",
-        "autofuse build model.onnx -o out         one kernel, or those of a whole network",
+        "autofuse build model.onnx -o out         one kernel, or those of a network",
         "autofuse build first.json --json | jq .result.templates",
     )
 )
@@ -223,10 +223,10 @@ def build(
         "autofuse run first.json --shape rows=1000 --seed 7",
         "autofuse run first.json --input x=x.npy --save out",
         "autofuse run first.json --key 1",
-        "autofuse run first.json --trace trace.json   modelled times, for ui.perfetto.dev",
+        "autofuse run first.json --trace trace.json   times of a model, Perfetto",
         "autofuse run first.json --html times.html    the same as a page",
         "autofuse run out",
-        "autofuse run model.onnx --shape batch=3      a network, beside onnx.reference",
+        "autofuse run model.onnx --shape batch=3      a network, or one kernel",
     )
 )
 def run(

@@ -25,7 +25,9 @@ stage, and shows its input and output to an observer.  There is no global state:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 from autofuse.base.diagnostics import AutofuseError
@@ -116,7 +118,8 @@ def compile(
     costs = Costs(target)
     results = schedule(fusion, target, run, costs)
     job = Job(fusion, target, costs, entry, run.check_ir, run.observe)
-    files = generate(backend, job, results, run) | graph_file(fusion)
+    with _in_words_of(fusion):
+        files = generate(backend, job, results, run) | graph_file(fusion)
     return BuildResult(fusion, target, results[0].hint, results, files, run.seconds)
 
 
@@ -127,13 +130,15 @@ def schedule(
     hints = lower(fusion, target, run)
     watch = run.watch("schedule")
     try:
-        results = run("schedule", lambda hs: schedule_all(hs, target, costs, watch), hints)
+        with _in_words_of(fusion):
+            results = run("schedule", lambda hs: schedule_all(hs, target, costs, watch), hints)
     except AutofuseError:
         # Pieces of short rows that are too much together may be possible one by one; of known sizes both are forms.
         apart = lower(fusion, target, run, columns=False) if fusion.symbols else hints
         if apart == hints:
             raise
-        results = run("schedule", lambda hs: schedule_all(hs, target, costs, watch), apart)
+        with _in_words_of(fusion):
+            results = run("schedule", lambda hs: schedule_all(hs, target, costs, watch), apart)
     run.check(i for r in results for g in r.groups for i in g.impls)
     return results
 
@@ -143,8 +148,29 @@ def lower(
 ) -> tuple[HintGraph, ...]:
     """The forms of a graph before scheduling; ``columns``: pieces of short rows go together."""
     watch = run.watch("lower")
-    hints = run("lower", lambda g: lower_all(g, target, columns=columns, watch=watch), fusion)
-    run.check(hints)
-    hints = run("simplify", lambda hs: canonicalise_all(hs, run.watch("simplify")), hints)
-    run.check(hints)
+    with _in_words_of(fusion):
+        hints = run("lower", lambda g: lower_all(g, target, columns=columns, watch=watch), fusion)
+        run.check(hints)
+        hints = run("simplify", lambda hs: canonicalise_all(hs, run.watch("simplify")), hints)
+        run.check(hints)
     return hints
+
+
+@contextmanager
+def _in_words_of(fusion: FusionGraph) -> Iterator[None]:
+    """Errors name nodes as users know them."""
+    try:
+        yield
+    except AutofuseError as e:
+        called = [n for n in fusion.nodes if n.called]
+        by_name = {n.name: n.called for n in called}
+        by_place = {n.origin: n.called for n in called if n.origin}
+        told = []
+        for d in e.diagnostics:
+            own = by_name.get(d.where.node) or (
+                by_place.get(d.where.pointer) if d.where.node else ""
+            )
+            told.append(replace(d, where=replace(d.where, node=own)) if own else d)
+        if told == list(e.diagnostics):
+            raise
+        raise AutofuseError(told) from e

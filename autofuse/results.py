@@ -75,7 +75,8 @@ class BuildResult:
         from autofuse.report.build_summary import rejected_rows, template_rows
 
         return {
-            "name": self.name,
+            "name": self.graph.label,
+            "kernel": self.name,
             "target": self.target.name,
             "experimental": self.target.experimental,
             "templates": template_rows(self.schedule, self.graph.symbols),
@@ -123,7 +124,8 @@ class SplitResult:
         """The build in numbers, ready for JSON."""
         passed = () if self.split is None else self.split.passed
         return {
-            "name": self.name,
+            "name": self.graph.label,
+            "kernel": self.name,
             "target": self.target.name,
             "experimental": self.target.experimental,
             "cut_after": list(self.cut_after),

@@ -104,10 +104,11 @@ def with_cuts(error: AutofuseError, graph: FusionGraph, target: TargetSpec) -> A
     # A search in a graph of so many calls would take far longer than its refusal.
     if any(d.code == "AF2104" for d in error.diagnostics) or not _perhaps_too_much(error, graph):
         return error
-    named = [d.where.node for d in error.diagnostics]
+    own = {n.label: n.name for n in graph.nodes}
+    named = [own.get(d.where.node, d.where.node) for d in error.diagnostics]
     found = _find_split(graph, target, every=False, suspects=named)
     if isinstance(found, Uncut):
-        name = found.obstacles[0].node.name
+        name = found.obstacles[0].node.label
         note = f"no cut helps: node {name} cannot be built alone either"
         return AutofuseError(
             d if d.where.node == name else replace(d, notes=(*d.notes, note))
@@ -130,6 +131,6 @@ def _left_out(found: Uncut) -> AutofuseError:
     out = []
     for o in found.obstacles:
         for d in o.error.diagnostics:
-            where = replace(d.where, node=o.node.name, pointer=d.where.pointer or o.node.origin)
+            where = replace(d.where, node=o.node.label, pointer=d.where.pointer or o.node.origin)
             out.append(replace(d, where=where, notes=(*d.notes, note)))
     return AutofuseError(out)

@@ -94,12 +94,14 @@ def _cheapest(hints: Sequence[HintGraph], costs: Costs, watch: Watch | None) -> 
     refused: list[AutofuseError] = []
     moved = _moved_ticks(hints[0], costs.chip)
     for number, form in enumerate(hints):
-        least = min((f[0] for f in found), default=UNLIMITED)
+        least, best = min((f[:2] for f in found), default=(UNLIMITED, 0))
         always = moved + len(_barriers(group_order_hazards(form))) * ticks(costs.target.sync_all)
         if always >= least - least // LITTLE:
-            reason = f"its barriers and GM alone take {always >> TICK_BITS} cycles"
-            words = f"slower by the model: its barriers and GM alone take {always >> TICK_BITS:,} cycles"
-            rejected.append(_dominated(number, reason, words))
+            reason = (
+                f"slower by the model than form {best}: its barriers and GM alone take "
+                f"{always >> TICK_BITS:,} cycles, form {best} takes {least >> TICK_BITS:,} in all"
+            )
+            rejected.append(Rejected(0, f"form {number}", reason))
             continue
         try:
             result = _scheduled(form, costs, 0, named(watch, f"form {number}"))
@@ -114,10 +116,9 @@ def _cheapest(hints: Sequence[HintGraph], costs: Costs, watch: Watch | None) -> 
     least, best, taken = min(found, key=lambda f: f[:2])
     for cost, number, _ in found:
         if number != best:
-            reason = f"modelled {cost >> TICK_BITS} cycles, form {best} takes {least >> TICK_BITS}"
             took = math.inf if cost == UNLIMITED else cost >> TICK_BITS
-            words = _slower(took, f"form {best}", least >> TICK_BITS)
-            rejected.append(_dominated(number, reason, words))
+            reason = _slower(took, f"form {best}", least >> TICK_BITS)
+            rejected.append(Rejected(0, f"form {number}", reason))
     return replace(taken, rejected=(*taken.rejected, *rejected))
 
 
@@ -153,10 +154,6 @@ def _other(
 def _refused(number: int, why: AutofuseError) -> Rejected:
     d = why.diagnostics[0]
     return Rejected(0, f"form {number}", d.message, d.code)
-
-
-def _dominated(number: int, why: str, words: str) -> Rejected:
-    return Rejected(0, f"form {number}", f"dominated: {why}", words=words)
 
 
 def _slower(cycles: float, better: str, least: float) -> str:
@@ -327,7 +324,9 @@ def _schedule_group(
             placed = placer(candidate)
             impl = family.planned(Template(group, candidate, placed, next_tensor, costs))
         except TemplateRejectedError as why:
-            rejected.append(Rejected(g.group, _title(group, candidate), str(why), why.code))
+            rejected.append(
+                Rejected(g.group, _title(group, candidate), str(why), why.code, why.details)
+            )
             continue
         if impl.name in taken:
             # Ids of axes are those of one template: another one may have the same for other axes.
@@ -344,15 +343,8 @@ def _schedule_group(
     best = order[0]
     for cycles, m in order:
         if m not in chosen:
-            rejected.append(
-                Rejected(
-                    g.group,
-                    m.impl.name,
-                    f"dominated: modelled {cycles:.0f} cycles at the sample size, "
-                    f"{best.made.impl.name} takes {best.cycles:.0f}",
-                    words=_slower(cycles, best.made.impl.name, best.cycles),
-                )
-            )
+            reason = _slower(cycles, best.made.impl.title, best.cycles)
+            rejected.append(Rejected(g.group, m.impl.name, reason, title=m.impl.title))
     if watch is not None:
         found = _verdicts(order, chosen, rejected, costs)
         told(watch, f"candidates of group {g.group}", g, found)
@@ -363,14 +355,14 @@ def _verdicts(
     ranked: Sequence[Ranked], chosen: Sequence[Made], rejected: Sequence[Rejected], costs: Costs
 ) -> tuple[Verdict, ...]:
     """What became of all candidates of a group: those that could be made, the best first, then the others."""
-    reasons = {r.template: r.reason for r in rejected}
+    reasons = {r.template: r.whole_reason for r in rejected}
     made = {m.impl.name for _, m in ranked}
     out = []
     for cycles, m in ranked:
         # Ranking leaves out what costs that decide nothing are.
         cycles = cycles or modelled_cycles(m.impl, costs)
         out.append(Verdict(m.impl.name, cycles, "" if m in chosen else reasons[m.impl.name]))
-    out += [Verdict(r.template, None, r.reason) for r in rejected if r.template not in made]
+    out += [Verdict(r.template, None, r.whole_reason) for r in rejected if r.template not in made]
     return tuple(out)
 
 
@@ -435,5 +427,5 @@ def _nothing_fits(g: GroupInput, rejected: Sequence[Rejected]) -> AutofuseError:
         rejected[0].code,
         f"no template fits group {g.group} of {g.graph} on {g.target.name}",
         hint=_HINTS[rejected[0].code],
-        notes=[f"{r.template}: {r.reason}" for r in rejected],
+        notes=[f"{r.template}: {r.whole_reason}" for r in rejected],
     )

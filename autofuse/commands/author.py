@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.commands import writing
 from autofuse.commands.outcome import Outcome
 from autofuse.frontends.graph.schema import SCHEMA_FILE, graph_schema, starter
 
@@ -38,8 +39,11 @@ def new(name: str, folder: Path) -> Outcome:
         AutofuseError: AF1105 if the name is not legal, AF5005 if ``NAME.json`` is there already.
     """
     name = name.removesuffix(".json")
+    if name.startswith((".", "/")):
+        hint = "give the name of a graph; -o is for the folder"
+        raise AutofuseError.of("AF1105", f"{name!r} is a path, and no name of a graph", hint=hint)
     text = starter(name)
-    path = folder / f"{name.replace('/', '_')}.json"
+    path = folder / f"{writing.file_names([name])[name]}.json"
     schema_path = folder / SCHEMA_FILE
     try:
         folder.mkdir(parents=True, exist_ok=True)

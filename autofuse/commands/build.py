@@ -68,6 +68,7 @@ def build(
             ub_bytes=ub_bytes,
             force=force,
             quiet=quiet,
+            verbose=verbose,
             compiled=_compile,
         )
     folder, found = _built(graph, output, target, entry, ub_bytes, split, force)

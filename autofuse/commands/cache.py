@@ -26,8 +26,7 @@ def info() -> Outcome:
         screen.print(str(held.path), soft_wrap=True)
         screen.print(
             f"{_count(held.entries)}, {_mib(held.bytes)} of {_mib(held.limit_bytes)}; above that the least recently "
-            f"used leave ({knobs.CACHE_MB.name})",
-            soft_wrap=True,
+            f"used leave ({knobs.CACHE_MB.name})"
         )
         for kind, (entries, size) in held.kinds.items():
             screen.print(f"  {kind}: {_count(entries)}, {_mib(size)}", style="dim")

@@ -30,7 +30,7 @@ def explain(graph: Path, *, shapes: Sequence[str], target: str) -> Outcome:
             hint = "a kernel refuses these sizes as well"
             raise AutofuseError.of("AF5007", r.text, hint=hint)
     built = api.build(graph, target=target)
-    found = explanation.explain(built.name, built.schedule, built.target, sizes, built.graph.inputs)
+    found = explanation.explain(built.graph.label, built.schedule, built.target, sizes, built.graph)
     labels = built.graph.symbol_labels()
     found["sizes"] = {labels[n]: size for n, size in sizes.items()}
 

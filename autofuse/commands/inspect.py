@@ -113,7 +113,7 @@ def show(graph: Path, output: Path | None) -> Outcome:
     if output is not None:
         from autofuse.report.pages.picture import to_svg
 
-        writing.write_all({output: writing.text(to_svg(api.hint_of(fusion)))})
+        writing.write_all({output: writing.text(to_svg(api.hint_of(fusion), source=fusion))})
         found["picture"] = str(output)
 
     def show_text(screen: Console) -> None:
@@ -133,7 +133,7 @@ def _summary(graph: FusionGraph) -> dict[str, Any]:
 
     ops = Counter(n.op for n in graph.nodes)
     return {
-        "name": graph.name,
+        "name": graph.label,
         "nodes": len(graph.nodes),
         "ops": dict(sorted(ops.items(), key=lambda kv: (-kv[1], kv[0]))),
         "symbols": [

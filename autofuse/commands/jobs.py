@@ -155,8 +155,9 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     start = time.perf_counter()
     run = timed.run if timed else kernel.run(_copies(graph, inputs), symbols=sizes, key=job["key"])
     seconds = time.perf_counter() - start
-    chosen = kernel.library.tiling([run.symbols[s.name] for s in graph.symbols], job["key"])
-    references = evaluate(graph, inputs, run.symbols)
+    used = {s.name: run.symbols[s.label] for s in graph.symbols}
+    chosen = kernel.library.tiling(list(used.values()), job["key"])
+    references = evaluate(graph, inputs, used)
     rows = []
     for o in graph.outputs:
         dtype, array = graph.tensors[o.tensor].dtype, run.outputs[o.name]
@@ -165,8 +166,8 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
         rows.append({**row.to_json(), **found})
     saved = _save(run.outputs, timed, job)
     return {
-        "name": graph.name,
-        "symbols": {graph.symbol_labels()[n]: v for n, v in run.symbols.items()},
+        "name": graph.label,
+        "symbols": dict(run.symbols),
         "key": chosen.key,
         "keys": kernel.key_count,
         "parts": len(kernel.parts) if isinstance(kernel, SplitKernel) else 1,
@@ -217,7 +218,7 @@ def _given_arrays(graph: FusionGraph, files: Mapping[str, str]) -> dict[str, Any
         if name not in graph.inputs:
             raise AutofuseError.of(
                 "AF5007",
-                f"{name} is not an input of {graph.name}",
+                f"{name} is not an input of {graph.label}",
                 hint=f"its inputs are: {', '.join(graph.inputs)}",
             )
         out[name] = words.array(file)
@@ -235,7 +236,7 @@ def _sizes(
     graph: FusionGraph, given: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> dict[str, int]:
     """A size per symbol: as asked for, else from the shapes of given arrays, else typical."""
-    symbols = symbol_sizes(graph.name, graph.symbol_labels(), symbols)
+    symbols = symbol_sizes(graph.label, graph.symbol_labels(), symbols)
     fixed = {s for n in given for e in graph.tensors[n].shape for s in e.symbols()}
     part = replace(graph, symbols=tuple(s for s in graph.symbols if s.name in fixed | set(symbols)))
     solved = solve_symbols(part, {n: a.shape for n, a in given.items()}, symbols)

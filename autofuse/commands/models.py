@@ -85,6 +85,7 @@ def build_model(
     ub_bytes: int | None,
     force: bool,
     quiet: bool,
+    verbose: bool,
     compiled: Callable[[Path, str], Mapping[str, Any]],
 ) -> Outcome:
     """Partition, generate, write, compile every kernel if possible.
@@ -97,6 +98,7 @@ def build_model(
         ub_bytes: UB that a kernel may use.
         force: overwrite files that were edited or are not ours.
         quiet: show no progress.
+        verbose: the text has the folder of every kernel.
         compiled: compiles the kernel in a folder for the chip.
     """
     result = _built(model, target, entry=entry, ub_bytes=ub_bytes, quiet=quiet)
@@ -115,7 +117,7 @@ def build_model(
     def show(screen: Console) -> None:
         from autofuse.report.text.model import print_model_build
 
-        print_model_build(screen, found)
+        print_model_build(screen, found, verbose=verbose)
 
     return Outcome(found, show)
 
@@ -176,7 +178,7 @@ def run_model(
         )
     saved = [] if save is None else _saved(done.outputs, save)
     found: dict[str, Any] = {
-        "name": built.name,
+        "name": built.pieces.label,
         "target": built.target.name,
         "counts": built.manifest["counts"],
         **done.to_json(),

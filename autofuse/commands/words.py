@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def pairs(words: Sequence[str], option: str) -> dict[str, str]:
     """
     out: dict[str, str] = {}
     for word in words:
-        name, equals, value = word.partition("=")
+        name, equals, value = _parted(word)
         if not (name and equals and value):
             raise AutofuseError.of(
                 "AF1005", f"{option} {word}: expected NAME=VALUE", hint=f"for instance {option} n=8"
@@ -33,6 +34,16 @@ def pairs(words: Sequence[str], option: str) -> dict[str, str]:
             raise AutofuseError.of("AF1005", f"{option} {name} is given twice")
         out[name] = value
     return out
+
+
+def _parted(word: str) -> tuple[str, str, str]:
+    """A word at its first ``=``; at another one if what is behind it is a size or a file, for names that have one."""
+    parts = word.split("=")
+    for k in range(len(parts) - 1, 1, -1):
+        value = "=".join(parts[k:])
+        if (k == len(parts) - 1 and value.isdigit()) or Path(value).is_file():
+            return "=".join(parts[:k]), "=", value
+    return word.partition("=")
 
 
 def sizes(words: Sequence[str], option: str) -> dict[str, int]:

@@ -15,7 +15,7 @@ from autofuse.frontends.json_positions import Document, Findings, quote
 from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds, const, product
 from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionNode, Symbol, Tensor
-from autofuse.implgraph.ir.names import identifier, tensor_name
+from autofuse.implgraph.ir.names import called, identifier, tensor_name
 from autofuse.implgraph.ops import registry
 from autofuse.implgraph.ops.definition import OpDef, OpError
 from autofuse.implgraph.ops.infer import infer_node, operand_dtypes
@@ -65,11 +65,12 @@ def shape_text(shape: Sequence[object]) -> str:
 
 
 class GraphBuilder:
-    """Tensors and nodes of a graph that is being read.  Names in it are identifiers already."""
+    """Tensors and nodes of a graph that is being read."""
 
     def __init__(self, findings: Findings, graph_name: str) -> None:
         self.findings = findings
         self.name = identifier(graph_name)
+        self.called = called(graph_name, self.name)
         self.taken = {self.name}
         self.tensor_names: set[str] = set()
         self.node_names: set[str] = set()
@@ -169,7 +170,7 @@ class GraphBuilder:
         return True
 
     def add_tensor(self, tensor: Tensor) -> None:
-        """Register a tensor whose name is an identifier already."""
+        """Register a tensor."""
         self.tensors[tensor.name] = tensor
 
     def add_node(
@@ -185,7 +186,8 @@ class GraphBuilder:
         self.add_tensor(output)
         inputs = tuple(o.name if isinstance(o, Tensor) else o for o in operands)
         own = identifier(name, self.node_names)
-        self.nodes.append(FusionNode(own, op, inputs, (output.name,), dict(attrs), origin))
+        node = FusionNode(own, op, inputs, (output.name,), dict(attrs), origin, called(name, own))
+        self.nodes.append(node)
         return output
 
     def live(self, outputs: Collection[str]) -> tuple[list[FusionNode], set[str]]:

@@ -335,7 +335,7 @@ class _Builder:
 
     def after(self, region: Region, names: Iterable[str]) -> set[int]:
         """The nodes of the model after which the splitter would cut, or the next ones before."""
-        place = {n.name: k for k, n in enumerate(region.graph.nodes)}
+        place = {n.label: k for k, n in enumerate(region.graph.nodes)}
         ops = self.regions.owners(region)
         out = set()
         for name in names:

@@ -68,7 +68,7 @@ def choose_sizes(pieces: ModelPieces, given: Mapping[str, int]) -> dict[str, int
             return found
         why = why or problem
     names = ", ".join(pieces.dims[s] for s in free)
-    text = f"no sizes were found that {pieces.name} accepts for {names}; with 8 for all: {why}"
+    text = f"no sizes were found that {pieces.label} accepts for {names}; with 8 for all: {why}"
     hint = " ".join(f"--shape {pieces.dims[s]}=N" for s in free)
     raise AutofuseError.of("AF5007", text, where=Where(pieces.path), hint=f"give them: {hint}")
 

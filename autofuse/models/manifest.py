@@ -41,6 +41,7 @@ def manifest_of(result: ModelResult) -> str:
         "schema": SCHEMA,
         "generator": f"autofuse {__version__}",
         "name": result.name,
+        **({"called": pieces.label} if pieces.label != result.name else {}),
         "target": result.target.name,
         "modelSha256": result.sha256,
         "opsets": {o.domain or "ai.onnx": o.version for o in pieces.model.opset_import},

@@ -123,7 +123,8 @@ class ModelResult:
         """The build in numbers, ready for JSON."""
         manifest = self.manifest
         return {
-            "name": self.name,
+            "name": self.pieces.label,
+            "file": f"{self.name}.model.json",
             "target": self.target.name,
             "experimental": self.target.experimental,
             "regions": manifest["regions"],

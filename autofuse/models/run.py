@@ -219,7 +219,7 @@ class _Runner:
             self.note(row, f"output {o}", doubtful=doubtful)
         return ModelRun(
             outputs,
-            dict(self.sizes),
+            {self.pieces.symbols[s].label: n for s, n in self.sizes.items()},
             tuple(self.rows),
             tuple(self.others),
             tuple(compared),
@@ -245,7 +245,7 @@ class _Runner:
         for name in inputs:
             if name not in self.pieces.inputs:
                 known = ", ".join(self.pieces.inputs) or "none"
-                text = f"{name} is not an input of {self.built.name}"
+                text = f"{name} is not an input of {self.pieces.label}"
                 raise AutofuseError.of("AF5007", text, hint=f"its inputs are: {known}")
         self.set_sizes(sizes)
         for name, array in inputs.items():
@@ -267,7 +267,7 @@ class _Runner:
             size = integer(f"the size of {name}", size, -_ANY_SIZE, _ANY_SIZE)
             if ident not in self.pieces.symbols:
                 known = ", ".join(by_name) or "none"
-                text = f"{name} is not a symbol of {self.built.name}"
+                text = f"{name} is not a symbol of {self.pieces.label}"
                 raise AutofuseError.of("AF5007", text, hint=f"its symbols are: {known}")
             if size < 0:
                 raise AutofuseError.of("AF5007", f"the size {size} of {name} is negative")

@@ -61,16 +61,15 @@ def _template(impl: ImplGraph, sizes: Mapping[str, int]) -> dict[str, object]:
     except ExprError:
         found = None
     names = {a.id: a.name for a in impl.axes}
-    ranges = {s.name: (s.min, s.max) for s in impl.symbols}
     return {
         "function": impl.name,
         "group": impl.group,
-        "template": f"{impl.template}_{impl.suffix}" if impl.suffix else impl.template,
+        "template": impl.variant,
         "tile_axis": names.get(tiling.tile_axis, str(tiling.tile_axis)),
         "tile": found[0] if found else None,
         "ub_bytes": found[1] if found else None,
         "ub_limit": tiling.ub_limit,
-        "conditions": [needs(c, ranges, sizes) for c in tiling.conditions],
+        "conditions": [needs(c, impl.symbols, sizes) for c in tiling.conditions],
         "formulas": [c.text() for c in tiling.conditions],
     }
 
@@ -78,7 +77,12 @@ def _template(impl: ImplGraph, sizes: Mapping[str, int]) -> dict[str, object]:
 def rejected_rows(results: tuple[ScheduleResult, ...]) -> list[dict[str, object]]:
     """The templates that were tried and dropped."""
     return [
-        {"group": r.group, "template": r.template, "reason": r.words or r.reason}
+        {
+            "group": r.group,
+            "template": r.template,
+            "title": r.title or r.template,
+            "reason": r.reason,
+        }
         for result in results
         for r in result.rejected
     ]

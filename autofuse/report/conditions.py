@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from autofuse.implgraph.expr.expression import Expr, ExprError, Sym, bounds
+from autofuse.implgraph.expr.expression import Expr, ExprError, Sym, bounds, sym
+from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import Condition
 
 __all__ = ["needs"]
@@ -13,9 +14,11 @@ Ranges = Mapping[str, tuple[int, int]]
 
 #: Characters of a formula that is as easy to read as what would be said of it.
 _SHORT = 24
+#: Characters of one that still is.
+_LONG = 48
 
 
-def needs(condition: Condition, ranges: Ranges, sizes: Mapping[str, int]) -> str:
+def needs(condition: Condition, symbols: Sequence[Symbol], sizes: Mapping[str, int]) -> str:
     """What a condition asks of the sizes, in words.
 
     A bound of a value that grows with a symbol is the bound of the symbol.  With several symbols it is that of one
@@ -23,20 +26,32 @@ def needs(condition: Condition, ranges: Ranges, sizes: Mapping[str, int]) -> str
 
     Args:
         condition: of a template.
-        ranges: smallest and largest size per symbol.
+        symbols: of the graph; the text has the names that users know them by.
         sizes: typical or given sizes per symbol.
     """
-    formula = str(condition.value)
+    labels = {s.name: s.label for s in symbols}
+    value = condition.value.substitute({n: sym(x) for n, x in labels.items() if n != x})
     parts = []
     if condition.multiple_of != 1:
-        parts.append(f"{formula} to be a multiple of {condition.multiple_of:,}")
+        parts.append(f"{_product(value)} to be a multiple of {condition.multiple_of:,}")
     if condition.at_least is not None or condition.at_most is not None:
-        parts.append(_bounded(condition, ranges, sizes))
+        ranges = {s.label: (s.min, s.max) for s in symbols}
+        given = {labels[n]: size for n, size in sizes.items() if n in labels}
+        parts.append(_bounded(value, condition.at_least, condition.at_most, ranges, given))
     return f"needs {' and '.join(parts)}" if parts else "always"
 
 
-def _bounded(condition: Condition, ranges: Ranges, sizes: Mapping[str, int]) -> str:
-    value, low, high = condition.value, condition.at_least, condition.at_most
+def _product(value: Expr) -> str:
+    """A value that has to be a multiple of something."""
+    text = str(value)
+    if len(text) > _LONG:
+        return f"a combination of {', '.join(sorted(value.symbols()))} that is in the JSON object"
+    return text[1:-1] if text.startswith("(") and text.find(")") == len(text) - 1 else text
+
+
+def _bounded(
+    value: Expr, low: int | None, high: int | None, ranges: Ranges, sizes: Mapping[str, int]
+) -> str:
     symbols = sorted(value.symbols())
     for name in symbols:
         others = {s: sizes[s] for s in symbols if s != name and s in sizes}

@@ -12,9 +12,10 @@ from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import ExprError
-from autofuse.implgraph.ir.fusion import Symbol
+from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
 from autofuse.implgraph.ir.graph import ImplGraph, Node
 from autofuse.report.conditions import needs
+from autofuse.report.held import HeldNames
 from autofuse.schedule.axes.result import Group, ScheduleResult, tiling_keys
 from autofuse.schedule.cost.cache_hints import bypasses, held_bytes
 from autofuse.schedule.cost.cost import NOTE, Conflict, evaluate
@@ -112,7 +113,7 @@ def explain(
     results: Sequence[ScheduleResult],
     target: TargetSpec,
     sizes: Mapping[str, int],
-    inputs: Sequence[str] = (),
+    graph: FusionGraph | None = None,
 ) -> dict[str, Any]:
     """Templates, modelled times, limits and UB of a kernel, ready for JSON.
 
@@ -121,7 +122,7 @@ def explain(
         results: what the scheduler made.
         target: the chip.
         sizes: values of all symbols.
-        inputs: names of the graph's inputs; what is said of one has its number.
+        graph: that the kernel is made of, for the names of its tensors.
     """
     costs = Costs(target)
     chosen = choose(results, costs, sizes)
@@ -141,11 +142,11 @@ def explain(
         "target": target.name,
         "note": NOTE,
         "sizes": dict(sizes),
-        "inputs": list(inputs),
+        "inputs": [] if graph is None else list(graph.inputs),
         "key": None if chosen is None else chosen.key,
         "keys": first_key,
         "total_us": None if best is None else best.total_us(),
-        "results": [_result(f, best, target, sizes) for f in forms],
+        "results": [_result(f, best, target, sizes, graph) for f in forms],
     }
 
 
@@ -164,7 +165,11 @@ def _solved(impl: ImplGraph, costs: Costs, sizes: Mapping[str, int], barrier: bo
 
 
 def _result(
-    form: _Form, best: _Form | None, target: TargetSpec, sizes: Mapping[str, int]
+    form: _Form,
+    best: _Form | None,
+    target: TargetSpec,
+    sizes: Mapping[str, int],
+    graph: FusionGraph | None,
 ) -> dict[str, Any]:
     total = form.total_us()
     lost = ""
@@ -179,12 +184,16 @@ def _result(
         "total_us": total,
         "chosen": form.chosen,
         "lost": lost,
-        "groups": [_group(form, g, target, sizes) for g in form.result.groups],
+        "groups": [_group(form, g, target, sizes, graph) for g in form.result.groups],
     }
 
 
 def _group(
-    form: _Form, group: Group, target: TargetSpec, sizes: Mapping[str, int]
+    form: _Form,
+    group: Group,
+    target: TargetSpec,
+    sizes: Mapping[str, int],
+    graph: FusionGraph | None,
 ) -> dict[str, Any]:
     at = form.result.groups.index(group)
     taken = form.best[at] if form.taken else None
@@ -194,9 +203,17 @@ def _group(
         "barrier": group.sync_before,
         "us": None if cost is None else cost.total,
         "start_us": None if cost is None else cost.start,
-        "templates": [_template(t, taken, form.result, target, sizes) for t in form.tried[at]],
+        "templates": [
+            _template(t, taken, form.result, target, sizes, graph) for t in form.tried[at]
+        ],
         "rejected": [
-            {"template": r.template, "reason": r.words or r.reason, "code": r.code}
+            {
+                "template": r.template,
+                "title": r.title or r.template,
+                "reason": r.reason,
+                "details": r.details,
+                "code": r.code,
+            }
             for r in form.result.rejected
             if r.group == group.index
         ],
@@ -209,22 +226,24 @@ def _template(
     result: ScheduleResult,
     target: TargetSpec,
     sizes: Mapping[str, int],
+    graph: FusionGraph | None,
 ) -> dict[str, Any]:
     impl, tiling = tried.impl, tried.tiling
-    names = {a.id: a.name for a in impl.axes}
+    axes = {a.id: a.name for a in impl.axes}
     row: dict[str, Any] = {
         "function": impl.name,
-        "template": f"{impl.template}_{impl.suffix}" if impl.suffix else impl.template,
-        "tile_axis": names[impl.tiling.tile_axis],
+        "template": impl.variant,
+        "title": impl.title,
+        "tile_axis": axes[impl.tiling.tile_axis],
         "chosen": tried is taken,
         "legal": tiling is not None,
     }
     if tiling is None:
-        ranges = {s.name: (s.min, s.max) for s in impl.symbols}
         broken = [c for c in impl.tiling.conditions if not _holds(c, sizes)]
-        why = "; ".join(needs(c, ranges, sizes) for c in broken) or "no tile fits UB"
+        why = "; ".join(needs(c, impl.symbols, sizes) for c in broken) or "no tile fits UB"
         return {**row, "lost": f"not legal for these sizes: {why}"}
     buffers = ub_map(impl, sizes, tiling.tile)
+    names = None if graph is None else HeldNames(impl, graph)
     calls = conflicts(impl, sizes, tiling.tile, target.arch)
     cost = asdict(tiling.cost)
     limit = cost.pop("limit")
@@ -246,10 +265,9 @@ def _template(
         ],
         "l2": _l2(result, impl, target, sizes),
         "staggered_inputs": _staggered(impl),
-        "loads": _loads(impl),
         "ub_bytes": sum(b.nbytes * b.count for b in buffers),
         "ub_limit": impl.tiling.ub_limit,
-        "ub": [_buffer(b) for b in buffers],
+        "ub": [_buffer(b, names) for b in buffers],
     }
 
 
@@ -264,13 +282,6 @@ def _l2(
         "size_bytes": target.l2_bytes,
         "bypassed_inputs": sorted(named[n.inputs[0]].number("index") for n in found),
     }
-
-
-def _loads(impl: ImplGraph) -> dict[str, int]:
-    """The input that each load of one reads."""
-    named = impl.by_name()
-    found = ((n.name, named[n.inputs[0]]) for n in impl.nodes if n.op == "Load")
-    return {name: end.number("index") for name, end in found if end.op == "Data"}
 
 
 def _staggered(impl: ImplGraph) -> list[int]:
@@ -303,7 +314,7 @@ def _lost(tried: _Tried, taken: _Tried | None) -> str:
         return text
     parts = [(getattr(cost, p) - getattr(best, p), p) for p in ("gm", *PIPES, "exposed", "start")]
     more, what = max(parts)
-    reason = f"; {_TITLES.get(what, what.upper())} takes {more:.2f} us more"
+    reason = f"; {_TITLES.get(what, what.upper())} takes {more:.2f} us more there"
     return text + (reason if more >= 0.005 else "")
 
 
@@ -320,9 +331,9 @@ def _compared(us: float, least: float, counted: int, least_counted: int) -> str:
     """A modelled time beside that of what was taken; where it is less, also what the host function compares."""
     slower = 100 * (us / least - 1.0)
     if slower >= 0.05:
-        return f"{slower:.1f} % slower"
+        return f"{slower:.1f} % slower by the model than what is taken"
     if slower > -0.05:
-        return "as fast as what is taken"
+        return "as fast by the model as what is taken"
     more = 100 * (counted - least_counted) / max(least_counted, 1)
     by = f"{more:.1f} % slower" if more >= 0.05 else "as fast"
     return (
@@ -344,7 +355,8 @@ def _why_banks(impl: ImplGraph, n: Node, conflict: Conflict) -> str:
     return "the result is some rows behind an operand"
 
 
-def _buffer(b: UbBuffer) -> dict[str, Any]:
+def _buffer(b: UbBuffer, names: HeldNames | None) -> dict[str, Any]:
+    whole, steps = (list(b.plan.tensors), []) if names is None else names.of(b.plan.tensors)
     return {
         "offset": b.offset,
         "bytes": b.nbytes,
@@ -353,6 +365,8 @@ def _buffer(b: UbBuffer) -> dict[str, Any]:
         "id": b.plan.id,
         "position": b.plan.position.value,
         "tensors": list(b.plan.tensors),
+        "holds": whole,
+        "steps_of": steps,
         "bank": b.plan.bank,
         "pad": b.plan.pad,
     }

@@ -172,7 +172,10 @@ class Cutter:
         tensors = {x: graph.tensors[x] for x in (*inputs, *made)}
         used = {s for e in expressions(nodes, tensors.values()) for s in e.symbols()}
         symbols = tuple(s for s in graph.symbols if s.name in used)
-        return FusionGraph(name, symbols, tuple(inputs), tuple(nodes), tuple(outputs), tensors)
+        called = graph.called if name == graph.name else ""
+        return FusionGraph(
+            name, symbols, tuple(inputs), tuple(nodes), tuple(outputs), tensors, called
+        )
 
     def _outputs(self, first: int, end: int) -> list[int]:
         """Outputs of the whole that a part writes."""
@@ -214,7 +217,7 @@ class Cutter:
             targets = [Place(OUTPUT, k) for k in written]
             targets += [Place(PASSED, number[o.tensor]) for o in g.outputs[len(written) :]]
             parts.append(Part(g, sources, tuple(targets)))
-        cuts = tuple(self.nodes[e - 1].name for e in ends[:-1])
+        cuts = tuple(self.nodes[e - 1].label for e in ends[:-1])
         return Split(graph, tuple(parts), tuple(passed), cuts)
 
     def _source(self, x: str, number: dict[str, int]) -> Place:

@@ -70,10 +70,13 @@ def cut_after(graph: FusionGraph, names: Sequence[str]) -> Split:
     """
     cutter = Cutter(graph)
     position = {n.name: k + 1 for k, n in enumerate(cutter.nodes)}
+    position |= {n.label: k + 1 for k, n in enumerate(cutter.nodes)}
     for name in names:
         if position.get(name, len(cutter.nodes)) == len(cutter.nodes):
             why = "it is the last one" if name in position else "there is no node of that name"
-            raise AutofuseError.of("AF5007", f"{graph.name} cannot be cut after node {name}: {why}")
+            raise AutofuseError.of(
+                "AF5007", f"{graph.label} cannot be cut after node {name}: {why}"
+            )
     return cutter.split([*sorted({position[x] for x in names}), len(cutter.nodes)])
 
 

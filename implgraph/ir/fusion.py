@@ -18,6 +18,7 @@ __all__ = [
     "Operand",
     "Symbol",
     "Tensor",
+    "tensors_by_origin",
 ]
 
 AttrValue: TypeAlias = "int | float | str | bool | tuple[int | float | str | bool | Expr, ...]"
@@ -86,6 +87,12 @@ class FusionNode:
     outputs: tuple[str, ...]
     attrs: Mapping[str, AttrValue] = field(default_factory=dict)
     origin: str = ""
+    called: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name that users know it by; ``name`` is an identifier for it."""
+        return self.called or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,7 @@ class FusionGraph:
         outputs: name of the parameter, tensor that is written to it, and input that it overwrites, or None.
         tensors: every named tensor, inputs and results, with dtype, shape, and strides and offset in elements;
             constants have no entry.
+        called: the name that it was given, where that is another one.
     """
 
     name: str
@@ -121,6 +129,12 @@ class FusionGraph:
     nodes: tuple[FusionNode, ...]
     outputs: tuple[GraphOutput, ...]
     tensors: Mapping[str, Tensor]
+    called: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name that users know it by; ``name`` is an identifier for it."""
+        return self.called or self.name
 
     def symbol_labels(self) -> dict[str, str]:
         """The name that users know a symbol by, by its identifier."""
@@ -135,3 +149,10 @@ class FusionGraph:
     def symbol_ranges(self) -> dict[str, tuple[int, int]]:
         """Closed range of every symbol, by name."""
         return {s.name: (s.min, s.max) for s in self.symbols}
+
+
+def tensors_by_origin(graph: FusionGraph) -> dict[str, str]:
+    """The tensor that each place of the definition is about, by its JSON pointer."""
+    found = {t.origin: t.name for t in graph.tensors.values() if t.origin}
+    found |= {n.origin: n.outputs[0] for n in graph.nodes if n.origin}
+    return found | {f"/outputs/{k}": o.name for k, o in enumerate(graph.outputs)}

@@ -400,6 +400,17 @@ class ImplGraph:
         head = f"{self.graph}_{self.result}_{self.template}_{self.group}"
         return f"{head}_{x}_{self.y_axis}_{r}{tail}"
 
+    @property
+    def title(self) -> str:
+        """What people call the template beside others of its group."""
+        tiled = next(a.name for a in self.axes if a.id == self.tiling.tile_axis)
+        return f"{self.variant} (tile {tiled})"
+
+    @property
+    def variant(self) -> str:
+        """The template with its suffix."""
+        return f"{self.template}_{self.suffix}" if self.suffix else self.template
+
     def by_name(self) -> dict[str, Node]:
         """All nodes by name."""
         return {n.name: n for n in self.nodes}

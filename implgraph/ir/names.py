@@ -1,17 +1,21 @@
 """Names from files become C++ identifiers here, and nowhere else.
 
-Whatever a file calls a graph, a symbol or a tensor, only what :func:`identifier` returns reaches generated code.
-Tensors keep their own names in messages, comments and files.
+Whatever a file calls a graph, a node, a symbol or a tensor, only what :func:`identifier` returns reaches generated
+code; their own names stay beside it: in messages, metadata and files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
+
+from autofuse.base.visible import visible
 
 __all__ = [
     "MAX_LENGTH",
     "MAX_NAME",
+    "called",
     "identifier",
     "is_reserved",
     "legal_name",
@@ -23,11 +27,6 @@ __all__ = [
 MAX_LENGTH = 64
 #: Longest name that a graph file may use, in characters.
 MAX_NAME = 256
-
-_LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-/]*\Z")
-
-#: What stands in comments, texts and tables as it is.
-_PLAIN = re.compile(r"[\w.\-/:]{1,256}\Z", re.ASCII)
 
 _CPP = """
 alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool
@@ -122,8 +121,8 @@ _LOCAL_FORM = re.compile(
 
 
 def legal_name(text: str) -> bool:
-    """True if a graph file may use ``text`` as the name of a graph, a node or a tensor."""
-    return len(text) <= MAX_NAME and _LEGAL.match(text) is not None
+    """True if a graph file may use ``text`` as the name of a graph, a node or a tensor: what can be seen."""
+    return 0 < len(text) <= MAX_NAME and text.isprintable() and text.strip() == text
 
 
 def is_reserved(text: str) -> bool:
@@ -152,7 +151,11 @@ def identifier(text: str, taken: set[str] | None = None) -> str:
         word = f"{word[: MAX_LENGTH - 9].rstrip('_')}_{digest}"
     if taken is None:
         return word
-    unique = word if word not in taken else _numbered(word, _free_number(word, taken))
+    unique = (
+        word
+        if word not in taken
+        else _numbered(word, _free_number(lambda n: _numbered(word, n), taken))
+    )
     taken.add(unique)
     return unique
 
@@ -164,16 +167,23 @@ def symbol_identifier(text: str, taken: set[str]) -> str:
 
 
 def tensor_name(text: str, taken: set[str]) -> str:
-    """The name of a tensor: that of the file, unless it has other characters than names of tensors have, or is taken.
+    """The name of a tensor: that of the file, with control characters shown, and a number where it is taken.
 
     Args:
         text: any text at all.
         taken: names already in use; the result is not among them and is added.
     """
-    if text in taken or not _PLAIN.match(text):
-        return identifier(text, taken)
-    taken.add(text)
-    return text
+    name = visible(text) or "tensor"
+    if name in taken:
+        name = f"{name}_{_free_number(lambda n: f'{name}_{n}', taken)}"
+    taken.add(name)
+    return name
+
+
+def called(text: str, word: str) -> str:
+    """What a graph or a node is called whose identifier is ``word``; empty where that is the same."""
+    shown = visible(text)
+    return "" if shown == word else shown
 
 
 def _numbered(word: str, n: int) -> str:
@@ -181,18 +191,18 @@ def _numbered(word: str, n: int) -> str:
     return word[: MAX_LENGTH - len(suffix)].rstrip("_") + suffix
 
 
-def _free_number(word: str, taken: set[str]) -> int:
-    """A number from 2 on that makes the word free.
+def _free_number(numbered: Callable[[int], str], taken: set[str]) -> int:
+    """A number from 2 on that makes a word free.
 
     In doubling steps and back by halves: thousands of names may come down to the same word.
     """
     high = 2
-    while _numbered(word, high) in taken:
+    while numbered(high) in taken:
         high *= 2
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        if _numbered(word, middle) in taken:
+        if numbered(middle) in taken:
             low = middle
         else:
             high = middle

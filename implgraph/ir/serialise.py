@@ -24,7 +24,7 @@ from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.expr.expression import Expr, ExprError
 from autofuse.implgraph.expr.parser import ir_reader
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ir.fusion import Constant, FusionGraph, Symbol
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Symbol
 from autofuse.implgraph.ir.graph import SIZE_ATTRS, HintGraph, ImplGraph
 
 __all__ = ["SCHEMAS", "field_names", "from_json", "from_json_as", "json_text", "to_json"]
@@ -103,7 +103,9 @@ def field_names(kind: type) -> tuple[str, ...]:
 
 _FIELDS: dict[type, tuple[str, ...]] = {}
 #: Fields that are left out where they are empty.
-_SPARSE: dict[type, frozenset[str]] = {Symbol: frozenset({"called"})}
+_SPARSE: dict[type, frozenset[str]] = {
+    kind: frozenset({"called"}) for kind in (Symbol, FusionNode, FusionGraph)
+}
 
 
 def _encode(value: Any) -> object:

@@ -167,7 +167,7 @@ class Program:
             raise AutofuseError.of(
                 "AF1202",
                 f"{node.op} has {len(node.outputs)} outputs, not 1",
-                where=Where(pointer=node.origin, node=node.name),
+                where=Where(pointer=node.origin, node=node.label),
             )
         row = lookup(node.op)
         source = node.inputs[0] if node.inputs else None
@@ -181,7 +181,7 @@ class Program:
             raise AutofuseError.of(
                 "AF2103",
                 f"{row.name} cannot be compiled yet",
-                where=Where(pointer=node.origin, node=node.name),
+                where=Where(pointer=node.origin, node=node.label),
             )
         if kind == IOTA:
             self._add_iota(node)

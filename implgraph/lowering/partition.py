@@ -84,7 +84,7 @@ def partition(program: Program, *, columns: bool = True) -> list[Group]:
             step = program.steps[cut]
             raise AutofuseError.of(
                 "AF2104",
-                f"more than {MAX_CUTS} tensors of {program.graph.name} would have to pass through a workspace",
+                f"more than {MAX_CUTS} tensors of {program.graph.label} would have to pass through a workspace",
                 where=Where(pointer=step.origin),
                 hint="make several graphs of it, or let autofuse build --split do that",
             )

@@ -54,10 +54,10 @@ def _all(graph: FusionGraph) -> Iterator[Requirement]:
             continue
         shapes = [graph.tensors[x].shape if isinstance(x, str) else () for x in n.inputs]
         for size in row.nonempty(shapes, n.attrs) if row.nonempty is not None else ():
-            text = f"{n.name} is an {n.op} along a dimension of {size}, which must not be 0"
+            text = f"{n.label} is an {n.op} along a dimension of {size}, which must not be 0"
             yield Requirement("empty", size, 1, text)
         for value, what in row.inside(shapes, n.attrs) if row.inside is not None else ():
-            yield Requirement("relation", value, 0, f"{n.name} is a {n.op} that {what}")
+            yield Requirement("relation", value, 0, f"{n.label} is a {n.op} that {what}")
 
 
 def _row(t: Tensor) -> tuple[int, Expr]:

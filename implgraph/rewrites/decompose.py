@@ -403,7 +403,7 @@ def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
         raise AutofuseError.of(
             "AF1204",
             f"the index {index.value} is outside of dimension {axis}, which has {t.shape[axis]} elements",
-            where=Where(pointer=n.origin, node=n.name),
+            where=Where(pointer=n.origin, node=n.label),
         )
     starts = tuple(at if d == axis else ZERO for d in range(len(t.shape)))
     shape = tuple(ONE if d == axis else s for d, s in enumerate(t.shape))

@@ -184,5 +184,5 @@ def _slice(r: Builder, x: str, at: Mapping[int, int]) -> str:
 
 def _refused(r: Builder, what: str, hint: str = "") -> AutofuseError:
     n = r.node
-    where = Where(pointer=n.origin, node=n.name)
+    where = Where(pointer=n.origin, node=n.label)
     return AutofuseError.of("AF3001", f"there is no way for {what}", where=where, hint=hint)

@@ -12,21 +12,28 @@ __all__ = ["Group", "Rejected", "ScheduleResult", "Verdict", "tiling_keys"]
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A template that was tried and dropped, and why (with the numbers).
+    """A template that was tried and dropped, and why.
 
     Attributes:
         group: of the template.
         template: its name.
-        reason: as metadata and traces have it.
+        reason: for people, with the numbers that the model has for it.
         code: the diagnostic that the reason becomes if nothing else fits either.
-        words: the reason as the command line says it; empty where that is ``reason``.
+        details: more to the reason, as the bytes of every buffer.
+        title: how people call it beside others of the group; empty for ``template``.
     """
 
     group: int
     template: str
     reason: str
     code: str = "AF3002"
-    words: str = ""
+    details: str = ""
+    title: str = ""
+
+    @property
+    def whole_reason(self) -> str:
+        """The reason with its details."""
+        return f"{self.reason}: {self.details}" if self.details else self.reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,9 @@ def check_budget(
     fits = next((t for t in range(tile, 0, -1) if _bytes_at(spec, env, t) <= spec.ub_limit), 0)
     raise TemplateRejectedError(
         f"the smallest tile, {tile}, needs {used} bytes of UB and {spec.ub_limit} are usable "
-        f"({f'a tile of {fits} would fit' if fits else 'not even a tile of 1 fits'}): {lines}",
+        f"({f'a tile of {fits} would fit' if fits else 'not even a tile of 1 fits'})",
         "AF3003",
+        lines,
     )
 
 

@@ -336,7 +336,7 @@ def test_a_dead_part_of_the_model_is_left_out() -> None:
 
 def test_an_output_that_is_an_input() -> None:
     graph = graph_of(model([node("Identity", ["x"], ["y"])], [value("x", [4])], ["y"]))
-    assert [(o.name, o.tensor) for o in graph.outputs] == [("x_out", "x")]
+    assert [(o.name, o.tensor) for o in graph.outputs] == [("y", "x")]
 
 
 def test_a_result_that_is_known_is_no_kernel() -> None:

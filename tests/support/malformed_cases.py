@@ -223,21 +223,21 @@ CASES: list[Case] = [
         [("AF1203", "/nodes/0/inputs/1")],
     ),
     # names
-    ("cpp_in_graph_name", text(name='x; system("rm -rf /");'), [("AF1105", "/name")]),
-    ("comment_end_in_node_name", one_node(name="*/ int main() {"), [("AF1105", "/nodes/0/name")]),
+    ("cpp_in_graph_name", text(name='x;\nsystem("rm -rf /");'), [("AF1105", "/name")]),
+    ("escape_in_node_name", one_node(name="n\x1b]0;title\x07"), [("AF1105", "/nodes/0/name")]),
     (
         "newline_in_tensor_name",
         one_node(outputs=["y\n#include <x>"]),
         [("AF1105", "/nodes/0/outputs/0"), ("AF1107", "/outputs/0")],
     ),
     ("empty_name", text(name=""), [("AF1105", "/name")]),
-    ("name_begins_with_digit", text(name="3d"), [("AF1105", "/name")]),
-    ("unicode_name", text(name="\u878d\u5408"), [("AF1105", "/name")]),
+    ("name_ends_with_a_space", text(name="g "), [("AF1105", "/name")]),
+    ("direction_mark_in_name", text(name="g\u202egpj"), [("AF1105", "/name")]),
     ("long_name", text(name="n" * 257), [("AF1105", "/name")]),
     ("symbol_with_a_dot", text(symbols={"s0": {}, "a.b": {}}), [("AF1105", "/symbols/a.b")]),
     (
-        "cpp_in_output_name",
-        outputs({"tensor": "y", "name": "y) {"}),
+        "line_separator_in_output_name",
+        outputs({"tensor": "y", "name": "y\u2028{"}),
         [("AF1105", "/outputs/0/name")],
     ),
     (
@@ -460,7 +460,7 @@ CASES: list[Case] = [
     (
         "several",
         text(
-            name="a b",
+            name="a\tb",
             symbols={"s0": {"min": 5, "max": 1}},
             inputs=[
                 {"name": "x", "dtype": "float31", "shape": ["s0"]},

@@ -28,14 +28,17 @@ class Element {
       if (k === "fillText") this.drawn.add(String(given[0]));
       if (given.some((x) => typeof x === "number" && !Number.isFinite(x))) bad.push(this.name + "." + k);
     };
-    return new Proxy({}, { get: (o, k) => (k in o ? o[k] : call(k)), set: (o, k, v) => { o[k] = v; return true; } });
+    const measured = { measureText: (x) => ({ width: 6 * String(x).length }) };
+    return new Proxy(measured, { get: (o, k) => (k in o ? o[k] : call(k)), set: (o, k, v) => { o[k] = v; return true; } });
   }
 }
 const byId = (id) => elements[id] || (elements[id] = new Element(id));
 byId("data").own = scripts.find((s) => s[1].includes("json"))[2];
 global.document = { getElementById: byId, createElement: (t) => new Element(t),
   createTextNode: (t) => { const e = new Element("text"); e.own = t; return e; } };
-global.window = { devicePixelRatio: 1, innerWidth: 1000, addEventListener() {} };
+global.document.documentElement = byId("html");
+global.getComputedStyle = () => ({ getPropertyValue: () => " #123456" });
+global.window = { devicePixelRatio: 1, innerWidth: 1000, addEventListener() {}, matchMedia: () => ({ addEventListener() {} }) };
 (0, eval)(scripts.find((s) => !s[1].includes("json"))[2]);
 const tips = new Set();
 for (const id of ["timeline", "ub"]) {

@@ -8,6 +8,7 @@ import pytest
 
 from autofuse import api
 from autofuse.implgraph.expr.expression import CeilDiv, FloorDiv, Max, Mod, sym
+from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import Condition
 from autofuse.report import explanation
 from autofuse.report.build_summary import typical_sizes
@@ -17,7 +18,8 @@ from autofuse.schedule.scheduler import _slower
 GRAPHS = Path(__file__).parents[1] / "snapshot" / "graphs"
 
 N, M = sym("n"), sym("m")
-RANGES = {"n": (1, 3000), "m": (1, 50)}
+SYMBOLS = (Symbol("n", 1, 3000), Symbol("m", 1, 50))
+LONG = (Symbol("n", 1, 1 << 20), Symbol("m", 1, 50))
 
 
 @pytest.mark.parametrize(
@@ -26,7 +28,7 @@ RANGES = {"n": (1, 3000), "m": (1, 50)}
 @pytest.mark.parametrize(("low", "high"), [(400, None), (None, 1500), (400, 1500)])
 def test_the_bound_of_a_symbol_is_exact(value, low, high):
     condition = Condition(value, at_least=low, at_most=high)
-    text = needs(condition, RANGES, {})
+    text = needs(condition, SYMBOLS, {})
     start = re.search(r"n >= ([\d,]+)", text)
     stop = re.search(r"n <= ([\d,]+)", text)
     first = int(start[1].replace(",", "")) if start else 1
@@ -39,7 +41,7 @@ def test_the_bound_of_a_symbol_is_exact(value, low, high):
 
 def test_of_several_symbols_the_others_have_their_sizes():
     condition = Condition(32 * CeilDiv(N * M, 16), at_most=200_000)
-    text = needs(condition, {"n": (1, 1 << 20), "m": (1, 50)}, {"n": 2000, "m": 40})
+    text = needs(condition, LONG, {"n": 2000, "m": 40})
     assert text == "needs n <= 2,500 at m = 40"
 
 
@@ -57,7 +59,7 @@ def test_of_several_symbols_the_others_have_their_sizes():
     ],
 )
 def test_conditions_in_words(condition, text):
-    assert needs(condition, {"n": (1, 1 << 20), "m": (1, 50)}, {"n": 64, "m": 8}) == text
+    assert needs(condition, LONG, {"n": 64, "m": 8}) == text
 
 
 @pytest.mark.parametrize("name", ["column_sums"])

@@ -136,6 +136,7 @@ class _Reader:
             nodes,
             tuple(outputs),
             tensors,
+            b.called,
         )
 
     # inputs, outputs --------------------------------------------------------------------------

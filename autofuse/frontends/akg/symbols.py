@@ -22,7 +22,7 @@ from autofuse.implgraph.expr.expression import (
     sym,
 )
 from autofuse.implgraph.ir.fusion import Symbol
-from autofuse.implgraph.ir.names import symbol_identifier
+from autofuse.implgraph.ir.names import called, symbol_identifier
 
 __all__ = ["Sizes", "parse_call"]
 
@@ -192,8 +192,8 @@ class Sizes:
 
     def _fresh(self, name: str, *, unnamed: bool = False) -> Expr:
         word = symbol_identifier(name, self._builder.taken)
-        called = "" if word == name else name
-        self._builder.symbols[word] = Symbol(word, _MIN, MAX_SIZE, called=called)
+        own = called(name, word)
+        self._builder.symbols[word] = Symbol(word, _MIN, MAX_SIZE, called=own)
         if unnamed:
             self._unnamed.add(word)
         return sym(word)

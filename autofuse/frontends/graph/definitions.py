@@ -88,7 +88,7 @@ class Definitions:
         else:
             text = f"{quote(name)} is not a legal name of a {what}"
         hint = (
-            f"letters, digits, _ . - / and no digit first; for instance {quote(identifier(name))}"
+            f"printable characters, no space at either end; for instance {quote(identifier(name))}"
         )
         self.findings.add("AF1105", text, pointer, hint=hint)
         return False

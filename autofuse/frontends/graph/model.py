@@ -32,7 +32,7 @@ __all__ = [
 
 SCHEMA = "autofuse.graph/1"
 
-_NAME_SCHEMA: dict[str, Any] = {"pattern": r"^[A-Za-z_][A-Za-z0-9_.\-/]*$", "maxLength": 256}
+_NAME_SCHEMA: dict[str, Any] = {"pattern": r"^\S(.*\S)?$", "maxLength": 256}
 
 
 def _wanted(what: str, hint: str = "") -> PydanticCustomError:

@@ -101,7 +101,13 @@ class _Reader(Definitions):
         known = (self.tensors[raw["name"]] for raw in self.elements("inputs"))
         inputs = tuple(t.name for t in known if t is not None)
         return FusionGraph(
-            b.name, tuple(b.symbols.values()), inputs, tuple(b.nodes), tuple(outputs), b.tensors
+            b.name,
+            tuple(b.symbols.values()),
+            inputs,
+            tuple(b.nodes),
+            tuple(outputs),
+            b.tensors,
+            b.called,
         )
 
     # nodes ------------------------------------------------------------------------------------

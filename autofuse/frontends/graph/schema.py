@@ -126,7 +126,7 @@ def starter(name: str) -> str:
         raise AutofuseError.of(
             "AF1105",
             f"{name!r} is not a legal name of a graph",
-            hint=f"letters, digits, _ . - / and no digit first; for instance {identifier(name)!r}",
+            hint=f"printable characters, no space at either end; for instance {identifier(name)!r}",
         )
     return _STARTER.replace("@NAME@", json.dumps(name)).replace("@SCHEMA_FILE@", SCHEMA_FILE)
 

@@ -82,6 +82,7 @@ class ModelPieces:
         model: with its local functions in place of their calls.
         path: name of its file, for messages.
         name: a C identifier.
+        label: what the model calls itself.
         pieces: one per node of the model, in its order.
         nodes: all ops.
         tensors: all tensors of these, by name.
@@ -99,6 +100,7 @@ class ModelPieces:
     model: onnx.ModelProto
     path: str
     name: str
+    label: str
     pieces: tuple[Piece, ...]
     nodes: tuple[FusionNode, ...]
     tensors: Mapping[str, Tensor]
@@ -227,6 +229,7 @@ class _ModelReader(Reader):
             self.model,
             self.path,
             b.name,
+            b.called or b.name,
             self.without_unused(found, outputs),
             tuple(b.nodes),
             dict(b.tensors),
@@ -245,8 +248,8 @@ class _ModelReader(Reader):
         if name in self.values:
             raise self.e.error("AF1106", f"the tensor {quote(name)} is defined twice")
         self.values[name] = v
-        # Names of the model are no names of ops' tensors, which are identifiers.
-        self.keys[name] = v.tensor.name if isinstance(v, Traced) else key or f":{name}"
+        # No tensor of an op has a line break in its name, so these are others.
+        self.keys[name] = v.tensor.name if isinstance(v, Traced) else key or f"\n{name}"
         self.sizes.update((str(s), s) for s in v.shape)
 
     def initialiser(self, t: onnx.TensorProto) -> Value:

@@ -30,6 +30,7 @@ from autofuse.frontends.onnx.converters.refused import REFUSED
 from autofuse.frontends.onnx.emit import Emitter
 from autofuse.frontends.onnx.folding import fold
 from autofuse.frontends.onnx.loading import check_model
+from autofuse.frontends.onnx.naming import model_names, renamed
 from autofuse.frontends.onnx.values import (
     Array,
     Foreign,
@@ -42,7 +43,7 @@ from autofuse.frontends.onnx.values import (
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Symbol
-from autofuse.implgraph.ir.names import symbol_identifier
+from autofuse.implgraph.ir.names import called, symbol_identifier
 from autofuse.implgraph.ops import registry
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class Reader:
             if v.name not in values:
                 raise self.e.error("AF1107", f"the output {quote(v.name)} is not defined")
             outputs.append((v.name, values[v.name]))
-        return self.finish(outputs)
+        return self.finish(outputs, values)
 
     def array(self, t: onnx.TensorProto) -> Array:
         """The elements of a tensor in the file; AF1104 or AF1203 if there are none that can be read."""
@@ -242,14 +243,17 @@ class Reader:
         if name not in self.symbols:
             ident = symbol_identifier(name, self.e.taken)
             self.symbols[name] = ident
-            called = "" if ident == name else name
-            self.e.symbols[ident] = Symbol(ident, self.smallest, self.largest, called=called)
+            own = called(name, ident)
+            self.e.symbols[ident] = Symbol(ident, self.smallest, self.largest, called=own)
         return self.symbols[name]
 
-    def finish(self, outputs: Sequence[tuple[str, Value]]) -> OnnxGraph:
-        """What the outputs need of what was read."""
+    def finish(
+        self, outputs: Sequence[tuple[str, Value]], values: Mapping[str, Value]
+    ) -> OnnxGraph:
+        """What the outputs need of what was read, by the names that the model has for it."""
         b = self.e
         found: list[str | Array] = []
+        made: list[str] = []
         graph_outputs: list[GraphOutput] = []
         used = {t.tensor.name for t in self.inputs.values()} | set(self.e.parameters)
         for name, v in outputs:
@@ -260,6 +264,7 @@ class Reader:
             t = b.tensor(v)
             o = b.output_name(t, "", used)
             graph_outputs.append(GraphOutput(o, t.name))
+            made.append(name)
             found.append(o)
         bound = tuple(n for n in self.bound)
         if not graph_outputs:
@@ -272,8 +277,19 @@ class Reader:
         shapes = [s for n in names for s in tensors[n].shape]
         alive = {s for e in shapes for s in e.symbols()}
         symbols = tuple(s for n, s in b.symbols.items() if n in alive)
-        graph = FusionGraph(b.name, symbols, names, tuple(nodes), tuple(graph_outputs), tensors)
-        return OnnxGraph(graph, inputs, constants, bound, tuple(found))
+        graph = FusionGraph(
+            b.name, symbols, names, tuple(nodes), tuple(graph_outputs), tensors, b.called
+        )
+        own = model_names(graph, values, {n: self.e.origins.get(n, "") for n in constants}, made)
+        graph = renamed(graph, own, made)
+        parameters = iter(o.name for o in graph.outputs)
+        return OnnxGraph(
+            graph,
+            {own[n]: name for n, name in inputs.items()},
+            {own[n]: a for n, a in constants.items()},
+            bound,
+            tuple(next(parameters) if isinstance(o, str) else o for o in found),
+        )
 
     def worth_a_kernel(self, v: Known) -> bool:
         """A large constant that a kernel can make: one value, or one that counts."""

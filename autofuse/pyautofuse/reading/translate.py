@@ -126,7 +126,13 @@ class _Translation:
         e = self.emission
         symbols = symbols_for(tuple(renamed.values()), e.tensors.values())
         fusion = FusionGraph(
-            e.name, symbols, tuple(e.inputs), tuple(e.nodes), tuple(declared), dict(e.tensors)
+            e.name,
+            symbols,
+            tuple(e.inputs),
+            tuple(e.nodes),
+            tuple(declared),
+            dict(e.tensors),
+            e.called,
         )
         targets = tuple(Pointer("output", k) for k in range(len(outputs)))
         pairs = [

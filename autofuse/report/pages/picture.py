@@ -13,9 +13,12 @@ from html import escape
 
 import networkx as nx
 
-from autofuse.implgraph.expr.expression import Expr
+from autofuse.base.visible import visible
+from autofuse.implgraph.expr.expression import Expr, sym
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph, Node
 from autofuse.implgraph.ops.registry import find
+from autofuse.report.held import HeldNames
 
 __all__ = ["to_svg"]
 
@@ -69,33 +72,71 @@ def _unit(n: Node) -> str:
     return fixed.get(kind, "Vector")
 
 
-def _sizes(sizes: Sequence[Expr]) -> str:
-    return "[" + ", ".join(map(str, sizes)) + "]"
-
-
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"
 
 
-def _lines(n: Node) -> tuple[str, ...]:
+class _Words:
+    """What a picture calls things.
+
+    Args:
+        g: the graph.
+        source: that it was made of, whose names are drawn; None: its own.
+    """
+
+    def __init__(self, g: HintGraph | ImplGraph, source: FusionGraph | None) -> None:
+        self._source = source
+        self.title = visible(g.name if source is None else source.label)
+        self._held = None if source is None else HeldNames(g, source)
+        labels = {} if source is None else source.symbol_labels()
+        self._symbols = {n: sym(x) for n, x in labels.items() if n != x}
+
+    def name(self, n: Node) -> str:
+        """The tensor that a node gives, or is a step of."""
+        if self._held is None:
+            return n.name
+        whole, steps = self._held.of([n.name])
+        return visible(whole[0] if whole else f"step of {steps[0]}")
+
+    def shape(self, n: Node) -> Sequence[Expr]:
+        """The sizes of a node; of a parameter those that the source has."""
+        if self._source is None or n.op not in ("Data", "Output"):
+            return n.y.repeats
+        index = n.number("index")
+        names = self._source.inputs if n.op == "Data" else [o.tensor for o in self._source.outputs]
+        return self._source.tensors[names[index]].shape
+
+    def size(self, e: Expr) -> str:
+        """A size in the symbols of the source."""
+        return visible(str(e.substitute(self._symbols) if self._symbols else e))
+
+    def sizes(self, sizes: Sequence[Expr]) -> str:
+        """A list of them."""
+        return "[" + ", ".join(map(self.size, sizes)) + "]"
+
+
+def _lines(n: Node, words: _Words) -> tuple[str, ...]:
     value = f" = {n.attrs['value']}" if n.op == "Scalar" and "value" in n.attrs else ""
-    return (_cut(n.op + value), _cut(n.name), _cut(_shape(n)))
+    return (_cut(n.op + value), _cut(words.name(n)), _cut(_shape(n, words)))
 
 
-def _shape(n: Node) -> str:
+def _shape(n: Node, words: _Words) -> str:
     """Dtype and repeats; where they are too long, the inner ones, which say most."""
-    for first in range(len(n.y.repeats)):
-        sizes = ["…"] * (first > 0) + [str(r) for r in n.y.repeats[first:]]
+    shape = words.shape(n)
+    for first in range(len(shape)):
+        sizes = ["…"] * (first > 0) + [words.size(r) for r in shape[first:]]
         text = f"{n.y.dtype} [{', '.join(sizes)}]"
         if len(text) <= _MAX_TEXT:
             return text
-    return f"{n.y.dtype} {_sizes(n.y.repeats)}"
+    return f"{n.y.dtype} {words.sizes(shape)}"
 
 
-def _tip(n: Node) -> str:
+def _tip(n: Node, words: _Words) -> str:
     """What does not fit into the box."""
-    parts = [f"{n.name}: {n.op}", f"dtype {n.y.dtype}", f"repeats {_sizes(n.y.repeats)}"]
-    parts.append(f"strides {_sizes(n.y.strides)}")
+    name = words.name(n)
+    parts = [name] if name != n.name else []
+    parts += [f"{n.name}: {n.op}", f"dtype {n.y.dtype}", f"repeats {words.sizes(n.y.repeats)}"]
+    parts.append(f"strides {words.sizes(n.y.strides)}")
     parts += [f"{k} = {v}" for k, v in n.attrs.items()]
     if n.y.mem is not None:
         parts.append(f"{n.y.mem.hardware.value} {n.y.mem.position.value}")
@@ -111,11 +152,11 @@ def _tip(n: Node) -> str:
 # layout ---------------------------------------------------------------------------------------
 
 
-def _layout(nodes: Sequence[Node]) -> tuple[list[_Item], list[list[int]]]:
+def _layout(nodes: Sequence[Node], words: _Words) -> tuple[list[_Item], list[list[int]]]:
     """Items with their places, and the items of every layer from left to right."""
     items = [
         _Item(0, max(map(len, lines)) * _CHAR + 2 * _PAD, n, lines)
-        for n, lines in ((n, _lines(n)) for n in nodes)
+        for n, lines in ((n, _lines(n, words)) for n in nodes)
     ]
     _assign_layers(items, nodes)
     layers: list[list[int]] = [[] for _ in range(max((i.layer for i in items), default=-1) + 1)]
@@ -233,20 +274,22 @@ def _distance(items: list[_Item], a: int, b: int) -> int:
 # drawing --------------------------------------------------------------------------------------
 
 
-def to_svg(g: HintGraph | ImplGraph, theme: str = "auto") -> str:
+def to_svg(g: HintGraph | ImplGraph, theme: str = "auto", source: FusionGraph | None = None) -> str:
     """The graph as a self-contained SVG document.
 
     Args:
         g: the graph; it need not be sound.
         theme: ``light``, ``dark``, or ``auto`` for what the reader's system prefers.
+        source: the graph that it was made of, whose names are drawn then.
 
     Raises:
         ValueError: another theme.
     """
     if theme not in ("auto", "light", "dark"):
         raise ValueError(f"theme must be 'auto', 'light' or 'dark', not {theme!r}")
-    items, layers = _layout(g.nodes)
-    name = g.name
+    words = _Words(g, source)
+    items, layers = _layout(g.nodes, words)
+    name = words.title
     box = 3 * _LINE + _PAD
     tops = [_MARGIN + 2 * _LINE + _PAD + i * (box + _GAP_Y) for i in range(len(layers))]
     right = max((i.x + i.width // 2 for i in items), default=0)
@@ -263,7 +306,7 @@ def to_svg(g: HintGraph | ImplGraph, theme: str = "auto") -> str:
         f'<text class="afg-title" x="{_MARGIN}" y="{_MARGIN + 6}">{_text(name)}</text>',
         *_legend(_MARGIN, _MARGIN + _LINE + 2),
         *_edges(items, tops, box),
-        *_boxes(items, tops, box),
+        *_boxes(items, tops, box, words),
         "</svg>",
     ]
     return "\n".join(out) + "\n"
@@ -336,12 +379,12 @@ def _edges(items: list[_Item], tops: list[int], box: int) -> Iterator[str]:
             yield f'<path class="afg-tip" d="M{x} {y}l-4 -7h8z"/>'
 
 
-def _boxes(items: list[_Item], tops: list[int], box: int) -> Iterator[str]:
+def _boxes(items: list[_Item], tops: list[int], box: int, words: _Words) -> Iterator[str]:
     for item in items:
         if item.node is None:
             continue
         x, y = item.x - item.width // 2, tops[item.layer]
-        yield f"<g><title>{_text(_tip(item.node))}</title>"
+        yield f"<g><title>{_text(_tip(item.node, words))}</title>"
         yield (
             f'<rect class="afg-box afg-{_unit(item.node)}" x="{x}" y="{y}" '
             f'width="{item.width}" height="{box}" rx="6"/>'

@@ -8,7 +8,8 @@ from typing import Any
 from rich.console import Console
 
 from autofuse.report.text.console import printable
-from autofuse.report.text.tables import bytes_text, number, table
+from autofuse.report.text.fitting import Fitted
+from autofuse.report.text.tables import bytes_text, number, print_reasons, table
 
 __all__ = ["print_build", "print_builds", "print_graph_summary", "print_split"]
 
@@ -23,7 +24,7 @@ def print_build(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> 
     )
     if found["experimental"]:
         screen.print("this target is experimental: nothing was checked for it", style="yellow")
-    _print_templates(screen, found)
+    _print_templates(screen, found, verbose)
     _print_files(screen, found, verbose)
 
 
@@ -45,7 +46,7 @@ def print_split(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> 
             + (printable(f", cut {cuts[k]}") if k < len(cuts) else ""),
             style="bold",
         )
-        _print_templates(screen, part)
+        _print_templates(screen, part, verbose)
     _print_files(screen, found, verbose)
 
 
@@ -72,10 +73,11 @@ def print_builds(screen: Console, found: Mapping[str, Any]) -> None:
     )
 
 
-def _print_templates(screen: Console, found: Mapping[str, Any]) -> None:
-    screen.print(template_table(found["templates"]))
-    for r in found["rejected"]:
-        screen.print(printable(f"not taken: {r['template']}: {r['reason']}"), style="dim")
+def _print_templates(screen: Console, found: Mapping[str, Any], verbose: bool) -> None:
+    screen.print(_template_table(found["templates"]))
+    for r in found["templates"] if verbose else ():
+        screen.print(f"key {r['key']} calls {r['function']}", style="dim", soft_wrap=True)
+    print_reasons(screen, "rejected", [(r["title"], r["reason"]) for r in found["rejected"]])
 
 
 def _print_files(screen: Console, found: Mapping[str, Any], verbose: bool) -> None:
@@ -102,19 +104,23 @@ def _reading_order(path: str) -> tuple[int, str]:
     return next((k for k, end in enumerate(kinds) if path.endswith(end)), len(kinds)), path
 
 
-def template_table(rows: Sequence[Mapping[str, Any]]) -> Any:
+def _template_table(rows: Sequence[Mapping[str, Any]]) -> Fitted:
     """One line per tiling key and group."""
-    out = table("key", "function", "tile", "UB at that tile", "only if", right=("key", "tile"))
+    groups = ("group",) if len({r["group"] for r in rows}) > 1 else ()
+    limits = {r["ub_limit"] for r in rows}
+    room = f"UB of {bytes_text(max(limits))}" if len(limits) == 1 else "UB"
+    out = table("key", *groups, "template", "tile", room, "only if", right=("key", "group", "tile"))
     for r in rows:
-        used = "does not fit at these sizes"
+        used = "does not fit"
         if r["ub_bytes"] is not None:
-            share = 100 * r["ub_bytes"] / r["ub_limit"]
-            used = f"{bytes_text(r['ub_bytes'])} of {bytes_text(r['ub_limit'])} ({share:.0f}%)"
-        tile = f"{r['tile_axis']} x {number(r['tile'])}"
+            share = f"{100 * r['ub_bytes'] / r['ub_limit']:.0f} %"
+            whole = "" if len(limits) == 1 else f" of {bytes_text(r['ub_limit'])}"
+            used = f"{bytes_text(r['ub_bytes'])}{whole} ({share})"
         out.add_row(
             str(r["key"]),
-            r["function"],
-            tile,
+            *([str(r["group"])] if groups else []),
+            r["template"],
+            f"{r['tile_axis']} x {number(r['tile'])}",
             used,
             "; ".join(r["conditions"]).replace("needs ", "") or "always",
         )

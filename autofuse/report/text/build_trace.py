@@ -65,7 +65,7 @@ class BuildTrace:
     def __call__(self, stage: str, name: str, before: object, after: object) -> None:
         """Keep what a step did."""
         if not self.name and isinstance(after, FusionGraph):
-            self.name = printable(after.name)
+            self.name = printable(after.label)
         if not name and isinstance(after, tuple) and isinstance(after[0], HintGraph):
             return  # the passes of this stage have shown it
         title = printable(f"{stage}: {name}" if name else stage)
@@ -118,7 +118,7 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, ScheduleResult):
         yield f"result {value.index}"
         yield from (print_graph(impl) for g in value.groups for impl in g.impls)
-        yield from (f"{r.template} of group {r.group}: {r.reason}" for r in value.rejected)
+        yield from (f"{r.template} of group {r.group}: {r.whole_reason}" for r in value.rejected)
     elif isinstance(value, AutofuseError):
         for d in value.diagnostics:
             yield f"{d.code}: {d.message}"

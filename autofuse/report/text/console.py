@@ -6,39 +6,55 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
+from rich.text import Text
+
+from autofuse.base.visible import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 __all__ = ["console", "printable", "progress"]
 
-#: Width of what is not shown on a terminal: wide enough that tables do not wrap in a log.
-PIPE_WIDTH = 120
+#: Width of tables that are not shown on a terminal, as a log or a message has them.
+PIPE_WIDTH = 80
+
+
+class Screen(Console):
+    """A console that sends no control characters of what it is given.
+
+    Off a terminal only tables have a width: a sentence is one line there, for what searches it.
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        self._sentences_whole = not out.isatty() and not os.environ.get("COLUMNS", "").isdigit()
+        width = PIPE_WIDTH if self._sentences_whole else None
+        super().__init__(file=out, width=width, highlight=False, markup=False, emoji=False)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """What rich prints."""
+        if self._sentences_whole and all(isinstance(x, str | Text) for x in objects):
+            options.setdefault("soft_wrap", True)
+        super().print(*objects, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A text that is printed, or a cell of a table."""
+        return super().render_str(printable(text), **options)
 
 
 def console(stream: TextIO | None = None) -> Console:
     """A console on ``stream`` (default stdout).
 
-    rich honours NO_COLOR and FORCE_COLOR; a pipe gets plain text, as wide as COLUMNS says or of a fixed width.
+    rich honours NO_COLOR and FORCE_COLOR; a pipe gets plain text, as wide as COLUMNS says.
     """
-    out = stream if stream is not None else sys.stdout
-    width = None if out.isatty() or os.environ.get("COLUMNS", "").isdigit() else PIPE_WIDTH
-    return Console(file=out, width=width, highlight=False, markup=False, emoji=False)
+    return Screen(stream if stream is not None else sys.stdout)
 
 
 def printable(text: str) -> str:
-    """``text`` with control characters shown rather than sent to the terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else _visible(c) for c in text)
-
-
-def _visible(c: str) -> str:
-    if c == "\t":
-        return " "
-    code = ord(c)
-    return chr(0x2400 + code) if code < 0x20 else f"\\u{code:04x}"
+    """``text`` with control characters shown rather than sent to the terminal; lines stay."""
+    return visible(text, keep="\n")
 
 
 @contextmanager

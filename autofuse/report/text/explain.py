@@ -7,21 +7,29 @@ from typing import Any
 
 from rich.console import Console
 
-from autofuse.report.text.console import printable
-from autofuse.report.text.tables import bytes_text, table
+from autofuse.report.text.tables import bytes_text, print_reasons, table
 
 __all__ = ["print_explanation"]
 
-_US = ("us", "start", "MTE2", "vector", "MTE3", "scalar", "GM")
+Row = Mapping[str, Any]
+
+_PARTS = {
+    "start": "start",
+    "mte2": "MTE2",
+    "vector": "vector",
+    "mte3": "MTE3",
+    "scalar": "scalar",
+    "gm": "GM",
+}
 
 
-def print_explanation(screen: Console, found: Mapping[str, Any]) -> None:
+def print_explanation(screen: Console, found: Row) -> None:
     """Templates per group with modelled times, what was rejected, and UB of those that were taken."""
     sizes = ", ".join(f"{k}={v}" for k, v in found["sizes"].items())
     at = f" at {sizes}" if sizes else ""
     total = "no template is legal" if found["total_us"] is None else f"{found['total_us']:.2f} us"
     screen.print(f"kernel {found['name']} for {found['target']}{at}: {total} (model)", style="bold")
-    screen.print(found["note"], style="yellow", soft_wrap=True)
+    screen.print(found["note"], style="yellow")
     if found["key"] is not None:
         screen.print(f"the host function takes tiling key {found['key']} of {found['keys']}")
     several = len(found["results"]) > 1
@@ -37,48 +45,42 @@ def print_explanation(screen: Console, found: Mapping[str, Any]) -> None:
             _print_group(screen, g, found["inputs"] if r["chosen"] else None)
 
 
-def _print_group(screen: Console, group: Mapping[str, Any], inputs: Sequence[str] | None) -> None:
+def _print_group(screen: Console, group: Row, inputs: Sequence[str] | None) -> None:
     """A group of a form; ``inputs``: names of the graph's, None where the form is not taken."""
     barrier = ", after a barrier of all cores" if group["barrier"] else ""
-    screen.print(f"group {group['group']}{barrier}; microseconds of the model")
-    out = table("", "template", "tile", "cores x tiles", *_US, "limit", right=_US)
-    for t in group["templates"]:
+    screen.print(f"group {group['group']}{barrier}; all times are microseconds of the model")
+    rows = group["templates"]
+    out = table("", "template", "tile", "cores x tiles", "us", "most in", right=("us",))
+    for t in rows:
+        tile, cores, us = "-", "-", "-"
         if t["legal"]:
-            us = t["us"]
-            times = (
-                us["total"],
-                us["start"],
-                *(us[k] for k in ("mte2", "vector", "mte3", "scalar", "gm")),
-            )
-            cells = (
-                "*" if t["chosen"] else "",
-                t["template"],
-                f"{t['tile_axis']} x {t['tile']}",
-                f"{t['cores']} x {t['tiles_per_core']}",
-                *(f"{x:.2f}" for x in times),
-                t["limit"],
-            )
-            out.add_row(*cells)
-        else:
-            out.add_row("", t["template"], f"{t['tile_axis']} x -", *("-",) * 8, "-")
+            tile, us = str(t["tile"]), f"{t['us']['total']:.2f}"
+            cores = f"{t['cores']} x {t['tiles_per_core']}"
+        mark = "*" if t["chosen"] else ""
+        out.add_row(
+            mark, t["template"], f"{t['tile_axis']} x {tile}", cores, us, t.get("limit", "-")
+        )
     screen.print(out)
-    for t in group["templates"]:
-        if t["lost"]:
-            screen.print(printable(f"not taken: {t['template']}: {t['lost']}"), style="dim")
-    for r in group["rejected"]:
-        screen.print(printable(f"rejected: {r['template']}: {r['reason']}"), style="dim")
-    for t in group["templates"]:
+    out = table("", "of these us", *_PARTS.values(), right=tuple(_PARTS.values()))
+    for t in rows:
+        if t["legal"]:
+            times = (f"{t['us'][k]:.2f}" for k in _PARTS)
+            out.add_row("*" if t["chosen"] else "", t["template"], *times)
+    if out.rows:
+        screen.print(out)
+    print_reasons(screen, "not taken", [(t["title"], t["lost"]) for t in rows if t["lost"]])
+    print_reasons(screen, "rejected", [(r["title"], r["reason"]) for r in group["rejected"]])
+    for t in rows:
         if t["chosen"] and inputs is not None:
             _print_taken(screen, t, inputs)
 
 
-def _print_taken(screen: Console, t: Mapping[str, Any], names: Sequence[str]) -> None:
+def _print_taken(screen: Console, t: Row, names: Sequence[str]) -> None:
     """Bound, bank conflicts and UB of the template that is taken."""
-    share = t["bound_us"] / t["us"]["total"]
+    share = 100 * t["bound_us"] / t["us"]["total"]
     screen.print(
-        f"taken: {t['function']}: {t['bound_us']:.2f} us if everything overlapped ({100 * share:.0f} % of the "
-        f"modelled time); {t['us']['exposed']:.2f} us not hidden",
-        soft_wrap=True,
+        f"taken: {t['title']}: {t['bound_us']:.2f} us by the model if everything overlapped, "
+        f"{share:.0f} % of its time; {t['us']['exposed']:.2f} us are not hidden"
     )
     if t["two_operand_calls"]:
         screen.print(
@@ -87,8 +89,7 @@ def _print_taken(screen: Console, t: Mapping[str, Any], names: Sequence[str]) ->
     for c in t["bank_conflicts"]:
         what = "the operands" if c["between"] == "sources" else "an operand and the result"
         screen.print(
-            printable(f"bank conflict: {c['node']} ({c['op']}), between {what}: {c['reason']}"),
-            style="dim",
+            f"bank conflict: {c['node']} ({c['op']}), between {what}: {c['reason']}", style="dim"
         )
     l2 = t["l2"]
     if l2["touched_bytes"] > l2["size_bytes"]:
@@ -103,8 +104,7 @@ def _print_taken(screen: Console, t: Mapping[str, Any], names: Sequence[str]) ->
             f"all cores read {inputs}: each starts at another step of the loop, so at other addresses"
         )
     screen.print(f"UB: {bytes_text(t['ub_bytes'])} of {bytes_text(t['ub_limit'])}")
-    out = table("from", "to", "buffer", "bytes", "tensors", right=("from", "to", "bytes"))
-    shown = {load: f"{load} ({names[i]})" for load, i in t["loads"].items()}
+    out = table("from", "to", "buffer", "bytes", "holds", right=("from", "to", "bytes"))
     for b in t["ub"]:
         size = b["bytes"] * b["count"]
         kind = "TQue" if b["kind"] == "queue" else "TBuf"
@@ -113,9 +113,13 @@ def _print_taken(screen: Console, t: Mapping[str, Any], names: Sequence[str]) ->
             f"{b['offset'] + size:#07x}",
             f"{kind} {b['id']} {b['position']}",
             f"{b['count']} x {b['bytes']}",
-            printable(
-                ", ".join(shown.get(x, x) for x in b["tensors"])
-                or ("pad" if b["pad"] else "scratch")
-            ),
+            _held(b),
         )
     screen.print(out)
+
+
+def _held(b: Row) -> str:
+    """The tensors in a buffer by their names, and what it also holds on the way to one."""
+    whole = ", ".join(b["holds"])
+    steps = f"steps of {', '.join(b['steps_of'])}" if b["steps_of"] else ""
+    return " and ".join(p for p in (whole, steps) if p) or ("padding" if b["pad"] else "scratch")

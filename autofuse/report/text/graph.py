@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autofuse.base.visible import visible
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph
 
 __all__ = ["fusion_text"]
@@ -9,7 +10,7 @@ __all__ = ["fusion_text"]
 
 def fusion_text(graph: FusionGraph) -> str:
     """One line per symbol, parameter and op."""
-    lines = [f"graph {graph.name}"]
+    lines = [f"graph {visible(graph.label)}"]
     for s in graph.symbols:
         hint = f", hint {s.hint}" if s.hint is not None else ""
         lines.append(f"symbol {s.name}: {s.min}..{s.max}{hint}")

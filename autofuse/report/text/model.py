@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,8 +24,8 @@ _NAMED = 6
 _STATES = ("failed", "differs", "not compared", "by reference", "ok")
 
 
-def print_model_build(screen: Console, found: Row) -> None:
-    """Regions by kernel, fallbacks by reason, files, next command."""
+def print_model_build(screen: Console, found: Row, *, verbose: bool) -> None:
+    """Regions by kernel, fallbacks by reason, files (each folder by name if ``verbose``), next command."""
     counts = found["counts"]
     took = sum(found["seconds"].values())
     screen.print(
@@ -54,8 +55,9 @@ def print_model_build(screen: Console, found: Row) -> None:
     written = found["written"]
     changes = ", ".join(f"{len(written[k])} {k}" for k in written if written[k])
     screen.print(f"files in {found['folder']}: {changes}", soft_wrap=True)
-    screen.print(f"  {printable(found['name'])}.model.json", style="dim", soft_wrap=True)
-    for k in found["kernels"]:
+    if verbose:
+        screen.print(f"  {found['file']}", style="dim", soft_wrap=True)
+    for k in found["kernels"] if verbose else ():
         screen.print(f"  {k['folder']}", style="dim", soft_wrap=True)
     compiled = found["compiled"]
     if compiled is not None and compiled["done"]:
@@ -73,7 +75,7 @@ def print_model_run(screen: Console, found: Row) -> None:
         style="bold",
     )
     if found["chosen"]:
-        words = " ".join(f"--shape {k}={v}" for k, v in found["chosen"].items())
+        words = " ".join(f"--shape {shlex.quote(f'{k}={v}')}" for k, v in found["chosen"].items())
         screen.print(f"these sizes were chosen, give others: {printable(words)}", style="dim")
     right = ("regions", "moved", "unfused", "max rel")
     out = table("regions", "nodes", "kernel", *right[1:], "", right=right)

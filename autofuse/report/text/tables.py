@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from autofuse.report.text.console import printable
+from autofuse.report.text.fitting import Fitted
 
 __all__ = [
     "bytes_text",
     "number",
     "print_doctor",
     "print_knobs",
+    "print_reasons",
     "print_target",
     "print_targets",
     "table",
@@ -24,14 +24,9 @@ __all__ = [
 Row = Mapping[str, Any]
 
 
-def table(*columns: str, right: Sequence[str] = (), header: bool = True) -> Table:
+def table(*columns: str, right: Sequence[str] = (), header: bool = True) -> Fitted:
     """An empty table without lines; the columns named in ``right`` hold numbers."""
-    out = Table(
-        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=header
-    )
-    for name in columns:
-        out.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    return out
+    return Fitted(columns, right, header)
 
 
 def number(value: object) -> str:
@@ -53,6 +48,15 @@ def bytes_text(count: int) -> str:
     return f"{size:.1f} GiB"
 
 
+def print_reasons(screen: Console, title: str, rows: Sequence[tuple[str, str]]) -> None:
+    """Templates that are not taken or could not be made, and why."""
+    out = table(title, "why")
+    for name, reason in rows:
+        out.add_row(name, reason)
+    if rows:
+        screen.print(out)
+
+
 def print_targets(screen: Console, rows: Sequence[Row]) -> None:
     """The chips, one a line."""
     out = table(
@@ -71,23 +75,27 @@ def print_targets(screen: Console, rows: Sequence[Row]) -> None:
         )
     screen.print(out)
     screen.print("No kernel was run on silicon yet.", style="dim")
+    if any(r["experimental"] for r in rows):
+        screen.print("experimental: nothing was checked for it", style="dim")
+    if any(r["model_only"] for r in rows):
+        screen.print("no kernels: only the cost model knows it", style="dim")
     screen.print("Every figure of one with its source: autofuse targets NAME", style="dim")
 
 
 def _state(row: Row) -> str:
     """What can be done with a chip, and what was checked."""
     if row["model_only"]:
-        return "cost model only: no kernels"
-    return "experimental: nothing was checked" if row["experimental"] else "CPU twin only"
+        return "no kernels"
+    return "experimental" if row["experimental"] else "CPU twin only"
 
 
 def print_target(screen: Console, row: Row) -> None:
     """Every figure of one chip."""
     screen.print(f"{row['name']} ({row['soc']}, {row['npu_arch']})", style="bold")
-    out = table("figure", "value", "unit", "status", "source", right=("value",))
+    out = table("figure", "value", "status", "source")
     for f in row["figures"]:
-        value = f["value"] if isinstance(f["value"], str) else f"{f['value']:g}"
-        out.add_row(f["name"], value, f["unit"], f["status"], f["source"])
+        value = f["value"] if isinstance(f["value"], str) else f"{f['value']:,.10g}"
+        out.add_row(f["name"], f"{value} {f['unit']}".rstrip(), f["status"], f["source"])
     screen.print(out)
 
 
@@ -100,7 +108,7 @@ def print_doctor(screen: Console, rows: Sequence[Row]) -> None:
     }
     out = table("", "what", "found")
     for r in rows:
-        out.add_row(marks[r["status"]], r["what"], printable(str(r["found"])))
+        out.add_row(marks[r["status"]], r["what"], str(r["found"]))
     screen.print(out)
     for r in rows:
         if r["hint"]:
@@ -112,5 +120,5 @@ def print_knobs(screen: Console, rows: Sequence[Row]) -> None:
     out = table("variable", "value", "default", "meaning")
     for r in rows:
         style = "bold" if r["set"] else ""
-        out.add_row(Text(r["name"], style=style), printable(r["value"]), r["default"], r["doc"])
+        out.add_row(Text(r["name"], style=style), r["value"], r["default"], r["doc"])
     screen.print(out)

@@ -24,7 +24,7 @@ def print_timed(screen: Console, found: Mapping[str, Any]) -> None:
         f"{found['start_us']:.2f} us start",
         style="bold",
     )
-    screen.print(found["note"], style="yellow", soft_wrap=True)
+    screen.print(found["note"], style="yellow")
     core = next(c for c in found["cores"] if c["core"] == found["slowest"])
     if found["active_cores"]:
         sampled = ", ".join(map(str, found["sampled"]))
@@ -47,19 +47,17 @@ def print_timed(screen: Console, found: Mapping[str, Any]) -> None:
             stalls or "-",
         )
     screen.print(out)
-    screen.print(f"critical path, us: {_path(found)}", soft_wrap=True)
+    screen.print(f"critical path, us of the model: {_path(found)}")
     l2, banks = found["l2"], found["conflicts"]
     screen.print(
         f"L2 hits: {100 * l2['hit_rate']:.1f} % of the loads; bank conflicts: "
-        f"{banks['calls'] - banks['without']} of {banks['calls']} vector calls with operands in UB",
-        soft_wrap=True,
+        f"{banks['calls'] - banks['without']} of {banks['calls']} vector calls with operands in UB"
     )
     if found["cut"]:
         screen.print(
             f"core {', '.join(map(str, found['cut']))} did more than is recorded: its numbers are those of "
             "its first instructions, times the bytes that it moved over theirs",
             style="yellow",
-            soft_wrap=True,
         )
     if found["unpriced"]:
         names = ", ".join(found["unpriced"])

@@ -28,10 +28,11 @@ def print_run(screen: Console, found: Row) -> None:
     if found["parts"] > 1:
         where = f"{found['parts']} kernels, {where}"
     screen.print(f"{found['name']} on the CPU twin: {sizes}, {where}", style="bold")
-    out = table("output", "dtype", "shape", *_ERRORS, "first wrong", "", right=_ERRORS)
+    places = _places(found["outputs"])
+    out = table("output", "dtype", "shape", *_ERRORS, *places, "", right=_ERRORS)
     for r in found["outputs"]:
         shape = f"[{', '.join(map(str, r['shape']))}]"
-        out.add_row(printable(r["output"]), r["dtype"], shape, *_errors(r), _mark(r["ok"]))
+        out.add_row(r["output"], r["dtype"], shape, *_errors(r, places), _mark(r["ok"]))
     screen.print(out)
     if found.get("timed"):
         print_timed(screen, found["timed"])
@@ -92,11 +93,12 @@ def _print_graph(screen: Console, r: Row) -> None:
             f"{r['shrunk']['to']} (the pattern of broadcasts and the alignment of rows are kept)"
         )
     if r["outputs"]:
-        out = table("output", "elements", "runs", *_ERRORS, "first wrong", "", right=_ERRORS)
+        places = _places(r["outputs"])
+        out = table("output", "elements", "runs", *_ERRORS, *places, "", right=_ERRORS)
         for o in r["outputs"]:
             ok = not (o["wrong"] or o["unwritten"])
             elements, cases = str(o["elements"]), str(o["cases"])
-            out.add_row(printable(o["output"]), elements, cases, *_errors(o), _mark(ok))
+            out.add_row(o["output"], elements, cases, *_errors(o, places), _mark(ok))
         screen.print(out)
 
 
@@ -110,10 +112,15 @@ def _print_failures(screen: Console, rows: Sequence[Row]) -> None:
         screen.print(out)
 
 
-def _errors(o: Row) -> list[str]:
+def _places(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The column for the first wrong element, where there is one."""
+    return ("first wrong",) if any(r["first"] is not None for r in rows) else ()
+
+
+def _errors(o: Row, places: Sequence[str]) -> list[str]:
     first = f"[{', '.join(map(str, o['first']))}]" if o["first"] is not None else "-"
     values = [number(float(o[k])) for k in ("max_abs", "max_rel", "max_ulp")]
-    return [*values, str(o["wrong"] + o["unwritten"]), first]
+    return [*values, str(o["wrong"] + o["unwritten"]), *(first for _ in places)]
 
 
 def _mark(ok: bool) -> Text:

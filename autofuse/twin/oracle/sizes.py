@@ -66,7 +66,7 @@ def shapes_for(
         if len(out) == count:
             break
     if not out:
-        text = f"no sizes were found that {graph.name} has a meaning for"
+        text = f"no sizes were found that {graph.label} has a meaning for"
         needed_of = "; ".join(f"not: {r.text}" for r in needed)
         raise AutofuseError.of("AF5007", text, hint=needed_of)
     return out

@@ -20,7 +20,7 @@ __all__ = ["KernelText", "Spot", "diagnostics_of", "graph_node"]
 
 _FUNCTION = re.compile(r"^\S.*\bvoid (\w+)\(")
 _ORIGIN = re.compile(r"^\s*// from: (?P<node>[^:]+): (?P<op>\w+)(?: \((?P<pointer>\S+)\))?")
-_SHARED = re.compile(r"^\s*autofuse::\w+\(")
+_SHARED = re.compile(r"^\s*autofuse::\w+(?:<[\w:, ]*>)?\(")
 _SHOWN = 8
 _STATEMENT = 160
 #: What stands in a finding that only says that an output is incomplete.
@@ -125,7 +125,8 @@ def diagnostics_of(
         sizes: of the run.
         key: the tiling key that was forced, or None.
     """
-    at = ", ".join(f"{k}={v}" for k, v in sizes.items()) or "static sizes"
+    labels = graph.symbol_labels()
+    at = ", ".join(f"{labels.get(k, k)}={v}" for k, v in sizes.items()) or "static sizes"
     run = f"{at}{'' if key is None else f', tiling key {key}'}"
     # An output is incomplete because of another finding, if there is one.
     causes = [f for f in found if f.code != _UNWRITTEN] or list(found)
@@ -149,7 +150,7 @@ def _diagnostic(graph: FusionGraph, text: KernelText, f: Finding, run: str) -> D
     if f.place and f.end > f.begin:
         notes.append(f"tensor: {f.place}, bytes [{f.begin}, {f.end})")
     notes.append(f"run: {run}")
-    where = Where(node=graph_node(graph, spot) or graph.name, pointer=spot.pointer if spot else "")
+    where = Where(node=graph_node(graph, spot) or graph.label, pointer=spot.pointer if spot else "")
     return Diagnostic(
         "AF6002" if f.code == _UNWRITTEN else "AF5004", str(f), where, "", tuple(notes)
     )
@@ -165,7 +166,7 @@ def graph_node(graph: FusionGraph, spot: Spot | None) -> str:
     """The name in the graph; that in the kernel if the graph has no such place."""
     if spot is None:
         return ""
-    names = {n.origin: n.name for n in graph.nodes if n.origin}
+    names = {n.origin: n.label for n in graph.nodes if n.origin}
     names |= {
         t.origin: t.name for t in graph.tensors.values() if t.origin and t.name in graph.inputs
     }

@@ -56,7 +56,7 @@ class Run:
 
     Attributes:
         outputs: by the name of the output; an in-out output is the array that was given.
-        symbols: sizes that were used.
+        symbols: sizes that were used, by the names that users know them by.
         key: tiling key of the template that ran.
         block_dim: number of cores.
         workspace: bytes of GM used between groups.
@@ -140,7 +140,7 @@ class TwinKernel:
         names = self.graph.inputs
         if len(arrays) > len(names):
             raise _misfit(
-                f"{self.graph.name} takes {len(names)} input(s), {len(arrays)} were given"
+                f"{self.graph.label} takes {len(names)} input(s), {len(arrays)} were given"
             )
         given = dict(zip(names, arrays, strict=False))
         for name, value in named.items():
@@ -185,7 +185,7 @@ class TwinKernel:
         frame = self._frame(inputs, symbols or {}, key, cores, poison)
         self._launch(frame, key)
         self._hand_back(frame.outputs, inputs)
-        return frame.run()
+        return frame.run(self.graph)
 
     def record(
         self,
@@ -222,7 +222,7 @@ class TwinKernel:
         for name, array in kept.items():
             frame.outputs[name][...] = array
         self._hand_back(frame.outputs, inputs)
-        run = frame.run()
+        run = frame.run(self.graph)
         return run, Recording(run.block_dim, records, moved, tuple(frame.regions))
 
     def _frame(
@@ -285,7 +285,7 @@ class TwinKernel:
         try:
             return integer("key", key, 0, self.key_count - 1), cores
         except ValueError:
-            text = f"there is no tiling key {key}: {self.graph.name} has {self.key_count}"
+            text = f"there is no tiling key {key}: {self.graph.label} has {self.key_count}"
             raise _misfit(text, hint=f"keys: 0 to {self.key_count - 1}") from None
 
     def _arguments(
@@ -304,7 +304,7 @@ class TwinKernel:
             problems += wrong_dtype(self.graph.tensors[name], arrays[name])
         for name in inputs:
             if name not in self.graph.inputs:
-                problems += _misfit(f"{name} is not an input of {self.graph.name}").diagnostics
+                problems += _misfit(f"{name} is not an input of {self.graph.label}").diagnostics
         if problems:
             raise AutofuseError(problems)
         sizes = solve_symbols(self.graph, {n: a.shape for n, a in arrays.items()}, symbols)
@@ -366,10 +366,11 @@ class _Frame:
         self.regions: list[Region] = []
         self._keep: list[Array] = []
 
-    def run(self) -> Run:
+    def run(self, graph: FusionGraph) -> Run:
         """The result, once launched."""
         t = self.tiling
-        return Run(self.outputs, dict(self.sizes), t.key, t.block_dim, t.workspace)
+        sizes = {s.label: self.sizes[s.name] for s in graph.symbols}
+        return Run(self.outputs, sizes, t.key, t.block_dim, t.workspace)
 
     def add(
         self,
@@ -466,7 +467,7 @@ def solve_symbols(
             determined.
     """
     labels = graph.symbol_labels()
-    sizes = symbol_sizes(graph.name, labels, given)
+    sizes = symbol_sizes(graph.label, labels, given)
     equations: list[tuple[Expr, int, str]] = []
     problems: list[Diagnostic] = []
     for name, shape in shapes.items():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
-from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph, tensors_by_origin
 from autofuse.twin.run.findings import KernelText, Spot, graph_node
 
 __all__ = ["SourceMap"]
@@ -30,6 +31,10 @@ class SourceMap:
         #: Of every node that a call was looked up for, in the order of the look-ups.
         self.nodes: list[dict[str, Any]] = []
 
+    @cached_property
+    def _tensors(self) -> Mapping[str, str]:
+        return tensors_by_origin(self.graph)
+
     def node(self, line: int, nested: bool) -> int:
         """The number of the node that a call belongs to, an index of :attr:`nodes`."""
         key = (line, nested)
@@ -43,6 +48,9 @@ class SourceMap:
             self.nodes.append(
                 {
                     "node": of_graph or name or "(no node)",
+                    "tensor": self._tensors.get(spot.pointer, "")
+                    if spot is not None and name
+                    else "",
                     "kernel_node": name,
                     "op": "" if spot is None else spot.op,
                     "pointer": "" if spot is None else spot.pointer,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,7 @@ def timed_run(
     text = KernelText.of(kernel.path)
     source = SourceMap(text, kernel.graph)
     report = timed_report(recording, target, source, tiling_in_gm="TILING_KEY_IS" in text.text)
-    head = {"name": kernel.graph.name, "sizes": run.symbols, "key": run.key}
+    head = {"name": kernel.graph.label, "sizes": run.symbols, "key": run.key}
     return run, {"schema": SCHEMA, "note": NOTE, **head, **report}
 
 
@@ -123,6 +123,9 @@ def timed_report(
         }
         for at, (r, i) in enumerate(zip(records, alike, strict=True))
     ]
+    written = [
+        (lo, hi, row[1]) for row in cores[slowest].slices() for lo, hi, is_new in row[8] if is_new
+    ]
     return {
         "target": target.name,
         "total_us": start + cores[slowest].finish_us,
@@ -146,12 +149,26 @@ def timed_report(
         "ub": {
             "bytes": target.ub_usable,
             "buffers": [
-                {"lo": b.lo, "hi": b.hi, "name": b.name} for b in recording.records[slowest].buffers
+                {
+                    "lo": b.lo,
+                    "hi": b.hi,
+                    "name": b.name,
+                    "holds": _held(b.lo, b.hi, written, source),
+                }
+                for b in recording.records[slowest].buffers
             ],
         },
         "slices": slices,
         "left_out": sum(max(0, cores[i].instructions - SLICES) for i in alike),
     }
+
+
+def _held(
+    low: int, high: int, written: Iterable[tuple[int, int, int]], source: SourceMap
+) -> list[str]:
+    """The tensors that instructions write into a buffer, or steps on the way to them, in order."""
+    names = (source.nodes[n]["tensor"] for lo, hi, n in written if low < hi and lo < high)
+    return list(dict.fromkeys(n for n in names if n))
 
 
 def _alone(step: Step, sync: float) -> Step:

@@ -303,7 +303,7 @@ def verify_split(
         if not report.passed and not found:
             found.append(Diagnostic("AF5003", f"{p.graph.name}: nothing ran"))
         compiled, took = compiled + report.compile_seconds, took + report.seconds
-    return VerifyReport(graph.name, seed, tuple(cases), tuple(found), compiled, took)
+    return VerifyReport(graph.label, seed, tuple(cases), tuple(found), compiled, took)
 
 
 def verify_job(payload: str) -> dict[str, Any]:

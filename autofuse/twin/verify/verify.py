@@ -220,7 +220,7 @@ def verify_loaded(
     try:
         kernel = TwinKernel(library, graph, check=check, check_seed=check_seed, ub_bytes=ub_bytes)
     except AutofuseError as e:
-        return VerifyReport(graph.name, seed, (), e.diagnostics)
+        return VerifyReport(graph.label, seed, (), e.diagnostics)
     return verify_with(kernel, bindings=bindings, count=count, seed=seed, special=special)
 
 
@@ -242,7 +242,7 @@ def verify_with(
         verdict.sizes(kernel, symbols, seed + i, special, keys)
     found = (*verdict.found, *verdict.warnings())
     return VerifyReport(
-        graph.name, seed, tuple(verdict.cases), found, 0.0, time.perf_counter() - start
+        graph.label, seed, tuple(verdict.cases), found, 0.0, time.perf_counter() - start
     )
 
 
@@ -508,8 +508,8 @@ def _report_of(outcome: Outcome, graph: FusionGraph, seed: int) -> VerifyReport:
         return VerifyReport.from_json(outcome.value)
     if all(d.code == "AF5003" for d in outcome.diagnostics):
         found = tuple(
-            Diagnostic(d.code, d.message, Where(node=graph.name), d.hint, d.notes)
+            Diagnostic(d.code, d.message, Where(node=graph.label), d.hint, d.notes)
             for d in outcome.diagnostics
         )
-        return VerifyReport(graph.name, seed, (), found, 0.0, outcome.seconds)
+        return VerifyReport(graph.label, seed, (), found, 0.0, outcome.seconds)
     raise AutofuseError(outcome.diagnostics)

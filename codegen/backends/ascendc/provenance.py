@@ -13,13 +13,15 @@ from functools import lru_cache
 from autofuse import __version__
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
-from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode
 from autofuse.implgraph.ir.serialise import field_names
 
-__all__ = ["banner", "banner_lines", "graph_digest"]
+__all__ = ["banner", "banner_lines", "graph_digest", "in_comment"]
 
 #: Where a thing was written does not change what it means.
 _SKIPPED = {"origin"}
+#: What graphs and nodes are called outside does not change what is generated.
+_LABELS = {"called"}
 
 
 def graph_digest(graph: FusionGraph) -> str:
@@ -61,6 +63,11 @@ def banner(graph: FusionGraph, target: str, comment: str = "//") -> str:
     return "\n".join(f"{comment} {line}" for line in banner_lines(graph, target))
 
 
+def in_comment(name: str) -> str:
+    """A name inside a ``//`` comment: one line, without backslashes, and without ``??``, which begins a trigraph."""
+    return "".join(c if " " <= c <= "~" and c not in "\\?" else "_" for c in name)
+
+
 _AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 
 
@@ -87,7 +94,8 @@ def _plain(value: object) -> object:
 
 
 def _plain_fields(value: object, names: Sequence[str]) -> dict[str, object]:
-    return {n: _plain(getattr(value, n)) for n in names if n not in _SKIPPED}
+    skipped = _SKIPPED | _LABELS if isinstance(value, FusionNode | FusionGraph) else _SKIPPED
+    return {n: _plain(getattr(value, n)) for n in names if n not in skipped}
 
 
 @lru_cache(maxsize=64)

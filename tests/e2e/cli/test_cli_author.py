@@ -74,12 +74,19 @@ def test_a_second_graph_shares_the_schema(autofuse: Callable, tmp_path: Path) ->
     assert len(list(tmp_path.iterdir())) == 3
 
 
-@pytest.mark.parametrize("name", ["a b", "../x", "", "1st"])
+@pytest.mark.parametrize("name", ["a\nb", "../x", "", "/x", "x\x1b[31m"])
 def test_new_refuses_an_illegal_name(autofuse: Callable, tmp_path: Path, name: str) -> None:
     done = autofuse("new", name)
     assert done.code == 1
     assert "error AF1105" in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_has_a_file_of_its_own(autofuse: Callable, tmp_path: Path) -> None:
+    done = autofuse("new", "my graph/v1; rm")
+    assert done.code == 0
+    assert (tmp_path / "my_graph_v1__rm.json").exists()
+    assert "graph my graph/v1; rm:" in autofuse("show", "my_graph_v1__rm.json").out
 
 
 def test_a_name_cannot_leave_the_folder(autofuse: Callable, tmp_path: Path) -> None:

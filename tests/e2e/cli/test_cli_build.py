@@ -23,8 +23,10 @@ def test_build_says_what_it_made(autofuse: Callable, graph: Path, tmp_path: Path
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0].startswith("kernel add_one for ascend910b1: ")
-    assert "UB at that tile" in lines[1]
-    assert "add_one_0_" in lines[2]
+    assert lines[1].split() == ["key", "template", "tile", "UB", "of", "183.8", "KiB", "only", "if"]
+    assert lines[2].split()[:2] == ["0", "general"]
+    assert "add_one_0_" not in done.out
+    assert "key 0 calls add_one_0_general_0_" in autofuse("build", graph, "-o", "out", "-v").out
     assert "KiB" in lines[2]
     assert "generated, not compiled: there is no CANN here" in done.out
     assert lines[-1] == f"next: autofuse verify {graph}"

@@ -34,7 +34,7 @@ def test_every_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixt
     assert f"Usage: autofuse {verb}" in out
     assert f"autofuse {verb}" in out.partition("Examples:")[2]
     assert "--json" in out
-    assert max(map(len, out.splitlines())) <= 100
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_no_words_is_help(autofuse: Callable) -> None:

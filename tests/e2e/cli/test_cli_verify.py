@@ -36,7 +36,7 @@ def test_one_graph_has_a_table_of_errors(autofuse: Callable, graph: Path) -> Non
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0].startswith("add_one.json: passed, ")
-    for word in ("output", "max abs", "max rel", "max ulp", "first wrong"):
+    for word in ("output", "max abs", "max rel", "max ulp", "wrong"):
         assert word in lines[2]
     assert lines[1].startswith("ran with n=500, ")
     assert lines[3].startswith("y ")

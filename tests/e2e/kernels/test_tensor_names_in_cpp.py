@@ -11,7 +11,7 @@ from autofuse.codegen.lower.names import parameter_names
 _USED = """t workspace tpipe pointers stream block_dim tiling_data x_local x_gm x_queue x_buf x_bytes n_tmp z0 z0T
     z1t_size block0 offset0 row_size bank_gap int half float Abs Add DataCopy TQue GM_ADDR PIPE_V min g g_0 autofuse n
     g_0_general_0_nil_0_nil model.0/weight x- _x x__y"""
-NAMES = _USED.split()
+NAMES = [*_USED.split(), "onnx::Add_1", "9lives", "\u65e5\u672c", 'a "b"; c', "a_b_c"]
 
 
 def graph(names: list[str]) -> dict[str, Any]:

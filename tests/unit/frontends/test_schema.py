@@ -47,7 +47,7 @@ def test_starter_reads():
 
 def test_starter_refuses_a_bad_name():
     with pytest.raises(AutofuseError) as caught:
-        starter("a b")
+        starter("a\nb")
     assert caught.value.diagnostics[0].code == "AF1105"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import logging
 from collections.abc import Callable
 
@@ -288,3 +289,13 @@ def test_calls_with_other_arguments() -> None:
 
 def test_every_op_is_a_function() -> None:
     assert set(op_names()) <= set(dir(ascir_api))
+
+
+def test_names_of_any_characters_hold() -> None:
+    g = abs_graph()
+    g.set_name("my graph/v1")
+    kernel = Autofuser().schedule(g)
+    assert kernel.get_name() == "my_graph_v1"
+    assert kernel.graph.label == "my graph/v1"
+    metadata = json.loads(kernel.files["my_graph_v1.json"])
+    assert (metadata["kernelName"], metadata["called"]) == ("my_graph_v1", "my graph/v1")

@@ -146,7 +146,7 @@ def test_of_known_sizes_the_form_of_the_least_modelled_time_is_taken(rows, colum
     assert modelled_ticks(taken, Costs(CHIP)) == min(each)
     dropped = [r for r in taken.rejected if r.template.startswith("form ")]
     assert len(dropped) == len(hints) - 1
-    assert all("dominated" in r.reason for r in dropped)
+    assert all("slower by the model than form " in r.reason for r in dropped)
     assert {i.result for g in taken.groups for i in g.impls} == {0}
 
 
@@ -169,4 +169,4 @@ def test_a_form_whose_barriers_alone_take_longer_is_not_looked_at(monkeypatch):
     (taken,) = schedule_all(hints, slow)
     assert len(taken.groups) == 1
     (why,) = (r.reason for r in taken.rejected if r.template == "form 1")
-    assert why.startswith("dominated: its barriers and GM alone take")
+    assert why.startswith("slower by the model than form 0: its barriers and GM alone take")

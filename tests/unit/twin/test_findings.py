@@ -67,10 +67,12 @@ def test_a_line_is_explained() -> None:
     assert (pipe.function, pipe.node) == ("second", "")
 
 
+@pytest.mark.parametrize("call", ["", "<autofuse::MaxOf>", "<float, 8>"])
 @pytest.mark.parametrize("line", [7, 13])
-def test_a_call_in_a_shared_header_is_that_of_the_kernel(line: int) -> None:
+def test_a_call_in_a_shared_header_is_that_of_the_kernel(line: int, call: str) -> None:
     """Line 7 stands before the call; after line 13 it comes in the next iteration."""
-    spot = KernelText(TEXT).spot(line, nested=True)
+    text = TEXT.replace("BroadcastInner", f"BroadcastInner{call}")
+    spot = KernelText(text).spot(line, nested=True)
     assert spot is not None
     assert (spot.line, spot.node) == (9, "wide")
 

@@ -27,7 +27,7 @@ from autofuse.codegen.backends.ascendc.host.abi import (
 from autofuse.codegen.backends.ascendc.host.host import infer_shape_file
 from autofuse.codegen.backends.ascendc.host.metadata import size_json, tensor_json
 from autofuse.codegen.backends.ascendc.project import presets_text, shared_headers
-from autofuse.codegen.backends.ascendc.provenance import banner, graph_digest
+from autofuse.codegen.backends.ascendc.provenance import banner, graph_digest, in_comment
 from autofuse.codegen.render import render
 from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, Part, Place, Split
 from autofuse.implgraph.expr.expression import Max, product
@@ -287,7 +287,7 @@ def _driver_part(
     graph = part.graph
     first = len(split.graph.inputs)
     makes = tuple(
-        _Made(_comment(o.name), n, slots.passed[t.index], graph.tensors[o.tensor].dtype.itemsize)
+        _Made(in_comment(o.name), n, slots.passed[t.index], graph.tensors[o.tensor].dtype.itemsize)
         for n, (o, t) in enumerate(zip(graph.outputs, part.targets, strict=True))
         if t.kind not in (INPUT, OUTPUT)
     )
@@ -313,14 +313,9 @@ def _driver_part(
         radix=radix,
         key_count=keys,
         arguments=tuple(
-            _Argument(value(p), _comment(n)) for n, p in zip(names, places, strict=True)
+            _Argument(value(p), in_comment(n)) for n, p in zip(names, places, strict=True)
         ),
     )
-
-
-def _comment(name: str) -> str:
-    """A name inside a ``//`` comment: one line that does not end in a backslash."""
-    return "".join(c if " " <= c <= "~" and c != "\\" else "?" for c in name)
 
 
 def _errors(graph: FusionGraph) -> list[_Error]:
@@ -351,6 +346,7 @@ def _manifest(split: Split, schedules: Schedules, slots: _Slots, target: TargetS
         "schema": SCHEMA,
         "generator": f"autofuse {__version__}",
         "name": graph.name,
+        **({"called": graph.called} if graph.called else {}),
         "target": target.name,
         "dynamic": bool(graph.symbols),
         "graphSha256": graph_digest(graph),

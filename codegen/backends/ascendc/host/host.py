@@ -18,7 +18,7 @@ from autofuse.codegen.backends.ascendc.host.abi import (
     tiling_fields,
 )
 from autofuse.codegen.backends.ascendc.host.tiling import render_tiling
-from autofuse.codegen.backends.ascendc.provenance import banner
+from autofuse.codegen.backends.ascendc.provenance import banner, in_comment
 from autofuse.codegen.render import render
 from autofuse.implgraph.expr.expression import Expr, Sym
 from autofuse.implgraph.ir.frozen import frozen
@@ -165,16 +165,9 @@ def _shapes(
     tensors: list[tuple[str, tuple[Expr, ...]]], members: dict[str, str]
 ) -> tuple[_Shape, ...]:
     return tuple(
-        _Shape(i, _comment(name), ", ".join(to_cpp(d, members) for d in shape))
+        _Shape(i, in_comment(name), ", ".join(to_cpp(d, members) for d in shape))
         for i, (name, shape) in enumerate(tensors)
     )
-
-
-def _comment(name: str) -> str:
-    """A name inside a ``//`` comment: one line that does not end in a backslash."""
-    if name.isascii() and name.isprintable() and "\\" not in name:
-        return name
-    return "".join(c if " " <= c <= "~" and c != "\\" else "?" for c in name)
 
 
 def _solve(graph: FusionGraph) -> Iterator[_Solution]:

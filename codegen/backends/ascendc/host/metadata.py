@@ -46,6 +46,7 @@ def metadata_text(
         "schema": SCHEMA,
         "generator": f"autofuse {__version__}",
         "kernelName": graph.name,
+        **({"called": graph.called} if graph.called else {}),
         "target": target.name,
         "npuArch": target.npu_arch,
         "blockDim": target.aiv_cores,
@@ -79,7 +80,7 @@ def metadata_text(
         ],
         "templates": [_template(impl) for impl in all_impls(results)],
         "rejected": [
-            {"result": r.index, "group": x.group, "template": x.template, "reason": x.reason}
+            {"result": r.index, "group": x.group, "template": x.template, "reason": x.whole_reason}
             for r in results
             for x in r.rejected
         ],

@@ -107,7 +107,30 @@ def test_never_twice(texts):
 
 
 def test_legal_names_of_files():
-    for good in ("x", "_x", "a.b-c/d_1", "n" * 256):
+    for good in (
+        "x",
+        "_x",
+        "a.b-c/d_1",
+        "n" * 256,
+        "1",
+        "a b",
+        "\u00e4",
+        "x;0",
+        "-x",
+        "*/ {",
+        "\u878d",
+    ):
         assert legal_name(good)
-    for bad in ("", "1", "a b", "x\n", "\u00e4", "n" * 257, "x;", "-x"):
+    for bad in (
+        "",
+        " ",
+        " x",
+        "x\n",
+        "n" * 257,
+        "x\x1b[31m",
+        "\u202ex",
+        "\ud800",
+        "a\u2028b",
+        "\x7f",
+    ):
         assert not legal_name(bad)

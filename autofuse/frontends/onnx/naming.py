@@ -1,0 +1,64 @@
+"""The names of the model for the tensors of a graph that was made of it; they had those of nodes before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from autofuse.base.visible import visible
+from autofuse.frontends.onnx.values import Traced, Value
+from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput
+from autofuse.implgraph.ir.names import tensor_name
+
+__all__ = ["model_names", "renamed"]
+
+
+def model_names(
+    graph: FusionGraph,
+    values: Mapping[str, Value],
+    constants: Mapping[str, str],
+    outputs: Iterable[str],
+) -> dict[str, str]:
+    """Names for all tensors of the graph.
+
+    Args:
+        graph: inputs of the model have their names in it already.
+        values: tensor of the model -> what it became.
+        constants: parameter -> the initialiser that it is, or an empty text.
+        outputs: tensors of the model whose names nothing else may have.
+    """
+    taken = {x for x in graph.inputs if x not in constants}
+    found = {x: x for x in taken}
+    wanted = {x: name for x, name in constants.items() if name and x in graph.tensors}
+    for name in dict.fromkeys((*outputs, *values)):
+        v = values[name]
+        if isinstance(v, Traced):
+            wanted.setdefault(v.tensor.name, name)
+    for x in (*wanted, *graph.tensors):
+        if x in graph.tensors and x not in found:
+            found[x] = tensor_name(wanted.get(x, x), taken)
+    return found
+
+
+def renamed(graph: FusionGraph, names: Mapping[str, str], outputs: Iterable[str]) -> FusionGraph:
+    """The graph with other names; ``outputs``: what the model calls each of its outputs."""
+    taken = set(names.values())
+    used: set[str] = set(graph.inputs)
+    parameters = []
+    for o, wanted in zip(graph.outputs, outputs, strict=True):
+        own = names[o.tensor]
+        if own in used or own != visible(wanted):
+            own = tensor_name(wanted if visible(wanted) != own else f"{own}_out", taken)
+        used.add(own)
+        parameters.append(GraphOutput(own, names[o.tensor]))
+    nodes = tuple(
+        replace(
+            n,
+            inputs=tuple(names[x] if isinstance(x, str) else x for x in n.inputs),
+            outputs=tuple(names[x] for x in n.outputs),
+        )
+        for n in graph.nodes
+    )
+    tensors = {names[x]: replace(t, name=names[x]) for x, t in graph.tensors.items()}
+    inputs = tuple(names[x] for x in graph.inputs)
+    return replace(graph, inputs=inputs, nodes=nodes, outputs=tuple(parameters), tensors=tensors)
