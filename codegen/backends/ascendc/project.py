@@ -10,7 +10,7 @@ from autofuse.codegen.render import header_names, read_text, render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import json_text
-from autofuse.targets import TargetSpec
+from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["preset_names", "presets_text", "project_files", "shared_headers"]
 
@@ -30,12 +30,21 @@ def project_files(graph: FusionGraph, target: TargetSpec) -> dict[str, str]:
         "CMakeLists.txt": render("CMakeLists.txt.jinja", view),
         "CMakePresets.json": presets_text(target),
     }
-    return files | shared_headers()
+    return files | shared_headers(target.arch)
 
 
-def shared_headers() -> dict[str, str]:
-    """``include/*.h`` by path: what every kernel includes."""
-    return {f"include/{h}": read_text(h) for h in header_names()}
+#: A function that an architecture may lack -> the header that calls it, and the one that takes its place there.
+_INSTEAD = {"Copy": ("autofuse_copy.h", "autofuse_copy_by_add.h")}
+
+
+def shared_headers(arch: Architecture) -> dict[str, str]:
+    """``include/*.h`` by path: what every kernel for an architecture includes."""
+    files = {f"include/{h}": read_text(h) for h in header_names()}
+    for call, (name, instead) in _INSTEAD.items():
+        other = files.pop(f"include/{instead}")
+        if call in arch.lacks:
+            files[f"include/{name}"] = other
+    return files
 
 
 def preset_names(target: TargetSpec) -> tuple[str, ...]:

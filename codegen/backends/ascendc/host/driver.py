@@ -197,7 +197,7 @@ def driver_files(split: Split, schedules: Schedules, target: TargetSpec) -> dict
         f"host/{name}_infer_shape.cpp": infer_shape_file(graph, target),
         f"{name}.split.json": _manifest(split, schedules, slots, target),
     }
-    return files | shared_headers()
+    return files | shared_headers(target.arch)
 
 
 class _Slots:

@@ -1,16 +1,19 @@
 """The CMake project: presets that agree with it, and a build for the twin."""
 
 import json
+import re
 import shutil
 import subprocess
 
 import pytest
 
 from autofuse.codegen.backends.ascendc.host.host import host_files
-from autofuse.codegen.backends.ascendc.project import preset_names, project_files
+from autofuse.codegen.backends.ascendc.project import preset_names, project_files, shared_headers
+from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.render import header_names, read_text
+from autofuse.implgraph.ops.registry import all_ops, find_call
 from autofuse.schedule.search.costs import Costs
-from autofuse.targets import load_target
+from autofuse.targets import load_target, target_names
 
 TARGET = load_target("ascend910b1")
 KERNEL = """
@@ -45,8 +48,32 @@ def test_asc_package_is_found_before_the_project(abs_case) -> None:
 def test_headers_come_along(abs_case) -> None:
     files = project_files(abs_case.graph, TARGET)
     for name in header_names():
-        assert files[f"include/{name}"] == read_text(name)
+        if name != "autofuse_copy_by_add.h":  # for chips without Copy
+            assert files[f"include/{name}"] == read_text(name)
     assert "include/autofuse_tiling_solver.h" in files
+
+
+def test_a_header_takes_the_place_of_one_whose_call_is_lacking(abs_case) -> None:
+    own = project_files(abs_case.graph, TARGET)
+    other = project_files(abs_case.graph, load_target("ascend310p"))
+    assert own.keys() == other.keys()
+    changed = [p for p in own if p.startswith("include/") and own[p] != other[p]]
+    assert changed == ["include/autofuse_copy.h"]
+    assert other["include/autofuse_copy.h"] == read_text("autofuse_copy_by_add.h")
+
+
+def test_device_headers_call_nothing_that_an_architecture_lacks() -> None:
+    """But those of ops that it has not either."""
+    for chip in target_names():
+        arch = load_target(chip).arch
+        functions = [r for r in all_ops() if r.call and r.call.api in FUNCTIONS]
+        found = {True: set(), False: set()}
+        for r in functions:
+            found[find_call(r.name, arch) is not None].add(FUNCTIONS[r.call.api].header)
+        never = {f"include/autofuse_{name}.h" for name in found[False] - found[True]}
+        for path, text in shared_headers(arch).items():
+            calls = set(re.findall(r"AscendC::(\w+)(?:<\w+>)?\(", text))
+            assert path in never or not calls & arch.lacks, (chip, path)
 
 
 @pytest.mark.twin
