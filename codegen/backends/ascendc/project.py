@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier
 from autofuse.codegen.backends.ascendc.provenance import banner
+from autofuse.codegen.backends.ascendc.releases import Releases, cann_check
 from autofuse.codegen.render import header_names, read_text, render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -20,12 +21,20 @@ class _CMakeView:
     banner: str
     graph: str
     npu_arch: str
+    cann_check: str
 
 
-def project_files(graph: FusionGraph, target: TargetSpec) -> dict[str, str]:
-    """``CMakeLists.txt``, ``CMakePresets.json`` and ``include/*.h`` by path."""
+def project_files(
+    graph: FusionGraph, target: TargetSpec, needs: Releases | None = None
+) -> dict[str, str]:
+    """``CMakeLists.txt``, ``CMakePresets.json`` and ``include/*.h`` by path.
+
+    ``needs``: what the kernel calls, with the releases of CANN that have it.
+    """
     name = check_identifier(graph.name)
-    view = _CMakeView(banner(graph, target.name, "#"), name, target.npu_arch)
+    view = _CMakeView(
+        banner(graph, target.name, "#"), name, target.npu_arch, cann_check(needs or {})
+    )
     files = {
         "CMakeLists.txt": render("CMakeLists.txt.jinja", view),
         "CMakePresets.json": presets_text(target),
