@@ -41,12 +41,21 @@ LIMIT_S = 600
 ASSEMBLY = "kernel.s"
 FLAGS = ("-std=c++17", "-O1", "-w", "-S", "-o", ASSEMBLY, "-fmax-errors=3")
 OPERATOR = "kernel_operator.h"
-#: The assertion of the headers, and what is made of it: a mark where its condition is known to fail.
+#: The assertion of the headers, and what is made of it: a mark where its condition is known to fail.  In the files of
+#: vector calls such a condition is about dtypes, unless it is plainly false.  Elsewhere headers choose by positions
+#: when a kernel runs, and everywhere by round modes.
 _ASSERTION = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+ASCENDC_ASSERT\(", re.MULTILINE)
 _HARDENED = """
 #include "{log}"
 extern "C" void autofuse_never();
-#define AUTOFUSE_HARD(cond) do {{ if (__builtin_constant_p(cond) && !(cond)) autofuse_never(); }} while (0)
+extern "C" void autofuse_dtype();
+#define AUTOFUSE_HARD(cond)                                                                           \\
+  do {{                                                                                                \\
+    if (__builtin_constant_p(cond) && !(cond)) {{                                                      \\
+      if (__builtin_strcmp(#cond, "false") && __builtin_strstr(__FILE__, "_vec_")) autofuse_dtype(); \\
+      else autofuse_never();                                                                          \\
+    }}                                                                                                 \\
+  }} while (0)
 #undef ASCENDC_ASSERT
 #define ASCENDC_ASSERT(cond, ...) AUTOFUSE_HARD(cond)
 #undef ASCENDC_REPORT_NOT_SUPPORT
@@ -70,7 +79,7 @@ __attribute__((noinline, flatten)) void Autofuse@(A&&... a) {
 _MAY_LACK = ("Copy", "ShiftLeft", "ShiftRight")
 _LABEL = re.compile(r"^([A-Za-z_$][\w.$]*):")
 _WRAPPED = re.compile(r"Autofuse(Cast|Copy|ShiftLeft|ShiftRight)")
-_NEVER = re.compile(r"^\s+[a-z]+\s+autofuse_never\b")
+_MARK = re.compile(r"^\s+[a-z]+\s+autofuse_(never|dtype)\b")
 
 #: What is declared where a fault is planted: tensors of several dtypes.
 DECLARED = """
@@ -169,14 +178,18 @@ def _wrapped() -> str:
 
 
 def _reached(assembly: str) -> list[str]:
-    """Calls that end in an assertion that is plainly false."""
-    inside, found = "", []
+    """Calls that end in an assertion that always fails."""
+    inside, found = "", set[str]()
     for line in assembly.splitlines():
         if label := _LABEL.match(line):
             inside = label[1]
-        elif _NEVER.match(line) and (call := _WRAPPED.search(inside)):
-            found.append(f"{call[1]} is not supported in this way: {inside}")
-    return sorted(set(found))
+        elif mark := _MARK.match(line):
+            call = _WRAPPED.search(inside)
+            if mark[1] == "dtype":
+                found.add(f"a call does not take a dtype: in {inside}")
+            elif call:
+                found.add(f"{call[1]} is not supported in this way: {inside}")
+    return sorted(found)
 
 
 def _short(line: str) -> str:

@@ -55,6 +55,18 @@ inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const Rou
 }
 #endif
 """
+#: No dtype but half.
+EXP = """
+namespace AscendC {
+template <typename T> constexpr bool kHalf = false;
+template <> constexpr bool kHalf<half> = true;
+template <typename T>
+inline void Exp(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& n) {
+  ASCENDC_ASSERT((kHalf<T>), { static_cast<void>(0); });
+  TwinExp(dst, src, n);
+}
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +125,22 @@ def test_a_round_mode_that_the_headers_refuse_is_a_finding(
     replaced(headers, "case RoundMode::CAST_NONE:", "case RoundMode::CAST_ODD:")
     assert script.main([*headers, "--sample", "1"]) == 1
     assert "Cast is not supported in this way" in capsys.readouterr().out
+
+
+def test_a_dtype_that_an_assertion_refuses_is_a_finding(
+    script: ModuleType, headers: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The condition of the assertion is known by the dtype of the call."""
+    other = Path(headers[1]) / "stand_in_vec_exp.h"
+    other.write_text(EXP)
+    renamed = "#define Cast TwinCast\n#define Exp TwinExp"
+    replaced(headers, "#define Cast TwinCast", renamed)
+    replaced(headers, "#undef Cast", '#undef Cast\n#undef Exp\n#include "stand_in_vec_exp.h"')
+    assert script.main([*headers, "--sample", "1"]) == 1
+    said = capsys.readouterr().out
+    assert "REFUSED    kernel  demo" in said
+    assert "a call does not take a dtype" in said
+    assert "compiles   kernel  abs_test" in said
 
 
 def test_a_check_that_cannot_fail_says_so(
