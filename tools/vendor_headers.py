@@ -49,12 +49,14 @@ _HARDENED = """
 #include "{log}"
 extern "C" void autofuse_never();
 extern "C" void autofuse_dtype();
-#define AUTOFUSE_HARD(cond)                                                                           \\
-  do {{                                                                                                \\
-    if (__builtin_constant_p(cond) && !(cond)) {{                                                      \\
-      if (__builtin_strcmp(#cond, "false") && __builtin_strstr(__FILE__, "_vec_")) autofuse_dtype(); \\
-      else autofuse_never();                                                                          \\
-    }}                                                                                                 \\
+#define AUTOFUSE_IS(cond, text) (__builtin_strcmp(#cond, text) == 0)
+#define AUTOFUSE_HARD(cond)                                                    \\
+  do {{                                                                         \\
+    if (__builtin_constant_p(cond) && !(cond)) {{                               \\
+      if (AUTOFUSE_IS(cond, "false") || AUTOFUSE_IS(cond, "(false)") ||       \\
+          __builtin_strstr(__FILE__, "_vec_") == nullptr) autofuse_never();   \\
+      else autofuse_dtype();                                                   \\
+    }}                                                                          \\
   }} while (0)
 #undef ASCENDC_ASSERT
 #define ASCENDC_ASSERT(cond, ...) AUTOFUSE_HARD(cond)
