@@ -246,7 +246,7 @@ def load(
         ValueError: ``check`` is none of the two.
     """
     from autofuse.twin.run.compile import compile_kernel
-    from autofuse.twin.run.kernel import TwinKernel, usable_ub
+    from autofuse.twin.run.kernel import TwinKernel, chip_of
     from autofuse.twin.verify.split import load_split, read_parts
 
     if isinstance(built, BuildResult | SplitResult):
@@ -257,8 +257,8 @@ def load(
     if parts:
         return load_split(files, graph, parts, check=check, check_seed=check_seed)
     library = compile_kernel(files, graph.name, checked=check == "all")
-    ub_bytes = usable_ub(files, graph.name)
-    return TwinKernel(library, graph, check=check, check_seed=check_seed, ub_bytes=ub_bytes)
+    chip = chip_of(files, graph.name)
+    return TwinKernel(library, graph, check=check, check_seed=check_seed, chip=chip)
 
 
 def timed(
@@ -305,7 +305,7 @@ def timed(
     # The name comes with the files; load_target accepts names of chips only.
     chip = chip or load_target(str(json.loads(files[f"{graph.name}.json"])["target"]))
     library = compile_kernel(files, graph.name, checked=True)
-    kernel = TwinKernel(library, graph, check=check, check_seed=check_seed, ub_bytes=chip.ub_usable)
+    kernel = TwinKernel(library, graph, check=check, check_seed=check_seed, chip=chip)
     return TimedRun(*timed_run(kernel, inputs, chip, symbols=symbols, key=key))
 
 

@@ -2,6 +2,7 @@
 #ifndef AUTOFUSE_DEVICE_H
 #define AUTOFUSE_DEVICE_H
 
+#include "autofuse_copy.h"
 #include "kernel_operator.h"
 
 namespace autofuse {
@@ -54,35 +55,33 @@ __aicore__ inline void CopyRows(const AscendC::LocalTensor<T>& dst, const Ascend
   constexpr uint32_t block = kBlockBytes / sizeof(T);
   constexpr uint32_t lanes = kVectorBytes / sizeof(T);
   const uint32_t chunks = (row + lanes - 1) / lanes;
-  const uint16_t src_block = spread ? 0 : 1;
+  const uint32_t src_block = spread ? 0 : 1;
   if (rows >= chunks && dst_pitch / block <= kMaxBlockStride && src_pitch / block <= kMaxBlockStride) {
     // One instruction per 256 bytes of the row and 255 rows.
-    const AscendC::CopyRepeatParams params{1, src_block, static_cast<uint16_t>(dst_pitch / block),
-                                           static_cast<uint16_t>(src_pitch / block)};
     for (uint32_t at = 0; at < row; at += lanes) {
-      const uint64_t mask = row - at < lanes ? row - at : lanes;
+      const uint32_t mask = row - at < lanes ? row - at : lanes;
       for (uint32_t first = 0; first < rows; first += kMaxRepeat) {
         const uint32_t count = rows - first < kMaxRepeat ? rows - first : kMaxRepeat;
-        AscendC::Copy(dst[first * dst_pitch + at], src[first * src_pitch + (spread ? 0 : at)], mask,
-                      static_cast<uint8_t>(count), params);
+        CopyRepeats(dst[first * dst_pitch + at], src[first * src_pitch + (spread ? 0 : at)], mask, count, src_block,
+                    dst_pitch / block, src_pitch / block);
       }
     }
     return;
   }
   // One instruction per row and 255 * 256 bytes of it, and one for the rest of the row.
-  const AscendC::CopyRepeatParams params{1, src_block, 8, static_cast<uint16_t>(spread ? 0 : 8)};
+  const uint32_t src_step = spread ? 0 : 8;
   const uint32_t full = row / lanes;
   for (uint32_t r = 0; r < rows; r++) {
     const uint32_t to = r * dst_pitch;
     const uint32_t from = r * src_pitch;
     for (uint32_t first = 0; first < full; first += kMaxRepeat) {
       const uint32_t count = full - first < kMaxRepeat ? full - first : kMaxRepeat;
-      AscendC::Copy(dst[to + first * lanes], src[from + (spread ? 0 : first * lanes)], static_cast<uint64_t>(lanes),
-                    static_cast<uint8_t>(count), params);
+      CopyRepeats(dst[to + first * lanes], src[from + (spread ? 0 : first * lanes)], lanes, count, src_block, 8,
+                  src_step);
     }
     if (row > full * lanes) {
-      AscendC::Copy(dst[to + full * lanes], src[from + (spread ? 0 : full * lanes)],
-                    static_cast<uint64_t>(row - full * lanes), 1, params);
+      CopyRepeats(dst[to + full * lanes], src[from + (spread ? 0 : full * lanes)], row - full * lanes, 1, src_block, 8,
+                  src_step);
     }
   }
 }

@@ -22,7 +22,7 @@ __aicore__ inline void LaceOffsets(const AscendC::LocalTensor<int32_t>& offsets,
   // `tmp` may have been that of another call.
   AscendC::Arange(offsets, static_cast<int32_t>(0), static_cast<int32_t>(1), count);
   AscendC::PipeBarrier<PIPE_V>();
-  AscendC::Cast(middle, offsets, AscendC::RoundMode::CAST_RINT, kPickOffsets);
+  AscendC::Cast(middle, offsets, AscendC::RoundMode::CAST_NONE, kPickOffsets);  // all of them are exact
   AscendC::PipeBarrier<PIPE_V>();
   AscendC::Adds(middle, middle, 0.5f, count);
   AscendC::Muls(offsets, offsets, static_cast<int32_t>(pitch * size), count);

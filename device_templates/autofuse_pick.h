@@ -22,20 +22,27 @@ __aicore__ inline void PickOffsets(const AscendC::LocalTensor<int32_t>& offsets,
   AscendC::Arange(offsets, static_cast<int32_t>(0), static_cast<int32_t>(step), static_cast<int32_t>(kPickOffsets));
 }
 
-// offsets[i] = i / 2 * step + 4 * (i mod 2) bytes: both words of 64-bit elements. `tmp` is as large as the table.
+// offsets[i] = i / 2 * step + 4 * (i mod 2) bytes: both words of 64-bit elements, which lie a multiple of 8 bytes apart.
+// `tmp` is as large as the table.
 __aicore__ inline void PairOffsets(const AscendC::LocalTensor<int32_t>& offsets,
                                    const AscendC::LocalTensor<uint8_t>& tmp, int64_t step) {
   constexpr int32_t count = static_cast<int32_t>(kPickOffsets);
-  const AscendC::LocalTensor<int32_t> half = tmp.ReinterpretCast<int32_t>();
+  const AscendC::LocalTensor<int32_t> odd = tmp.ReinterpretCast<int32_t>();
   // Arange may store with the scalar unit, which no barrier of the vector unit holds back: into the table alone, since
   // `tmp` may have been that of another call.
   AscendC::Arange(offsets, static_cast<int32_t>(0), static_cast<int32_t>(4), count);
   AscendC::PipeBarrier<PIPE_V>();
-  AscendC::ShiftRight(half, offsets, static_cast<int32_t>(3), count);
+  // No shift, which architecture 2002 lacks. The places 4 i are multiples of 8 but for 4 (i mod 2), one of their bits:
+  // (4 i - 4 (i mod 2)) step / 8 + 4 (i mod 2).
+  AscendC::Duplicate(odd, static_cast<int32_t>(4), count);
   AscendC::PipeBarrier<PIPE_V>();
-  AscendC::Muls(half, half, static_cast<int32_t>(step - 8), count);
+  AscendC::And(odd.ReinterpretCast<int16_t>(), offsets.ReinterpretCast<int16_t>(), odd.ReinterpretCast<int16_t>(),
+               2 * count);
   AscendC::PipeBarrier<PIPE_V>();
-  AscendC::Add(offsets, offsets, half, count);
+  AscendC::Muls(offsets, offsets, static_cast<int32_t>(step / 8), count);
+  AscendC::Muls(odd, odd, static_cast<int32_t>(1 - step / 8), count);
+  AscendC::PipeBarrier<PIPE_V>();
+  AscendC::Add(offsets, offsets, odd, count);
 }
 
 // dst[i] = src[first + i * step], i < count, first < step, where step is 2 or 4: the patterns that the chip knows. 16 or

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from autofuse.targets.figures import Figure, made, parsed, read_dtypes, read_figures
+from autofuse.targets.figures import Figure, figure, made, parsed, read_dtypes, read_figures
 
 __all__ = ["Architecture", "read_architecture"]
 
@@ -38,6 +38,8 @@ class Architecture:
         calls: op -> dtypes that its call takes, where these are fewer than its row says; none: there is no such call.
         casts: the dtypes of one ``Cast``, source and result.
         modes: the round modes of each, with source and result; a call with another one does nothing on the chip.
+        lacks: functions of the vendor's interface that compile, and do nothing on the chip.
+        since: function -> the first CANN release that has it, where that is known and kernels may need it.
     """
 
     name: str
@@ -63,6 +65,8 @@ class Architecture:
     calls: tuple[tuple[str, frozenset[str]], ...]
     casts: frozenset[tuple[str, str]]
     modes: frozenset[tuple[str, str, str]]
+    lacks: frozenset[str]
+    since: tuple[tuple[str, str], ...]
     figures: tuple[Figure, ...]
 
     @property
@@ -94,5 +98,16 @@ def read_architecture(text: str) -> Architecture:
     modes = ((x, y, m) for x, row in casts.items() for y, m in row["dtypes"].items())
     values["modes"] = frozenset((x, y, mode) for x, y, names in modes for mode in names.split())
     values["casts"] = frozenset((x, y) for x, row in casts.items() for y in row["dtypes"] if x != y)
-    values["figures"] = (*limits, *read_dtypes(calls, "calls."), *read_dtypes(casts, "casts."))
+    apis = doc.get("apis", {})
+    lacks = frozenset(name for name, row in apis.items() if row.get("lacks"))
+    padded = frozenset() if values["has_datacopypad"] else frozenset({"DataCopyPad"})
+    values["lacks"] = lacks | padded
+    values["since"] = tuple((name, row["since"]) for name, row in apis.items() if "since" in row)
+    texts = {name: row.get("since") or "none" for name, row in apis.items()}
+    values["figures"] = (
+        *limits,
+        *read_dtypes(calls, "calls."),
+        *read_dtypes(casts, "casts."),
+        *(figure(f"apis.{name}", text, "CANN", apis[name]) for name, text in texts.items()),
+    )
     return made(Architecture, values, f"architecture {values['name']}")

@@ -22,7 +22,7 @@ STATUSES = ("measured", "vendor", "fitted", "modelled", "assumed")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number with its provenance; of the tables ``calls`` and ``casts``, names of dtypes.
+    """One number with its provenance; of the tables ``calls`` and ``casts``, names of dtypes, of ``apis`` a release.
 
     Attributes:
         status: ``measured`` on silicon by the source, ``vendor`` statement, ``fitted`` by us to times measured on

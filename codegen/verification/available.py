@@ -25,7 +25,7 @@ def calls_are_available(kernel: Kernel) -> Iterator[Finding]:
         if not isinstance(s, Call) or node is None:
             continue
         if s.api != "Cast":
-            if find_call(node.op, arch) is None:
+            if s.api in arch.lacks or find_call(node.op, arch) is None:
                 yield Finding(f"architecture {arch.name} has no {s.api}", node.name)
             continue
         source, to = kernel.nodes[node.inputs[0]].y.dtype, node.y.dtype

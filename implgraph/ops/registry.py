@@ -97,8 +97,10 @@ def lookup(name: str) -> OpDef:
 def find_call(op: str, arch: Architecture) -> Call | None:
     """The call of an op, with the dtypes that it takes on an architecture; None where it has no such call."""
     call = None if arch.on_registers else lookup(op).call
+    if call is None or call.api in arch.lacks:
+        return None
     taken = dict(arch.calls).get(op)
-    if call is None or taken is None:
+    if taken is None:
         return call
     as_type = {have: to for have, to in call.as_type.items() if have in taken}
     return replace(call, dtypes=call.dtypes & taken, as_type=as_type) if taken else None

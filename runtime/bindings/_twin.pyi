@@ -38,6 +38,15 @@ class Finding(TypedDict):
     end: int
     other: Access | None
 
+class Architecture:
+    """The calls of an architecture: (source, destination, round mode) of Cast, and the calls that it lacks."""
+
+    def __init__(
+        self, name: str, modes: Sequence[tuple[str, str, str]], lacks: Sequence[str]
+    ) -> None: ...
+    @staticmethod
+    def default_modes(source: str, destination: str) -> list[str]: ...
+
 class Kernel:
     """A generated kernel library, loaded with its symbols kept local."""
 
@@ -68,6 +77,7 @@ class Kernel:
         seed: int = 0,
         record: Sequence[int] = ...,
         record_limit: int = ...,
+        architecture: Architecture | None = None,
     ) -> list[Finding]: ...
     def run(
         self,

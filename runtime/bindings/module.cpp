@@ -1,6 +1,8 @@
 // Python module autofuse._twin: loading a generated kernel library, its tiling function, and checked launches.
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -83,6 +85,61 @@ template <size_t... N> PlainCall PickPlain(size_t n, std::index_sequence<N...>) 
     return table[n];
 }
 
+// The calls of an architecture, by the names that target files have for dtypes and round modes.
+class Architecture {
+public:
+    Architecture(std::string name, const std::vector<std::tuple<std::string, std::string, std::string>>& modes,
+                 std::vector<std::string> lacks)
+        : name_(std::move(name)), lacks_(std::move(lacks)) {
+        for (const auto& [source, destination, mode] : modes) {
+            const int bit = Index(kModes, mode);
+            calls_.modes[Type(source)][Type(destination)] |= static_cast<uint8_t>(1u << bit);
+        }
+        for (const std::string& call : lacks_) {
+            names_.push_back(call.c_str());
+        }
+        calls_.name = name_.c_str();
+        calls_.lacks = names_.data();
+        calls_.lacks_count = names_.size();
+    }
+    Architecture(const Architecture&) = delete;
+    Architecture& operator=(const Architecture&) = delete;
+
+    const autofuse_twin_architecture* Calls() const { return &calls_; }
+
+    // The round modes of Atlas A2 that the twin knows by itself, of a conversion.
+    static std::vector<std::string> DefaultModes(const std::string& source, const std::string& destination) {
+        const uint8_t bits = autofuse_twin_default_modes(Type(source), Type(destination));
+        std::vector<std::string> out;
+        for (size_t i = 0; i < kModes.size(); ++i) {
+            if ((bits >> i & 1) != 0) {
+                out.emplace_back(kModes[i]);
+            }
+        }
+        return out;
+    }
+
+private:
+    template <size_t N> static int Index(const std::array<const char*, N>& names, const std::string& name) {
+        const auto at = std::find(names.begin(), names.end(), name);
+        if (at == names.end()) {
+            throw std::invalid_argument("the twin knows no " + name);
+        }
+        return static_cast<int>(at - names.begin());
+    }
+    // A bool of a kernel is a byte.
+    static int Type(const std::string& dtype) { return Index(kTypes, dtype == "bool" ? "uint8" : dtype); }
+
+    static constexpr std::array<const char*, AUTOFUSE_TWIN_TYPES> kTypes = {
+        "uint8", "int8", "uint16", "int16", "float16", "bfloat16", "uint32", "int32", "float32", "uint64", "int64", "float64"};
+    static constexpr std::array<const char*, 8> kModes = {"NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD", "HYBRID"};
+
+    std::string name_;
+    std::vector<std::string> lacks_;
+    std::vector<const char*> names_;
+    autofuse_twin_architecture calls_{};
+};
+
 using Region = std::tuple<uintptr_t, uint64_t, std::string, int>;
 
 class Kernel {
@@ -153,7 +210,8 @@ public:
 
     py::list Launch(uint32_t block_dim, const std::vector<uintptr_t>& pointers, const std::string& tiling_data,
                     const std::vector<Region>& regions, uint64_t ub_size, int threads, const std::string& check,
-                    uint64_t seed, const std::vector<uint32_t>& record, uint64_t record_limit) const {
+                    uint64_t seed, const std::vector<uint32_t>& record, uint64_t record_limit,
+                    const Architecture* architecture) const {
         if (check != "fast" && check != "all") {
             throw std::invalid_argument("check is 'fast' or 'all', not '" + check + "'");
         }
@@ -172,6 +230,7 @@ public:
                                  std::get<3>(r));
         }
         autofuse_twin_set_ub_size(ub_size);
+        autofuse_twin_set_architecture(architecture == nullptr ? nullptr : architecture->Calls());
         autofuse_twin_set_threads(threads);
         autofuse_twin_set_check(check == "all" ? 1 : 0, seed);
         autofuse_twin_set_record(record.data(), static_cast<uint32_t>(record.size()), record_limit);
@@ -189,6 +248,7 @@ public:
         }
         autofuse_twin_gm_clear();
         autofuse_twin_set_ub_size(0);
+        autofuse_twin_set_architecture(nullptr);
         autofuse_twin_set_threads(0);
         autofuse_twin_set_check(0, 0);
         autofuse_twin_set_record(nullptr, 0, 0);
@@ -365,6 +425,13 @@ PYBIND11_MODULE(_twin, m) {
     m.def("records", &Records,
           "What the cores did that this thread's last launch recorded: (core, cut, events, buffers, apis) each. cut: there "
           "was more. events: the bytes of the C structs autofuse_twin_event. buffers: (lo, hi, queue, index, position).");
+    py::class_<Architecture>(m, "Architecture")
+        .def(py::init<std::string, const std::vector<std::tuple<std::string, std::string, std::string>>&,
+                      std::vector<std::string>>(),
+             py::arg("name"), py::arg("modes"), py::arg("lacks"),
+             "The calls of an architecture. modes: (source, destination, round mode) of Cast. lacks: calls that it does not have.")
+        .def_static("default_modes", &Architecture::DefaultModes, py::arg("source"), py::arg("destination"),
+                    "Round modes where a launch is given no architecture.");
     py::class_<Kernel>(m, "Kernel")
         .def(py::init<const std::string&>(), py::arg("path"))
         .def_property_readonly("path", &Kernel::Path)
@@ -385,12 +452,13 @@ PYBIND11_MODULE(_twin, m) {
         .def("launch", &Kernel::Launch, py::arg("block_dim"), py::arg("pointers"), py::arg("tiling_data"), py::kw_only(),
              py::arg("regions") = std::vector<Region>{}, py::arg("ub_size") = 0, py::arg("threads") = 0,
              py::arg("check") = "fast", py::arg("seed") = 0, py::arg("record") = std::vector<uint32_t>{},
-             py::arg("record_limit") = uint64_t{1} << 20,
+             py::arg("record_limit") = uint64_t{1} << 20, py::arg("architecture") = static_cast<const Architecture*>(nullptr),
              "Runs the kernel. pointers: inputs, outputs, workspace. regions: (ptr, bytes, name, use); use is 0 for "
              "inputs, else a sum of GM_WRITABLE, GM_ONCE, GM_COMPLETE, GM_SCRATCH; without any, GM is not checked. "
              "check 'all' looks for races and uninitialised data in kernels compiled with AUTOFUSE_TWIN_CHECKED; "
              "a seed other than 0 then executes in an unfavourable order. record: the cores that run, in checked mode, and "
-             "are recorded up to record_limit events each, see records(). Returns the findings; an empty list means that every check held.");
+             "are recorded up to record_limit events each, see records(). architecture: whose calls the kernel may make; None for "
+             "Atlas A2. Returns the findings; an empty list means that every check held.");
     m.def("float_to_half", &Map<uint16_t, float, autofuse_twin::FloatToHalfBits>, py::arg("values"));
     m.def("half_to_float", &Map<float, uint16_t, autofuse_twin::HalfBitsToFloat>, py::arg("bits"));
     m.def("float_to_bf16", &Map<uint16_t, float, autofuse_twin::FloatToBf16Bits>, py::arg("values"));

@@ -103,6 +103,16 @@ void Report(const char* code, const char* api, const char* format, ...) {
     AddFinding(*core.run, std::move(f));
 }
 
+bool Lacks(const Run& run, const char* api) {
+    const char* const* names = run.architecture->lacks;
+    return std::any_of(names, names + run.architecture->lacks_count,
+                       [api](const char* name) { return std::strcmp(name, api) == 0; });
+}
+
+void FailLacking(const Run& run, const char* api) {
+    Fail("call-missing", api, "architecture %s has no %s: the call does nothing there", run.architecture->name, api);
+}
+
 const char* OpName(Op op) {
 #define OP_TEXT(Name) #Name,
     static const char* const names[] = {AUTOFUSE_TWIN_OPS(OP_TEXT)};

@@ -58,6 +58,7 @@ struct Run {
     uint64_t ub_size;
     uint64_t tiling_key;
     const std::vector<Region>* regions;
+    const autofuse_twin_architecture* architecture = nullptr;  // null: Atlas A2
     bool check = false;
     uint64_t seed = 0;              // 0: instructions execute when they are issued
     const std::vector<uint32_t>* recorded = nullptr;  // the cores that run and are recorded; null: all run, none is
@@ -213,6 +214,15 @@ std::string EventName(uint8_t event);
 
 // "VECIN queue 0 block 1" for the buffer that owns the view.
 std::string BufferName(const Core& core, const UbView& view);
+
+// That the architecture of the kernel has a call; Atlas A2 has all.
+[[noreturn]] void FailLacking(const Run& run, const char* api);
+bool Lacks(const Run& run, const char* api);
+inline void CheckCall(const Core& core, const char* api) {
+    if (core.run->architecture != nullptr && Lacks(*core.run, api)) {
+        FailLacking(*core.run, api);
+    }
+}
 
 // Alignment and bounds of [view.addr, view.addr + bytes).
 void CheckUb(Core& core, const char* api, const char* operand, const UbView& view, uint64_t bytes, uint32_t align);

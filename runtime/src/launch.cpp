@@ -33,6 +33,7 @@ struct ThreadState {
     uint64_t ub_size = kUbDefault;
     uint64_t tiling_key = 0;
     int threads = 0;
+    const autofuse_twin_architecture* architecture = nullptr;
     bool check = false;
     uint64_t seed = 0;
 };
@@ -243,6 +244,7 @@ int64_t autofuse_twin_launch(uint32_t block_dim, void (*body)(void*), void* cont
     run.ub_size = state.ub_size;
     run.tiling_key = state.tiling_key;
     run.regions = &state.regions;
+    run.architecture = state.architecture;
     run.check = state.check;
     run.seed = state.check ? state.seed : 0;
     state.recorded.clear();
@@ -345,6 +347,10 @@ void autofuse_twin_set_ub_size(uint64_t bytes) {
 void autofuse_twin_set_tiling_key(uint64_t key) { State().tiling_key = key; }
 
 void autofuse_twin_set_threads(int threads) { State().threads = threads < 0 ? 0 : threads; }
+
+void autofuse_twin_set_architecture(const autofuse_twin_architecture* architecture) {
+    State().architecture = architecture;
+}
 
 uint64_t autofuse_twin_findings_count(void) { return State().findings.size(); }
 void autofuse_twin_findings_clear(void) { State().findings.clear(); }

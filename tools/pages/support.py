@@ -50,6 +50,8 @@ def support_page() -> str:
         )
         lines += ["", f"## {name} (architecture {target.arch.name})", ""]
         lines += [note.strip(), ""] if note else []
+        since = ", ".join(f"`{call}` from {first} on" for call, first in sorted(target.arch.since))
+        lines += [f"Functions that kernels may call and not every CANN has: {since}.", ""]
         lines += _table(rows, target)
     lines += [
         "",

@@ -17,14 +17,14 @@ from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
-from autofuse.targets import load_target
+from autofuse.targets import TargetSpec, load_target
 from autofuse.twin.oracle.data import POISON, buffer_extent, poisoned, strided_copy
 from autofuse.twin.oracle.oracle import shape_of
 from autofuse.twin.run.findings import KernelText, diagnostics_of
 from autofuse.twin.run.native import CHECKS, KernelLibrary, Region, Tiling
 from autofuse.twin.run.record import Recording, core_bytes, read_records
 
-__all__ = ["MAX_SEED", "Run", "TwinKernel", "solve_symbols", "usable_ub", "wrong_dtype"]
+__all__ = ["MAX_SEED", "Run", "TwinKernel", "chip_of", "solve_symbols", "wrong_dtype"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -37,17 +37,17 @@ _MAX_CORES = (1 << 32) - 1
 _MAX_SIZE = 1 << 40
 
 
-def usable_ub(files: Mapping[str, str], name: str) -> int:
-    """Bytes of UB that a kernel may use on the chip that its files were generated for; 0 where they do not say.
+def chip_of(files: Mapping[str, str], name: str) -> TargetSpec | None:
+    """The chip that the files of a kernel were generated for; None where they do not say, or it is none of ours.
 
     Args:
         files: path inside the output folder -> text.
         name: of the graph.
     """
     try:
-        return load_target(str(json.loads(files[f"{name}.json"])["target"])).ub_usable
+        return load_target(str(json.loads(files[f"{name}.json"])["target"]))
     except (AutofuseError, KeyError, TypeError, ValueError):
-        return 0  # no chip of ours
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class TwinKernel:
         check: ``all`` looks for races, uninitialised data and elements written twice; the library must have been
             compiled with ``checked=True``.  ``fast`` leaves that out.
         check_seed: with ``all``, 0 executes in program order, any other number in an order that a chip may choose.
-        ub_bytes: of UB that the kernel may use; 0 for those of Atlas A2.
+        chip: whose UB the kernel may use and whose calls it may make; None for Atlas A2.
 
     Raises:
         AutofuseError: AF5003, the library cannot be loaded.
@@ -96,13 +96,13 @@ class TwinKernel:
         *,
         check: str = "fast",
         check_seed: int = 0,
-        ub_bytes: int = 0,
+        chip: TargetSpec | None = None,
     ) -> None:
         if check not in CHECKS:
             raise ValueError(f"check is one of {', '.join(CHECKS)}, not {check!r}")
         self.check = check
         self.check_seed = integer("check_seed", check_seed, 0, MAX_SEED)
-        self.ub_bytes = ub_bytes
+        self.chip = chip
         self.path = path
         self.graph = graph
         self.library = KernelLibrary(path)
@@ -261,7 +261,8 @@ class TwinKernel:
             frame.regions,
             check=self.check,
             seed=self.check_seed,
-            ub_bytes=self.ub_bytes,
+            ub_bytes=0 if self.chip is None else self.chip.ub_usable,
+            arch=None if self.chip is None else self.chip.arch,
             **recorded,
         )
         if found:

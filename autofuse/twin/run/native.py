@@ -10,11 +10,13 @@ import ctypes
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.targets import Architecture
 
 __all__ = ["CHECKS", "Access", "Finding", "KernelLibrary", "Region", "StatusError", "Tiling"]
 
@@ -140,6 +142,13 @@ class StatusError(AutofuseError):
         return self.rc % _STATUS_STEP in _NOT_APPLICABLE
 
 
+@lru_cache(maxsize=16)
+def _calls(arch: Architecture) -> Any:
+    """The calls of an architecture as the twin takes them."""
+    twin = importlib.import_module("autofuse._twin")
+    return twin.Architecture(arch.name, sorted(arch.modes), sorted(arch.lacks))
+
+
 class KernelLibrary:
     """One loaded shared library.
 
@@ -218,6 +227,7 @@ class KernelLibrary:
         check: str = "fast",
         seed: int = 0,
         ub_bytes: int = 0,
+        arch: Architecture | None = None,
         record: Sequence[int] = (),
         record_limit: int = 0,
     ) -> list[Finding]:
@@ -231,6 +241,7 @@ class KernelLibrary:
             seed: 0 for instructions in program order; else an order that a chip may choose, as unfavourable as the
                 seed makes it.
             ub_bytes: of UB that the kernel may use; 0 for those of Atlas A2.
+            arch: whose calls the kernel may make; None for Atlas A2.
             record: cores; only these run then, in checked mode, and ``autofuse.twin.run.record`` reads what they did.
             record_limit: events of a core that are recorded.
 
@@ -246,6 +257,7 @@ class KernelLibrary:
             check=check,
             seed=seed,
             ub_size=ub_bytes,
+            architecture=None if arch is None else _calls(arch),
             record=list(record),
             record_limit=record_limit,
         )

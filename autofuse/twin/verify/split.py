@@ -17,10 +17,11 @@ from autofuse.codegen.backends.ascendc.host.driver import SCHEMA, part_folder, p
 from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, PASSED
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as
+from autofuse.targets import TargetSpec
 from autofuse.twin.oracle.compare import Comparison
 from autofuse.twin.oracle.data import POISON
 from autofuse.twin.run.compile import QUICK, compile_kernel, compile_split, level
-from autofuse.twin.run.kernel import Array, Run, TwinKernel, usable_ub
+from autofuse.twin.run.kernel import Array, Run, TwinKernel, chip_of
 from autofuse.twin.verify.verify import Case, VerifyReport, unpack, verify_kernel, verify_with
 
 __all__ = [
@@ -135,7 +136,7 @@ class SplitKernel(TwinKernel):
         checked: with ``check="all"`` the kernels as libraries of their own, in the same order.
         check: as for :class:`~autofuse.twin.run.kernel.TwinKernel`.
         check_seed: as there.
-        ub_bytes: as there.
+        chip: as there.
     """
 
     def __init__(
@@ -147,12 +148,12 @@ class SplitKernel(TwinKernel):
         *,
         check: str = "fast",
         check_seed: int = 0,
-        ub_bytes: int = 0,
+        chip: TargetSpec | None = None,
     ) -> None:
         options: dict[str, Any] = {
             "check": check,
             "check_seed": check_seed,
-            "ub_bytes": ub_bytes,
+            "chip": chip,
         }
         super().__init__(path, graph, **options)
         self.parts = tuple(parts)
@@ -229,9 +230,9 @@ def load_split(
         if check == "all"
         else []
     )
-    ub_bytes = max((usable_ub(p.files, p.graph.name) for p in parts), default=0)
+    chip = chip_of(parts[0].files, parts[0].graph.name) if parts else None  # all are for the same
     return SplitKernel(
-        library, graph, parts, checked, check=check, check_seed=check_seed, ub_bytes=ub_bytes
+        library, graph, parts, checked, check=check, check_seed=check_seed, chip=chip
     )
 
 

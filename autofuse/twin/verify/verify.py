@@ -15,13 +15,14 @@ import numpy.typing as npt
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.targets import TargetSpec
 from autofuse.twin.oracle.balanced import balanced_inputs
 from autofuse.twin.oracle.compare import Comparison, compare, unwritten
 from autofuse.twin.oracle.data import POISON, random_inputs
 from autofuse.twin.oracle.oracle import Reference, evaluate
 from autofuse.twin.oracle.sizes import shapes_for
 from autofuse.twin.run.compile import QUICK, compile_kernel, level
-from autofuse.twin.run.kernel import Run, TwinKernel, usable_ub
+from autofuse.twin.run.kernel import Run, TwinKernel, chip_of
 from autofuse.twin.run.native import StatusError
 from autofuse.twin.run.worker import Outcome, WorkerPool, diagnostic_from_json
 
@@ -192,7 +193,7 @@ def verify_kernel(
         special=special,
         check=check,
         check_seed=check_seed,
-        ub_bytes=usable_ub(files, graph.name),
+        chip=chip_of(files, graph.name),
     )
     return VerifyReport(
         graph.name,
@@ -214,11 +215,11 @@ def verify_loaded(
     special: bool = False,
     check: str = "fast",
     check_seed: int = 0,
-    ub_bytes: int = 0,
+    chip: TargetSpec | None = None,
 ) -> VerifyReport:
     """The same for a library that is compiled already; ``all`` needs one compiled with ``checked``."""
     try:
-        kernel = TwinKernel(library, graph, check=check, check_seed=check_seed, ub_bytes=ub_bytes)
+        kernel = TwinKernel(library, graph, check=check, check_seed=check_seed, chip=chip)
     except AutofuseError as e:
         return VerifyReport(graph.label, seed, (), e.diagnostics)
     return verify_with(kernel, bindings=bindings, count=count, seed=seed, special=special)

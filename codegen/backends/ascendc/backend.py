@@ -23,7 +23,8 @@ from autofuse.codegen.backends.ascendc.emit_cpp import BLOCK_BYTES
 from autofuse.codegen.backends.ascendc.host.driver import driver_files, part_folder
 from autofuse.codegen.backends.ascendc.host.host import host_files
 from autofuse.codegen.backends.ascendc.host.metadata import metadata_text
-from autofuse.codegen.backends.ascendc.project import project_files
+from autofuse.codegen.backends.ascendc.project import project_files, shared_headers
+from autofuse.codegen.backends.ascendc.releases import all_releases, releases_of
 from autofuse.codegen.backends.interface import Capabilities, Files, Job, Stage
 from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.lower.kernel import lower_templates
@@ -76,7 +77,9 @@ class AscendC:
         target: TargetSpec,
     ) -> dict[str, str]:
         """A driver with the functions of one kernel, and the parts in folders of their own."""
-        files = driver_files(split, schedules, target)
+        kernels = [f"device/{p.graph.name}_kernel.cpp" for p in split.parts]
+        needs = [releases_of(f[k], f, target.arch) for k, f in zip(kernels, parts, strict=True)]
+        files = driver_files(split, schedules, target, all_releases(needs))
         for part, made in zip(split.parts, parts, strict=True):
             own = {**made, artifacts.MANIFEST: artifacts.manifest_text(made)}
             folder = part_folder(part.graph.name)
@@ -123,8 +126,10 @@ def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
     text = kernel_file(graph, schedule, kernel.functions, target, job.entry)
     files = {f"device/{graph.name}_kernel.cpp": text}
     files |= host_files(graph, schedule, job.costs)
-    files |= project_files(graph, target, function_headers(schedule, target.arch))
-    files[f"{graph.name}.json"] = metadata_text(graph, schedule, target, text)
+    functions = function_headers(schedule, target.arch)
+    needs = releases_of(text, shared_headers(target.arch, functions), target.arch)
+    files |= project_files(graph, target, functions, needs)
+    files[f"{graph.name}.json"] = metadata_text(graph, schedule, target, text, needs)
     if job.entry == "op-package":
         for path in (f"host/{graph.name}_launch.cpp", "CMakeLists.txt", "CMakePresets.json"):
             del files[path]

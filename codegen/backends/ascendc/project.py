@@ -8,11 +8,12 @@ from functools import lru_cache
 
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier
 from autofuse.codegen.backends.ascendc.provenance import banner
+from autofuse.codegen.backends.ascendc.releases import Releases, cann_check
 from autofuse.codegen.render import read_text, render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import json_text
-from autofuse.targets import TargetSpec
+from autofuse.targets import Architecture, TargetSpec
 
 __all__ = [
     "TILING_HEADER",
@@ -53,10 +54,14 @@ class _CMakeView:
     banner: str
     graph: str
     npu_arch: str
+    cann_check: str
 
 
 def project_files(
-    graph: FusionGraph, target: TargetSpec, functions: Iterable[str] = ()
+    graph: FusionGraph,
+    target: TargetSpec,
+    functions: Iterable[str] = (),
+    needs: Releases | None = None,
 ) -> dict[str, str]:
     """``CMakeLists.txt``, ``CMakePresets.json`` and ``include/*.h`` by path.
 
@@ -64,34 +69,44 @@ def project_files(
         graph: what is computed.
         target: the chip.
         functions: headers of the device functions that the kernel calls.
+        needs: what the kernel calls, with the releases of CANN that have it.
     """
     name = check_identifier(graph.name)
-    view = _CMakeView(banner(graph, target.name, "#"), name, target.npu_arch)
+    view = _CMakeView(
+        banner(graph, target.name, "#"), name, target.npu_arch, cann_check(needs or {})
+    )
     files = {
         "CMakeLists.txt": render("CMakeLists.txt.jinja", view),
         "CMakePresets.json": presets_text(target),
     }
-    return files | shared_headers(functions)
+    return files | shared_headers(target.arch, functions)
 
 
-def shared_headers(functions: Iterable[str] = ()) -> dict[str, str]:
-    """``include/*.h`` by path: what every kernel includes, ``functions``, and what these include."""
+#: A function that an architecture may lack -> the header that calls it, and the one that takes its place there.
+_INSTEAD = {"Copy": ("autofuse_copy.h", "autofuse_copy_by_add.h")}
+
+
+def shared_headers(arch: Architecture, functions: Iterable[str] = ()) -> dict[str, str]:
+    """``include/*.h`` by path: what all kernels for an architecture include, ``functions``, and what these include."""
     found: dict[str, str] = {}
     todo = [*_ALWAYS, *functions]
     while todo:
         name = todo.pop()
         if name not in found:
-            found[name] = header_text(name)
+            found[name] = header_text(name, arch)
             todo += _INCLUDE.findall(found[name])
     return {f"include/{name}": found[name] for name in sorted(found)}
 
 
-def header_text(name: str) -> str:
-    """A header as projects have it: the search for tiles is one file."""
-    if name != TILING_HEADER:
-        return read_text(name)
-    parts = (read_text(part) for part in _TILING)
-    return "\n".join(_INCLUDE.sub(_unless_part, text) for text in parts)
+def header_text(name: str, arch: Architecture) -> str:
+    """A header as projects have it: with those that are never used without it, for an architecture."""
+    if name == TILING_HEADER:
+        return "\n".join(_INCLUDE.sub(_unless_part, read_text(part)) for part in _TILING)
+    text = read_text(name)
+    for call, (header, instead) in _INSTEAD.items():
+        own = read_text(instead if call in arch.lacks else header)
+        text = text.replace(f'#include "{header}"\n', f"\n{own}")
+    return text
 
 
 def _unless_part(include: re.Match[str]) -> str:

@@ -31,6 +31,21 @@ void autofuse_twin_set_check(int on, uint64_t seed);
 void autofuse_twin_set_ub_size(uint64_t bytes);
 void autofuse_twin_set_threads(int threads);
 
+// What the calls of an architecture are, where they are not those of Atlas A2. Such calls compile, and do nothing on the
+// chip; here they are findings. `modes` has the round modes of Cast as bits 1 << RoundMode, by source and by destination,
+// in the order of the element types of the twin; `lacks` names calls that the architecture does not have.
+enum { AUTOFUSE_TWIN_TYPES = 12 };
+typedef struct {
+    const char* name;
+    uint8_t modes[AUTOFUSE_TWIN_TYPES][AUTOFUSE_TWIN_TYPES];
+    const char* const* lacks;
+    uint64_t lacks_count;
+} autofuse_twin_architecture;
+// That of the next launches of this thread, which refer to it; null: Atlas A2.
+void autofuse_twin_set_architecture(const autofuse_twin_architecture* architecture);
+// The round modes of Atlas A2 in the same form.
+uint8_t autofuse_twin_default_modes(int source, int destination);
+
 // Records what some cores do in the next launches of this thread, in checked mode: only these run, in ascending order, and
 // what the others would have written stays as it was. n 0: off. A core stops recording after `limit` events.
 void autofuse_twin_set_record(const uint32_t* cores, uint32_t n, uint64_t limit);

@@ -340,6 +340,7 @@ void CopyUbToUbBlocks(const UbView& dst, const UbView& src, const AscendC::DataC
 void PadGmToUb(const UbView& dst, const GmView& src, uint32_t elem, const AscendC::DataCopyExtParams& p, const PadSpec& pad) {
     Core& core = Current();
     const char* api = "DataCopyPad";
+    CheckCall(core, api);
     CheckBlocks(api, p.blockCount, p.blockLen, kMaxBlockLen);
     if (p.blockLen % elem != 0) {
         Fail("dma-params", api, "blockLen %u bytes is not a multiple of the element size %u", p.blockLen, elem);
@@ -383,6 +384,7 @@ void PadGmToUb(const UbView& dst, const GmView& src, uint32_t elem, const Ascend
 void PadUbToGm(const GmView& dst, const UbView& src, Dt dt, const AscendC::DataCopyExtParams& p) {
     Core& core = Current();
     const char* api = "DataCopyPad";
+    CheckCall(core, api);
     CheckBlocks(api, p.blockCount, p.blockLen, kMaxBlockLen);
     if (p.blockLen % SizeOf(dt) != 0) {
         Fail("dma-params", api, "blockLen %u bytes is not a multiple of the element size %u", p.blockLen, SizeOf(dt));

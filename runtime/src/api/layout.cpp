@@ -29,6 +29,7 @@ void GatherElements(uint32_t elem, const UbView& dst, const UbView& src, const U
                     uint64_t count, const Rep* rep) {
     Core& core = Current();
     const char* api = "Gather";
+    CheckCall(core, api);
     Lanes lanes{};
     uint32_t dst_rep = 8;
     if (rep != nullptr) {
@@ -108,6 +109,7 @@ uint64_t GatherByMask(uint32_t elem, const UbView& dst, const UbView& src, const
                       bool counter, uint32_t mask, const GatherMaskSteps& steps) {
     Core& core = Current();
     const char* api = "GatherMask";
+    CheckCall(core, api);
     const uint32_t lanes = kRepeatBytes / elem;
     if (pattern == nullptr && (number < 1 || number > 7)) {
         Fail("mask-range", api, "src1Pattern %u is outside of [1, 7]", number);
@@ -234,6 +236,7 @@ struct BlockLists {
 void TransposeBlocks(const char* api, uint32_t elem, const UbView* dst, const UbView* src, uint32_t repeat,
                      uint32_t dst_rep, uint32_t src_rep) {
     Core& core = Current();
+    CheckCall(core, api);
     if (repeat == 0) {
         return;
     }
@@ -309,6 +312,7 @@ void StoreTerm(Dt dt, uint8_t* d, uint64_t first, uint64_t step, uint64_t i) {
 
 void Progression(const char* api, Dt dt, const UbView& dst, uint64_t first, uint64_t step, int64_t count) {
     Core& core = Current();
+    CheckCall(core, api);
     const uint32_t elem = SizeOf(dt);
     const uint64_t n = static_cast<uint64_t>(CheckCount(api, count));
     CountCallMask(core);

@@ -124,6 +124,7 @@ void CheckRange(const char* api, const char* what, int32_t value, int32_t top) {
 // Checks arguments and operands. `unit`: bytes that a repeat gives, and the unit of dst_rep. `align`: of dst. False
 // where the call does nothing.
 bool Prepare(Core& core, const ReduceCall& c, uint32_t unit, uint32_t align, Work* w) {
+    CheckCall(core, c.api);
     CheckRange(c.api, "repeatTime", c.repeat, 255);
     CheckRange(c.api, "dstRepStride", c.dst_rep, 65535);
     CheckRange(c.api, "srcBlkStride", c.src_blk, 65535);
@@ -312,6 +313,7 @@ void ReducePairs(const ReduceCall& c) { Groups(c, 2, kBlock); }
 
 void ReduceCount(const ReduceCall& c, const UbView& tmp, int64_t count, bool index) {
     Core& core = Current();
+    CheckCall(core, c.api);
     const uint32_t elem = SizeOf(c.dt);
     const uint64_t n = static_cast<uint64_t>(CheckCount(c.api, count));
     CountCallMask(core);

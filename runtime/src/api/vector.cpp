@@ -8,31 +8,42 @@ namespace {
 
 constexpr uint32_t kMaxCopyRepeat = 4095;  // strides of repeats of Copy; the other calls have 8 bits for them
 
-// Round modes that exist per conversion, as bits 1 << RoundMode.
-void CheckCastMode(Dt dst, Dt src, uint64_t mode) {
+// Round modes that Atlas A2 has for a conversion, as bits 1 << RoundMode.
+uint32_t DefaultModes(Dt dst, Dt src) {
     constexpr uint32_t none = 1u << 0;
     constexpr uint32_t five = 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5;
     constexpr uint32_t odd = 1u << 6;
-    uint32_t allowed = five;
     if (src == Dt::F16) {
-        allowed = dst == Dt::F32 ? none : (dst == Dt::I8 || dst == Dt::U8 ? five | none : five);
-    } else if (src == Dt::BF16) {
-        allowed = dst == Dt::F32 ? none : five;
-    } else if (src == Dt::F32) {
-        allowed = dst == Dt::F16 ? five | odd | none : five;
-    } else if (src == Dt::I8 || src == Dt::U8) {
-        allowed = none;
-    } else if (src == Dt::I16) {
-        allowed = dst == Dt::F16 ? five | none : none;
-    } else if (src == Dt::I32) {
-        allowed = dst == Dt::F32 ? five | none : none;
-    } else if (src == Dt::I64) {
-        allowed = dst == Dt::I32 ? none : five;
+        return dst == Dt::F32 ? none : (dst == Dt::I8 || dst == Dt::U8 ? five | none : five);
     }
+    if (src == Dt::BF16) {
+        return dst == Dt::F32 ? none : five;
+    }
+    if (src == Dt::F32) {
+        return dst == Dt::F16 ? five | odd | none : five;
+    }
+    if (src == Dt::I8 || src == Dt::U8) {
+        return none;
+    }
+    if (src == Dt::I16) {
+        return dst == Dt::F16 ? five | none : none;
+    }
+    if (src == Dt::I32) {
+        return dst == Dt::F32 ? five | none : none;
+    }
+    return src == Dt::I64 && dst == Dt::I32 ? none : five;
+}
+
+void CheckCastMode(const Core& core, Dt dst, Dt src, uint64_t mode) {
+    static_assert(static_cast<int>(Dt::kCount) == AUTOFUSE_TWIN_TYPES, "a row of modes for every element type");
+    const autofuse_twin_architecture* own = core.run->architecture;
+    const uint32_t allowed =
+        own == nullptr ? DefaultModes(dst, src) : own->modes[static_cast<int>(src)][static_cast<int>(dst)];
     static const char* const names[] = {"CAST_NONE", "CAST_RINT", "CAST_FLOOR", "CAST_CEIL",
                                         "CAST_ROUND", "CAST_TRUNC", "CAST_ODD", "CAST_HYBRID"};
     if (mode > 7 || (allowed >> mode & 1u) == 0) {
-        Fail("cast-mode", "Cast", "%s -> %s does not support %s", DtName(src), DtName(dst), mode > 7 ? "this mode" : names[mode]);
+        Fail("cast-mode", "Cast", "%s -> %s does not support %s%s%s", DtName(src), DtName(dst),
+             mode > 7 ? "this mode" : names[mode], own == nullptr ? "" : " on architecture ", own == nullptr ? "" : own->name);
     }
 }
 
@@ -215,8 +226,9 @@ void CheckMultipleOf256(const char* api, int64_t count, uint32_t elem) {
 
 void Elementwise(const VecCall& c) {
     Core& core = Current();
+    CheckCall(core, OpName(c.op));
     if (c.op == Op::Cast) {
-        CheckCastMode(c.dst_dt, c.src_dt, c.imm);
+        CheckCastMode(core, c.dst_dt, c.src_dt, c.imm);
     }
     CheckShift(c);
     const ElementFn fn = Lookup(c);
@@ -230,6 +242,7 @@ void Elementwise(const VecCall& c) {
 void Compare(const VecCall& c, int mode) {
     Core& core = Current();
     const char* api = OpName(c.op);
+    CheckCall(core, api);
     const uint32_t elem = SizeOf(c.src_dt);
     if (c.src_dt == Dt::I32 && mode != static_cast<int>(AscendC::CMPMODE::EQ)) {
         Fail("cmp-mode", api, "int32_t supports only CMPMODE::EQ");
@@ -315,6 +328,7 @@ void Compare(const VecCall& c, int mode) {
 void Select(const VecCall& c, const UbView* mask, int mode) {
     Core& core = Current();
     const char* api = "Select";
+    CheckCall(core, api);
     const uint32_t elem = SizeOf(c.dst_dt);
     const bool scalar = c.src1 == nullptr;
     const bool repeat_bits = mode == static_cast<int>(AscendC::SELMODE::VSEL_CMPMASK_SPR);
@@ -445,3 +459,8 @@ void MaskSet(uint64_t hi, uint64_t lo, uint32_t elem) {
 }
 
 }  // namespace autofuse_twin
+
+uint8_t autofuse_twin_default_modes(int source, int destination) {
+    using autofuse_twin::Dt;
+    return static_cast<uint8_t>(autofuse_twin::DefaultModes(static_cast<Dt>(destination), static_cast<Dt>(source)));
+}

@@ -43,6 +43,7 @@ uint32_t MinTmpBytes(Op op, Dt dt) {
 void Advanced(const VecCall& c, const UbView* tmp) {
     Core& core = Current();
     const char* api = OpName(c.op);
+    CheckCall(core, api);
     const uint64_t n = static_cast<uint64_t>(CheckCount(api, c.count));
     const uint64_t bytes = n * SizeOf(c.dst_dt);
     CheckNotNothing(core, api, n == 0);
@@ -133,6 +134,7 @@ void WriteIndex(Dt dt, uint8_t* d, uint64_t first, uint64_t i) {
 void VecIndex(Dt dt, const UbView& dst, uint64_t first, int64_t count, const Rep* rep) {
     Core& core = Current();
     const char* api = "CreateVecIndex";
+    CheckCall(core, api);
     const uint32_t elem = SizeOf(dt);
     if (rep == nullptr) {
         const uint64_t n = static_cast<uint64_t>(CheckCount(api, count));
@@ -190,6 +192,7 @@ template <typename T> void FillBlock(uint8_t* d, const uint8_t* s) {
 void BrcbBlocks(uint32_t elem, const UbView& dst, const UbView& src, uint32_t repeat, uint32_t dstBlk, uint32_t dstRep) {
     Core& core = Current();
     const char* api = "Brcb";
+    CheckCall(core, api);
     if (repeat == 0) {
         return;
     }

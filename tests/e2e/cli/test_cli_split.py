@@ -19,8 +19,8 @@ from autofuse.targets import load_target
 from autofuse.twin.run.native import StatusError
 
 SPLIT_KEYS = {
-    *("schema", "generator", "name", "target", "dynamic", "graphSha256", "cutAfter", "symbols"),
-    *("inputs", "outputs", "parts", "passed", "pieces", "driver"),
+    *("schema", "generator", "name", "target", "cann", "dynamic", "graphSha256", "cutAfter"),
+    *("symbols", "inputs", "outputs", "parts", "passed", "pieces", "driver"),
 }
 
 

@@ -1,11 +1,37 @@
-"""Kernels for architecture 2002, whose Cast has fewer round modes, beside NumPy."""
+"""Kernels for architecture 2002, which lacks Copy, shifts and many round modes, beside NumPy and with faults."""
+
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from twin_graphs import every_template, graph
 
 from autofuse import api
-from autofuse.twin.verify.verify import verify_kernel
+from autofuse.results import BuildResult
+from autofuse.targets import load_target
+from autofuse.twin.run.compile import compile_kernel
+from autofuse.twin.run.kernel import TwinKernel
+from autofuse.twin.verify.verify import VerifyReport, verify_kernel, verify_with
 
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
+
+CHIP = "ascend310p"
+COPY = "include/autofuse_copy.h"
+
+
+def checked(built: BuildResult, files: dict[str, str] | None = None) -> VerifyReport:
+    return verify_kernel(files or dict(built.files), built.graph, special=True)
+
+
+def kernel(built: BuildResult) -> str:
+    return built.files[f"device/{built.name}_kernel.cpp"]
+
+
+def changed(built: BuildResult, old: str, new: str) -> dict[str, str]:
+    """The files with a fault in the kernel."""
+    path = f"device/{built.name}_kernel.cpp"
+    assert old in kernel(built)
+    return {**built.files, path: kernel(built).replace(old, new)}
 
 
 def test_casts_and_whole_numbers_are_those_of_numpy() -> None:
@@ -38,6 +64,94 @@ def test_casts_and_whole_numbers_are_those_of_numpy() -> None:
             "outputs": [n["outputs"][0] for n in nodes],
         }
     )
-    built = api.build(g, target="ascend310p", verify_ir=True)
-    report = verify_kernel(built.files, g, special=True)
+    report = checked(api.build(g, target=CHIP, verify_ir=True))
     assert report.ok, "\n".join(map(str, report.diagnostics))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])
+@pytest.mark.parametrize("rows", [7, 600])
+def test_rows_are_copied_without_copy(dtype: str, rows: int) -> None:
+    """A row again and again, with bits of every kind: a float plus 0 would lose the sign of -0."""
+    nodes: list[Any] = [("y", "Broadcast", ["x"], {"shape": [rows, 1024]})]
+    built = api.build(graph({"x": (dtype, [1, 1024])}, nodes), target=CHIP)
+    assert "BroadcastOuter" in kernel(built)
+    assert "AscendC::Copy(" not in built.files[COPY]
+    report = checked(built)
+    assert report.ok, "\n".join(map(str, report.diagnostics))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("shape", [[1024, 16], [64, 320], [16, 4096]])
+@pytest.mark.parametrize("op", ["Greater", "Sub"])
+def test_numbers_of_rows_are_spread_without_copy(dtype: str, shape: list[int], op: str) -> None:
+    keep = {"axes": [1], "keepdims": True}
+    nodes: list[Any] = [("m", "ReduceMax", ["x"], keep), ("d", op, ["x", "m"])]
+    nodes.append(("y", "Select", ["d", "x", "m"]) if op == "Greater" else ("y", "Exp", ["d"]))
+    built = api.build(graph({"x": (dtype, shape)}, nodes), target=CHIP)
+    assert ("BroadcastInner" if op == "Greater" else "WithRows") in kernel(built)
+    report = checked(built)
+    assert report.ok, "\n".join(map(str, report.diagnostics))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int64"])
+def test_runs_from_their_end(dtype: str) -> None:
+    """The tables of offsets are made without shifts."""
+    attrs = {"starts": [8191], "shape": [2688], "steps": [-1]}
+    nodes: list[Any] = [("y", "Slice", ["x"], attrs)]
+    with every_template():
+        built = api.build(graph({"x": (dtype, [8192])}, nodes), target=CHIP)
+    assert ("PairOffsets" if dtype == "int64" else "PickOffsets") in kernel(built)
+    report = checked(built)
+    assert report.ok, "\n".join(map(str, report.diagnostics))
+
+
+def test_tables_of_offsets_for_all_chips() -> None:
+    """Functions that plans for this chip do not reach, by its casts and without its missing calls."""
+    chip, old = load_target("ascend910b1"), load_target(CHIP).arch
+    lacks = old.lacks - {"DataCopyPad", "Copy"}
+    chip = replace(chip, arch=replace(chip.arch, name="2002", modes=old.modes, lacks=lacks))
+    every_third = {"starts": [1], "shape": [2688], "steps": [3]}
+    rows = graph({"x": ("float32", [3, 4096])}, [("y", "Transpose", ["x"], {"perm": [1, 0]})])
+    pairs = graph({"x": ("int64", [8192])}, [("y", "Slice", ["x"], every_third)])
+    for made, function in ((rows, "LaceOffsets"), (pairs, "PairOffsets")):
+        with every_template():
+            built = api.build(made, target="ascend910b1")
+        assert function in kernel(built)
+        path = compile_kernel(built.files, built.name, checked=True)
+        report = verify_with(TwinKernel(path, built.graph, check="all", chip=chip))
+        assert report.ok, "\n".join(map(str, report.diagnostics))
+
+
+BROADCAST = graph({"x": ("float32", [1, 1024])}, [("y", "Broadcast", ["x"], {"shape": [64, 1024]})])
+CAST = graph({"x": ("int32", [1024])}, [("y", "Cast", ["x"], {"dtype": "float32"})])
+CALL = "using namespace AscendC;"
+SHIFTED = """
+#define Cast(dst, src, mode, count) \\
+  ShiftRight(src, src, 1, static_cast<int32_t>(count)); \\
+  AscendC::Cast(dst, src, mode, count)"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        (
+            "RoundMode::CAST_NONE",
+            "RoundMode::CAST_RINT",
+            "int32_t -> float does not support CAST_RINT on architecture 2002",
+        ),
+        (CALL, CALL + SHIFTED, "architecture 2002 has no ShiftRight"),
+    ],
+)
+def test_the_twin_reports_what_the_architecture_lacks(old: str, new: str, text: str) -> None:
+    built = api.build(CAST, target=CHIP)
+    found = checked(built, changed(built, old, new)).diagnostics
+    assert any(text in d.message for d in found), "\n".join(map(str, found))
+
+
+def test_the_twin_reports_copies() -> None:
+    """A kernel with the header of another architecture."""
+    built = api.build(BROADCAST, target=CHIP)
+    other = api.build(BROADCAST, target="ascend910b1")
+    found = checked(built, {**built.files, COPY: other.files[COPY]}).diagnostics
+    assert any("architecture 2002 has no Copy" in d.message for d in found)
+    assert checked(other).ok

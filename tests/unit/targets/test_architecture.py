@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from autofuse._twin import Architecture as TwinArchitecture
 from autofuse.api import build
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.verification import verify_schedule
@@ -205,6 +206,10 @@ def test_the_file_says_which_calls_there_are() -> None:
     assert find_call("Add", load_chip("ascend950pr").arch) is None
     with pytest.raises(KeyError, match="2002 has no call for Join"):
         call_of("Join", p310)
+    assert find_call("Sar", p310) is None
+    assert call_of("Sar", a2).api == "ShiftRight"
+    assert p310.lacks >= {"Copy", "ShiftLeft", "ShiftRight", "DataCopyPad"}
+    assert not a2.lacks
 
 
 def test_a_call_that_is_taken_away_is_not_made() -> None:
@@ -220,6 +225,13 @@ def test_a_call_that_is_taken_away_is_not_made() -> None:
     for dtypes in ("", '"float32"'):
         with pytest.raises(AutofuseError, match="Exp on float16"):
             calls(dtypes)
+
+
+def test_the_twin_alone_has_the_round_modes_of_atlas_a2() -> None:
+    arch = load_target("ascend910b1").arch
+    for source, to in sorted({(x, y) for x, y, _ in arch.modes}):
+        own = {m for x, y, m in arch.modes if (x, y) == (source, to)}
+        assert set(TwinArchitecture.default_modes(source, to)) == own, (source, to)
 
 
 def test_a_cast_that_is_taken_away_has_another_route() -> None:

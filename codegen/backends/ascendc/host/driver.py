@@ -28,6 +28,7 @@ from autofuse.codegen.backends.ascendc.host.host import infer_shape_file
 from autofuse.codegen.backends.ascendc.host.metadata import size_json, tensor_json
 from autofuse.codegen.backends.ascendc.project import presets_text, shared_headers
 from autofuse.codegen.backends.ascendc.provenance import banner, graph_digest, in_comment
+from autofuse.codegen.backends.ascendc.releases import Releases, cann_check, cann_json
 from autofuse.codegen.render import render
 from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, Part, Place, Split
 from autofuse.implgraph.expr.expression import Max, product
@@ -129,6 +130,7 @@ class _CMakeView:
     banner: str
     graph: str
     npu_arch: str
+    cann_check: str
     parts: tuple[str, ...]
     renamed: str
 
@@ -149,13 +151,16 @@ def part_unit(part: str, files: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def driver_files(split: Split, schedules: Schedules, target: TargetSpec) -> dict[str, str]:
+def driver_files(
+    split: Split, schedules: Schedules, target: TargetSpec, needs: Releases
+) -> dict[str, str]:
     """Relative path -> text of everything beside the parts.
 
     Args:
         split: the graph and its parts, two or more.
         schedules: that of every part.
         target: the chip.
+        needs: what the parts call, with the releases of CANN that have it.
 
     Raises:
         AutofuseError: a name is used twice, or a tensor has too many dimensions; AF3006, sizes are known and what
@@ -185,6 +190,7 @@ def driver_files(split: Split, schedules: Schedules, target: TargetSpec) -> dict
         banner(graph, target.name, "#"),
         name,
         target.npu_arch,
+        cann_check(needs),
         tuple(p.graph.name for p in split.parts),
         " ".join(RENAMED),
     )
@@ -196,10 +202,10 @@ def driver_files(split: Split, schedules: Schedules, target: TargetSpec) -> dict
             "driver.cpp.jinja", _driver_view(split, schedules, slots, head)
         ),
         f"host/{name}_infer_shape.cpp": infer_shape_file(graph, target),
-        f"{name}.split.json": _manifest(split, schedules, slots, target),
+        f"{name}.split.json": _manifest(split, schedules, slots, target, needs),
     }
     every = [r for s in schedules for r in s]
-    return files | shared_headers(function_headers(every, target.arch))
+    return files | shared_headers(target.arch, function_headers(every, target.arch))
 
 
 class _Slots:
@@ -337,7 +343,9 @@ def _errors(graph: FusionGraph) -> list[_Error]:
 # the manifest ---------------------------------------------------------------------------------
 
 
-def _manifest(split: Split, schedules: Schedules, slots: _Slots, target: TargetSpec) -> str:
+def _manifest(
+    split: Split, schedules: Schedules, slots: _Slots, target: TargetSpec, needs: Releases
+) -> str:
     """The text of ``<g>.split.json``; ``docs/split.md`` explains it."""
     graph = split.graph
     counts = [len(tiling_keys(s)) for s in schedules]
@@ -348,6 +356,7 @@ def _manifest(split: Split, schedules: Schedules, slots: _Slots, target: TargetS
         "name": graph.name,
         **({"called": graph.called} if graph.called else {}),
         "target": target.name,
+        "cann": cann_json(needs),
         "dynamic": bool(graph.symbols),
         "graphSha256": graph_digest(graph),
         "cutAfter": list(split.cut_after),

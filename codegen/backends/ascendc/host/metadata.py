@@ -14,6 +14,7 @@ from autofuse.codegen.backends.ascendc.host.abi import (
 )
 from autofuse.codegen.backends.ascendc.host.tiling import condition_text
 from autofuse.codegen.backends.ascendc.provenance import graph_digest
+from autofuse.codegen.backends.ascendc.releases import Releases, cann_json
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.implgraph.expr.expression import Expr, Max
 from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
@@ -35,8 +36,11 @@ def metadata_text(
     results: tuple[ScheduleResult, ...],
     target: TargetSpec,
     kernel_text: str,
+    needs: Releases | None = None,
 ) -> str:
     """The text of ``<g>.json``.
+
+    ``needs``: what the kernel calls, with the releases of CANN that have it.
 
     ``blockDim`` is the number of cores of the target: how many run is decided by the tiling
     function.  Sizes are numbers where they are known and expressions in the symbols elsewhere.
@@ -49,6 +53,7 @@ def metadata_text(
         **({"called": graph.called} if graph.called else {}),
         "target": target.name,
         "npuArch": target.npu_arch,
+        "cann": cann_json(needs or {}),
         "blockDim": target.aiv_cores,
         "dynamic": bool(graph.symbols),
         "sha256": hashlib.sha256(kernel_text.encode()).hexdigest(),

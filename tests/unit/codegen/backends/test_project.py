@@ -8,10 +8,18 @@ import subprocess
 import pytest
 
 from autofuse.codegen.backends.ascendc.host.host import host_files
-from autofuse.codegen.backends.ascendc.project import TILING_HEADER, preset_names, project_files
+from autofuse.codegen.backends.ascendc.project import (
+    TILING_HEADER,
+    header_text,
+    preset_names,
+    project_files,
+    shared_headers,
+)
+from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.render import header_names, read_text
+from autofuse.implgraph.ops.registry import all_ops, find_call
 from autofuse.schedule.search.costs import Costs
-from autofuse.targets import load_target
+from autofuse.targets import load_target, target_names
 
 TARGET = load_target("ascend910b1")
 KERNEL = """
@@ -51,7 +59,7 @@ def test_headers_come_along(abs_case) -> None:
     assert {"autofuse_device.h", "autofuse_math.h", TILING_HEADER} <= own
     assert not own & {"autofuse_scan.h", "autofuse_reduce.h"}
     for name in own - {TILING_HEADER}:
-        assert files[f"include/{name}"] == read_text(name)
+        assert files[f"include/{name}"] == header_text(name, TARGET.arch)
     with_scan = project_files(abs_case.graph, TARGET, ["autofuse_scan.h"])
     assert set(with_scan) - set(files) == {"include/autofuse_scan.h", "include/autofuse_reduce.h"}
 
@@ -69,6 +77,29 @@ def test_the_search_for_tiles_is_one_file(abs_case) -> None:
         assert text.count("\n".join(lines[-20:])) == 1
     for name in re.findall(r'#include "(.*)"', text):
         assert name in ("autofuse_math.h", "autofuse_status.h")
+
+
+def test_a_header_takes_the_place_of_one_whose_call_is_lacking(abs_case) -> None:
+    own = project_files(abs_case.graph, TARGET)
+    other = project_files(abs_case.graph, load_target("ascend310p"))
+    assert own.keys() == other.keys()
+    changed = [p for p in own if p.startswith("include/") and own[p] != other[p]]
+    assert changed == ["include/autofuse_device.h"]
+    assert read_text("autofuse_copy.h") in own["include/autofuse_device.h"]
+    assert read_text("autofuse_copy_by_add.h") in other["include/autofuse_device.h"]
+
+
+def test_device_headers_call_nothing_that_an_architecture_lacks() -> None:
+    """Of the ops that it has."""
+    for chip in target_names():
+        arch = load_target(chip).arch
+        calls = [find_call(r.name, arch) for r in all_ops()]
+        found = {FUNCTIONS[c.api].header for c in calls if c is not None and c.api in FUNCTIONS}
+        own = shared_headers(arch, [f"autofuse_{name}.h" for name in sorted(found - {""})])
+        assert len(own) > 8
+        for path, text in own.items():
+            made = set(re.findall(r"AscendC::(\w+)(?:<\w+>)?\(", text))
+            assert not made & arch.lacks, (chip, path)
 
 
 @pytest.mark.twin

@@ -6,12 +6,13 @@ from dataclasses import dataclass, fields, is_dataclass
 import pytest
 
 from autofuse.codegen import render
-from autofuse.codegen.backends.ascendc import device, project
+from autofuse.codegen.backends.ascendc import device, project, releases
 from autofuse.codegen.backends.ascendc.host import client_launch, driver, host
 from autofuse.codegen.backends.ascendc.host import tiling as host_tiling
 
 VIEWS = {
     "CMakeLists.txt.jinja": project._CMakeView,
+    "cann_check.cmake.jinja": releases._CheckView,
     "client_launch.cpp.jinja": client_launch._View,
     "driver.cpp.jinja": driver._DriverView,
     "driver_CMakeLists.txt.jinja": driver._CMakeView,
