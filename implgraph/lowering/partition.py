@@ -218,13 +218,14 @@ class _Plan:
         if group.columns or first.shape != other.shape or alike[0] != alike[1]:
             return None
         runs = tuple(size for size, _ in other.runs)
-        count = len(group.starts)
+        # Results that joined before have the same pieces once more.
+        pieces = [s for s, r in zip(group.starts, group.results, strict=True) if r is first]
         starts = [
-            Start(count + k, other.tensor, s.axes, other.origin, runs)
-            for k, s in enumerate(group.starts)
+            Start(len(group.starts) + k, other.tensor, s.axes, other.origin, runs)
+            for k, s in enumerate(pieces)
         ]
         try:
-            alone = self._group_of([other] * count, group.space.copy(), starts)
+            alone = self._group_of([other] * len(pieces), group.space.copy(), starts)
             both = self._group_of(
                 [*group.results, *alone.results], group.space.copy(), [*group.starts, *starts]
             )

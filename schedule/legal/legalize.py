@@ -20,7 +20,7 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Attr, HintGraph, Node, TensorView
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
-from autofuse.implgraph.ir.ordering import execution_order
+from autofuse.implgraph.ir.ordering import execution_order, most_alive
 from autofuse.implgraph.lowering.lowering import in_place_pairs
 from autofuse.implgraph.ops.cast_routes import cast_route
 from autofuse.implgraph.ops.definition import Expansion, OpDef
@@ -209,6 +209,9 @@ class _Rewriter:
     def result(self, in_place: Sequence[tuple[str, str]]) -> tuple[Node, ...]:
         """The nodes that a Store needs, ordered anew: expansions change what is best computed first.
 
+        Where more would be alive than there are buffers, the order as written may do with fewer: of a chain of 64-bit
+        integers the lower words need nothing of the upper ones, which need all of them.
+
         ``in_place``: pairs of a Load and the Store that overwrites what it reads, and so comes later.
         """
         nodes = list(self.nodes.values())
@@ -218,7 +221,12 @@ class _Rewriter:
             if load in index and store in index:
                 operands[index[store]].append(index[load])
         stores = [i for i, n in enumerate(nodes) if n.op == "Store"]
-        order = execution_order(operands, stores, [n.op == "Scalar" or is_source(n) for n in nodes])
+        free = [n.op == "Scalar" or is_source(n) for n in nodes]
+        order = execution_order(operands, stores, free)
+        alive = most_alive(operands, order, free)
+        if alive > self.arch.buffers_total - 2 * self.arch.queue_buffers_per_position:
+            written = sorted(order)
+            order = written if most_alive(operands, written, free) < alive else order
         data = [n for n in nodes if is_source(n)]
         inside = [nodes[i] for i in order if not is_source(nodes[i])]
         return (*data, *inside, *(n for n in nodes if is_sink(n)))

@@ -8,6 +8,10 @@ from autofuse.implgraph.lowering.normalise import Program
 from autofuse.implgraph.lowering.partition import partition
 
 
+def node(name, op, inputs, output, **attrs):
+    return {"name": name, "op": op, "inputs": inputs, "outputs": [output], "attrs": attrs}
+
+
 def lines_of(pieces):
     names = [f"x{i}" for i in range(pieces)]
     return read(
@@ -49,6 +53,27 @@ def test_a_demand_asks_for_its_own_piece_only(pieces, monkeypatch):
     assert len(groups) == pieces
     # Two walks per piece, with a few questions each.
     assert asked <= 16 * pieces
+
+
+@pytest.mark.parametrize("outputs", [2, 3, 5])
+def test_outputs_that_are_cut_alike_have_one_store_per_piece(outputs):
+    """They join the groups of the first one's pieces one after another; each is written once."""
+    nodes = [node("join", "Concat", ["a", "b"], "y0", axis=1)]
+    nodes += [node(f"n{i}", "Abs" if i % 2 else "Exp", ["y0"], f"y{i}") for i in range(1, outputs)]
+    graph = read(
+        {
+            "schema": "autofuse.graph/1",
+            "name": "alike",
+            "symbols": {},
+            "inputs": [
+                {"name": n, "dtype": "float32", "shape": [64, k]} for n, k in (("a", 64), ("b", 72))
+            ],
+            "nodes": nodes,
+            "outputs": [f"y{i}" for i in range(outputs)],
+        }
+    )
+    groups = partition(Program(graph))
+    assert [sorted(r.output for r in g.results) for g in groups] == [list(range(outputs))] * 2
 
 
 def test_where_pieces_end():
