@@ -20,8 +20,8 @@ __all__ = ["MAX_CHECKS", "Obstacle", "Refusal", "Uncut", "cut_after", "find_spli
 #: Why a graph cannot be built, or None.
 Refusal: TypeAlias = Callable[[FusionGraph], AutofuseError | None]
 
-#: Parts that are asked for to find better places, once the number of kernels is known, and nodes that these have in all:
-#: a number, or so many times those of the graph.
+#: Parts that are asked for to find better places, once the number of kernels is known, and nodes that these have in
+#: all: a number, or so many times those of the graph.
 MAX_CHECKS, _NODES, _TIMES = 64, 1000, 2
 
 
