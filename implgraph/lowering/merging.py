@@ -101,7 +101,8 @@ def _without_unread(g: Group, read: set[int]) -> Group | None:
         return None
     results: list[Result] = [g.results[k] for k in keep]
     starts = [g.starts[k] for k in keep]
+    # What it computed for its own use as well it computes still: nobody else does.
+    cuts = g.cuts - {r.tensor for k, r in enumerate(g.results) if k not in keep}
     space = g.space.copy()
-    return Group(
-        g.program, results, space, starts, settle(g.program, space, starts, g.cuts), g.cuts
-    )
+    walk = settle(g.program, space, starts, cuts)
+    return Group(g.program, results, space, starts, walk, cuts)
