@@ -197,7 +197,8 @@ def _scheduled(
     rejected: list[Rejected] = []
     out: list[Group] = []
     spaces = place_workspaces(hint, target.arch)
-    for g in _group_inputs(hint, parts, spaces, target, result, watch):
+    # All groups are legalised before the first one is scheduled: what the chip lacks is said at once.
+    for g in list(_group_inputs(hint, parts, spaces, target, result, watch)):
         next_tensor = g.inputs + g.outputs + len(spaces)
         impls, dropped = _schedule_group(g, keep, next_tensor, costs, watch)
         impls = tuple(hints.given_to(i) for i in impls)

@@ -87,3 +87,18 @@ def test_long_products_of_64_bit_integers_fit():
     ]
     (result,) = build(graph).schedule
     assert all(len(i.buffers) < 40 for g in result.groups for i in g.impls)
+
+
+def test_what_the_chip_lacks_is_said_before_any_group_is_scheduled(monkeypatch):
+    def never(*_, **__):
+        pytest.fail("templates are made")
+
+    monkeypatch.setattr(scheduler, "_schedule_group", never)
+    graph = chain("Softmax", 3, lambda i: {"axis": i % 2})
+    graph["nodes"].append(
+        {"name": "last", "op": "LegendrePolynomialP", "inputs": ["y2", "y2"], "outputs": ["y"]}
+    )
+    graph["outputs"] = ["y"]
+    with pytest.raises(AutofuseError) as caught:
+        build(graph)
+    assert {d.code for d in caught.value.diagnostics} == {"AF3001"}
