@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from autofuse.base import artifacts, knobs
+from autofuse.base import artifacts, knobs, reading
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.ir.fusion import FusionGraph
 
@@ -74,7 +74,7 @@ def no_room(error: OSError) -> AutofuseError | None:
 
 def _source(graph: object) -> str:
     """The text to reproduce a failure from."""
-    from autofuse.frontends import read_graph
+    from autofuse.frontends import MAX_FILE, read_graph
     from autofuse.frontends.onnx import looks_like_onnx
     from autofuse.implgraph.ir.serialise import to_json
 
@@ -86,7 +86,7 @@ def _source(graph: object) -> str:
         if isinstance(graph, str) and graph.lstrip()[:1] in ("{", "["):
             return graph
         path = Path(str(graph))
-        data = path.read_bytes()
+        data = reading.content(path, MAX_FILE)
         if looks_like_onnx(data, str(path)):
             return json.dumps(to_json(read_graph(path)), indent=1)
         return data.decode("utf-8", errors="replace")

@@ -24,6 +24,8 @@ _PERHAPS_TOO_MUCH = frozenset(
 )
 #: Nodes that a hint names at most.
 _NAMED_CUTS = 8
+#: Nodes at most of a graph for which cuts are looked for to name them beside its refusal.
+_SEARCHED = 200
 
 
 def compile_split(
@@ -101,9 +103,14 @@ def _perhaps_too_much(error: AutofuseError, graph: FusionGraph) -> bool:
 
 def with_cuts(error: AutofuseError, graph: FusionGraph, target: TargetSpec) -> AutofuseError:
     """The same error, with the smallest split that would work where there is one."""
-    # A search in a graph of so many calls would take far longer than its refusal.
-    if any(d.code == "AF2104" for d in error.diagnostics) or not _perhaps_too_much(error, graph):
+    if not _perhaps_too_much(error, graph):
         return error
+    # A search in a graph of so many nodes or calls would take far longer than its refusal.
+    if any(d.code == "AF2104" for d in error.diagnostics):
+        return error
+    if len(graph.nodes) > _SEARCHED:
+        hint = "autofuse build --split looks for places where cuts help"
+        return AutofuseError(d if d.hint else replace(d, hint=hint) for d in error.diagnostics)
     own = {n.label: n.name for n in graph.nodes}
     named = [own.get(d.where.node, d.where.node) for d in error.diagnostics]
     found = _find_split(graph, target, every=False, suspects=named)

@@ -30,7 +30,7 @@ from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult, Verdi
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
 from autofuse.schedule.cost.cache_hints import CacheHints, touched_bytes
 from autofuse.schedule.legal.ends import is_sink
-from autofuse.schedule.legal.legalize import legalize
+from autofuse.schedule.legal.legalize import Legalizer
 from autofuse.schedule.memory.workspace import place_workspaces
 from autofuse.schedule.placement.scan import SCAN, scanned_axes
 from autofuse.schedule.rank import Made, Ranked, in_order, modelled_cycles, rank, select
@@ -194,7 +194,8 @@ def _scheduled(
     rejected: list[Rejected] = []
     out: list[Group] = []
     spaces = place_workspaces(hint, target.arch)
-    for g in _group_inputs(hint, parts, spaces, target, result, watch):
+    # All groups are legalised before the first one is scheduled: what the chip lacks is said at once.
+    for g in list(_group_inputs(hint, parts, spaces, target, result, watch)):
         next_tensor = g.inputs + g.outputs + len(spaces)
         impls, dropped = _schedule_group(g, keep, next_tensor, costs, watch)
         impls = tuple(hints.given_to(i) for i in impls)
@@ -214,9 +215,10 @@ def _group_inputs(
     """What the templates of each group are made of; ``parts``: the nodes of the groups, ``spaces``: the workspaces."""
     inputs = sum(1 for _ in hint.ops("Data"))
     outputs = 1 + max((n.number("index") for n in hint.ops("Output")), default=-1)
+    legal_of, ends = Legalizer(hint, target), _Ends(hint, spaces)
     for index, nodes in enumerate(parts):
-        whole = _with_ends(nodes, hint, spaces)
-        legal = _in_gm(legalize(whole, hint, target), inputs, outputs)
+        whole = ends.around(nodes)
+        legal = _in_gm(legal_of.of(whole), inputs, outputs)
         if watch is not None:
             before, after = (replace(hint, nodes=tuple(ns)) for ns in (whole, legal))
             told(watch, f"legalise group {index}", before, after)
@@ -285,27 +287,42 @@ def _templates_per_group(hint: HintGraph, count: int) -> int:
     return keep
 
 
-def _with_ends(nodes: Sequence[Node], hint: HintGraph, spaces: Sequence[Node]) -> list[Node]:
-    """The group's nodes between the Data nodes that feed it and the Output nodes that it feeds.
+class _Ends:
+    """The nodes of a graph that stand for GM: its inputs, outputs and workspaces, which the groups read and write."""
 
-    A Workspace that it reads has no inputs here: what writes it is in another group.
-    """
-    inside = {n.name for n in nodes}
-    used = {i for n in nodes for i in n.inputs}
-    data = [n for n in hint.ops("Data") if n.name in used and n.name not in inside]
-    outputs = [n for n in hint.ops("Output") if set(n.inputs) & inside and n.name not in inside]
-    pieces = Counter(n.attrs["index"] for n in hint.ops("Output"))
-    outputs = [
-        n if count == 1 else replace(n, attrs={**n.attrs, "pieces": count})
-        for n in outputs
-        for count in [pieces[n.attrs["index"]]]
-    ]
-    data += [replace(n, inputs=()) for n in spaces if n.name in used]
-    for n in spaces:
-        stores = tuple(i for i in n.inputs if i in inside)
-        attrs = {**n.attrs, "pieces": len(n.inputs)} if len(n.inputs) > 1 else n.attrs
-        outputs += [replace(n, inputs=stores, attrs=attrs)] if stores else []
-    return [*data, *nodes, *outputs]
+    def __init__(self, hint: HintGraph, spaces: Sequence[Node]) -> None:
+        pieces = Counter(n.attrs["index"] for n in hint.ops("Output"))
+        #: Name of an input -> its place among the inputs, and its node.
+        self._data = {n.name: (k, n) for k, n in enumerate(hint.ops("Data"))}
+        #: Name of a Store -> the places of the outputs that it makes, and these.
+        self._outputs: dict[str, list[tuple[int, Node]]] = {}
+        for k, n in enumerate(hint.ops("Output")):
+            count = pieces[n.attrs["index"]]
+            whole = n if count == 1 else replace(n, attrs={**n.attrs, "pieces": count})
+            for store in n.inputs:
+                self._outputs.setdefault(store, []).append((k, whole))
+        self._spaces = spaces
+
+    def around(self, nodes: Sequence[Node]) -> list[Node]:
+        """The nodes of a group between the Data nodes that feed it and the Output nodes that it feeds.
+
+        A Workspace that it reads has no inputs here: what writes it is in another group.
+        """
+        inside = {n.name for n in nodes}
+        used = {i for n in nodes for i in n.inputs}
+        read = sorted(
+            (self._data[x] for x in used & self._data.keys() if x not in inside),
+            key=lambda found: found[0],
+        )
+        made = dict(o for x in inside & self._outputs.keys() for o in self._outputs[x])
+        data = [n for _, n in read]
+        outputs = [made[k] for k in sorted(made) if made[k].name not in inside]
+        data += [replace(n, inputs=()) for n in self._spaces if n.name in used]
+        for n in self._spaces:
+            stores = tuple(i for i in n.inputs if i in inside)
+            attrs = {**n.attrs, "pieces": len(n.inputs)} if len(n.inputs) > 1 else n.attrs
+            outputs += [replace(n, inputs=stores, attrs=attrs)] if stores else []
+        return [*data, *nodes, *outputs]
 
 
 def _schedule_group(

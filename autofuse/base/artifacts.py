@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from autofuse import __version__
-from autofuse.base import cache
+from autofuse.base import cache, reading
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 
 __all__ = [
@@ -209,9 +209,7 @@ def read_files(folder: str | Path) -> dict[str, str]:
             with _locked(root):
                 if _is_unfinished(root):
                     raise ValueError("the folder was not written to the end")
-                return {
-                    name: (root / name).read_text(encoding="utf-8") for name in _read_manifest(root)
-                }
+                return {name: reading.text(root / name) for name in _read_manifest(root)}
         return {}
     except (OSError, ValueError) as e:
         raise AutofuseError.of(
@@ -251,7 +249,7 @@ def _becoming_text(texts: Mapping[str, str], old: Mapping[str, set[str]]) -> str
 def _read_manifest(root: Path) -> dict[str, set[str]]:
     """Digests that files of ours may have; empty when there is no manifest to go by."""
     try:
-        content = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+        content = json.loads(reading.text(root / MANIFEST))
         if content["schema"] == SCHEMA:
             if "becoming" in content:
                 found = {str(k): set(map(str, v)) for k, v in content["becoming"].items()}
@@ -266,7 +264,7 @@ def _read_manifest(root: Path) -> dict[str, set[str]]:
 def _is_unfinished(root: Path) -> bool:
     """A process was killed while it wrote here."""
     try:
-        return "becoming" in json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+        return "becoming" in json.loads(reading.text(root / MANIFEST))
     except (OSError, ValueError, TypeError):
         return False
 
@@ -294,7 +292,9 @@ def _compare(texts: Mapping[str, str], root: Path, old: Mapping[str, set[str]]) 
 def _digest_of(path: Path) -> str | None:
     """Digest of a file, ``""`` of anything else that is there, None of nothing."""
     if path.is_file():
-        return digest(path.read_bytes())
+        # What is too large is none of ours: as it is, whoever wrote it.
+        with suppress(ValueError):
+            return digest(reading.content(path))
     return "" if path.exists() or path.is_symlink() else None
 
 

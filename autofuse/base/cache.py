@@ -8,7 +8,6 @@ mistake for an entry.  Locks are advisory file locks, which end with the process
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import secrets
 import shutil
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from autofuse.base import knobs
+from autofuse.base import knobs, reading
 from autofuse.base.diagnostics import AutofuseError, Where
 
 __all__ = [
@@ -220,13 +219,13 @@ def lookup(kind: str, key: str, done: str, also: Sequence[str] = ()) -> Path | N
     assert kind in _KINDS, kind
     path = root() / kind / key
     try:
-        wanted = (path / _DIGEST).read_text(encoding="ascii", errors="replace").split()
+        wanted = reading.content(path / _DIGEST).decode("ascii", errors="replace").split()
         for i, name in enumerate((done, *also)):
             stat = (path / name).stat()
             found = _digest_of(path / name, stat.st_ino, stat.st_size, stat.st_mtime_ns)
             if wanted[i : i + 1] != [found]:
                 return None
-    except OSError:
+    except (OSError, ValueError):
         return None
     with suppress(OSError):
         os.utime(path)
@@ -234,7 +233,7 @@ def lookup(kind: str, key: str, done: str, also: Sequence[str] = ()) -> Path | N
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return reading.sha256(path)
 
 
 @lru_cache(maxsize=256)

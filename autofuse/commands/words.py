@@ -10,11 +10,14 @@ import numpy as np
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.reading import regular
 
 __all__ = ["array", "pairs", "sizes", "target_option"]
 
 #: More than any size has, and fewer than Python reads.
 _DIGITS = 40
+#: How a .npy file begins.
+_MAGIC = b"\x93NUMPY"
 
 
 def pairs(words: Sequence[str], option: str) -> dict[str, str]:
@@ -62,7 +65,11 @@ def array(file: str) -> Any:
         AutofuseError: AF1001, they cannot be read.
     """
     try:
-        return np.load(file, allow_pickle=False)
+        with regular(Path(file)) as f:
+            # Only the header is read here: of what has the wrong shape, nothing more is.
+            is_array = f.read(len(_MAGIC)) == _MAGIC
+        found = np.load(file, mmap_mode="r" if is_array else None, allow_pickle=False)
+        return np.asarray(found) if is_array else found
     except (OSError, ValueError, EOFError) as e:
         text = f"{file} cannot be read as a .npy file: {e}"
         raise AutofuseError.of("AF1001", text, where=Where(path=file)) from e

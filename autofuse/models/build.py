@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -151,7 +152,10 @@ def _loaded(model: ModelLike) -> tuple[onnx.ModelProto, str, bytes]:
         return model, "", data
     path = Path(model)
     try:
-        size = path.stat().st_size
+        found = path.stat()
+        if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
+            raise ValueError("it is a device")  # of which there may be no end
+        size = found.st_size
         if size > MAX_MODEL_BYTES:
             text = f"the file has {size} bytes, the limit is {MAX_MODEL_BYTES}"
             raise AutofuseError.of("AF1003", text, where=Where(str(path)))

@@ -2,6 +2,8 @@
 
 python benchmarks/speed/scaling.py
 python benchmarks/speed/scaling.py --sizes 10 1000 --families exps softmaxes
+python benchmarks/speed/scaling.py --ops Pad ArgMax --sizes 300 1000     an op as a chain, used twice, and side by side
+python benchmarks/speed/scaling.py --ops all --sizes 300
 """
 
 from __future__ import annotations
@@ -9,7 +11,15 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
+
+from op_steps import OPS, add_op
+from storm_strategies import Maker
 
 from autofuse.api import build, read
 from autofuse.base.collecting import collect_rarely
@@ -21,6 +31,7 @@ FAMILIES: dict[str, tuple[str, tuple[dict[str, Any], ...], bool]] = {
     "chain": ("Exp", ({},), True),
     "lgammas": ("Lgamma", ({},), True),
     "softmaxes": ("Softmax", ({"axis": 0}, {"axis": 1}), True),
+    "sums": ("CumSum", ({"axis": 0}, {"axis": 1}), True),
 }
 
 
@@ -29,8 +40,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[10, 30, 100, 300, 1000])
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--ops", nargs="+", choices=("all", *OPS), help="ops, instead of families")
     args = parser.parse_args()
     collect_rarely()
+    if args.ops:
+        return _ops(OPS if "all" in args.ops else args.ops, args.sizes)
     print(f"{'nodes':<12}" + "".join(f"{n:>10}" for n in args.sizes))
     for family in args.families:
         print(f"{family:<12}", end="")
@@ -40,8 +54,55 @@ def main() -> int:
     return 0
 
 
+def _ops(ops: Any, sizes: list[int]) -> int:
+    """Print a table: a row per op and pattern, a column per size."""
+    print(f"{'nodes':<40}" + "".join(f"{n:>10}" for n in sizes))
+    for op in ops:
+        for pattern in ("chain", "twice", "side"):
+            print(f"{op + ', ' + pattern:<40}", end="")
+            for nodes in sizes:
+                made = _of_op(op, pattern, nodes)
+                print(f"{'' if made is None else _timed(made, nodes):>10}", end="", flush=True)
+            print()
+    return 0
+
+
+def _of_op(op: str, pattern: str, nodes: int) -> Mapping[str, Any] | None:
+    """About as many nodes of an op, one after the other or side by side; None where it takes no tensor of 64 x 64."""
+    m = Maker(Random(f"{op} {nodes}"))
+    dtype = next((d for d in ("float32", "int32", "bool") if _takes(op, d)), None)
+    if dtype is None:
+        return None
+    if pattern == "side":
+        m.outputs = [add_op(m, op, m.input(dtype, (64, 64))) or "" for _ in range(nodes)]
+        return m.case(op).document
+    x = m.input(dtype, (64, 64))
+    while len(m.nodes) < nodes:
+        y = add_op(m, op, x)
+        if y is None:
+            break
+        if m.tensors[y][0] != dtype:
+            y = m.node("Cast", [y], dtype, m.tensors[y][1], dtype=dtype)
+        small = 1 in m.tensors[y][1]
+        if small or (pattern == "twice" and m.tensors[x] == m.tensors[y]):
+            how = "LogicalXor" if dtype == "bool" else "Add"
+            y = m.node(how, [y, x], dtype, m.tensors[x][1])
+        x = y
+    m.outputs = [x]
+    return m.case(op).document if m.nodes else None
+
+
+def _takes(op: str, dtype: str) -> bool:
+    m = Maker(Random(op))
+    return add_op(m, op, m.input(dtype, (64, 64))) is not None
+
+
 def _per_node(family: str, nodes: int) -> str:
-    graph = read(_graph(family, nodes))
+    return _timed(_graph(family, nodes), nodes)
+
+
+def _timed(document: Mapping[str, Any], nodes: int) -> str:
+    graph = read(document)
     start = time.process_time()
     try:
         build(graph)

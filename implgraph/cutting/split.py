@@ -20,8 +20,9 @@ __all__ = ["MAX_CHECKS", "Obstacle", "Refusal", "Uncut", "cut_after", "find_spli
 #: Why a graph cannot be built, or None.
 Refusal: TypeAlias = Callable[[FusionGraph], AutofuseError | None]
 
-#: Parts that are asked for to find better places, once the number of kernels is known.
-MAX_CHECKS = 64
+#: Parts that are asked for to find better places, once the number of kernels is known, and nodes that these have in
+#: all: a number, or so many times those of the graph.
+MAX_CHECKS, _NODES, _TIMES = 64, 1000, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +156,12 @@ class _Search:
     def _fewest_bytes(self) -> list[int]:
         """Ends of the parts of the best split, given that there is one."""
         costs = [self.cutter.traffic(i) for i in range(self.size)]
-        asked = len(self.answers)
-        while len(self.answers) - asked < MAX_CHECKS:
+        before = set(self.answers)
+        most = max(_NODES, _TIMES * self.size)
+        while True:
+            asked = self.answers.keys() - before
+            if len(asked) >= MAX_CHECKS or sum(end - first for first, end in asked) >= most:
+                break
             ends = self._shortest(costs, known=False)
             firsts = [0, *ends[:-1]]
             wrong = next((p for p in zip(firsts, ends, strict=True) if not self._fits(*p)), None)

@@ -22,6 +22,7 @@ call.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -209,6 +210,9 @@ class _Splitter:
         self._joiner = Joiner(self)
         #: Whether anything is.
         self.divided = False
+        self._outputs = {o.tensor for o in graph.outputs}
+        #: Tensors that are certainly for others than reductions along axes.
+        self._for_others: set[tuple[str, tuple[int, ...]]] = set()
 
     def add(self, n: FusionNode) -> None:
         """A node of the graph, or what replaces it."""
@@ -239,7 +243,7 @@ class _Splitter:
         """How to divide a reduction; None if it stays."""
         own = self.tensors[x].shape
         axes = axes_of(n, len(own))
-        return self._best(x, axes, ROW, again=self._has_others(x, axes))
+        return self._best(x, axes, ROW)
 
     def _has_others(self, x: str, axes: tuple[int, ...]) -> bool:
         """Whether a tensor, what it is made of or what is made of it element by element, is for others than reductions.
@@ -249,25 +253,28 @@ class _Splitter:
             axes: of the reductions.
         """
         shape = self.tensors[x].shape
-        chain, todo = {x}, [x]
+        chain, todo = {x}, deque([x])
+        others: list[FusionNode] = []
         while todo:
-            y = todo.pop()
+            y = todo.popleft()
+            users = self._users.get(y, ())
+            # A reduction that takes other axes of the operand cannot be in the same group either.
+            mine = [u for u in users if u.op not in REDUCES or axes_of(u, len(shape)) != axes]
+            # What is certain ends the search, or each reduction of a long graph would go through all of it.
+            apart = any(all(self.tensors[z].shape != shape for z in u.outputs) for u in mine)
+            if y in self._outputs or (y, axes) in self._for_others or apart:
+                self._for_others.add((x, axes))
+                return True
+            others += mine
             maker = self._makers.get(y)
             near = [] if maker is None or maker.op in REDUCES else list(maker.inputs)
             # What is made of it may be for such reductions alone, as squares are beside a sum.
-            near += [z for u in self._users.get(y, ()) if _is_elementwise(u) for z in u.outputs]
+            near += [z for u in users if _is_elementwise(u) for z in u.outputs]
             for i in near:
                 if isinstance(i, str) and i not in chain and self.tensors[i].shape == shape:
                     chain.add(i)
                     todo.append(i)
-        if any(o.tensor in chain for o in self.graph.outputs):
-            return True
-        # A reduction that takes other axes of the operand cannot be in the same group either.
-        return any(
-            chain.isdisjoint(u.outputs) and (u.op not in REDUCES or axes_of(u, len(shape)) != axes)
-            for c in chain
-            for u in self._users.get(c, ())
-        )
+        return any(chain.isdisjoint(u.outputs) for u in others)
 
     def _best(
         self,
@@ -275,7 +282,6 @@ class _Splitter:
         axes: tuple[int, ...],
         row: int,
         *,
-        again: bool = False,
         sums: bool = False,
     ) -> _Plan | None:
         """How to divide ``axes`` of a tensor; None if it stays whole.
@@ -284,8 +290,7 @@ class _Splitter:
             x: the tensor.
             axes: its dimensions that are gone through.
             row: neighbours that are kept and go to the same core.
-            again: as in :class:`Sizes`.
-            sums: as there.
+            sums: of running sums.
         """
         own = self.tensors[x].shape
         if not self.symbolic and not all(s.is_const for s in own):
@@ -297,9 +302,11 @@ class _Splitter:
             sizes = self._sizes(shape, gone, run, size, row)
             if sizes is None:
                 continue
-            sizes = replace(sizes, again=again, sums=sums)
+            sizes = replace(sizes, sums=sums)
             if self._worth.hopeless(sizes, self.gain):
                 continue
+            # Others are looked for in all of the graph: only where it matters.
+            sizes = replace(sizes, again=not sums and self._has_others(x, axes))
             parts = self._worth.parts(sizes, shape, gone, run)
             cost = self._worth.less(sizes, parts, self.gain)
             if cost is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["execution_order"]
+__all__ = ["execution_order", "most_alive"]
 
 
 def execution_order(
@@ -39,6 +39,26 @@ def execution_order(
         for ops in operands
     ]  # the sort is stable: equal operands keep their order
     return _post_order(ordered, roots)
+
+
+def most_alive(
+    operands: Sequence[Sequence[int]], order: Sequence[int], free: Sequence[bool]
+) -> int:
+    """How many values are alive at once at most, those included that are used for the last time.
+
+    Args:
+        operands: for every node the indices of the nodes it uses.
+        order: the nodes in execution order.
+        free: nodes whose result takes no memory.
+    """
+    last = {x: n for n in order for x in operands[n]}
+    alive = most = 0
+    for n in order:
+        alive += not free[n]
+        most = max(most, alive)
+        ends = [x for x in dict.fromkeys(operands[n]) if last[x] == n and not free[x]]
+        alive -= len(ends) + (not free[n] and n not in last)
+    return most
 
 
 def _post_order(operands: Sequence[Sequence[int]], roots: Sequence[int]) -> list[int]:

@@ -38,6 +38,7 @@ from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.requirements import may_overlap
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.narrowing import narrowed
+from autofuse.implgraph.rewrites.nested_pads import with_nested_pads_joined
 from autofuse.implgraph.rewrites.recognise import recognise
 from autofuse.implgraph.rewrites.zero_strides import without_zero_strides
 from autofuse.targets import TargetSpec
@@ -67,20 +68,32 @@ def lower_all(
         AutofuseError: as :func:`lower`.
     """
     graph = told(watch, "zero-strides", graph, without_zero_strides(graph))
+    graph = told(watch, "nested-pads", graph, with_nested_pads_joined(graph))
     graph = told(watch, "narrow", graph, narrowed(graph, target))
     graph = told(watch, "recognise", graph, recognise(graph))
     written = told(watch, "decompose", graph, decompose(graph))
     forms: list[HintGraph] = []
+    refused: list[tuple[FusionGraph, AutofuseError]] = []
     for way in (written, *_rewritten(graph, written, target, watch)):
         for form in split_forms(way, target):
-            forms += _loops(told(watch, "split-reductions", way, form), columns, watch)
+            made = told(watch, "split-reductions", way, form)
+            forms += _loops(made, columns, refused, watch)
+    if not forms:
+        for form, e in refused:
+            if form is written:
+                raise e
     return tuple(forms) or (told(watch, "loops", written, lower_written(written)),)
 
 
-def _loops(form: FusionGraph, columns: bool, watch: Watch | None) -> Iterator[HintGraph]:
+def _loops(
+    form: FusionGraph,
+    columns: bool,
+    refused: list[tuple[FusionGraph, AutofuseError]],
+    watch: Watch | None,
+) -> Iterator[HintGraph]:
     """The HintGraph of a form, of known sizes also with pieces of short rows apart; none where it has no common axes.
 
-    What has none once it is divided stays undivided.
+    What has none once it is divided stays undivided.  ``refused`` gets the form and why it has none.
     """
     try:
         hint, together = _lowered(form, columns)
@@ -88,7 +101,8 @@ def _loops(form: FusionGraph, columns: bool, watch: Watch | None) -> Iterator[Hi
         if together and not form.symbols:
             yield told(watch, "loops, columns apart", form, _lowered(form, False)[0])
     except AutofuseError as e:
-        told(watch, "loops", form, e)
+        # Without the frames, which refer to the list.
+        refused.append((form, told(watch, "loops", form, e.with_traceback(None))))
 
 
 def _rewritten(

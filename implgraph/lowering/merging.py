@@ -46,17 +46,18 @@ def merged(found: Sequence[Group]) -> list[Group]:
 
 def _pair(left: Sequence[Group], tried: Tried) -> tuple[Group, Group, Group] | None:
     """Two groups, the second one reads what the first one writes or neither needs the other, and both in one."""
-    makers = _makers(left)
-    for maker in left:
-        for user in left:
+    reads, needs = _waiting(left)
+    for m, maker in enumerate(left):
+        for u, user in enumerate(left):
             key = (id(maker), id(user))
-            if maker is user or key in tried or _apart(maker, user):
+            if maker is user or key in tried or needs[m] >> u & 1:
                 continue
-            reads = any(left[k] is maker for t in user.walk.reloads() for k in makers[t])
-            if _needs(left, makers, maker, user) or _needs(left, makers, user, maker, reads):
+            # A third group that waits for the one, and for which the other one waits, could not run.
+            others = (k for k in reads[u] if k != m) if m in reads[u] else reads[u]
+            if any(needs[k] >> m & 1 for k in others) or _apart(maker, user):
                 continue
             tried[key] = (maker, user)
-            whole, missing = grown(user, maker.results, make=reads)
+            whole, missing = grown(user, maker.results, make=m in reads[u])
             if not missing:
                 return maker, user, whole
     return None
@@ -71,36 +72,24 @@ def _apart(a: Group, b: Group) -> bool:
     return a.part or b.part or copies or find(a.results[0].tensor) != find(b.results[0].tensor)
 
 
-def _makers(left: Sequence[Group]) -> dict[int, list[int]]:
-    """The groups that write the workspace of a tensor."""
-    out: dict[int, list[int]] = {}
+def _waiting(left: Sequence[Group]) -> tuple[list[set[int]], list[int]]:
+    """For every group those whose workspaces it reads, and as bits all that it waits for."""
+    makers: dict[int, list[int]] = {}
     for k, g in enumerate(left):
         for r in g.results:
             if r.workspace >= 0:
-                out.setdefault(r.tensor, []).append(k)
-    return out
-
-
-def _needs(
-    left: Sequence[Group],
-    makers: dict[int, list[int]],
-    group: Group,
-    other: Group,
-    direct: bool = False,
-) -> bool:
-    """True if ``group`` waits for ``other``; with ``direct``, if it does so because of a third group."""
-    seen: set[int] = set()
-    waiting = [k for t in group.walk.reloads() for k in makers[t]]
-    if direct:
-        waiting = [k for k in waiting if left[k] is not other]
-    while waiting:
-        k = waiting.pop()
-        if left[k] is other:
-            return True
-        if k not in seen:
-            seen.add(k)
-            waiting += [m for t in left[k].walk.reloads() for m in makers[t]]
-    return False
+                makers.setdefault(r.tensor, []).append(k)
+    reads = [{k for t in g.walk.reloads() for k in makers[t]} for g in left]
+    needs = [sum(1 << k for k in some) for some in reads]
+    changed = True
+    while changed:
+        changed = False
+        for n, some in enumerate(reads):
+            more = needs[n]
+            for k in some:
+                more |= needs[k]
+            changed, needs[n] = changed or more != needs[n], more
+    return reads, needs
 
 
 def _without_unread(g: Group, read: set[int]) -> Group | None:
@@ -112,7 +101,8 @@ def _without_unread(g: Group, read: set[int]) -> Group | None:
         return None
     results: list[Result] = [g.results[k] for k in keep]
     starts = [g.starts[k] for k in keep]
+    # What it computed for its own use as well it computes still: nobody else does.
+    cuts = g.cuts - {r.tensor for k, r in enumerate(g.results) if k not in keep}
     space = g.space.copy()
-    return Group(
-        g.program, results, space, starts, settle(g.program, space, starts, g.cuts), g.cuts
-    )
+    walk = settle(g.program, space, starts, cuts)
+    return Group(g.program, results, space, starts, walk, cuts)

@@ -5,7 +5,7 @@ do not fit its axes, or its reductions run over different axes, the graph is cut
 to a workspace by another group and read back.  An output that concatenates tensors becomes one group per piece; pieces
 of one size are computed together where they load the same elements, as the halves of a rotation do, or where they lie
 side by side in short rows, as the columns of a stack do.
-Groups recompute what they share, except for reductions.
+Groups recompute what they share, except for reductions, and as long as that stays in proportion to the graph.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from autofuse.implgraph.ir.iteration_space import Axes, IterationSpace
 from autofuse.implgraph.lowering.group import Group, Result, grown, settle
 from autofuse.implgraph.lowering.merging import merged
 from autofuse.implgraph.lowering.normalise import BROADCAST, INPUT, OP, REDUCE, Program
+from autofuse.implgraph.lowering.recomputing import often_computed
 from autofuse.implgraph.lowering.walk import (
     RELOAD,
     SCALAR,
@@ -157,6 +158,8 @@ class _Plan:
         if cut is None:
             found = merged(found)
             cut = self._unsafe_write(found)
+        if cut is None and len(self.cuts) < MAX_CUTS:
+            cut = often_computed(found, len(self.program.steps))
         return cut if cut is not None else self._order(found)
 
     def _no_space(self, e: BlockedError) -> AutofuseError:
@@ -218,13 +221,14 @@ class _Plan:
         if group.columns or first.shape != other.shape or alike[0] != alike[1]:
             return None
         runs = tuple(size for size, _ in other.runs)
-        count = len(group.starts)
+        # Results that joined before have the same pieces once more.
+        pieces = [s for s, r in zip(group.starts, group.results, strict=True) if r is first]
         starts = [
-            Start(count + k, other.tensor, s.axes, other.origin, runs)
-            for k, s in enumerate(group.starts)
+            Start(len(group.starts) + k, other.tensor, s.axes, other.origin, runs)
+            for k, s in enumerate(pieces)
         ]
         try:
-            alone = self._group_of([other] * count, group.space.copy(), starts)
+            alone = self._group_of([other] * len(pieces), group.space.copy(), starts)
             both = self._group_of(
                 [*group.results, *alone.results], group.space.copy(), [*group.starts, *starts]
             )
@@ -315,8 +319,9 @@ class _Plan:
             bases: the axes of ``group`` along each dimension.
             beside: whether short rows hold all of them.
         """
-        if not beside and _copies(group) + len(piece.starts) > MAX_COPIES:
-            return None
+        copies = _copies(group) + len(piece.starts)
+        if not beside and (copies > MAX_COPIES or not (_full_loads(group) and _full_loads(piece))):
+            return None  # too much, or there is no load that they can share
         space = group.space.copy()
         start = _start(len(group.starts), piece.results[0], space, pieces, bases)
         starts = [*group.starts, start]

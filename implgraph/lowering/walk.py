@@ -210,6 +210,7 @@ class Walk:
         self.insts: list[Inst] = []
         self.stores: list[int] = []
         self._keys: dict[tuple[object, ...], int] = {}
+        self._reloads: frozenset[int] | None = None
         self._current = starts[0].tensor
         try:
             self._walk(starts)
@@ -552,8 +553,10 @@ class Walk:
                 source = inst.places.source
                 yield self.program.steps[source].index, source, None
 
-    def reloads(self) -> set[int]:
+    def reloads(self) -> frozenset[int]:
         """The tensors that are read from workspaces."""
-        found = {i.tensor for i in self.insts if i.kind == RELOAD}
-        given = {i.places.source for i in self.insts if i.places is not None}
-        return found | (given & set(self.cuts))
+        if self._reloads is None:  # mergers of groups ask many times
+            found = {i.tensor for i in self.insts if i.kind == RELOAD}
+            given = {i.places.source for i in self.insts if i.places is not None}
+            self._reloads = frozenset(found | (given & set(self.cuts)))
+        return self._reloads

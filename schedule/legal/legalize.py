@@ -8,7 +8,7 @@ uniform operand where a call wants a tensor.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Attr, HintGraph, Node, TensorView
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
-from autofuse.implgraph.ir.ordering import execution_order
+from autofuse.implgraph.ir.ordering import execution_order, most_alive
 from autofuse.implgraph.lowering.lowering import in_place_pairs
 from autofuse.implgraph.ops.cast_routes import cast_route
 from autofuse.implgraph.ops.definition import Expansion, OpDef
@@ -32,7 +32,7 @@ from autofuse.schedule.legal.casts import cast_mode, convert, to_whole
 from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.targets import Architecture, TargetSpec
 
-__all__ = ["legalize"]
+__all__ = ["Legalizer", "legalize"]
 
 MASK, BOOL, HALF, SINGLE = (BY_NAME[n] for n in ("mask", "bool", "float16", "float32"))
 #: Most calls of one group beside its nodes: a kernel of more is too long for compilers as well.
@@ -53,11 +53,57 @@ def legalize(nodes: Sequence[Node], hint: HintGraph, target: TargetSpec) -> tupl
         AutofuseError: AF3001 when neither a call, an expansion nor a promotion realises an op; AF2104, there are too
             many calls.
     """
-    rewriter = _Rewriter(target, reserved=frozenset(n.name for n in hint.nodes))
-    rewriter.short = short_results(steps_of(nodes))
-    for n in nodes:
-        rewriter.visit(n)
-    return rewriter.result(in_place_pairs(hint))
+    return Legalizer(hint, target).of(nodes)
+
+
+class Legalizer:
+    """Legalises the groups of one graph; what they have in common is found once."""
+
+    def __init__(self, hint: HintGraph, target: TargetSpec) -> None:
+        self._target = target
+        self._reserved = Reserved(n.name for n in hint.nodes)
+        self._in_place = in_place_pairs(hint)
+
+    def of(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
+        """As :func:`legalize`."""
+        rewriter = _Rewriter(self._target, reserved=self._reserved)
+        rewriter.short = short_results(steps_of(nodes))
+        for n in nodes:
+            rewriter.visit(n)
+        return rewriter.result(self._in_place)
+
+
+class Reserved:
+    """Names that new nodes must not have.
+
+    Names are numbered until one is free, in every group anew: a run of numbers that is taken is passed in one step.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+        #: Base and number of a name that is taken -> a number behind it of which all before are taken as well.
+        self._behind: dict[tuple[str, int], int] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def behind(self, base: str, number: int) -> int:
+        """The first number from ``number`` on that makes a free name."""
+        passed = []
+        while numbered(base, number) in self._names:
+            passed.append(number)
+            number = self._behind.get((base, number), number + 1)
+        for k in passed:
+            self._behind[base, k] = number
+        return number
+
+
+def numbered(base: str, number: int) -> str:
+    """A name with a number, 0 for none."""
+    return f"{base}_{number}" if number else base
 
 
 def _with_inputs(n: Node, inputs: tuple[str, ...]) -> Node:
@@ -70,7 +116,7 @@ class _Rewriter:
     """Implements ``OpSink``; handles are names of the new nodes."""
 
     target: TargetSpec
-    reserved: frozenset[str]
+    reserved: Reserved
     nodes: dict[str, Node] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     memo: dict[tuple[object, ...], str] = field(default_factory=dict)
@@ -209,6 +255,9 @@ class _Rewriter:
     def result(self, in_place: Sequence[tuple[str, str]]) -> tuple[Node, ...]:
         """The nodes that a Store needs, ordered anew: expansions change what is best computed first.
 
+        Where more would be alive than there are buffers, the order as written may do with fewer: of a chain of 64-bit
+        integers the lower words need nothing of the upper ones, which need all of them.
+
         ``in_place``: pairs of a Load and the Store that overwrites what it reads, and so comes later.
         """
         nodes = list(self.nodes.values())
@@ -218,7 +267,12 @@ class _Rewriter:
             if load in index and store in index:
                 operands[index[store]].append(index[load])
         stores = [i for i, n in enumerate(nodes) if n.op == "Store"]
-        order = execution_order(operands, stores, [n.op == "Scalar" or is_source(n) for n in nodes])
+        free = [n.op == "Scalar" or is_source(n) for n in nodes]
+        order = execution_order(operands, stores, free)
+        alive = most_alive(operands, order, free)
+        if alive > self.arch.buffers_total - 2 * self.arch.queue_buffers_per_position:
+            written = sorted(order)
+            order = written if most_alive(operands, written, free) < alive else order
         data = [n for n in nodes if is_source(n)]
         inside = [nodes[i] for i in order if not is_source(nodes[i])]
         return (*data, *inside, *(n for n in nodes if is_sink(n)))
@@ -239,10 +293,7 @@ class _Rewriter:
         k = 0 if own.startswith(base) else self.numbers.get(base, 0)
         if own == base and own in self.nodes:
             k = self.numbers.get(base, 0)
-        name = f"{base}_{k}" if k else base
-        while name in self.nodes or (name in self.reserved and name != own):
-            k += 1
-            name = f"{base}_{k}"
+        name, k = self._free(base, k, own)
         if own == base or not own.startswith(base):
             self.numbers[base] = max(k, self.numbers.get(base, 0))
         origin = self.current.origin if self.current else ""
@@ -255,6 +306,20 @@ class _Rewriter:
             )
         self.nodes[name] = Node(name, op, inputs, view, attrs, origin=origin)
         return name
+
+    def _free(self, base: str, number: int, own: str) -> tuple[str, int]:
+        """The first name from a number on that no node has, and that is not reserved or is ``own``."""
+        own_number = own[len(base) + 1 :] if own.startswith(f"{base}_") else ""
+        mine = int(own_number) if own_number.isdecimal() else -1
+        while True:
+            name = numbered(base, number)
+            if name in self.nodes:
+                number += 1
+            elif name == own or name not in self.reserved:
+                return name, number
+            else:
+                behind = self.reserved.behind(base, number)
+                number = mine if number < mine < behind else behind
 
     def _node(
         self, op: str, inputs: Sequence[str], attrs: Mapping[str, Attr], view: TensorView

@@ -53,6 +53,8 @@ __all__ = ["MemoryPlan", "buffer_title", "least_bytes", "plan_memory"]
 #: Ways to choose among buffers, tried where the first one leaves a bank conflict; those from 8 on take a further buffer
 #: where none suits, if UB grows by no more than this part of it.
 _ORDERS, _SPARE = 16, 6
+#: Tensors of all orders together: of more than a thousand, fewer orders are tried.
+_TRIED = 16_000
 #: Members that every tensor asks for; the interpreter takes long to look them up.
 _BUFFER, _QUEUE, _UB = AllocType.BUFFER, AllocType.QUEUE, Hardware.UB
 _VECIN, _VECOUT, _VECCALC = Position.VECIN, Position.VECOUT, Position.VECCALC
@@ -171,7 +173,7 @@ def plan_memory(
     most = least + least // _SPARE
     # Tiles that have nothing inside can be a little shorter; of few rows in a tile, one less may be much.
     unasked = most if len(placed.layout.split.vector) == 1 else least
-    for order in range(1, _ORDERS):
+    for order in range(1, min(_ORDERS, max(2, _TRIED // len(ready.nodes)))):
         if not best.missed:
             break
         other = ready.with_order(order)

@@ -227,6 +227,30 @@ FOUND = {
         hint=None,
         s=0,
     ),
+    # AF3004: all lower words of a long product came before the upper ones, which need each of them.
+    "a product of many int64": case(
+        [("int64", [9, "s", 20]), ("int64", [9, "s", 16]), ("int64", [1, "s", 36])],
+        [
+            ("Add", ["x1", 3], {}),
+            ("Concat", ["x0", "t0"], {"axis": 2}),
+            ("Add", ["t1", "x2"], {}),
+            ("ReduceProd", ["t2"], {"axes": [2], "keepdims": False}),
+        ],
+        [{"s": 16}, {"s": 65}],
+        s=0,
+    ),
+    # AF4001: of four tensors that are cut alike, the third one was stored twice and the fourth one four times.
+    "digits of a sum of columns": case(
+        [("int64", ["r", 5, "s", 8]), ("int64", ["r", 5, "s", 8])],
+        [
+            ("Concat", ["x0", "x1"], {"axis": 3}),
+            ("Maximum", ["t0", 3], {}),
+            ("ReduceSum", ["t1"], {"axes": [0, 1, 3], "keepdims": False}),
+        ],
+        [{"s": 61, "r": 2}, {"s": 33, "r": 33}],
+        s=0,
+        r=0,
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autofuse import api
+from autofuse import api, splitting
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as
@@ -70,6 +70,19 @@ def test_a_refusal_says_where_to_cut(autofuse: Callable, too_much: Path) -> None
     # The same from a worker.
     (row,) = autofuse("verify", too_much, "--json").json()["diagnostics"]
     assert row["cut_after"] == [name]
+
+
+def test_of_large_graphs_no_places_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search would take far longer than the refusal."""
+
+    def never(*_: Any, **__: Any) -> None:
+        pytest.fail("places to cut are looked for")
+
+    monkeypatch.setattr(splitting, "_find_split", never)
+    with pytest.raises(AutofuseError) as e:
+        api.build(wide(110))
+    assert [d.code for d in e.value.diagnostics] == ["AF3004"]
+    assert "--split" in str(e.value) or "split the graph" in str(e.value)
 
 
 def test_what_is_said_is_true() -> None:

@@ -58,3 +58,47 @@ def test_what_is_left_of_the_limit_is_built(monkeypatch):
     monkeypatch.setattr(legalize, "MAX_CALLS", 400)
     build(chain("Lgamma", 2))
     refusal(chain("Lgamma", 4), monkeypatch)
+
+
+def test_long_products_of_64_bit_integers_fit():
+    """The upper words need the lower ones of every step: neither chain of words is made before the other one."""
+    graph = chain("Add", 1)
+    graph["inputs"] = [
+        {"name": n, "dtype": "int64", "shape": [k, 64, w]}
+        for n, k, w in (("x", 9, 16), ("a", 9, 20), ("b", 1, 36))
+    ]
+    graph["nodes"] = [
+        {"name": "add", "op": "Add", "inputs": ["x", {"const": 3}], "outputs": ["c"]},
+        {
+            "name": "join",
+            "op": "Concat",
+            "inputs": ["a", "c"],
+            "outputs": ["d"],
+            "attrs": {"axis": 2},
+        },
+        {"name": "sum", "op": "Add", "inputs": ["d", "b"], "outputs": ["e"]},
+        {
+            "name": "p",
+            "op": "ReduceProd",
+            "inputs": ["e"],
+            "outputs": ["y0"],
+            "attrs": {"axes": [2]},
+        },
+    ]
+    (result,) = build(graph).schedule
+    assert all(len(i.buffers) < 40 for g in result.groups for i in g.impls)
+
+
+def test_what_the_chip_lacks_is_said_before_any_group_is_scheduled(monkeypatch):
+    def never(*_, **__):
+        pytest.fail("templates are made")
+
+    monkeypatch.setattr(scheduler, "_schedule_group", never)
+    graph = chain("Softmax", 3, lambda i: {"axis": i % 2})
+    graph["nodes"].append(
+        {"name": "last", "op": "LegendrePolynomialP", "inputs": ["y2", "y2"], "outputs": ["y"]}
+    )
+    graph["outputs"] = ["y"]
+    with pytest.raises(AutofuseError) as caught:
+        build(graph)
+    assert {d.code for d in caught.value.diagnostics} == {"AF3001"}

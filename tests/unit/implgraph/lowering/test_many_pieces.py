@@ -1,11 +1,22 @@
 """What many pieces and many names cost is counted, not timed."""
 
+from dataclasses import replace
+
 import pytest
 
 from autofuse.api import build
 from autofuse.frontends import read
+from autofuse.implgraph.division import split_reductions
+from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.lowering.normalise import Program
 from autofuse.implgraph.lowering.partition import partition
+from autofuse.implgraph.rewrites.decompose import decompose
+from autofuse.schedule.legal.legalize import Reserved
+from autofuse.targets import load_target
+
+
+def node(name, op, inputs, output, **attrs):
+    return {"name": name, "op": op, "inputs": inputs, "outputs": [output], "attrs": attrs}
 
 
 def lines_of(pieces):
@@ -51,6 +62,27 @@ def test_a_demand_asks_for_its_own_piece_only(pieces, monkeypatch):
     assert asked <= 16 * pieces
 
 
+@pytest.mark.parametrize("outputs", [2, 3, 5])
+def test_outputs_that_are_cut_alike_have_one_store_per_piece(outputs):
+    """They join the groups of the first one's pieces one after another; each is written once."""
+    nodes = [node("join", "Concat", ["a", "b"], "y0", axis=1)]
+    nodes += [node(f"n{i}", "Abs" if i % 2 else "Exp", ["y0"], f"y{i}") for i in range(1, outputs)]
+    graph = read(
+        {
+            "schema": "autofuse.graph/1",
+            "name": "alike",
+            "symbols": {},
+            "inputs": [
+                {"name": n, "dtype": "float32", "shape": [64, k]} for n, k in (("a", 64), ("b", 72))
+            ],
+            "nodes": nodes,
+            "outputs": [f"y{i}" for i in range(outputs)],
+        }
+    )
+    groups = partition(Program(graph))
+    assert [sorted(r.output for r in g.results) for g in groups] == [list(range(outputs))] * 2
+
+
 def test_where_pieces_end():
     graph = lines_of(4)
     program = Program(graph)
@@ -77,3 +109,69 @@ def test_names_of_many_calls_differ():
     (impl, *_) = build(graph).schedule[0].groups[0].impls
     names = [n.name for n in impl.nodes]
     assert len(names) == len(set(names))
+
+
+def softmaxes(count):
+    nodes = [
+        node(f"n{i}", "Softmax", [f"y{i - 1}" if i else "x"], f"y{i}", axis=i % 2)
+        for i in range(count)
+    ]
+    x = {"name": "x", "dtype": "float32", "shape": [64, 64]}
+    head = {"schema": "autofuse.graph/1", "name": "softmaxes", "symbols": {}, "inputs": [x]}
+    return read({**head, "nodes": nodes, "outputs": [f"y{count - 1}"]})
+
+
+def test_groups_of_a_long_chain_compute_little_again():
+    """Each of them would have all that comes before it: the sum would grow fourfold."""
+    sizes = []
+    for count in (24, 48):
+        groups = partition(Program(decompose(softmaxes(count))))
+        sizes.append(sum(len(g.insts) for g in groups))
+    assert sizes[1] < 3 * sizes[0]
+
+
+def test_who_else_reads_a_tensor_is_not_looked_for_in_the_whole_graph(monkeypatch):
+    """Of a reduction of few elements it does not matter; of others the search ends at what is certain."""
+    looked = 0
+    is_elementwise = split_reductions._is_elementwise
+
+    def counted(n):
+        nonlocal looked
+        looked += 1
+        return is_elementwise(n)
+
+    monkeypatch.setattr(split_reductions, "_is_elementwise", counted)
+    counts = []
+    for count in (20, 40):
+        looked = 0
+        graph = softmaxes(count)
+        large = {n: replace(t, shape=(const(4096), const(64))) for n, t in graph.tensors.items()}
+        graph = decompose(replace(graph, tensors=large))
+        split_reductions.split_reductions(graph, load_target("ascend910b1"))
+        counts.append(looked)
+    assert counts[0]
+    assert counts[1] < 3 * counts[0]
+
+
+def test_names_that_other_groups_have_are_passed_at_once():
+    names = {"scalar", *(f"scalar_{k}" for k in range(1, 500) if k != 250)}
+    reserved = Reserved(names)
+    assert [reserved.behind("scalar", k) for k in (0, 7, 250, 251, 600)] == [
+        250,
+        250,
+        250,
+        500,
+        600,
+    ]
+    asked = 0
+
+    class Counted(frozenset):
+        def __contains__(self, name):
+            nonlocal asked
+            asked += 1
+            return super().__contains__(name)
+
+    reserved._names = Counted(names)
+    for _ in range(100):
+        reserved.behind("scalar", 0)
+    assert asked <= 300

@@ -1,0 +1,69 @@
+"""What groups compute again stays in proportion to the graph.
+
+Groups recompute what they share.  Of a long chain every group would have all that comes before it, so that the kernel
+would grow with the square of the chain: there a tensor half way is cut.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from autofuse.implgraph.lowering.group import Group
+from autofuse.implgraph.lowering.normalise import OP
+from autofuse.implgraph.lowering.walk import Inst
+
+__all__ = ["often_computed"]
+
+#: Instances of all groups together that are not too many, and how many per step of the graph.
+_FEW, _PER_STEP = 600, 4
+#: Instances that a cut saves at least: it costs a barrier, and a load in each of the groups.
+_LEAST = 64
+#: Tensors of which it is counted what cutting them saves; the others are only guessed.
+_COUNTED = 8
+
+
+def often_computed(found: Sequence[Group], steps: int) -> int | None:
+    """The tensor that saves most if it comes from a workspace; None where groups recompute little.
+
+    Args:
+        found: the groups of a graph.
+        steps: of the graph.
+    """
+    if sum(len(g.insts) for g in found) <= max(_FEW, _PER_STEP * steps):
+        return None
+    times = Counter(t for g in found for t in {i.tensor for i in g.insts if i.kind == OP})
+    largest = max(found, key=lambda g: len(g.insts))
+    needs = _needs(largest.insts, largest.execution_order())
+    again = {
+        n: (times[inst.tensor] - 1) * needs[n].bit_count()
+        for n, inst in enumerate(largest.insts)
+        if inst.kind == OP and n in needs and not largest.space.has_windows(inst.axes)
+    }
+    best = sorted(again, key=lambda n: -again[n])[:_COUNTED]
+    saved = {n: (times[largest.insts[n].tensor] - 1) * _less(largest, n) for n in best}
+    most = max(best, key=lambda n: saved[n], default=None)
+    return None if most is None or saved[most] < _LEAST else largest.insts[most].tensor
+
+
+def _needs(insts: Sequence[Inst], order: Sequence[int]) -> dict[int, int]:
+    """For every instance those that it is computed from, itself included, as bits of a number."""
+    out: dict[int, int] = {}
+    for n in order:
+        bits = 1 << n
+        for x in insts[n].operands:
+            bits |= out[x]
+        out[n] = bits
+    return out
+
+
+def _less(group: Group, cut: int) -> int:
+    """How many instances a group has less if one of them is loaded."""
+    seen: set[int] = set()
+    todo = list(group.walk.stores)
+    while todo:
+        n = todo.pop()
+        if n not in seen:
+            seen.add(n)
+            todo += () if n == cut else group.insts[n].operands
+    return len(group.insts) - len(seen)
