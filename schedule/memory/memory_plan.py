@@ -353,9 +353,14 @@ class _Planner:
         behind = {
             x: self.position[n.name] for n in self.looped if n.op == "Store" for x in n.inputs
         }
-        for r in (n for n in self.looped if n.name in self.stored and n.op != "Load"):
+        results = [n for n in self.looped if n.name in self.stored and n.op != "Load"]
+        # Each takes events of both positions; what has none of them needs a queue as well.
+        most = self.room - int(max(len(loads), len(results)) > self.room)
+        for r in results:
             if self.last[r.name] != behind[r.name]:
                 continue
+            if len(found) >= most:
+                break
             fit = [
                 load
                 for load in loads

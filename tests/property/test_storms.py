@@ -62,6 +62,7 @@ def case(
     *,
     most: int = 1000,
     hint: int | None = 64,
+    ub_bytes: int | None = None,
     **least: int,
 ) -> Any:
     """Inputs are x0, x1, ..., results t0, t1, ...; the last result is the output.  ``least`` is for the symbols."""
@@ -87,7 +88,7 @@ def case(
         ],
         "outputs": [f"t{len(nodes) - 1}"],
     }
-    return storms.Case("storm", document, None, tuple(bindings))
+    return storms.Case("storm", document, ub_bytes, tuple(bindings))
 
 
 # every inner size from 1 to 40 ----------------------------------------------------------------
@@ -250,6 +251,17 @@ FOUND = {
         [{"s": 61, "r": 2}, {"s": 33, "r": 33}],
         s=0,
         r=0,
+    ),
+    # AF4001: four results took over the buffers of loads, two each, beside what is loaded before the loop: nine events.
+    "pieces of int64 beside a row": case(
+        [*[("int64", [4, 64, 2])] * 4, ("int64", [64, 1])],
+        [
+            *[("Mul", [f"x{k}", 3], {}) for k in (1, 2, 3)],
+            ("Concat", ["x0", "t0", "t1", "t2"], {"axis": 2}),
+            ("Add", ["t3", 3], {}),
+            ("Add", ["t4", "x4"], {}),
+        ],
+        ub_bytes=60000,
     ),
 }
 
