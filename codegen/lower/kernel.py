@@ -8,7 +8,9 @@ same memory.  The other syncs and all barriers come from passes, which see what 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeAlias
 
 from autofuse.codegen.ir.extents import Extents, actual_size
@@ -74,20 +76,31 @@ _Moved: TypeAlias = "tuple[Expr, Expr, DmaBlock, Sequence[tuple[str, Expr]]]"
 PIPE = "tpipe"
 
 
-def lower_kernel(impl: ImplGraph, params: Parameters, target: TargetSpec) -> KernelFn:
+def lower_kernel(
+    impl: ImplGraph,
+    params: Parameters,
+    target: TargetSpec,
+    ops: Mapping[str, str] = MappingProxyType({}),
+) -> KernelFn:
     """The device function of one template.
 
     Args:
         impl: a scheduled graph.
         params: the kernel's GM parameters; Data and Output nodes index into them.
         target: dialect (which DMA call) and architecture (which vector calls).
+        ops: what stands at a place of the input file: a comment says which op a call is a step of.
     """
-    return _Lowering(impl, params, target).function()
+    return _Lowering(impl, params, target, ops).function()
 
 
 class _Lowering:
-    def __init__(self, impl: ImplGraph, params: Parameters, target: TargetSpec) -> None:
+    def __init__(
+        self, impl: ImplGraph, params: Parameters, target: TargetSpec, ops: Mapping[str, str]
+    ) -> None:
         self.impl = impl
+        made = Counter(n.origin for n in impl.nodes if n.api is not None)
+        #: Ops that are made of several calls, by the places of them.
+        self.ops = {place: op for place, op in ops.items() if made[place] > 1}
         self.params = params
         self.target = target
         self.extents = Extents(impl)
@@ -241,14 +254,14 @@ class _Lowering:
         out: list[Stmt] = []
         loads = [n for n in before if n.op == "Load" and len(n.inputs) == 1]
         for n in loads:
-            out += [_origin(n), *self._copies(n, self.names.local(n), whole=True)]
+            out += [self._origin(n), *self._copies(n, self.names.local(n), whole=True)]
         for n in before:
             if n in loads:
                 continue
             if n.op == "Load":
-                out += [_origin(n), *self._copies(n, self.names.local(n), whole=True)]
+                out += [self._origin(n), *self._copies(n, self.names.local(n), whole=True)]
             else:
-                out.append(_origin(n))
+                out.append(self._origin(n))
                 out += self._scalar_reads(n)
                 out += [self.calls.of(n, True, self.scalars)]
         self.now = self.position[inside[0].name]
@@ -363,7 +376,7 @@ class _Lowering:
         )
 
     def _in_loop(self, n: Node) -> list[Stmt]:
-        out: list[Stmt] = [_origin(n)]
+        out: list[Stmt] = [self._origin(n)]
         if n.op == "Store":
             return [*out, *self._store(n), *self._frees(n)]
         local, dtype, whole = self.names.local(n), n.y.dtype, self._whole(n)
@@ -382,6 +395,12 @@ class _Lowering:
                 out.append(Alloc(local, self.names.queue(n), dtype, n.name))
             out.append(self.calls.of(n, whole, self.scalars))
         return out + self._frees(n)
+
+    def _origin(self, n: Node) -> Comment:
+        """Which node; of an op that is made of several calls, also which op: its numbers are those of a formula."""
+        step = f", a step of {self.ops[n.origin]}" if n.origin in self.ops else ""
+        place = f" ({n.origin})" if n.origin else ""
+        return Comment(f"from: {n.name}: {n.op}{step}{place}")
 
     def _whole(self, n: Node) -> bool:
         """Whether the node is made for a tile of full length, since it serves all tiles of the reduce loop."""
@@ -557,15 +576,10 @@ class _Lowering:
 _BYTES = DType("uint8", 8, "u", "uint8_t")
 
 
-def _origin(n: Node) -> Comment:
-    place = f" ({n.origin})" if n.origin else ""
-    return Comment(f"from: {n.name}: {n.op}{place}")
-
-
 def lower_templates(
     graph: FusionGraph, results: Iterable[ScheduleResult], target: TargetSpec
 ) -> dict[str, KernelFn]:
     """KernelIR of every template by its name, before any pass."""
-    tensors = parameter_names(graph)
+    tensors, ops = parameter_names(graph), {n.origin: n.op for n in graph.nodes}
     impls = {i.name: i for r in results for g in r.groups for i in g.impls}
-    return {name: lower_kernel(i, tensors, target) for name, i in impls.items()}
+    return {name: lower_kernel(i, tensors, target, ops) for name, i in impls.items()}

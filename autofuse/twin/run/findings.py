@@ -19,7 +19,9 @@ from autofuse.twin.run.native import Finding
 __all__ = ["KernelText", "Spot", "diagnostics_of", "graph_node"]
 
 _FUNCTION = re.compile(r"^\S.*\bvoid (\w+)\(")
-_ORIGIN = re.compile(r"^\s*// from: (?P<node>[^:]+): (?P<op>\w+)(?: \((?P<pointer>\S+)\))?")
+_ORIGIN = re.compile(
+    r"^\s*// from: (?P<node>[^:]+): (?P<op>\w+)(?:, [^()]*)?(?: \((?P<pointer>\S+)\))?"
+)
 _SHARED = re.compile(r"^\s*autofuse::\w+(?:<[\w:, ]*>)?\(")
 _SHOWN = 8
 _STATEMENT = 160

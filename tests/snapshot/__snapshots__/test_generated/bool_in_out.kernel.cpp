@@ -58,11 +58,11 @@ inline __aicore__ void bool_in_out_0_general_0_nil_0_nil(
     DataCopyPad(p_local[0], p_gm[offset0], block0, autofuse::NoPad<uint8_t>());
     p_queue.EnQue<uint8_t>(p_local);
     p_local = p_queue.DeQue<uint8_t>();
-    // from: logicalnot_0: Cast (/nodes/0)
+    // from: logicalnot_0: Cast, a step of LogicalNot (/nodes/0)
     PipeBarrier<PIPE_V>();
     Cast(logicalnot_0_local[0], p_local[0], RoundMode::CAST_NONE, z0t_actual_size);
     p_queue.FreeTensor(p_local);
-    // from: logicalnot_0_1: CompareScalar (/nodes/0)
+    // from: logicalnot_0_1: CompareScalar, a step of LogicalNot (/nodes/0)
     PipeBarrier<PIPE_V>();
     CompareScalar(
         logicalnot_0_1_local[0],
@@ -70,7 +70,7 @@ inline __aicore__ void bool_in_out_0_general_0_nil_0_nil(
         static_cast<half>(0.0f),
         CMPMODE::NE,
         128 * autofuse::CeilDiv(z0t_actual_size, 128));
-    // from: logicalnot_0_2: MaskNot (/nodes/0)
+    // from: logicalnot_0_2: MaskNot, a step of LogicalNot (/nodes/0)
     PipeBarrier<PIPE_V>();
     Not(
         logicalnot_0_2_local.ReinterpretCast<uint16_t>(),

@@ -63,11 +63,11 @@ inline __aicore__ void broadcast_middle_0_row_0_nil_1_nil(
     DataCopyPad(m_local[0], m_gm[40 * z0], block1, autofuse::NoPad<float>());
     m_queue.EnQue<float>(m_local);
     m_local = m_queue.DeQue<float>();
-    // from: broadcast_0: Broadcast (/nodes/0)
+    // from: broadcast_0: Broadcast, a step of Mul (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastOuter(broadcast_0_local[0], m_local[0], 1, z1t_actual_size, 40);
     m_queue.FreeTensor(m_local);
-    // from: mul_0: Mul (/nodes/0)
+    // from: mul_0: Mul, a step of Mul (/nodes/0)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     Mul(y_local[0], x_local[0], broadcast_0_local[0], 40 * z1t_actual_size);
@@ -135,11 +135,11 @@ inline __aicore__ void broadcast_middle_0_row_0_nil_0_nil(
     DataCopyPad(m_local[0], m_gm[offset1], block1, autofuse::NoPad<float>());
     m_queue.EnQue<float>(m_local);
     m_local = m_queue.DeQue<float>();
-    // from: broadcast_0: Broadcast (/nodes/0)
+    // from: broadcast_0: Broadcast, a step of Mul (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastOuter(broadcast_0_local[0], m_local[0], z0t_actual_size, 10, 40);
     m_queue.FreeTensor(m_local);
-    // from: mul_0: Mul (/nodes/0)
+    // from: mul_0: Mul, a step of Mul (/nodes/0)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     Mul(y_local[0], x_local[0], broadcast_0_local[0], 400 * z0t_actual_size);

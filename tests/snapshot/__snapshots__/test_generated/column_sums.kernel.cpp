@@ -53,7 +53,7 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_4_block_128(
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
     const int64_t z1T = z1Tb + z1TB * z1Tb_size;
     const int64_t z1t_actual_size = autofuse::Min(128, 300 - 128 * z1T);
-    // from: sum_acc: Duplicate (/nodes/0)
+    // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/0)
     PipeBarrier<PIPE_V>();
     Duplicate(sum_acc_local[0], 0.0f, z1t_actual_size);
     for (int64_t z0T = 0; z0T < z0T_loop_size; z0T++) {
@@ -65,7 +65,7 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_4_block_128(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: sum_part: ReduceSum (/nodes/0)
+      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::SumOf>(
           sum_part_local[0],
@@ -75,7 +75,7 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_4_block_128(
           z0t_actual_size,
           128);
       x_queue.FreeTensor(x_local);
-      // from: sum: Add (/nodes/0)
+      // from: sum: Add, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], z1t_actual_size);
     }
@@ -193,7 +193,7 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_3(
   LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
   LocalTensor<uint8_t> sum_part_tmp = sum_part_tmp_buf.Get<uint8_t>();
   for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
-    // from: sum_acc: Duplicate (/nodes/0)
+    // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/0)
     PipeBarrier<PIPE_V>();
     Duplicate(sum_acc_local[0], 0.0f, 300);
     for (int64_t z0T = 0; z0T < z0T_loop_size; z0T++) {
@@ -205,7 +205,7 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_3(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: sum_part: ReduceSum (/nodes/0)
+      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::SumOf>(
           sum_part_local[0],
@@ -215,7 +215,7 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_3(
           z0t_actual_size,
           304);
       x_queue.FreeTensor(x_local);
-      // from: sum: Add (/nodes/0)
+      // from: sum: Add, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], 300);
     }
@@ -270,7 +270,7 @@ inline __aicore__ void column_sums_0_reduce_0_nil_1_0(
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
     const int64_t z1T = z1Tb + z1TB * z1Tb_size;
     const int64_t z1t_actual_size = autofuse::Min(300 - z1T * z1t_size, z1t_size);
-    // from: sum_acc: Duplicate (/nodes/0)
+    // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/0)
     PipeBarrier<PIPE_V>();
     Duplicate(sum_acc_local[0], 0.0f, z1t_actual_size);
     for (int64_t z0 = 0; z0 < z0_loop_size; z0++) {
@@ -281,7 +281,7 @@ inline __aicore__ void column_sums_0_reduce_0_nil_1_0(
       DataCopyPad(x_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: sum: Add (/nodes/0)
+      // from: sum: Add, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_acc_local[0], sum_acc_local[0], x_local[0], z1t_actual_size);
       x_queue.FreeTensor(x_local);
@@ -338,7 +338,7 @@ inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
     const int64_t z1T = z1Tb + z1TB * z1Tb_size;
     const int64_t z1t_actual_size = autofuse::Min(300 - z1T * z1t_size, z1t_size);
-    // from: sum_rest_acc: Duplicate (/nodes/0)
+    // from: sum_rest_acc: Duplicate, a step of ReduceSum (/nodes/0)
     PipeBarrier<PIPE_V>();
     Duplicate(sum_rest_acc_local[0], 0.0f, z1t_actual_size);
     for (int64_t z0 = 0; z0 < z0_loop_size; z0++) {
@@ -349,18 +349,18 @@ inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
       DataCopyPad(x_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: sum_rest: Add (/nodes/0)
+      // from: sum_rest: Add, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_rest_acc_local[0], sum_rest_acc_local[0], x_local[0], z1t_actual_size);
       x_queue.FreeTensor(x_local);
     }
-    // from: store_source: UbCopy (/nodes/0)
+    // from: store_source: UbCopy, a step of ReduceSum (/nodes/0)
     LocalTensor<float> store_source_local = store_source_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     DataCopy(store_source_local[0], sum_rest_acc_local[0], 8 * autofuse::CeilDiv(z1t_actual_size, 8));
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
     const int64_t offset0 = z1T * z1t_size;
-    // from: store: Store (/nodes/0)
+    // from: store: Store, a step of ReduceSum (/nodes/0)
     store_source_queue.EnQue<float>(store_source_local);
     store_source_local = store_source_queue.DeQue<float>();
     DataCopyPad(Workspace_0_gm[offset0], store_source_local[0], block0);
@@ -410,7 +410,7 @@ inline __aicore__ void column_sums_1_reduce_0_nil_7_8(
   LocalTensor<float> sum_rest_part_local = sum_rest_part_buf.Get<float>();
   LocalTensor<uint8_t> sum_rest_part_tmp = sum_rest_part_tmp_buf.Get<uint8_t>();
   for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
-    // from: sum_rest_acc: Duplicate (/nodes/0)
+    // from: sum_rest_acc: Duplicate, a step of ReduceSum (/nodes/0)
     PipeBarrier<PIPE_V>();
     Duplicate(sum_rest_acc_local[0], 0.0f, 300);
     for (int64_t z0T = 0; z0T < z0T_loop_size; z0T++) {
@@ -422,7 +422,7 @@ inline __aicore__ void column_sums_1_reduce_0_nil_7_8(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: sum_rest_part: ReduceSum (/nodes/0)
+      // from: sum_rest_part: ReduceSum, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::SumOf>(
           sum_rest_part_local[0],
@@ -432,16 +432,16 @@ inline __aicore__ void column_sums_1_reduce_0_nil_7_8(
           z0t_actual_size,
           304);
       x_queue.FreeTensor(x_local);
-      // from: sum_rest: Add (/nodes/0)
+      // from: sum_rest: Add, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_rest_acc_local[0], sum_rest_acc_local[0], sum_rest_part_local[0], 300);
     }
-    // from: store_source: UbCopy (/nodes/0)
+    // from: store_source: UbCopy, a step of ReduceSum (/nodes/0)
     LocalTensor<float> store_source_local = store_source_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     DataCopy(store_source_local[0], sum_rest_acc_local[0], 304);
     const DataCopyExtParams block0{1, 1200, 0, 0, 0};
-    // from: store: Store (/nodes/0)
+    // from: store: Store, a step of ReduceSum (/nodes/0)
     store_source_queue.EnQue<float>(store_source_local);
     store_source_local = store_source_queue.DeQue<float>();
     DataCopyPad(Workspace_0_gm[0], store_source_local[0], block0);
@@ -492,7 +492,7 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
   LocalTensor<uint8_t> sum_partial_part_tmp = sum_partial_part_tmp_buf.Get<uint8_t>();
   for (int64_t z2b = 0; z2b < z2b_loop_size; z2b++) {
     const int64_t z2 = z2b + z2B * z2b_size;
-    // from: sum_partial_acc: Duplicate (/nodes/0)
+    // from: sum_partial_acc: Duplicate, a step of ReduceSum (/nodes/0)
     PipeBarrier<PIPE_V>();
     Duplicate(sum_partial_acc_local[0], 0.0f, 300);
     for (int64_t z3T = 0; z3T < z3T_loop_size; z3T++) {
@@ -504,7 +504,7 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: sum_partial_part: ReduceSum (/nodes/0)
+      // from: sum_partial_part: ReduceSum, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::SumOf>(
           sum_partial_part_local[0],
@@ -514,16 +514,16 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
           z3t_actual_size,
           304);
       x_queue.FreeTensor(x_local);
-      // from: sum_partial: Add (/nodes/0)
+      // from: sum_partial: Add, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_partial_acc_local[0], sum_partial_acc_local[0], sum_partial_part_local[0], 300);
     }
-    // from: store_1_source: UbCopy (/nodes/0)
+    // from: store_1_source: UbCopy, a step of ReduceSum (/nodes/0)
     LocalTensor<float> store_1_source_local = store_1_source_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     DataCopy(store_1_source_local[0], sum_partial_acc_local[0], 304);
     const DataCopyExtParams block0{1, 1200, 0, 0, 0};
-    // from: store_1: Store (/nodes/0)
+    // from: store_1: Store, a step of ReduceSum (/nodes/0)
     store_1_source_queue.EnQue<float>(store_1_source_local);
     store_1_source_local = store_1_source_queue.DeQue<float>();
     DataCopyPad(Workspace_1_gm[300 * z2], store_1_source_local[0], block0);
@@ -580,7 +580,7 @@ inline __aicore__ void column_sums_1_reduce_all_1_nil_4_nil(
     DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
     x_queue.EnQue<float>(x_local);
     x_local = x_queue.DeQue<float>();
-    // from: sum_partial: ReduceSum (/nodes/0)
+    // from: sum_partial: ReduceSum, a step of ReduceSum (/nodes/0)
     LocalTensor<float> sum_partial_local = sum_partial_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::ReduceOuter<autofuse::SumOf>(
@@ -591,7 +591,7 @@ inline __aicore__ void column_sums_1_reduce_all_1_nil_4_nil(
         autofuse::FloorDiv(n, 16),
         z4t_size);
     x_queue.FreeTensor(x_local);
-    // from: store_1: Store (/nodes/0)
+    // from: store_1: Store, a step of ReduceSum (/nodes/0)
     sum_partial_queue.EnQue<float>(sum_partial_local);
     sum_partial_local = sum_partial_queue.DeQue<float>();
     DataCopyPad(Workspace_1_gm[offset1], sum_partial_local[0], block1);
@@ -638,30 +638,30 @@ inline __aicore__ void column_sums_1_reduce_2_nil_6_5(
   for (int64_t z6Tb = 0; z6Tb < z6Tb_loop_size; z6Tb++) {
     const int64_t z6T = z6Tb + z6TB * z6Tb_size;
     const int64_t z6t_actual_size = autofuse::Min(300 - z6T * z6t_size, z6t_size);
-    // from: sum_whole_acc: Duplicate (/nodes/0)
+    // from: sum_whole_acc: Duplicate, a step of ReduceSum (/nodes/0)
     PipeBarrier<PIPE_V>();
     Duplicate(sum_whole_acc_local[0], 0.0f, z6t_actual_size);
     for (int64_t z5 = 0; z5 < z5_loop_size; z5++) {
       const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z6t_actual_size), 0, 0, 0};
       const int64_t offset1 = 300 * z5 + z6T * z6t_size;
-      // from: gather_2: Load (/nodes/0)
+      // from: gather_2: Load, a step of ReduceSum (/nodes/0)
       LocalTensor<float> gather_2_local = gather_2_queue.AllocTensor<float>();
       DataCopyPad(gather_2_local[0], Workspace_1_gm[offset1], block1, autofuse::NoPad<float>());
       gather_2_queue.EnQue<float>(gather_2_local);
       gather_2_local = gather_2_queue.DeQue<float>();
-      // from: sum_whole: Add (/nodes/0)
+      // from: sum_whole: Add, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_whole_acc_local[0], sum_whole_acc_local[0], gather_2_local[0], z6t_actual_size);
       gather_2_queue.FreeTensor(gather_2_local);
     }
     const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z6t_actual_size), 0, 0, 0};
     const int64_t offset0 = z6T * z6t_size;
-    // from: gather_3: Load (/nodes/0)
+    // from: gather_3: Load, a step of ReduceSum (/nodes/0)
     LocalTensor<float> gather_3_local = gather_2_queue.AllocTensor<float>();
     DataCopyPad(gather_3_local[0], Workspace_0_gm[offset0], block0, autofuse::NoPad<float>());
     gather_2_queue.EnQue<float>(gather_3_local);
     gather_3_local = gather_2_queue.DeQue<float>();
-    // from: sum_joined: Add (/nodes/0)
+    // from: sum_joined: Add, a step of ReduceSum (/nodes/0)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     Add(y_local[0], sum_whole_acc_local[0], gather_3_local[0], z6t_actual_size);
@@ -721,12 +721,12 @@ inline __aicore__ void column_sums_1_reduce_all_2_nil_6_nil(
     const DataCopyExtParams block0{16, static_cast<uint32_t>(4 * z6t_actual_size), static_cast<uint32_t>(1200 - 4 * z6t_actual_size), static_cast<uint32_t>(autofuse::FloorDiv(4 * z6t_size, 32) - autofuse::CeilDiv(4 * z6t_actual_size, 32)), 0};
     const int64_t offset0 = z6T * z6t_size;
     const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z6t_actual_size), 0, 0, 0};
-    // from: gather_2: Load (/nodes/0)
+    // from: gather_2: Load, a step of ReduceSum (/nodes/0)
     LocalTensor<float> gather_2_local = gather_2_queue.AllocTensor<float>();
     DataCopyPad(gather_2_local[0], Workspace_1_gm[offset0], block0, autofuse::NoPad<float>());
     gather_2_queue.EnQue<float>(gather_2_local);
     gather_2_local = gather_2_queue.DeQue<float>();
-    // from: sum_whole: ReduceSum (/nodes/0)
+    // from: sum_whole: ReduceSum, a step of ReduceSum (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::ReduceOuter<autofuse::SumOf>(
         sum_whole_local[0],
@@ -736,12 +736,12 @@ inline __aicore__ void column_sums_1_reduce_all_2_nil_6_nil(
         16,
         z6t_size);
     gather_2_queue.FreeTensor(gather_2_local);
-    // from: gather_3: Load (/nodes/0)
+    // from: gather_3: Load, a step of ReduceSum (/nodes/0)
     LocalTensor<float> gather_3_local = gather_3_queue.AllocTensor<float>();
     DataCopyPad(gather_3_local[0], Workspace_0_gm[offset0], block1, autofuse::NoPad<float>());
     gather_3_queue.EnQue<float>(gather_3_local);
     gather_3_local = gather_3_queue.DeQue<float>();
-    // from: sum_joined: Add (/nodes/0)
+    // from: sum_joined: Add, a step of ReduceSum (/nodes/0)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     Add(y_local[0], sum_whole_local[0], gather_3_local[0], z6t_actual_size);

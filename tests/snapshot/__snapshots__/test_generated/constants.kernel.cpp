@@ -49,11 +49,11 @@ inline __aicore__ void constants_0_general_0_nil_0_nil(
     DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
     x_queue.EnQue<float>(x_local);
     x_local = x_queue.DeQue<float>();
-    // from: sub_0: Muls (/nodes/0)
+    // from: sub_0: Muls, a step of Sub (/nodes/0)
     PipeBarrier<PIPE_V>();
     Muls(sub_0_local[0], x_local[0], -1.0f, z0t_actual_size);
     x_queue.FreeTensor(x_local);
-    // from: sub_0_1: Adds (/nodes/0)
+    // from: sub_0_1: Adds, a step of Sub (/nodes/0)
     PipeBarrier<PIPE_V>();
     Adds(sub_0_1_local[0], sub_0_local[0], 1.0f, z0t_actual_size);
     // from: mul_1: Muls (/nodes/1)

@@ -228,7 +228,7 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
       static_cast<int64_t>(2),
       static_cast<int64_t>(64),
       static_cast<int64_t>(4));
-  // from: broadcast_0: Broadcast (/nodes/2)
+  // from: broadcast_0: Broadcast, a step of Mul (/nodes/2)
   {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
     SetFlag<HardEvent::MTE2_V>(id);
@@ -237,7 +237,7 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
   }
   PipeBarrier<PIPE_V>();
   autofuse::BroadcastOuter(broadcast_0_local[0], c_local[0], 1, z0t_size, 64);
-  // from: broadcast_1: Broadcast (/nodes/3)
+  // from: broadcast_1: Broadcast, a step of Mul (/nodes/3)
   PipeBarrier<PIPE_V>();
   autofuse::BroadcastOuter(broadcast_1_local[0], s_local[0], 1, z0t_size, 64);
   PipeBarrier<PIPE_V>();
@@ -253,13 +253,13 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
     x_run_local = x_run_queue.DeQue<float>();
     // from: gather_0: PickByMask (/inputs/0)
     autofuse::PickByMask(x_local[0], x_run_local[0], 64 * z0t_actual_size, 2);
-    // from: a: Mul (/nodes/2)
+    // from: a: Mul, a step of Mul (/nodes/2)
     PipeBarrier<PIPE_V>();
     Mul(a_local[0], x_local[0], broadcast_0_local[0], 64 * z0t_actual_size);
     // from: gather_2: PickByMask (/inputs/0)
     autofuse::PickByMask(x_2_local[0], x_run_local[0], 64 * z0t_actual_size, 2, 1);
     x_run_queue.FreeTensor(x_run_local);
-    // from: b: Mul (/nodes/3)
+    // from: b: Mul, a step of Mul (/nodes/3)
     PipeBarrier<PIPE_V>();
     Mul(b_local[0], x_2_local[0], broadcast_1_local[0], 64 * z0t_actual_size);
     // from: d: Sub (/nodes/4)

@@ -74,14 +74,14 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
   LocalTensor<float> v_log_local = sum_acc_buf.Get<float>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
-    // from: v_max_acc: Duplicate (/nodes/0)
+    // from: v_max_acc: Duplicate, a step of ReduceMax (/nodes/0)
     PipeBarrier<PIPE_V>();
     Duplicate(v_max_acc_local[0], autofuse::FloatBits(0xff800000u), 1);
-    // from: sum_acc: Duplicate (/nodes/3)
+    // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/3)
     Duplicate(sum_acc_local[0], 0.0f, 1);
-    // from: v_max_lost: Duplicate (/nodes/0)
+    // from: v_max_lost: Duplicate, a step of ReduceMax (/nodes/0)
     Duplicate(v_max_lost_local[0], 0.0f, 1);
-    // from: v_max_before: Duplicate (/nodes/0)
+    // from: v_max_before: Duplicate, a step of ReduceMax (/nodes/0)
     Duplicate(v_max_before_local[0], autofuse::FloatBits(0xff800000u), 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(50000 - z1T * z1t_size, z1t_size);
@@ -92,7 +92,7 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: v_max_part: ReduceMax (/nodes/0)
+      // from: v_max_part: ReduceMax, a step of ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::MaxOf>(
           v_max_part_local[0],
@@ -101,18 +101,18 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
-      // from: v_max: Maximum (/nodes/0)
+      // from: v_max: Maximum, a step of ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Max(v_max_acc_local[0], v_max_acc_local[0], v_max_part_local[0], 1);
-      // from: v_max_nan: Sub (/nodes/0)
+      // from: v_max_nan: Sub, a step of ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Sub(v_max_lost_local[0], v_max_acc_local[0], v_max_acc_local[0], 1);
-      // from: v_max_centre: Maxs (/nodes/0)
+      // from: v_max_centre: Maxs, a step of ReduceMax (/nodes/0)
       Maxs(v_max_centre_local[0], v_max_acc_local[0], -3.4028235e+38f, 1);
-      // from: v_max_move: Sub (/nodes/0)
+      // from: v_max_move: Sub, a step of ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Sub(v_max_move_local[0], v_max_before_local[0], v_max_centre_local[0], 1);
-      // from: v_max_kept: UbCopy (/nodes/0)
+      // from: v_max_kept: UbCopy, a step of ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       DataCopy(v_max_before_local[0], v_max_centre_local[0], 8);
       // from: below: SubRow (/nodes/1)
@@ -124,10 +124,10 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size);
       x_queue.FreeTensor(x_local);
-      // from: power: Exp (/nodes/2)
+      // from: power: Exp, a step of Exp (/nodes/2)
       PipeBarrier<PIPE_V>();
       Exp(power_local[0], below_local[0], z1t_actual_size);
-      // from: sum_part: ReduceSum (/nodes/3)
+      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/3)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           sum_part_local[0],
@@ -136,16 +136,16 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
-      // from: power_move: Exp (/nodes/2)
+      // from: power_move: Exp, a step of Exp (/nodes/2)
       Exp(power_move_local[0], v_max_move_local[0], 1);
-      // from: sum_scaled: Mul (/nodes/3)
+      // from: sum_scaled: Mul, a step of ReduceSum (/nodes/3)
       PipeBarrier<PIPE_V>();
       Mul(sum_scaled_local[0], sum_acc_local[0], power_move_local[0], 1);
-      // from: sum: Add (/nodes/3)
+      // from: sum: Add, a step of ReduceSum (/nodes/3)
       PipeBarrier<PIPE_V>();
       Add(sum_acc_local[0], sum_scaled_local[0], sum_part_local[0], 1);
     }
-    // from: sum_sum: Add (/nodes/3)
+    // from: sum_sum: Add, a step of ReduceSum (/nodes/3)
     PipeBarrier<PIPE_V>();
     Add(sum_sum_local[0], sum_acc_local[0], v_max_lost_local[0], 1);
     // from: v_log: Ln (/nodes/4)

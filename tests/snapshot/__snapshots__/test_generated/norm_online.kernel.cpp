@@ -88,17 +88,17 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
   LocalTensor<float> broadcast_1_local = variance_reducesum_weighted_buf.Get<float>();
   LocalTensor<uint8_t> broadcast_1_tmp = mean_1_move_buf.Get<uint8_t>();
   LocalTensor<float> centred_pass1_local = mean_1_move_buf.Get<float>();
-  // from: mean: Duplicate (/nodes/0)
+  // from: mean: Duplicate, a step of ReduceMean (/nodes/0)
   Duplicate(mean_local[0], 5e+04f, 1);
-  // from: root_1: Duplicate (/nodes/5)
+  // from: root_1: Duplicate, a step of Rsqrt (/nodes/5)
   Duplicate(root_1_local[0], 1.0f, 1);
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
-    // from: mean_reducesum_acc: Duplicate (/nodes/0)
+    // from: mean_reducesum_acc: Duplicate, a step of ReduceMean (/nodes/0)
     Duplicate(mean_reducesum_acc_local[0], 0.0f, 1);
-    // from: variance_reducesum_acc: Duplicate (/nodes/3)
+    // from: variance_reducesum_acc: Duplicate, a step of ReduceMean (/nodes/3)
     Duplicate(variance_reducesum_acc_local[0], 0.0f, 1);
-    // from: mean_1_before: Duplicate (/nodes/0)
+    // from: mean_1_before: Duplicate, a step of ReduceMean (/nodes/0)
     Duplicate(mean_1_before_local[0], 0.0f, 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(50000 - z1T * z1t_size, z1t_size);
@@ -109,7 +109,7 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
       DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: mean_reducesum_part: ReduceSum (/nodes/0)
+      // from: mean_reducesum_part: ReduceSum, a step of ReduceMean (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           mean_reducesum_part_local[0],
@@ -118,22 +118,22 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
-      // from: mean_reducesum: Add (/nodes/0)
+      // from: mean_reducesum: Add, a step of ReduceMean (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(mean_reducesum_acc_local[0], mean_reducesum_acc_local[0], mean_reducesum_part_local[0], 1);
-      // from: mean_running: Duplicate (/nodes/0)
+      // from: mean_running: Duplicate, a step of ReduceMean (/nodes/0)
       PipeBarrier<PIPE_V>();
       Duplicate(mean_running_local[0], static_cast<float>(z1t_actual_size + z1T * z1t_size), 1);
-      // from: mean_1_running: Div (/nodes/0)
+      // from: mean_1_running: Div, a step of ReduceMean (/nodes/0)
       PipeBarrier<PIPE_V>();
       Div(mean_1_running_local[0], mean_reducesum_acc_local[0], mean_running_local[0], 1);
-      // from: mean_1_move: Sub (/nodes/0)
+      // from: mean_1_move: Sub, a step of ReduceMean (/nodes/0)
       PipeBarrier<PIPE_V>();
       Sub(mean_1_move_local[0], mean_1_before_local[0], mean_1_running_local[0], 1);
-      // from: mean_1_kept: UbCopy (/nodes/0)
+      // from: mean_1_kept: UbCopy, a step of ReduceMean (/nodes/0)
       PipeBarrier<PIPE_V>();
       DataCopy(mean_1_before_local[0], mean_1_running_local[0], 8);
-      // from: centred: SubRow (/nodes/1)
+      // from: centred: SubRow, a step of Sub (/nodes/1)
       autofuse::WithRows<autofuse::SubRow>(
           centred_local[0],
           x_local[0],
@@ -145,7 +145,7 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
       // from: square: Mul (/nodes/2)
       PipeBarrier<PIPE_V>();
       Mul(square_local[0], centred_local[0], centred_local[0], z1t_actual_size);
-      // from: variance_reducesum_part: ReduceSum (/nodes/3)
+      // from: variance_reducesum_part: ReduceSum, a step of ReduceMean (/nodes/3)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           variance_reducesum_part_local[0],
@@ -154,28 +154,28 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
-      // from: variance_reducesum_weighted: Muls (/nodes/3)
+      // from: variance_reducesum_weighted: Muls, a step of ReduceMean (/nodes/3)
       PipeBarrier<PIPE_V>();
       Muls(
           variance_reducesum_weighted_local[0],
           mean_1_move_local[0],
           static_cast<float>(z1T * z1t_size),
           1);
-      // from: variance_reducesum_squared: Mul (/nodes/3)
+      // from: variance_reducesum_squared: Mul, a step of ReduceMean (/nodes/3)
       PipeBarrier<PIPE_V>();
       Mul(
           variance_reducesum_squared_local[0],
           variance_reducesum_weighted_local[0],
           mean_1_move_local[0],
           1);
-      // from: variance_reducesum_shifted: Add (/nodes/3)
+      // from: variance_reducesum_shifted: Add, a step of ReduceMean (/nodes/3)
       PipeBarrier<PIPE_V>();
       Add(
           variance_reducesum_shifted_local[0],
           variance_reducesum_acc_local[0],
           variance_reducesum_squared_local[0],
           1);
-      // from: variance_reducesum: Add (/nodes/3)
+      // from: variance_reducesum: Add, a step of ReduceMean (/nodes/3)
       PipeBarrier<PIPE_V>();
       Add(
           variance_reducesum_acc_local[0],
@@ -183,23 +183,23 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
           variance_reducesum_part_local[0],
           1);
     }
-    // from: mean_1: Div (/nodes/0)
+    // from: mean_1: Div, a step of ReduceMean (/nodes/0)
     Div(mean_1_local[0], mean_reducesum_acc_local[0], mean_local[0], 1);
-    // from: broadcast_0: Broadcast (/nodes/1)
+    // from: broadcast_0: Broadcast, a step of Sub (/nodes/1)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastInner(broadcast_0_local[0], mean_1_local[0], broadcast_0_tmp, 1, z1t_size);
-    // from: variance: Div (/nodes/3)
+    // from: variance: Div, a step of ReduceMean (/nodes/3)
     Div(variance_local[0], variance_reducesum_acc_local[0], mean_local[0], 1);
     // from: above_zero: Adds (/nodes/4)
     PipeBarrier<PIPE_V>();
     Adds(above_zero_local[0], variance_local[0], 1e-05f, 1);
-    // from: root: Sqrt (/nodes/5)
+    // from: root: Sqrt, a step of Rsqrt (/nodes/5)
     PipeBarrier<PIPE_V>();
     Sqrt(root_local[0], above_zero_local[0], 1);
-    // from: root_2: Div (/nodes/5)
+    // from: root_2: Div, a step of Rsqrt (/nodes/5)
     PipeBarrier<PIPE_V>();
     Div(root_2_local[0], root_1_local[0], root_local[0], 1);
-    // from: broadcast_1: Broadcast (/nodes/6)
+    // from: broadcast_1: Broadcast, a step of Mul (/nodes/6)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastInner(broadcast_1_local[0], root_2_local[0], broadcast_1_tmp, 1, z1t_size);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
@@ -211,11 +211,11 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
       DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_pass1_local);
       x_pass1_local = x_queue.DeQue<float>();
-      // from: centred_pass1: Sub (/nodes/1)
+      // from: centred_pass1: Sub, a step of Sub (/nodes/1)
       PipeBarrier<PIPE_V>();
       Sub(centred_pass1_local[0], x_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
       x_queue.FreeTensor(x_pass1_local);
-      // from: normal: Mul (/nodes/6)
+      // from: normal: Mul, a step of Mul (/nodes/6)
       LocalTensor<float> y_local = y_queue.AllocTensor<float>();
       PipeBarrier<PIPE_V>();
       Mul(y_local[0], centred_pass1_local[0], broadcast_1_local[0], z1t_actual_size);

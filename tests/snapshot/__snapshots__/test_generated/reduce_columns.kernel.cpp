@@ -104,7 +104,7 @@ inline __aicore__ void reduce_columns_0_reduce_0_nil_2_3(
   LocalTensor<half> v_max_part_local = v_max_part_buf.Get<half>();
   LocalTensor<uint8_t> v_max_part_tmp = v_max_part_tmp_buf.Get<uint8_t>();
   for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
-    // from: v_max_acc: Duplicate (/nodes/0)
+    // from: v_max_acc: Duplicate, a step of ReduceMax (/nodes/0)
     PipeBarrier<PIPE_V>();
     Duplicate(v_max_acc_local[0], static_cast<half>(autofuse::FloatBits(0xff800000u)), 130);
     for (int64_t z0T = 0; z0T < z0T_loop_size; z0T++) {
@@ -116,7 +116,7 @@ inline __aicore__ void reduce_columns_0_reduce_0_nil_2_3(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<half>());
       x_queue.EnQue<half>(x_local);
       x_local = x_queue.DeQue<half>();
-      // from: v_max_part: ReduceMax (/nodes/0)
+      // from: v_max_part: ReduceMax, a step of ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::MaxOf>(
           v_max_part_local[0],
@@ -126,7 +126,7 @@ inline __aicore__ void reduce_columns_0_reduce_0_nil_2_3(
           z0t_actual_size,
           144);
       x_queue.FreeTensor(x_local);
-      // from: v_max: Maximum (/nodes/0)
+      // from: v_max: Maximum, a step of ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Max(v_max_acc_local[0], v_max_acc_local[0], v_max_part_local[0], 130);
     }

@@ -57,7 +57,7 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
   LocalTensor<uint8_t> sum_part_tmp = sum_part_tmp_buf.Get<uint8_t>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
-    // from: sum_acc: Duplicate (/nodes/1)
+    // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/1)
     PipeBarrier<PIPE_V>();
     Duplicate(sum_acc_local[0], 0.0f, 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
@@ -72,7 +72,7 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
       // from: square: Mul (/nodes/0)
       Mul(square_local[0], x_local[0], x_local[0], z1t_actual_size);
       x_queue.FreeTensor(x_local);
-      // from: sum_part: ReduceSum (/nodes/1)
+      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           sum_part_local[0],
@@ -81,7 +81,7 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
-      // from: sum: Add (/nodes/1)
+      // from: sum: Add, a step of ReduceSum (/nodes/1)
       PipeBarrier<PIPE_V>();
       Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], 1);
     }

@@ -48,7 +48,7 @@ inline __aicore__ void reduce_twice_0_reduce_0_nil_0_3(
   LocalTensor<uint8_t> sum_part_tmp = sum_part_tmp_buf.Get<uint8_t>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
-    // from: sum_acc: Duplicate (/nodes/0)
+    // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/0)
     PipeBarrier<PIPE_V>();
     Duplicate(sum_acc_local[0], 0.0f, 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
@@ -60,7 +60,7 @@ inline __aicore__ void reduce_twice_0_reduce_0_nil_0_3(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: sum_part: ReduceSum (/nodes/0)
+      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           sum_part_local[0],
@@ -70,16 +70,16 @@ inline __aicore__ void reduce_twice_0_reduce_0_nil_0_3(
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
       x_queue.FreeTensor(x_local);
-      // from: sum: Add (/nodes/0)
+      // from: sum: Add, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], 1);
     }
-    // from: store_source: UbCopy (/nodes/0)
+    // from: store_source: UbCopy, a step of ReduceSum (/nodes/0)
     LocalTensor<float> store_source_local = store_source_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     DataCopy(store_source_local[0], sum_acc_local[0], 8);
     const DataCopyExtParams block0{1, 4, 0, 0, 0};
-    // from: store: Store (/nodes/0)
+    // from: store: Store, a step of ReduceSum (/nodes/0)
     store_source_queue.EnQue<float>(store_source_local);
     store_source_local = store_source_queue.DeQue<float>();
     DataCopyPad(Workspace_0_gm[z0], store_source_local[0], block0);
@@ -129,12 +129,12 @@ inline __aicore__ void reduce_twice_0_reduce_all_0_nil_0_nil(
     DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
     x_queue.EnQue<float>(x_local);
     x_local = x_queue.DeQue<float>();
-    // from: sum: ReduceSum (/nodes/0)
+    // from: sum: ReduceSum, a step of ReduceSum (/nodes/0)
     LocalTensor<float> sum_local = sum_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::SumOf>(sum_local[0], x_local[0], sum_tmp, z0t_actual_size, 77, 80);
     x_queue.FreeTensor(x_local);
-    // from: store: Store (/nodes/0)
+    // from: store: Store, a step of ReduceSum (/nodes/0)
     sum_queue.EnQue<float>(sum_local);
     sum_local = sum_queue.DeQue<float>();
     DataCopyPad(Workspace_0_gm[offset1], sum_local[0], block1);
@@ -180,7 +180,7 @@ inline __aicore__ void reduce_twice_0_reduce_1_nil_3_4(
   LocalTensor<float> v_max_part_local = v_max_part_buf.Get<float>();
   LocalTensor<uint8_t> v_max_part_tmp = v_max_part_tmp_buf.Get<uint8_t>();
   for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
-    // from: v_max_acc: Duplicate (/nodes/1)
+    // from: v_max_acc: Duplicate, a step of ReduceMax (/nodes/1)
     PipeBarrier<PIPE_V>();
     Duplicate(v_max_acc_local[0], autofuse::FloatBits(0xff800000u), 1);
     for (int64_t z2T = 0; z2T < z2T_loop_size; z2T++) {
@@ -192,7 +192,7 @@ inline __aicore__ void reduce_twice_0_reduce_1_nil_3_4(
       DataCopyPad(gather_1_local[0], Workspace_0_gm[offset0], block1, autofuse::NoPad<float>());
       gather_1_queue.EnQue<float>(gather_1_local);
       gather_1_local = gather_1_queue.DeQue<float>();
-      // from: v_max_part: ReduceMax (/nodes/1)
+      // from: v_max_part: ReduceMax, a step of ReduceMax (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::MaxOf>(
           v_max_part_local[0],
@@ -202,7 +202,7 @@ inline __aicore__ void reduce_twice_0_reduce_1_nil_3_4(
           z2t_actual_size,
           8 * autofuse::CeilDiv(z2t_size, 8));
       gather_1_queue.FreeTensor(gather_1_local);
-      // from: v_max: Maximum (/nodes/1)
+      // from: v_max: Maximum, a step of ReduceMax (/nodes/1)
       PipeBarrier<PIPE_V>();
       Max(v_max_acc_local[0], v_max_acc_local[0], v_max_part_local[0], 1);
     }

@@ -66,11 +66,11 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_0_2(
   LocalTensor<float> broadcast_0_local = square_buf.Get<float>();
   LocalTensor<uint8_t> broadcast_0_tmp = normal_buf.Get<uint8_t>();
   LocalTensor<float> normal_local = normal_buf.Get<float>();
-  // from: root_1: Duplicate (/nodes/2)
+  // from: root_1: Duplicate, a step of Rsqrt (/nodes/2)
   Duplicate(root_1_local[0], 1.0f, 1);
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
-    // from: sum_acc: Duplicate (/nodes/1)
+    // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/1)
     Duplicate(sum_acc_local[0], 0.0f, 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(40009 - z1T * z1t_size, z1t_size);
@@ -84,7 +84,7 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_0_2(
       // from: square: Mul (/nodes/0)
       Mul(square_local[0], x_local[0], x_local[0], z1t_actual_size);
       x_queue.FreeTensor(x_local);
-      // from: sum_part: ReduceSum (/nodes/1)
+      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           sum_part_local[0],
@@ -93,17 +93,17 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
-      // from: sum: Add (/nodes/1)
+      // from: sum: Add, a step of ReduceSum (/nodes/1)
       PipeBarrier<PIPE_V>();
       Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], 1);
     }
-    // from: root: Sqrt (/nodes/2)
+    // from: root: Sqrt, a step of Rsqrt (/nodes/2)
     PipeBarrier<PIPE_V>();
     Sqrt(root_local[0], sum_acc_local[0], 1);
-    // from: root_2: Div (/nodes/2)
+    // from: root_2: Div, a step of Rsqrt (/nodes/2)
     PipeBarrier<PIPE_V>();
     Div(root_2_local[0], root_1_local[0], root_local[0], 1);
-    // from: broadcast_0: Broadcast (/nodes/3)
+    // from: broadcast_0: Broadcast, a step of Mul (/nodes/3)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastInner(broadcast_0_local[0], root_2_local[0], broadcast_0_tmp, 1, z1t_size);
     for (int64_t z1T_step = 0; z1T_step < z1T_loop_size; z1T_step++) {
@@ -117,7 +117,7 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_0_2(
       DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_pass1_local);
       x_pass1_local = x_queue.DeQue<float>();
-      // from: normal: Mul (/nodes/3)
+      // from: normal: Mul, a step of Mul (/nodes/3)
       PipeBarrier<PIPE_V>();
       Mul(normal_local[0], x_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
       x_queue.FreeTensor(x_pass1_local);
@@ -201,7 +201,7 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(2, 97 - 2 * z0T);
-    // from: sum_acc: Duplicate (/nodes/1)
+    // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/1)
     PipeBarrier<PIPE_V>();
     Duplicate(sum_acc_local[0], 0.0f, z0t_actual_size);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
@@ -216,7 +216,7 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
       // from: square: Mul (/nodes/0)
       Mul(square_local[0], x_local[0], x_local[0], z0t_actual_size * z1t_size);
       x_queue.FreeTensor(x_local);
-      // from: sum_part: ReduceSum (/nodes/1)
+      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           sum_part_local[0],
@@ -225,19 +225,19 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
           z0t_actual_size,
           z1t_actual_size,
           z1t_size);
-      // from: sum: Add (/nodes/1)
+      // from: sum: Add, a step of ReduceSum (/nodes/1)
       PipeBarrier<PIPE_V>();
       Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], z0t_actual_size);
     }
-    // from: root_1: Duplicate (/nodes/2)
+    // from: root_1: Duplicate, a step of Rsqrt (/nodes/2)
     PipeBarrier<PIPE_V>();
     Duplicate(root_1_local[0], 1.0f, z0t_actual_size);
-    // from: root: Sqrt (/nodes/2)
+    // from: root: Sqrt, a step of Rsqrt (/nodes/2)
     Sqrt(root_local[0], sum_acc_local[0], z0t_actual_size);
-    // from: root_2: Div (/nodes/2)
+    // from: root_2: Div, a step of Rsqrt (/nodes/2)
     PipeBarrier<PIPE_V>();
     Div(root_2_local[0], root_1_local[0], root_local[0], z0t_actual_size);
-    // from: broadcast_0: Broadcast (/nodes/3)
+    // from: broadcast_0: Broadcast, a step of Mul (/nodes/3)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastInner(
         broadcast_0_local[0],
@@ -258,7 +258,7 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
       DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_pass1_local);
       x_pass1_local = x_queue.DeQue<float>();
-      // from: normal: Mul (/nodes/3)
+      // from: normal: Mul, a step of Mul (/nodes/3)
       PipeBarrier<PIPE_V>();
       Mul(normal_local[0], x_pass1_local[0], broadcast_0_local[0], z0t_actual_size * z1t_size);
       x_queue.FreeTensor(x_pass1_local);
@@ -267,10 +267,10 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
       DataCopyPad(w_pass1_local[0], w_gm[offset2], block2, autofuse::NoPad<float>());
       w_pass1_queue.EnQue<float>(w_pass1_local);
       w_pass1_local = w_pass1_queue.DeQue<float>();
-      // from: broadcast_1: Broadcast (/nodes/4)
+      // from: broadcast_1: Broadcast, a step of Mul (/nodes/4)
       autofuse::BroadcastOuter(broadcast_1_local[0], w_pass1_local[0], 1, z0t_actual_size, z1t_size);
       w_pass1_queue.FreeTensor(w_pass1_local);
-      // from: weigh: Mul (/nodes/4)
+      // from: weigh: Mul, a step of Mul (/nodes/4)
       LocalTensor<float> y_local = y_queue.AllocTensor<float>();
       PipeBarrier<PIPE_V>();
       Mul(y_local[0], normal_local[0], broadcast_1_local[0], z0t_actual_size * z1t_size);

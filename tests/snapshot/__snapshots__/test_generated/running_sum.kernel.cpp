@@ -112,7 +112,7 @@ inline __aicore__ void running_sum_0_scan_0_nil_2_3(
   LocalTensor<float> sum_local = sum_buf.Get<float>();
   LocalTensor<uint8_t> sum_tmp = sum_tmp_buf.Get<uint8_t>();
   for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
-    // from: sum_carry: Duplicate (/nodes/1)
+    // from: sum_carry: Duplicate, a step of CumSum (/nodes/1)
     PipeBarrier<PIPE_V>();
     Duplicate(sum_carry_local[0], 0.0f, 40);
     for (int64_t z0T_step = 0; z0T_step < z0T_loop_size; z0T_step++) {
@@ -128,7 +128,7 @@ inline __aicore__ void running_sum_0_scan_0_nil_2_3(
       // from: square: Mul (/nodes/0)
       Mul(square_local[0], x_local[0], x_local[0], 40 * z0t_actual_size);
       x_queue.FreeTensor(x_local);
-      // from: sum: Scan (/nodes/1)
+      // from: sum: Scan, a step of CumSum (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ScanOuter<false, true>(
           sum_local[0],

@@ -46,7 +46,7 @@ inline __aicore__ void running_sum_rows_0_scan_0_nil_0_2(
   LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
-    // from: sum_carry: Duplicate (/nodes/0)
+    // from: sum_carry: Duplicate, a step of CumSum (/nodes/0)
     PipeBarrier<PIPE_V>();
     Duplicate(sum_carry_local[0], 0.0f, 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
@@ -58,7 +58,7 @@ inline __aicore__ void running_sum_rows_0_scan_0_nil_0_2(
       DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: sum: Scan (/nodes/0)
+      // from: sum: Scan, a step of CumSum (/nodes/0)
       LocalTensor<float> y_local = y_queue.AllocTensor<float>();
       autofuse::ScanInner<true, false>(
           y_local[0],

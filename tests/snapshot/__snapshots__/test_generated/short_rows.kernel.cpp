@@ -92,10 +92,10 @@ inline __aicore__ void short_rows_0_narrow_0_nil_0_nil(
     DataCopyPad(s_local[0], s_gm[offset1], block1, autofuse::NoPad<float>());
     s_queue.EnQue<float>(s_local);
     s_local = s_queue.DeQue<float>();
-    // from: broadcast_0: Broadcast (/nodes/0)
+    // from: broadcast_0: Broadcast, a step of Mul (/nodes/0)
     autofuse::BroadcastOuter(broadcast_0_local[0], s_local[0], 1, 2, z0t_size);
     s_queue.FreeTensor(s_local);
-    // from: scaled: Mul (/nodes/0)
+    // from: scaled: Mul, a step of Mul (/nodes/0)
     PipeBarrier<PIPE_V>();
     Mul(scaled_local[0], gather_0_local[0], broadcast_0_local[0], 2 * z0t_size);
     // from: sum: ReduceSum (/nodes/1)

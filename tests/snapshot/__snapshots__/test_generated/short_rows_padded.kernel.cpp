@@ -188,10 +188,10 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_1_nil_outer(
     // from: gather_1: UnlaceByMask (/inputs/1)
     autofuse::UnlaceByMask(gather_1_local[0], z_local[0], 1, 50, 2, 56);
     z_queue.FreeTensor(z_local);
-    // from: broadcast_1: Broadcast (/nodes/0)
+    // from: broadcast_1: Broadcast, a step of Maximum (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastOuter(broadcast_1_local[0], gather_1_local[0], 1, z1t_actual_size, 112);
-    // from: highest: MaxRow (/nodes/0)
+    // from: highest: MaxRow, a step of Maximum (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::WithRows<autofuse::MaxRow>(
         highest_local[0],

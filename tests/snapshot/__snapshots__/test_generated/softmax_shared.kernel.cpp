@@ -79,11 +79,11 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
   LocalTensor<float> softmax_exp_pass1_local = softmax_reducemax_move_buf.Get<float>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
-    // from: softmax_reducemax_acc: Duplicate (/nodes/0)
+    // from: softmax_reducemax_acc: Duplicate, a step of Softmax (/nodes/0)
     Duplicate(softmax_reducemax_acc_local[0], autofuse::FloatBits(0xff800000u), 1);
-    // from: softmax_reducesum_acc: Duplicate (/nodes/0)
+    // from: softmax_reducesum_acc: Duplicate, a step of Softmax (/nodes/0)
     Duplicate(softmax_reducesum_acc_local[0], 0.0f, 1);
-    // from: softmax_reducemax_before: Duplicate (/nodes/0)
+    // from: softmax_reducemax_before: Duplicate, a step of Softmax (/nodes/0)
     Duplicate(softmax_reducemax_before_local[0], autofuse::FloatBits(0xff800000u), 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(n - z1T * z1t_size, z1t_size);
@@ -94,7 +94,7 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
       DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: softmax_reducemax_part: ReduceMax (/nodes/0)
+      // from: softmax_reducemax_part: ReduceMax, a step of Softmax (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::MaxOf>(
           softmax_reducemax_part_local[0],
@@ -103,27 +103,27 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
-      // from: softmax_reducemax: Maximum (/nodes/0)
+      // from: softmax_reducemax: Maximum, a step of Softmax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Max(
           softmax_reducemax_acc_local[0],
           softmax_reducemax_acc_local[0],
           softmax_reducemax_part_local[0],
           1);
-      // from: softmax_reducemax_centre: Maxs (/nodes/0)
+      // from: softmax_reducemax_centre: Maxs, a step of Softmax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Maxs(softmax_reducemax_centre_local[0], softmax_reducemax_acc_local[0], -3.4028235e+38f, 1);
-      // from: softmax_reducemax_move: Sub (/nodes/0)
+      // from: softmax_reducemax_move: Sub, a step of Softmax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Sub(
           softmax_reducemax_move_local[0],
           softmax_reducemax_before_local[0],
           softmax_reducemax_centre_local[0],
           1);
-      // from: softmax_reducemax_kept: UbCopy (/nodes/0)
+      // from: softmax_reducemax_kept: UbCopy, a step of Softmax (/nodes/0)
       PipeBarrier<PIPE_V>();
       DataCopy(softmax_reducemax_before_local[0], softmax_reducemax_centre_local[0], 8);
-      // from: softmax_sub: SubRow (/nodes/0)
+      // from: softmax_sub: SubRow, a step of Softmax (/nodes/0)
       autofuse::WithRows<autofuse::SubRow>(
           softmax_sub_local[0],
           x_local[0],
@@ -132,10 +132,10 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size);
       x_queue.FreeTensor(x_local);
-      // from: softmax_exp: Exp (/nodes/0)
+      // from: softmax_exp: Exp, a step of Softmax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Exp(softmax_exp_local[0], softmax_sub_local[0], z1t_actual_size);
-      // from: softmax_reducesum_part: ReduceSum (/nodes/0)
+      // from: softmax_reducesum_part: ReduceSum, a step of Softmax (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           softmax_reducesum_part_local[0],
@@ -144,16 +144,16 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
-      // from: softmax_exp_move: Exp (/nodes/0)
+      // from: softmax_exp_move: Exp, a step of Softmax (/nodes/0)
       Exp(softmax_exp_move_local[0], softmax_reducemax_move_local[0], 1);
-      // from: softmax_reducesum_scaled: Mul (/nodes/0)
+      // from: softmax_reducesum_scaled: Mul, a step of Softmax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Mul(
           softmax_reducesum_scaled_local[0],
           softmax_reducesum_acc_local[0],
           softmax_exp_move_local[0],
           1);
-      // from: softmax_reducesum: Add (/nodes/0)
+      // from: softmax_reducesum: Add, a step of Softmax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Add(
           softmax_reducesum_acc_local[0],
@@ -161,7 +161,7 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
           softmax_reducesum_part_local[0],
           1);
     }
-    // from: broadcast_0: Broadcast (/nodes/0)
+    // from: broadcast_0: Broadcast, a step of Softmax (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastInner(
         broadcast_0_local[0],
@@ -169,7 +169,7 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
         broadcast_0_tmp,
         1,
         z1t_size);
-    // from: broadcast_1: Broadcast (/nodes/0)
+    // from: broadcast_1: Broadcast, a step of Softmax (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastInner(
         broadcast_1_local[0],
@@ -186,14 +186,14 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
       DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_pass1_local);
       x_pass1_local = x_queue.DeQue<float>();
-      // from: softmax_sub_pass1: Sub (/nodes/0)
+      // from: softmax_sub_pass1: Sub, a step of Softmax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Sub(softmax_sub_pass1_local[0], x_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
       x_queue.FreeTensor(x_pass1_local);
-      // from: softmax_exp_pass1: Exp (/nodes/0)
+      // from: softmax_exp_pass1: Exp, a step of Softmax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Exp(softmax_exp_pass1_local[0], softmax_sub_pass1_local[0], z1t_actual_size);
-      // from: softmax: Div (/nodes/0)
+      // from: softmax: Div, a step of Softmax (/nodes/0)
       LocalTensor<float> y_local = y_queue.AllocTensor<float>();
       PipeBarrier<PIPE_V>();
       Div(y_local[0], softmax_exp_pass1_local[0], broadcast_1_local[0], z1t_actual_size);
@@ -259,7 +259,7 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
     DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
     x_queue.EnQue<float>(x_local);
     x_local = x_queue.DeQue<float>();
-    // from: softmax_reducemax: ReduceMax (/nodes/0)
+    // from: softmax_reducemax: ReduceMax, a step of Softmax (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::MaxOf>(
         softmax_reducemax_local[0],
@@ -268,7 +268,7 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
         z0t_actual_size,
         n,
         8 * autofuse::CeilDiv(n, 8));
-    // from: softmax_sub: SubRow (/nodes/0)
+    // from: softmax_sub: SubRow, a step of Softmax (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::WithRows<autofuse::SubRow>(
         softmax_sub_local[0],
@@ -278,10 +278,10 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
         z0t_actual_size,
         8 * autofuse::CeilDiv(n, 8));
     x_queue.FreeTensor(x_local);
-    // from: softmax_exp: Exp (/nodes/0)
+    // from: softmax_exp: Exp, a step of Softmax (/nodes/0)
     PipeBarrier<PIPE_V>();
     Exp(softmax_exp_local[0], softmax_sub_local[0], 8 * z0t_actual_size * autofuse::CeilDiv(n, 8));
-    // from: softmax_reducesum: ReduceSum (/nodes/0)
+    // from: softmax_reducesum: ReduceSum, a step of Softmax (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::SumOf>(
         softmax_reducesum_local[0],
@@ -290,7 +290,7 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
         z0t_actual_size,
         n,
         8 * autofuse::CeilDiv(n, 8));
-    // from: softmax: DivRow (/nodes/0)
+    // from: softmax: DivRow, a step of Softmax (/nodes/0)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::WithRows<autofuse::DivRow>(
@@ -355,7 +355,7 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
     DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
     x_queue.EnQue<TPosition::GM, TPosition::VECIN, float>(x_local);
     x_local = x_queue.DeQue<TPosition::GM, TPosition::VECIN, float>();
-    // from: softmax_reducemax: ReduceMax (/nodes/0)
+    // from: softmax_reducemax: ReduceMax, a step of Softmax (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::MaxOf>(
         softmax_reducemax_local[0],
@@ -364,7 +364,7 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
         z0t_actual_size,
         n,
         8 * autofuse::CeilDiv(n, 8));
-    // from: softmax_sub: SubRow (/nodes/0)
+    // from: softmax_sub: SubRow, a step of Softmax (/nodes/0)
     LocalTensor<float> softmax_sub_local = x_local;
     PipeBarrier<PIPE_V>();
     autofuse::WithRows<autofuse::SubRow>(
@@ -374,11 +374,11 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
         softmax_sub_tmp,
         z0t_actual_size,
         8 * autofuse::CeilDiv(n, 8));
-    // from: softmax_exp: Exp (/nodes/0)
+    // from: softmax_exp: Exp, a step of Softmax (/nodes/0)
     LocalTensor<float> softmax_exp_local = x_local;
     PipeBarrier<PIPE_V>();
     Exp(softmax_exp_local[0], softmax_sub_local[0], 8 * z0t_actual_size * autofuse::CeilDiv(n, 8));
-    // from: softmax_reducesum: ReduceSum (/nodes/0)
+    // from: softmax_reducesum: ReduceSum, a step of Softmax (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::SumOf>(
         softmax_reducesum_local[0],
@@ -387,7 +387,7 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
         z0t_actual_size,
         n,
         8 * autofuse::CeilDiv(n, 8));
-    // from: softmax: DivRow (/nodes/0)
+    // from: softmax: DivRow, a step of Softmax (/nodes/0)
     LocalTensor<float> y_local = x_local;
     PipeBarrier<PIPE_V>();
     autofuse::WithRows<autofuse::DivRow>(

@@ -61,7 +61,7 @@ inline __aicore__ void staggered_0_reduce_0_nil_0_2(
   LocalTensor<float> below_local = below_buf.Get<float>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
-    // from: peak_acc: Duplicate (/nodes/0)
+    // from: peak_acc: Duplicate, a step of ReduceMax (/nodes/0)
     Duplicate(peak_acc_local[0], autofuse::FloatBits(0xff800000u), 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(60001 - z1T * z1t_size, z1t_size);
@@ -72,7 +72,7 @@ inline __aicore__ void staggered_0_reduce_0_nil_0_2(
       DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: peak_part: ReduceMax (/nodes/0)
+      // from: peak_part: ReduceMax, a step of ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::MaxOf>(
           peak_part_local[0],
@@ -82,11 +82,11 @@ inline __aicore__ void staggered_0_reduce_0_nil_0_2(
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
       x_queue.FreeTensor(x_local);
-      // from: peak: Maximum (/nodes/0)
+      // from: peak: Maximum, a step of ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Max(peak_acc_local[0], peak_acc_local[0], peak_part_local[0], 1);
     }
-    // from: broadcast_0: Broadcast (/nodes/1)
+    // from: broadcast_0: Broadcast, a step of Sub (/nodes/1)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastInner(broadcast_0_local[0], peak_acc_local[0], broadcast_0_tmp, 1, z1t_size);
     for (int64_t z1T_step = 0; z1T_step < z1T_loop_size; z1T_step++) {
@@ -100,7 +100,7 @@ inline __aicore__ void staggered_0_reduce_0_nil_0_2(
       DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_pass1_local);
       x_pass1_local = x_queue.DeQue<float>();
-      // from: below: Sub (/nodes/1)
+      // from: below: Sub, a step of Sub (/nodes/1)
       PipeBarrier<PIPE_V>();
       Sub(below_local[0], x_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
       x_queue.FreeTensor(x_pass1_local);
