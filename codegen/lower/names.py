@@ -6,6 +6,7 @@ UB, ``x_queue`` what the tile goes through.  What the graph has no name for is c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from autofuse.codegen.ir.kernel_ir import Parameters
@@ -23,10 +24,11 @@ def parameter_names(graph: FusionGraph) -> Parameters:
     They are local names of every function of the kernel: none is that of a symbol or of a function.
     """
     taken = {s.name for s in graph.symbols}
+    like_a_template = re.compile(rf"{re.escape(graph.name)}_\d")
 
     def name(tensor: str) -> str:
-        # Functions of templates are called after the graph.
-        own = f"v_{tensor}" if tensor.startswith(f"{graph.name}_") else tensor
+        # Functions of templates are called after the graph, with the number of a result behind.
+        own = f"v_{tensor}" if like_a_template.match(tensor) else tensor
         return symbol_identifier(own, taken)
 
     return Parameters(
