@@ -61,7 +61,7 @@ def test_the_readme_names_targets_of_the_makefile(repo: Path) -> None:
 @pytest.mark.parametrize("page", ["README.md", "docs"])
 def test_links_lead_somewhere(page: str, repo: Path) -> None:
     path = repo / page
-    for file in [path] if path.is_file() else sorted(path.glob("*.md")):
+    for file in [path] if path.is_file() else sorted(path.rglob("*.md")):
         for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", file.read_text(encoding="utf-8")):
             assert (file.parent / link).exists(), f"{file.name}: {link}"
 
