@@ -1,5 +1,10 @@
-"""Every command and every piece of Python in the documentation works, in the order of the page."""
+"""Every command and every piece of Python in the documentation works, in the order of the page.
 
+On the pages of docs/guides, a block of text is lines of what the commands above it print, one of C++ is lines of
+what they wrote, and a diff is applied.
+"""
+
+import json
 import os
 import re
 import subprocess
@@ -19,7 +24,17 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.twin
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["quickstart.md", "cli.md", "split.md", "api.md", "clients.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "quickstart.md",
+        "cli.md",
+        "split.md",
+        "api.md",
+        "clients.md",
+        "guides/changing_a_kernel.md",
+    ],
+)
 def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("AUTOFUSE_", "ASCEND_"))}
     scripts = str(Path(sys.executable).parent)
@@ -29,24 +44,44 @@ def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
     }
     folder = tmp_path / "work"
     folder.mkdir()
-    ran = 0
+    ran, printed = 0, ""
     for language, text in blocks(repo / "docs" / name):
         if language == "json" and '"autofuse.graph/1"' in text:
-            (folder / "scaled_relu.json").write_text(text, encoding="utf-8")
+            graph = json.loads(text)["name"]
+            (folder / f"{graph}.json").write_text(text, encoding="utf-8")
+            continue
+        if name.startswith("guides/") and language in ("text", "cpp"):
+            shown = printed if language == "text" else written(folder)
+            for line in text.splitlines():
+                assert plain(line) in plain(shown), f"{line}\n{printed}"
             continue
         if language == "sh":
             lines = [line for line in text.splitlines() if not line.startswith(NOT_HERE)]
             command = ["bash", "-euc", "\n".join(lines)]
         elif language == "python":
             command = [sys.executable, "-c", text]
+        elif language == "diff":
+            (folder / "page.diff").write_text(text, encoding="utf-8")
+            command = ["git", "apply", "page.diff"]
         else:
             continue
         done = subprocess.run(
             command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        printed = done.stdout + done.stderr if language == "sh" else printed
         ran += 1
     assert ran
+
+
+def plain(text: str) -> str:
+    """The text on one line, with one blank between words."""
+    return " ".join(text.split())
+
+
+def written(folder: Path) -> str:
+    """All C++ in the folder that is not of a header."""
+    return "\n".join(p.read_text(encoding="utf-8") for p in sorted(folder.rglob("*.cpp")))
 
 
 def test_the_readme_names_targets_of_the_makefile(repo: Path) -> None:
