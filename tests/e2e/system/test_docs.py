@@ -32,6 +32,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
         "split.md",
         "api.md",
         "clients.md",
+        "guides/reading_a_kernel.md",
         "guides/changing_a_kernel.md",
     ],
 )
