@@ -34,6 +34,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
         "clients.md",
         "guides/reading_a_kernel.md",
         "guides/changing_a_kernel.md",
+        "guides/reading_explain.md",
     ],
 )
 def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
