@@ -30,7 +30,8 @@ from pages.site_hooks import PAGES, rewritten
             "```c\na[i](b)\n```\n[r](../README.md)",
             "```c\na[i](b)\n```\n[r](index.md)",
         ),
-        ("docs/cli.md", "a\n```mermaid\nx --> y\n```\nb", "a\nb"),
+        ("docs/templates.md", "a\n```mermaid\nx --> y\n```\nb", "a\nb"),
+        ("docs/cli.md", "```mermaid\nx --> y\n```", "```text\nx --> y\n```"),
     ],
 )
 def test_links(source: str, text: str, expected: str) -> None:

@@ -127,9 +127,10 @@ ADVICE: dict[str, Advice] = {
         "Overwrite a contiguous input of the same dtype and shape, once; or write to a new tensor.",
     ),
     "AF1111": Advice(
-        "An offset can be negative, an input reaches beyond element 2^48, or a scalar has strides.",
-        "Give strides and offset in elements, 0 or more; copy other layouts into a contiguous "
-        "tensor first.",
+        "The innermost stride is not 1, an offset can be negative, an input reaches beyond element 2^48, or a scalar "
+        "has strides.",
+        "Give the input as it lies in memory, and transpose or slice it in the graph. Strides and offset are "
+        "in elements.",
     ),
     "AF1201": Advice(
         "The op is misspelt, has another name here, or is no work of the vector unit (MatMul, "

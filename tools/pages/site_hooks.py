@@ -1,9 +1,9 @@
 """Hooks of mkdocs: pages are read on a forge and on the site, from the same files.
 
 README.md, CONTRIBUTING.md and CHANGELOG.md become pages. A link that leads out of ``docs`` to one of them leads to
-that page; one to any other file of the repository becomes text. Drawings in Mermaid are left out: the script that draws
-them would be loaded from elsewhere, and the loops that they show follow as text. Pages of ``docs/gallery`` are in the
-menu once there is an index page.
+that page; one to any other file of the repository becomes text. Drawings in Mermaid would need a script from elsewhere:
+those of docs/templates.md are left out, since the loops that they show follow as text, others are shown as text. Pages
+of ``docs/gallery`` are in the menu once there is an index page.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def rewritten(text: str, source: str) -> str:
             return label if label.startswith("`") else f"`{label}`"
         return f"[{label}]({_relative(there, page)}{mark}{anchor})"
 
-    parts = _FENCE.split(_MERMAID.sub("", text))
+    if source == "docs/templates.md":
+        text = _MERMAID.sub("", text)
+    parts = _FENCE.split(text.replace("```mermaid\n", "```text\n"))
     # What is fenced stands at the odd places.
     return "".join(p if i % 2 else _LINK.sub(link, p) for i, p in enumerate(parts))
 

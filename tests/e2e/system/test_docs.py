@@ -34,6 +34,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
         "clients.md",
         "guides/reading_a_kernel.md",
         "guides/changing_a_kernel.md",
+        "guides/fast_graphs.md",
         "guides/reading_explain.md",
     ],
 )
