@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from autofuse import build
+
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 #: Made by the Makefile, for the shell of a person, or for a checkout.
 NOT_HERE = ("make ", "source ", "python benchmarks/")
@@ -106,8 +108,19 @@ def test_links_lead_somewhere(page: str, repo: Path) -> None:
 
 def test_the_readme_leads_to_every_page(repo: Path) -> None:
     text = (repo / "README.md").read_text(encoding="utf-8")
-    linked = set(re.findall(r"\]\(docs/(\w+\.md)\)", text))
-    assert linked == {p.name for p in (repo / "docs").glob("*.md")}
+    linked = set(re.findall(r"\]\(docs/([\w/]+\.md)\)", text))
+    pages = {str(p.relative_to(repo / "docs")) for p in (repo / "docs").rglob("*.md")}
+    assert {p for p in linked ^ pages if not p.startswith("gallery/")} == set()
+
+
+def test_the_readme_shows_the_kernel_of_the_demo(repo: Path) -> None:
+    kernel = build(repo / "examples" / "demo.json").files["device/demo_kernel.cpp"]
+    text = (repo / "README.md").read_text(encoding="utf-8")
+    shown = [body for language, body in FENCE.findall(text) if language == "cpp"]
+    assert len(shown) == 1
+    for part in re.split(r"^ *// \.\.\.\n", shown[0], flags=re.M):
+        assert part in kernel
+    assert len(text.splitlines()) <= 100
 
 
 def test_architecture_lists_the_floors_that_are_checked(repo: Path) -> None:
