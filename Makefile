@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 JOBS   ?= 2
-EXTRAS ?= dev,fuzz
+EXTRAS ?= dev,docs,fuzz
 DEMO   ?= verify examples/demo.json
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -22,7 +22,7 @@ RUNTIME := $(shell find runtime -type f -not -path '*/tests/*' 2>/dev/null)
 # $(call step,NAME,COMMAND,WHAT TO DO WHEN IT FAILS)
 step = @echo '== $(1)'; $(2) || { echo; echo 'FAILED: $(1). $(3)' >&2; exit 1; }
 
-.PHONY: help demo test quick env lint format pytest ctest snapshots replay sanitize asan ubsan clean
+.PHONY: help demo test quick docs env lint format pytest ctest snapshots replay sanitize asan ubsan clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z ]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -30,12 +30,15 @@ help: ## list the targets
 demo: $(STAMP) ## generate a fused kernel, run it on the CPU twin, compare with NumPy
 	$(call step,demo,$(BIN)/autofuse $(DEMO),The message above names the cause.)
 
-test: lint pytest ctest sanitize ## everything that must pass: lint, types, floors, pytest, ctest, sanitizers
+test: lint docs pytest ctest sanitize ## everything that must pass: lint, types, floors, the site, pytest, ctest, sanitizers
 	@echo; echo 'All tests passed.'
 
 # A test that compiles is one of the twin; without that mark it fails here, since g++ knows no such option.
 quick: lint ## what shows most mistakes in two minutes: lint, types, unit tests and snapshots, nothing compiled
 	$(call step,quick,AUTOFUSE_CXXFLAGS=-fnothing-is-compiled $(BIN)/pytest tests/unit tests/snapshot -n $(JOBS) --dist worksteal -q -m "not twin and not slow and not corpus",All the rest: make test)
+
+docs: $(STAMP) ## build the site of docs/ into build/site; a link that leads nowhere is an error
+	$(call step,docs,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet,Each WARNING names the page and the link. It needs the extra docs: make docs EXTRAS=docs)
 
 env: $(STAMP) ## create .venv and install autofuse into it, with live edits
 

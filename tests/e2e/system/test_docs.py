@@ -1,5 +1,10 @@
-"""Every command and every piece of Python in the documentation works, in the order of the page."""
+"""Every command and every piece of Python in the documentation works, in the order of the page.
 
+On the pages of docs/guides, a block of text is lines of what the commands above it print, one of C++ is lines of
+what they wrote, and a diff is applied.
+"""
+
+import json
 import os
 import re
 import subprocess
@@ -7,6 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from autofuse import build
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 #: Made by the Makefile, for the shell of a person, or for a checkout.
@@ -19,7 +26,20 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.twin
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["quickstart.md", "cli.md", "split.md", "api.md", "clients.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "quickstart.md",
+        "cli.md",
+        "split.md",
+        "api.md",
+        "clients.md",
+        "guides/reading_a_kernel.md",
+        "guides/changing_a_kernel.md",
+        "guides/fast_graphs.md",
+        "guides/reading_explain.md",
+    ],
+)
 def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("AUTOFUSE_", "ASCEND_"))}
     scripts = str(Path(sys.executable).parent)
@@ -29,24 +49,44 @@ def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
     }
     folder = tmp_path / "work"
     folder.mkdir()
-    ran = 0
+    ran, printed = 0, ""
     for language, text in blocks(repo / "docs" / name):
         if language == "json" and '"autofuse.graph/1"' in text:
-            (folder / "scaled_relu.json").write_text(text, encoding="utf-8")
+            graph = json.loads(text)["name"]
+            (folder / f"{graph}.json").write_text(text, encoding="utf-8")
+            continue
+        if name.startswith("guides/") and language in ("text", "cpp"):
+            shown = printed if language == "text" else written(folder)
+            for line in text.splitlines():
+                assert plain(line) in plain(shown), f"{line}\n{printed}"
             continue
         if language == "sh":
             lines = [line for line in text.splitlines() if not line.startswith(NOT_HERE)]
             command = ["bash", "-euc", "\n".join(lines)]
         elif language == "python":
             command = [sys.executable, "-c", text]
+        elif language == "diff":
+            (folder / "page.diff").write_text(text, encoding="utf-8")
+            command = ["git", "apply", "page.diff"]
         else:
             continue
         done = subprocess.run(
             command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        printed = done.stdout + done.stderr if language == "sh" else printed
         ran += 1
     assert ran
+
+
+def plain(text: str) -> str:
+    """The text on one line, with one blank between words."""
+    return " ".join(text.split())
+
+
+def written(folder: Path) -> str:
+    """All C++ in the folder that is not of a header."""
+    return "\n".join(p.read_text(encoding="utf-8") for p in sorted(folder.rglob("*.cpp")))
 
 
 def test_the_readme_names_targets_of_the_makefile(repo: Path) -> None:
@@ -61,15 +101,26 @@ def test_the_readme_names_targets_of_the_makefile(repo: Path) -> None:
 @pytest.mark.parametrize("page", ["README.md", "docs"])
 def test_links_lead_somewhere(page: str, repo: Path) -> None:
     path = repo / page
-    for file in [path] if path.is_file() else sorted(path.glob("*.md")):
+    for file in [path] if path.is_file() else sorted(path.rglob("*.md")):
         for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", file.read_text(encoding="utf-8")):
             assert (file.parent / link).exists(), f"{file.name}: {link}"
 
 
 def test_the_readme_leads_to_every_page(repo: Path) -> None:
     text = (repo / "README.md").read_text(encoding="utf-8")
-    linked = set(re.findall(r"\]\(docs/(\w+\.md)\)", text))
-    assert linked == {p.name for p in (repo / "docs").glob("*.md")}
+    linked = set(re.findall(r"\]\(docs/([\w/]+\.md)\)", text))
+    pages = {str(p.relative_to(repo / "docs")) for p in (repo / "docs").rglob("*.md")}
+    assert {p for p in linked ^ pages if not p.startswith("gallery/")} == set()
+
+
+def test_the_readme_shows_the_kernel_of_the_demo(repo: Path) -> None:
+    kernel = build(repo / "examples" / "demo.json").files["device/demo_kernel.cpp"]
+    text = (repo / "README.md").read_text(encoding="utf-8")
+    shown = [body for language, body in FENCE.findall(text) if language == "cpp"]
+    assert len(shown) == 1
+    for part in re.split(r"^ *// \.\.\.\n", shown[0], flags=re.M):
+        assert part in kernel
+    assert len(text.splitlines()) <= 100
 
 
 def test_architecture_lists_the_floors_that_are_checked(repo: Path) -> None:
