@@ -158,7 +158,7 @@ def _numbers(text: str, found: dict[str, object], group: int) -> str:
         if t["legal"]:
             times[t["title"]] = t["us"]["total"]
     for title, us in times.items():
-        text = text.replace(f"{{{title}}}", f"{us:.1f} us")
+        text = text.replace(f"{{{title}}}", f"{us:.1f} us (model)")
     return text
 
 

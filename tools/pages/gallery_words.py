@@ -42,7 +42,7 @@ the Llama family does this twice in each layer.""",
             "The mean stays one number per row: `mean_1_local`, `guard_local` and `inverse_2_local` have"
             " `z0t_actual_size` elements. `WithRows<autofuse::MulRow>` multiplies a row by its number, without a"
             " row of copies.",
-            "`reduce_all` takes {reduce_all (tile z0)} by the model, as whole rows are in UB: `reduce` reads them"
+            "`reduce_all` takes {reduce_all (tile z0)}, as whole rows are in UB: `reduce` reads them"
             " again for the second pass and takes {reduce (tile z1)}.",
             "In the map of UB one buffer holds `weight, wide, normed`: the weight as it was loaded is not needed"
             " once it is spread, and the float32 rows move in.",
