@@ -27,6 +27,7 @@ from autofuse.implgraph.lowering.lowering import group_order_hazards, groups
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult, Verdict
+from autofuse.schedule.axes.tile_limits import fits_every_size
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
 from autofuse.schedule.cost.cache_hints import CacheHints, touched_bytes
 from autofuse.schedule.legal.ends import is_sink
@@ -351,16 +352,23 @@ def _schedule_group(
             parts = (impl.suffix, f"by_{tiled}")
             impl = replace(impl, suffix="_".join(p for p in parts if p))
         taken.add(impl.name)
-        made.append(Made(number, impl, family.always_legal(impl), bool(candidate.conditions)))
+        # Where only one is kept it has to be legal for every size, and any such template is good enough.
+        always = family.always_legal(impl) or (keep == 1 and fits_every_size(impl.tiling))
+        made.append(Made(number, impl, always, bool(candidate.conditions)))
     if not made:
         told(watch, f"candidates of group {g.group}", g, _verdicts((), (), rejected, costs))
         raise _nothing_fits(g, rejected)
     order = rank(made, keep, costs)
     chosen = select(order, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
-    best = order[0]
+    best, last = order[0], chosen[-1].impl.title
     for cycles, m in order:
         if m not in chosen:
             reason = _slower(cycles, best.made.impl.title, best.cycles)
+            if m is best.made:
+                # It cannot be slower than itself: it gave its place to what every size can take.
+                reason = (
+                    f"not legal for every size, as {last} is, which the kernel keeps of this group"
+                )
             rejected.append(Rejected(g.group, m.impl.name, reason, title=m.impl.title))
     if watch is not None:
         found = _verdicts(order, chosen, rejected, costs)

@@ -314,9 +314,18 @@ def _lost(tried: _Tried, taken: _Tried | None) -> str:
         return text
     parts = [(getattr(cost, p) - getattr(best, p), p) for p in ("gm", *PIPES, "exposed", "start")]
     more, what = max(parts)
+    if cost.limit in _WAITS and 2 * more < cost.total - best.total:
+        return f"{text}; {_WAITS[cost.limit]}"
     reason = f"; {_TITLES.get(what, what.upper())} takes {more:.2f} us more there"
     return text + (reason if more >= 0.005 else "")
 
+
+#: What is said of templates that wait for most of the time, where no unit has more to do.
+_WAITS = {
+    "queue depth": "its queues hold too little for loads to run ahead",
+    "index": "its loads wait for indices",
+    "last tile": "its last tiles take longer",
+}
 
 #: What the text calls fields of ``Cost`` that are no abbreviations.
 _TITLES = {

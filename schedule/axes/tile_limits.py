@@ -8,7 +8,7 @@ from functools import lru_cache
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
 
-__all__ = ["largest_tile", "sample_env", "smallest_tile", "takes_every_size"]
+__all__ = ["fits_every_size", "largest_tile", "sample_env", "smallest_tile", "takes_every_size"]
 
 #: Value of a symbol without hint when a symbolic kernel is ranked.
 SAMPLE = 1024
@@ -35,6 +35,18 @@ def takes_every_size(spec: TilingSpec) -> bool:
         return False  # nothing else is asked for
     limited = spec.tile_max is not None and not spec.tile_max.is_const
     return not limited and spec.ub.symbols() <= {spec.tile_size}
+
+
+def fits_every_size(spec: TilingSpec) -> bool:
+    """Whether its limits and what it needs of UB know nothing of the sizes, so that its smallest tile always fits.
+
+    Stricter than :func:`takes_every_size` for tiles whose rows have one element: there UB may hold whole axes.
+    """
+    if spec.conditions or not spec.ub.symbols() <= {spec.tile_size}:
+        return False
+    if spec.tile_max is not None and (spec.tile_max.as_int() or 0) < spec.granule:
+        return False
+    return spec.ub.evaluate({spec.tile_size: spec.granule}) <= spec.ub_limit
 
 
 def largest_tile(spec: TilingSpec, env: Mapping[str, int], ub: int | None = None) -> int:

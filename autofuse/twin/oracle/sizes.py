@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import ExprError
@@ -38,7 +38,7 @@ def shapes_for(
         graph: whose symbols.
         count: number of bindings wanted; there may be fewer.
         seed: of the random mixes.
-        max_elements: no tensor gets more elements, unless the smallest sizes already need more.
+        max_elements: no tensor whose size has a symbol gets more elements, unless the smallest sizes already need more.
     """
     if not graph.symbols or count < 1:
         return [{}]
@@ -95,8 +95,15 @@ def sizes_with(graph: FusionGraph, fixed: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-def largest_tensor(graph: FusionGraph, symbols: dict[str, int]) -> int:
+def largest_tensor(
+    graph: FusionGraph, symbols: dict[str, int], *, varying: Collection[str] | None = None
+) -> int:
     """Elements of the largest tensor.
+
+    Args:
+        graph: whose tensors.
+        symbols: their sizes.
+        varying: only tensors whose shape has one of these symbols; none given: all.
 
     Raises:
         ExprError: a shape has no value for these sizes.
@@ -106,6 +113,8 @@ def largest_tensor(graph: FusionGraph, symbols: dict[str, int]) -> int:
         shape = shape_of(t.shape, symbols)
         if any(n < 0 for n in shape):
             raise ExprError(f"{t.name} has the shape {shape}")
+        if varying is not None and not any(n.symbols() & set(varying) for n in t.shape):
+            continue
         n = 1
         for size in shape:
             n *= size
@@ -138,7 +147,8 @@ def _fit(
     sizes, free = dict(sizes), graph.symbols if free is None else free
     low = {s.name: s.min for s in free}
     try:
-        while largest_tensor(graph, sizes) > max_elements:
+        # What no symbol makes smaller, as a table of embeddings, is no reason for small sizes.
+        while largest_tensor(graph, sizes, varying=low) > max_elements:
             name = max(low, key=lambda n: (sizes[n] > low[n], sizes[n]))
             if sizes[name] <= low[name]:
                 break

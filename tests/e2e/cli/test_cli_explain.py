@@ -79,6 +79,23 @@ def test_a_square_is_named_as_what_no_address_helps(autofuse: Callable, repo: Pa
     assert "both operands are one tensor" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "title", "reason"),
+    [
+        ("swiglu", "row (tile z0)", "its queues hold too little for loads to run ahead"),
+        ("embedding_gather", "general (tile z2)", "its loads wait for indices"),
+    ],
+)
+def test_what_waits_is_slower_for_that_and_not_for_the_unit_that_grew_a_little(
+    repo: Path, name: str, title: str, reason: str
+) -> None:
+    graph = repo / "examples" / "gallery" / f"{name}.json"
+    found = explain(graph, shapes=[], target="ascend910b1").result
+    (result,) = found["results"]
+    (t,) = (t for t in result["groups"][0]["templates"] if t["title"] == title)
+    assert re.fullmatch(rf"[\d.]+ % slower by the model than what is taken; {reason}", t["lost"])
+
+
 def test_what_is_not_legal_and_what_was_rejected_say_why(autofuse: Callable, softmax: Path) -> None:
     found = autofuse("explain", softmax, "-s", "n=1000000", "--json").json()["result"]
     templates = [t for r in found["results"] for g in r["groups"] for t in g["templates"]]

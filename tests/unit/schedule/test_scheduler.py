@@ -79,6 +79,31 @@ def test_keys_of_many_groups_stay_few(make, target):
     assert len(tiling_keys((result,))) <= MAX_KEYS
 
 
+def test_of_many_groups_the_best_template_stays_where_it_is_legal_for_every_size(make, target):
+    inputs = {f"x{i}": ("float32", [f"m{i}", 768]) for i in range(5)}
+    nodes = [(f"y{i}", "Softmax", [f"x{i}"], {"axis": 1}) for i in range(5)]
+    symbols = {f"m{i}": (1, 1 << 17, 8192) for i in range(5)}
+    graph = make(inputs, nodes, [f"y{i}" for i in range(5)], **symbols)
+    (result,) = schedule(canonicalise(lower(graph)), target)
+    assert [[i.template for i in g.impls] for g in result.groups] == [["reduce_all"]] * 5
+
+
+def test_of_many_groups_the_best_template_gives_way_to_one_for_every_size(make, target):
+    inputs = {f"x{i}": ("float32", [f"m{i}", f"n{i}"]) for i in range(5)}
+    nodes = [(f"y{i}", "Softmax", [f"x{i}"], {"axis": 1}) for i in range(5)]
+    symbols = {f"{c}{i}": (1, 1 << 17, 1024) for i in range(5) for c in "mn"}
+    graph = make(inputs, nodes, [f"y{i}" for i in range(5)], **symbols)
+    (result,) = schedule(canonicalise(lower(graph)), target)
+    (first, *_) = result.groups
+    assert [i.template for i in first.impls] == ["reduce"]
+    reasons = [r.reason for r in result.rejected if r.title.startswith("reduce_all (")]
+    kept = first.impls[0].title
+    assert (
+        reasons[0]
+        == f"not legal for every size, as {kept} is, which the kernel keeps of this group"
+    )
+
+
 def test_output_is_the_same_every_time(make, target):
     graph = make(*ROWS, **SIZES)
     first, second = (schedule(canonicalise(lower(graph)), target) for _ in range(2))

@@ -154,6 +154,23 @@ def test_sizes_start_with_the_hint_and_reach_the_ends():
     assert found != shapes_for(g, 8, 4)
 
 
+def test_a_large_tensor_of_fixed_size_does_not_make_the_symbols_small():
+    ids, table = (sym("n"),), (const(32_000), const(768))
+    tensors = {
+        "table": Tensor("table", dtype("float16"), table),
+        "ids": Tensor("ids", dtype("int32"), ids),
+        "rows": Tensor("rows", dtype("float16"), (sym("n"), const(768))),
+    }
+    take = FusionNode("take", "Gather", ("table", "ids"), ("rows",), {"axis": 0})
+    outputs = (GraphOutput("o", "rows"),)
+    symbols = (Symbol("n", 1, 1 << 17, 512),)
+    g = FusionGraph("g", symbols, ("table", "ids"), (take,), outputs, tensors)
+    found = shapes_for(g, 4, 0)
+    assert found[0] == {"n": 512}
+    assert len(found) == 4
+    assert all(b["n"] * 768 <= 1 << 20 for b in found)
+
+
 def test_sizes_stay_in_their_ranges():
     for b in shapes_for(two_symbols(7, 9), 20, 0):
         assert all(7 <= v <= 9 for v in b.values())
