@@ -398,7 +398,8 @@ class _Lowering:
 
     def _origin(self, n: Node) -> Comment:
         """Which node; of an op that is made of several calls, also which op: its numbers are those of a formula."""
-        step = f", a step of {self.ops[n.origin]}" if n.origin in self.ops else ""
+        op = self.ops.get(n.origin, n.op)
+        step = "" if op == n.op else f", a step of {op}"
         place = f" ({n.origin})" if n.origin else ""
         return Comment(f"from: {n.name}: {n.op}{step}{place}")
 

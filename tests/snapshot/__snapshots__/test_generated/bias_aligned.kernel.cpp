@@ -133,7 +133,7 @@ inline __aicore__ void bias_aligned_0_row_0_nil_0_nil(
     DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
     x_queue.EnQue<float>(x_local);
     x_local = x_queue.DeQue<float>();
-    // from: add_0: Add, a step of Add (/nodes/0)
+    // from: add_0: Add (/nodes/0)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     Add(y_local[0], x_local[0], broadcast_0_local[0], 96 * z0t_actual_size);
     x_queue.FreeTensor(x_local);

@@ -133,7 +133,7 @@ inline __aicore__ void bias_unaligned_0_row_0_nil_0_nil_unaligned(
     DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<half>());
     x_queue.EnQue<half>(x_local);
     x_local = x_queue.DeQue<half>();
-    // from: add_0: Add, a step of Add (/nodes/0)
+    // from: add_0: Add (/nodes/0)
     LocalTensor<half> y_local = y_queue.AllocTensor<half>();
     Add(y_local[0], x_local[0], broadcast_0_local[0], 48 * z0t_actual_size);
     x_queue.FreeTensor(x_local);

@@ -138,7 +138,7 @@ inline __aicore__ void broadcast_leading_0_row_0_nil_0_nil(
     DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
     x_queue.EnQue<float>(x_local);
     x_local = x_queue.DeQue<float>();
-    // from: sub_0: Sub, a step of Sub (/nodes/0)
+    // from: sub_0: Sub (/nodes/0)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     Sub(y_local[0], x_local[0], broadcast_0_local[0], b * z0t_actual_size);
     x_queue.FreeTensor(x_local);
@@ -219,7 +219,7 @@ inline __aicore__ void broadcast_leading_0_row_0_nil_0_nil_unaligned(
     DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
     x_queue.EnQue<float>(x_local);
     x_local = x_queue.DeQue<float>();
-    // from: sub_0: Sub, a step of Sub (/nodes/0)
+    // from: sub_0: Sub (/nodes/0)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     Sub(y_local[0], x_local[0], broadcast_0_local[0], 8 * z0t_actual_size * autofuse::CeilDiv(b, 8));
     x_queue.FreeTensor(x_local);

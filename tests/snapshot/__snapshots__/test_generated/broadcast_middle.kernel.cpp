@@ -67,7 +67,7 @@ inline __aicore__ void broadcast_middle_0_row_0_nil_1_nil(
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastOuter(broadcast_0_local[0], m_local[0], 1, z1t_actual_size, 40);
     m_queue.FreeTensor(m_local);
-    // from: mul_0: Mul, a step of Mul (/nodes/0)
+    // from: mul_0: Mul (/nodes/0)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     Mul(y_local[0], x_local[0], broadcast_0_local[0], 40 * z1t_actual_size);
@@ -139,7 +139,7 @@ inline __aicore__ void broadcast_middle_0_row_0_nil_0_nil(
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastOuter(broadcast_0_local[0], m_local[0], z0t_actual_size, 10, 40);
     m_queue.FreeTensor(m_local);
-    // from: mul_0: Mul, a step of Mul (/nodes/0)
+    // from: mul_0: Mul (/nodes/0)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     Mul(y_local[0], x_local[0], broadcast_0_local[0], 400 * z0t_actual_size);

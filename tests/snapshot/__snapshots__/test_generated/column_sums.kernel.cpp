@@ -65,7 +65,7 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_4_block_128(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/0)
+      // from: sum_part: ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::SumOf>(
           sum_part_local[0],
@@ -205,7 +205,7 @@ inline __aicore__ void column_sums_0_reduce_0_nil_2_3(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/0)
+      // from: sum_part: ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::SumOf>(
           sum_part_local[0],
@@ -422,7 +422,7 @@ inline __aicore__ void column_sums_1_reduce_0_nil_7_8(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: sum_rest_part: ReduceSum, a step of ReduceSum (/nodes/0)
+      // from: sum_rest_part: ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::SumOf>(
           sum_rest_part_local[0],
@@ -504,7 +504,7 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: sum_partial_part: ReduceSum, a step of ReduceSum (/nodes/0)
+      // from: sum_partial_part: ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::SumOf>(
           sum_partial_part_local[0],
@@ -580,7 +580,7 @@ inline __aicore__ void column_sums_1_reduce_all_1_nil_4_nil(
     DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
     x_queue.EnQue<float>(x_local);
     x_local = x_queue.DeQue<float>();
-    // from: sum_partial: ReduceSum, a step of ReduceSum (/nodes/0)
+    // from: sum_partial: ReduceSum (/nodes/0)
     LocalTensor<float> sum_partial_local = sum_partial_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::ReduceOuter<autofuse::SumOf>(
@@ -726,7 +726,7 @@ inline __aicore__ void column_sums_1_reduce_all_2_nil_6_nil(
     DataCopyPad(gather_2_local[0], Workspace_1_gm[offset0], block0, autofuse::NoPad<float>());
     gather_2_queue.EnQue<float>(gather_2_local);
     gather_2_local = gather_2_queue.DeQue<float>();
-    // from: sum_whole: ReduceSum, a step of ReduceSum (/nodes/0)
+    // from: sum_whole: ReduceSum (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::ReduceOuter<autofuse::SumOf>(
         sum_whole_local[0],

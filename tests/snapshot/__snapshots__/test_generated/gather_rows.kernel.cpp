@@ -185,7 +185,7 @@ inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
     rows_queue.EnQue<float>(rows_local);
     rows_local = rows_queue.DeQue<float>();
     ids_queue.FreeTensor(ids_local);
-    // from: add: Add, a step of Add (/nodes/1)
+    // from: add: Add (/nodes/1)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     Add(y_local[0], rows_local[0], broadcast_0_local[0], 24 * z0t_actual_size);
     rows_queue.FreeTensor(rows_local);

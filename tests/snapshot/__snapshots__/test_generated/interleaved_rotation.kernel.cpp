@@ -253,13 +253,13 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
     x_run_local = x_run_queue.DeQue<float>();
     // from: gather_0: PickByMask (/inputs/0)
     autofuse::PickByMask(x_local[0], x_run_local[0], 64 * z0t_actual_size, 2);
-    // from: a: Mul, a step of Mul (/nodes/2)
+    // from: a: Mul (/nodes/2)
     PipeBarrier<PIPE_V>();
     Mul(a_local[0], x_local[0], broadcast_0_local[0], 64 * z0t_actual_size);
     // from: gather_2: PickByMask (/inputs/0)
     autofuse::PickByMask(x_2_local[0], x_run_local[0], 64 * z0t_actual_size, 2, 1);
     x_run_queue.FreeTensor(x_run_local);
-    // from: b: Mul, a step of Mul (/nodes/3)
+    // from: b: Mul (/nodes/3)
     PipeBarrier<PIPE_V>();
     Mul(b_local[0], x_2_local[0], broadcast_1_local[0], 64 * z0t_actual_size);
     // from: d: Sub (/nodes/4)

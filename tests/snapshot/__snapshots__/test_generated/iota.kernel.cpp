@@ -103,7 +103,7 @@ inline __aicore__ void iota_0_row_0_nil_0_nil_unaligned(
   tpipe.InitBuffer(iota_0_buf, 768);
   LocalTensor<float> iota_0_local = iota_0_buf.Get<float>();
   LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
-  // from: iota_0: Iota, a step of Iota (/nodes/0)
+  // from: iota_0: Iota (/nodes/0)
   Arange(iota_0_local[0], static_cast<float>(0), static_cast<float>(1), 130);
   // from: broadcast_0: Broadcast, a step of Iota (/nodes/0)
   PipeBarrier<PIPE_V>();

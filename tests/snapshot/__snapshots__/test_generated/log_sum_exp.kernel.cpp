@@ -92,7 +92,7 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: v_max_part: ReduceMax, a step of ReduceMax (/nodes/0)
+      // from: v_max_part: ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::MaxOf>(
           v_max_part_local[0],
@@ -124,10 +124,10 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size);
       x_queue.FreeTensor(x_local);
-      // from: power: Exp, a step of Exp (/nodes/2)
+      // from: power: Exp (/nodes/2)
       PipeBarrier<PIPE_V>();
       Exp(power_local[0], below_local[0], z1t_actual_size);
-      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/3)
+      // from: sum_part: ReduceSum (/nodes/3)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           sum_part_local[0],
@@ -136,7 +136,7 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
           1,
           z1t_actual_size,
           8 * autofuse::CeilDiv(z1t_size, 8));
-      // from: power_move: Exp, a step of Exp (/nodes/2)
+      // from: power_move: Exp (/nodes/2)
       Exp(power_move_local[0], v_max_move_local[0], 1);
       // from: sum_scaled: Mul, a step of ReduceSum (/nodes/3)
       PipeBarrier<PIPE_V>();

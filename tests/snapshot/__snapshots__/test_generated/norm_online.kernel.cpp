@@ -211,11 +211,11 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
       DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_pass1_local);
       x_pass1_local = x_queue.DeQue<float>();
-      // from: centred_pass1: Sub, a step of Sub (/nodes/1)
+      // from: centred_pass1: Sub (/nodes/1)
       PipeBarrier<PIPE_V>();
       Sub(centred_pass1_local[0], x_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
       x_queue.FreeTensor(x_pass1_local);
-      // from: normal: Mul, a step of Mul (/nodes/6)
+      // from: normal: Mul (/nodes/6)
       LocalTensor<float> y_local = y_queue.AllocTensor<float>();
       PipeBarrier<PIPE_V>();
       Mul(y_local[0], centred_pass1_local[0], broadcast_1_local[0], z1t_actual_size);

@@ -116,7 +116,7 @@ inline __aicore__ void reduce_columns_0_reduce_0_nil_2_3(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<half>());
       x_queue.EnQue<half>(x_local);
       x_local = x_queue.DeQue<half>();
-      // from: v_max_part: ReduceMax, a step of ReduceMax (/nodes/0)
+      // from: v_max_part: ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceOuter<autofuse::MaxOf>(
           v_max_part_local[0],

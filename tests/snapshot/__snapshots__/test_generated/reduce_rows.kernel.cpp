@@ -72,7 +72,7 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
       // from: square: Mul (/nodes/0)
       Mul(square_local[0], x_local[0], x_local[0], z1t_actual_size);
       x_queue.FreeTensor(x_local);
-      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/1)
+      // from: sum_part: ReduceSum (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           sum_part_local[0],

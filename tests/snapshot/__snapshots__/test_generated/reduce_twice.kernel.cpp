@@ -60,7 +60,7 @@ inline __aicore__ void reduce_twice_0_reduce_0_nil_0_3(
       DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/0)
+      // from: sum_part: ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           sum_part_local[0],
@@ -129,7 +129,7 @@ inline __aicore__ void reduce_twice_0_reduce_all_0_nil_0_nil(
     DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
     x_queue.EnQue<float>(x_local);
     x_local = x_queue.DeQue<float>();
-    // from: sum: ReduceSum, a step of ReduceSum (/nodes/0)
+    // from: sum: ReduceSum (/nodes/0)
     LocalTensor<float> sum_local = sum_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::SumOf>(sum_local[0], x_local[0], sum_tmp, z0t_actual_size, 77, 80);
@@ -192,7 +192,7 @@ inline __aicore__ void reduce_twice_0_reduce_1_nil_3_4(
       DataCopyPad(gather_1_local[0], Workspace_0_gm[offset0], block1, autofuse::NoPad<float>());
       gather_1_queue.EnQue<float>(gather_1_local);
       gather_1_local = gather_1_queue.DeQue<float>();
-      // from: v_max_part: ReduceMax, a step of ReduceMax (/nodes/1)
+      // from: v_max_part: ReduceMax (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::MaxOf>(
           v_max_part_local[0],

@@ -84,7 +84,7 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_0_2(
       // from: square: Mul (/nodes/0)
       Mul(square_local[0], x_local[0], x_local[0], z1t_actual_size);
       x_queue.FreeTensor(x_local);
-      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/1)
+      // from: sum_part: ReduceSum (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           sum_part_local[0],
@@ -117,7 +117,7 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_0_2(
       DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_pass1_local);
       x_pass1_local = x_queue.DeQue<float>();
-      // from: normal: Mul, a step of Mul (/nodes/3)
+      // from: normal: Mul (/nodes/3)
       PipeBarrier<PIPE_V>();
       Mul(normal_local[0], x_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
       x_queue.FreeTensor(x_pass1_local);
@@ -216,7 +216,7 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
       // from: square: Mul (/nodes/0)
       Mul(square_local[0], x_local[0], x_local[0], z0t_actual_size * z1t_size);
       x_queue.FreeTensor(x_local);
-      // from: sum_part: ReduceSum, a step of ReduceSum (/nodes/1)
+      // from: sum_part: ReduceSum (/nodes/1)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
           sum_part_local[0],
@@ -258,7 +258,7 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
       DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_pass1_local);
       x_pass1_local = x_queue.DeQue<float>();
-      // from: normal: Mul, a step of Mul (/nodes/3)
+      // from: normal: Mul (/nodes/3)
       PipeBarrier<PIPE_V>();
       Mul(normal_local[0], x_pass1_local[0], broadcast_0_local[0], z0t_actual_size * z1t_size);
       x_queue.FreeTensor(x_pass1_local);
@@ -270,7 +270,7 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
       // from: broadcast_1: Broadcast, a step of Mul (/nodes/4)
       autofuse::BroadcastOuter(broadcast_1_local[0], w_pass1_local[0], 1, z0t_actual_size, z1t_size);
       w_pass1_queue.FreeTensor(w_pass1_local);
-      // from: weigh: Mul, a step of Mul (/nodes/4)
+      // from: weigh: Mul (/nodes/4)
       LocalTensor<float> y_local = y_queue.AllocTensor<float>();
       PipeBarrier<PIPE_V>();
       Mul(y_local[0], normal_local[0], broadcast_1_local[0], z0t_actual_size * z1t_size);

@@ -95,7 +95,7 @@ inline __aicore__ void short_rows_0_narrow_0_nil_0_nil(
     // from: broadcast_0: Broadcast, a step of Mul (/nodes/0)
     autofuse::BroadcastOuter(broadcast_0_local[0], s_local[0], 1, 2, z0t_size);
     s_queue.FreeTensor(s_local);
-    // from: scaled: Mul, a step of Mul (/nodes/0)
+    // from: scaled: Mul (/nodes/0)
     PipeBarrier<PIPE_V>();
     Mul(scaled_local[0], gather_0_local[0], broadcast_0_local[0], 2 * z0t_size);
     // from: sum: ReduceSum (/nodes/1)

@@ -72,7 +72,7 @@ inline __aicore__ void staggered_0_reduce_0_nil_0_2(
       DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
-      // from: peak_part: ReduceMax, a step of ReduceMax (/nodes/0)
+      // from: peak_part: ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::MaxOf>(
           peak_part_local[0],
@@ -100,7 +100,7 @@ inline __aicore__ void staggered_0_reduce_0_nil_0_2(
       DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_pass1_local);
       x_pass1_local = x_queue.DeQue<float>();
-      // from: below: Sub, a step of Sub (/nodes/1)
+      // from: below: Sub (/nodes/1)
       PipeBarrier<PIPE_V>();
       Sub(below_local[0], x_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
       x_queue.FreeTensor(x_pass1_local);

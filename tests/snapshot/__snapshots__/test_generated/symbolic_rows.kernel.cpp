@@ -135,7 +135,7 @@ inline __aicore__ void symbolic_rows_0_row_0_nil_0_nil(
     DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
     x_queue.EnQue<float>(x_local);
     x_local = x_queue.DeQue<float>();
-    // from: mul_0: Mul, a step of Mul (/nodes/0)
+    // from: mul_0: Mul (/nodes/0)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     Mul(y_local[0], x_local[0], broadcast_0_local[0], 40 * z0t_actual_size);
     x_queue.FreeTensor(x_local);
