@@ -47,6 +47,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.result import tiling_keys
+from autofuse.targets import Architecture
 from autofuse.twin.oracle.compare import compare
 from autofuse.twin.oracle.oracle import evaluate
 from autofuse.twin.run.kernel import TwinKernel
@@ -149,10 +150,11 @@ class _Library:
         check: str,
         seed: int,
         ub_bytes: int = 0,
+        arch: Architecture | None = None,
     ) -> list[Finding]:
         del seed
         self.found = self.inner.launch(
-            tiling, pointers, regions, check=check, seed=self.seed, ub_bytes=ub_bytes
+            tiling, pointers, regions, check=check, seed=self.seed, ub_bytes=ub_bytes, arch=arch
         )
         return []
 

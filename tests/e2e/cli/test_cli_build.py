@@ -230,7 +230,11 @@ def test_build_lists_the_files_with_v_only(autofuse: Callable, graph: Path) -> N
     names = autofuse("build", graph, "--json").json()["result"]["files"]
     assert len(names) > 3
     verbose = autofuse("build", graph, "-v")
-    assert verbose.out.partition("files in ")[2].splitlines()[1:-2] == [f"  {n}" for n in names]
+    listed = [x.strip() for x in verbose.out.partition("files in ")[2].splitlines()[1:-2]]
+    assert sorted(listed) == sorted(names)
+    # What a reader should open first comes first.
+    assert listed[:2] == ["device/add_one_kernel.cpp", "host/add_one_tiling.cpp"]
+    assert listed[-1].startswith("include/")
     split = autofuse("build", graph, "--split", "--verbose")
     assert all(f"\n  {n}\n" in split.out for n in names)
 

@@ -172,6 +172,6 @@ def test_the_twin_has_the_ub_of_the_chip(repo: Path, tmp_path: Path) -> None:
     assert api.verify(built, shapes=[sizes]).ok
     # A chip with less is told from it.
     kernel = api.load(built)
-    kernel.ub_bytes = max(needed) - 1
+    kernel.chip = built.target.with_ub(max(needed) - 1)
     with pytest.raises(AutofuseError, match="ub-capacity"):
         kernel(**inputs)

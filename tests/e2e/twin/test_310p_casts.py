@@ -16,7 +16,7 @@ from autofuse.twin.verify.verify import VerifyReport, verify_kernel, verify_with
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
 
 CHIP = "ascend310p"
-COPY = "include/autofuse_copy.h"
+COPY = "include/autofuse_device.h"
 
 
 def checked(built: BuildResult, files: dict[str, str] | None = None) -> VerifyReport:
