@@ -37,6 +37,7 @@ from autofuse.codegen.ir.kernel_ir import (
     QueueDecl,
     Stmt,
 )
+from autofuse.codegen.lower.names import Names
 from autofuse.codegen.passes.barriers import InsertBarriers
 from autofuse.codegen.proofs.model import Finding, Kernel
 from autofuse.codegen.verification.ranges import (
@@ -301,7 +302,8 @@ def bits_to_spare(m: Mutation) -> bool:
     old, before, after = count_change(m)
     if old is None or callee(old) not in ("And", "Or", "Not") or after != before - 1:
         return False
-    made = next((n for n in m.impl.nodes if f"{n.name}_local" == old.writes[0]), None)
+    names = Names(m.impl, m.fn.params)
+    made = next((n for n in m.impl.nodes if names.local(n) == old.writes[0]), None)
     if made is None or made.y.dtype.kind != "m":
         return False
     return not list(calls_cover_the_tile(_kernel(m)))
@@ -358,7 +360,8 @@ def between_rows(m: Mutation) -> bool:
     old, before, after = count_change(m)
     if old is None or after != before - 1:
         return False
-    made = next((n for n in m.impl.nodes if f"{n.name}_local" == old.writes[0]), None)
+    names = Names(m.impl, m.fn.params)
+    made = next((n for n in m.impl.nodes if names.local(n) == old.writes[0]), None)
     if made is None or len(made.y.vectorized_axis) < 2:
         return False
     strides = [s.as_int() for s in made.y.vectorized_strides]

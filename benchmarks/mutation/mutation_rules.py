@@ -63,6 +63,7 @@ from autofuse.codegen.ir.kernel_ir import (
     ScalarRead,
     Stmt,
 )
+from autofuse.codegen.lower.names import Names
 from autofuse.implgraph.expr.expression import ONE, Expr, const, sym
 from autofuse.implgraph.ir.graph import AxisType, ImplGraph
 from autofuse.implgraph.ops.rows.device import PICK_BYTES
@@ -97,7 +98,8 @@ def _sign_is_lost(m: Mutation) -> bool:
     old, new = change_of(m)
     if not isinstance(old, Call) or not isinstance(new, Call) or callee(old) != "Sub":
         return False
-    made = next((n for n in m.impl.nodes if f"{n.name}_local" == old.writes[0]), None)
+    names = Names(m.impl, m.fn.params)
+    made = next((n for n in m.impl.nodes if names.local(n) == old.writes[0]), None)
     if made is None or made.y.dtype.kind != "f":
         return False
     users = [n for n in m.impl.nodes if made.name in n.inputs]
