@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from autofuse import compiler
 from autofuse.base.diagnostics import AutofuseError
@@ -53,7 +54,9 @@ def compile_split(
         except AutofuseError as e:
             if not _perhaps_too_much(e, fusion):
                 raise
-        found = run("split", lambda graph: _find_split(graph, target, every=True), fusion)
+            refused = e
+        find = partial(_find_split, target=target, whole=refused, every=True)
+        found = run("split", find, fusion)
     if isinstance(found, Uncut):
         raise _left_out(found)
     split = found
@@ -84,7 +87,12 @@ def _check_split_entry(backend: Backend, entry: str) -> None:
 
 
 def _find_split(
-    graph: FusionGraph, target: TargetSpec, *, every: bool, suspects: Sequence[str] = ()
+    graph: FusionGraph,
+    target: TargetSpec,
+    whole: AutofuseError,
+    *,
+    every: bool,
+    suspects: Sequence[str] = (),
 ) -> Split | Uncut:
     def refusal(part: FusionGraph) -> AutofuseError | None:
         try:
@@ -93,7 +101,7 @@ def _find_split(
             return e
         return None
 
-    return find_split(graph, refusal, every=every, suspects=suspects)
+    return find_split(graph, refusal, every=every, suspects=suspects, whole=whole)
 
 
 def _perhaps_too_much(error: AutofuseError, graph: FusionGraph) -> bool:
@@ -113,7 +121,7 @@ def with_cuts(error: AutofuseError, graph: FusionGraph, target: TargetSpec) -> A
         return AutofuseError(d if d.hint else replace(d, hint=hint) for d in error.diagnostics)
     own = {n.label: n.name for n in graph.nodes}
     named = [own.get(d.where.node, d.where.node) for d in error.diagnostics]
-    found = _find_split(graph, target, every=False, suspects=named)
+    found = _find_split(graph, target, error, every=False, suspects=named)
     if isinstance(found, Uncut):
         name = found.obstacles[0].node.label
         note = f"no cut helps: node {name} cannot be built alone either"

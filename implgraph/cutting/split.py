@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.implgraph.cutting.cut import Cutter, Split
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode
 
@@ -47,7 +47,12 @@ class Uncut:
 
 
 def find_split(
-    graph: FusionGraph, refusal: Refusal, *, every: bool = True, suspects: Sequence[str] = ()
+    graph: FusionGraph,
+    refusal: Refusal,
+    *,
+    every: bool = True,
+    suspects: Sequence[str] = (),
+    whole: AutofuseError | None = None,
 ) -> Split | Uncut:
     """Cut ``graph`` into the smallest number of parts, and of these splits the one with the fewest bytes of GM traffic.
 
@@ -59,8 +64,12 @@ def find_split(
         refusal: asked for every part that is considered.
         every: name every node that stands in the way, not only the first one found.
         suspects: names of nodes to ask for first, where not every one has to be named.
+        whole: why the graph is refused, if somebody has asked already.
     """
-    return _Search(Cutter(graph), refusal).run(every, suspects)
+    search = _Search(Cutter(graph), refusal)
+    if whole is not None and search.size == len(graph.nodes):
+        search.answers[0, search.size] = whole
+    return search.run(every, suspects)
 
 
 def cut_after(graph: FusionGraph, names: Sequence[str]) -> Split:
@@ -132,18 +141,25 @@ class _Search:
         if first in self.reach:
             return self.reach[first]
         low, high = first, self.size + 1
-        # Parts that begin nearby end nearby.
-        end = max((e for f, e in self.reach.items() if f < first), default=0)
-        end = min(max(end, first + 1), self.size)
-        while high - low > 1:
+        whole = self.answers.get((first, self.size))
+        if whole is not None:
+            high = self.size
+        places = self._places(whole, first, self.size)
+        end, step = min(self._near(first), high - 1), 1
+        # Steps of twice the length while one side is open, then halves.
+        while high - low > 1 and low < self.size:
+            places = [p for p in places if low < p < high]
+            if places:
+                end = places[0]
             if self._fits(first, end):
                 low = end
+                after = min(end + step, high - 1)
             else:
+                places = places or self._places(self.answers[first, end], first, end)
                 high = end
-            grown = min(first + 2 * (end - first), self.size)
-            end = grown if high > self.size and low < self.size else (low + high) // 2
-            if low == self.size:
-                break
+                after = max(end - step, low + 1)
+            is_open = high >= self.size or low == first
+            end, step = after if is_open else (low + high) // 2, 2 * step
         length = 2
         while low == first and first + length <= self.size:
             # Not even one node: seldom, more of them are accepted.
@@ -152,6 +168,35 @@ class _Search:
             length *= 2
         self.reach[first] = low
         return low
+
+    def _near(self, first: int) -> int:
+        """Where a part that begins at ``first`` may end: one that begins nearby ends nearby, or is as long."""
+        begun = max((f for f in self.reach if f < first), default=first)
+        end = self.reach.get(begun, first)
+        guess = end if end > first else first + end - begun
+        return min(max(guess, first + 1), self.size)
+
+    def _places(self, error: AutofuseError | None, first: int, end: int) -> list[int]:
+        """Where a part that begins at ``first`` may end if ``[first, end)`` is refused, shorter parts first.
+
+        A refusal names the node at which something became too much, counted from the first node, or from the last one.
+        """
+        if error is None:
+            return []
+        where = error.diagnostics[0].where
+        lengths = [
+            length
+            for n in range(first, end)
+            if self._is_at(n, where)
+            for k in (n - first, end - n - 1)
+            for length in (k, k + 1)
+        ]
+        return sorted({first + k for k in lengths if 0 < k < end - first})
+
+    def _is_at(self, n: int, where: Where) -> bool:
+        node = self.cutter.nodes[n]
+        named = where.node in (node.name, node.label)
+        return named or (where.pointer == node.origin and bool(node.origin))
 
     def _fewest_bytes(self) -> list[int]:
         """Ends of the parts of the best split, given that there is one."""

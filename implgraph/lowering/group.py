@@ -56,6 +56,12 @@ class Group:
     def __post_init__(self) -> None:
         self.insts = self.walk.insts
 
+    def again(self, cuts: frozenset[int]) -> Group:
+        """The same group with other cuts, none of which its walk came to; both can change."""
+        space, walk, columns = self.space.copy(), self.walk, self.columns
+        results, starts = list(self.results), list(self.starts)
+        return Group(self.program, results, space, starts, walk, cuts, self.part, columns)
+
     def execution_order(self) -> list[int]:
         """The instances in execution order; an input is read before it is overwritten."""
         operands = [i.operands for i in self.insts]

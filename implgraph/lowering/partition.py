@@ -22,6 +22,7 @@ from autofuse.implgraph.lowering.group import Group, Result, grown, settle
 from autofuse.implgraph.lowering.merging import merged
 from autofuse.implgraph.lowering.normalise import BROADCAST, INPUT, OP, REDUCE, Program
 from autofuse.implgraph.lowering.recomputing import often_computed
+from autofuse.implgraph.lowering.remembered import Cuts, Remembered
 from autofuse.implgraph.lowering.walk import (
     RELOAD,
     SCALAR,
@@ -76,8 +77,9 @@ def partition(program: Program, *, columns: bool = True) -> list[Group]:
             does not fit the input that it overwrites; AF2104, too many tensors are cut.
     """
     cuts: list[int] = []
+    known = Remembered()
     for _ in range(4 * len(program.steps) + 4):
-        plan = _Plan(program, cuts, columns)
+        plan = _Plan(program, cuts, columns, known)
         cut = plan.make()
         if cut is None:
             return plan.ordered
@@ -90,6 +92,7 @@ def partition(program: Program, *, columns: bool = True) -> list[Group]:
                 hint="make several graphs of it, or let autofuse build --split do that",
             )
         cuts.append(cut)
+        known.forget(cut)
     raise RuntimeError(f"cutting {program.graph.name} does not end")
 
 
@@ -122,10 +125,13 @@ def _results(program: Program, cuts: Sequence[int]) -> list[Result]:
 class _Plan:
     """One attempt, with some tensors cut."""
 
-    def __init__(self, program: Program, cuts: Sequence[int], columns: bool) -> None:
+    def __init__(
+        self, program: Program, cuts: Sequence[int], columns: bool, known: Remembered
+    ) -> None:
         self.program = program
         self.columns = columns
-        self.cuts = frozenset(cuts)
+        self.cuts = Cuts(cuts)
+        self.known = known
         self.results = _results(program, cuts)
         self.levels = self._levels()
         self.ordered: list[Group] = []
@@ -158,7 +164,7 @@ class _Plan:
         if cut is None:
             found = merged(found)
             cut = self._unsafe_write(found)
-        if cut is None and len(self.cuts) < MAX_CUTS:
+        if cut is None:
             cut = often_computed(found, len(self.program.steps))
         return cut if cut is not None else self._order(found)
 
@@ -176,7 +182,7 @@ class _Plan:
         """Groups of results that are linked and need as many workspaces."""
         left = [self.results[r] for r in members]
         while left:
-            made = self._first(left.pop(0))
+            made = self.known.groups(left.pop(0), self.cuts, self._first)
             if len(made) == 1 and not made[0].part:
                 whole, left = grown(made[0], left)
                 made = [whole]

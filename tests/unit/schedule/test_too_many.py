@@ -54,6 +54,12 @@ def test_too_many_workspaces(monkeypatch):
     assert found.where.pointer.startswith("/nodes/")
 
 
+def test_no_cut_is_left_for_what_groups_compute_again(monkeypatch):
+    """Every reduction is cut, and no tensor half way can be: the groups would grow with the square of the chain."""
+    found = refusal(chain("Softmax", 62, lambda i: {"axis": i % 2}), monkeypatch)
+    assert "workspace" in found.message
+
+
 def test_what_is_left_of_the_limit_is_built(monkeypatch):
     monkeypatch.setattr(legalize, "MAX_CALLS", 400)
     build(chain("Lgamma", 2))

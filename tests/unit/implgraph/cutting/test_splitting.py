@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from autofuse import api
-from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, PASSED, Cutter, Place
 from autofuse.implgraph.cutting.split import MAX_CHECKS, Uncut, cut_after, find_split
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -240,6 +240,43 @@ def test_questions_grow_with_the_parts_and_the_logarithm_of_the_nodes(size: int)
     assert not isinstance(found, Uncut)
     assert len(found.parts) == 5
     assert len(asked) <= 6 * (2 * size.bit_length() + 2) + MAX_CHECKS
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_refusal_says_how_long_a_part_may_be(backwards: bool) -> None:
+    """Counted from the first node, or from the last one: no other lengths are asked for."""
+    asked: list[int] = []
+
+    def refusal(part: FusionGraph) -> AutofuseError | None:
+        asked.append(len(part.nodes))
+        if len(part.nodes) <= 64:
+            return None
+        node = part.nodes[-65 if backwards else 64]
+        return AutofuseError.of("AF2104", "too many", where=Where(pointer=node.origin))
+
+    g = chain(1000)
+    whole = refusal(g)
+    asked.clear()
+    found = find_split(g, refusal, whole=whole)
+    assert not isinstance(found, Uncut)
+    assert [len(p.graph.nodes) for p in found.parts] == [64] * 15 + [40]
+    # The first part, its neighbours, and two lengths for each of the others.
+    assert len(asked) <= 8 + 2 * 15
+    assert len(g.nodes) not in asked
+
+
+def test_parts_are_as_long_as_the_one_before() -> None:
+    asked: list[int] = []
+    limit = at_most(50)
+
+    def refusal(part: FusionGraph) -> AutofuseError | None:
+        asked.append(len(part.nodes))
+        return limit(part)  # type: ignore[no-any-return]
+
+    found = find_split(chain(500), refusal)
+    assert not isinstance(found, Uncut)
+    assert len(found.parts) == 10
+    assert len(asked) <= 14 + 2 * 9
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ from autofuse.api import build
 from autofuse.frontends import read
 from autofuse.implgraph.division import split_reductions
 from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.lowering import partition as partitioning
 from autofuse.implgraph.lowering.normalise import Program
 from autofuse.implgraph.lowering.partition import partition
+from autofuse.implgraph.lowering.remembered import Remembered
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.schedule.legal.legalize import Reserved
 from autofuse.targets import load_target
@@ -128,6 +130,33 @@ def test_groups_of_a_long_chain_compute_little_again():
         groups = partition(Program(decompose(softmaxes(count))))
         sizes.append(sum(len(g.insts) for g in groups))
     assert sizes[1] < 3 * sizes[0]
+
+
+def test_a_cut_forms_those_groups_again_that_came_to_it(monkeypatch):
+    """All others stay as they are: the sum would be cuts times groups."""
+    formed = 0
+    first = partitioning._Plan._first
+
+    def counted(self, result):
+        nonlocal formed
+        formed += 1
+        return first(self, result)
+
+    monkeypatch.setattr(partitioning._Plan, "_first", counted)
+    for count in (24, 48):
+        formed = 0
+        groups = partition(Program(decompose(softmaxes(count))))
+        assert formed <= 5 * len(groups)
+
+
+def test_groups_are_the_same_whether_they_are_remembered_or_not(monkeypatch):
+    graph = decompose(softmaxes(12))
+    known = partition(Program(graph))
+    monkeypatch.setattr(Remembered, "forget", lambda self, _: self._known.clear())
+    anew = partition(Program(graph))
+    assert [g.results for g in known] == [g.results for g in anew]
+    assert [g.insts for g in known] == [g.insts for g in anew]
+    assert [g.cuts for g in known] == [g.cuts for g in anew]
 
 
 def test_who_else_reads_a_tensor_is_not_looked_for_in_the_whole_graph(monkeypatch):

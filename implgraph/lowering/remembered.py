@@ -1,0 +1,73 @@
+"""Groups that stay as they are when one more tensor is cut.
+
+Every cut starts the grouping again.  A group depends on those tensors alone that its walks came to: what did not come
+to the tensor of the cut is the same once more, whether it is a group or a place where the walk could not go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from autofuse.implgraph.ir.iteration_space import ConflictError
+from autofuse.implgraph.lowering.group import Group, Result
+from autofuse.implgraph.lowering.walk import BlockedError
+
+__all__ = ["Cuts", "Remembered"]
+
+
+class Cuts(frozenset[int]):
+    """Tensors that come from workspaces.
+
+    Attributes:
+        asked: the tensors of which somebody wanted to know whether they do.
+    """
+
+    def __init__(self, _: Iterable[int]) -> None:
+        self.asked: set[int] = set()
+
+    def __contains__(self, tensor: Any) -> bool:
+        self.asked.add(tensor)
+        return super().__contains__(tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What became of a result: its groups, or where its walks were blocked; and the tensors that they came to."""
+
+    asked: set[int]
+    groups: tuple[Group, ...]
+    blocked: tuple[int, ConflictError | None] | None
+
+
+class Remembered:
+    """The groups of results by themselves, over all attempts at one graph."""
+
+    def __init__(self) -> None:
+        self._known: dict[Result, _Outcome] = {}
+
+    def forget(self, cut: int) -> None:
+        """Forget what another cut changes."""
+        self._known = {r: o for r, o in self._known.items() if cut not in o.asked}
+
+    def groups(
+        self, result: Result, cuts: Cuts, make: Callable[[Result], list[Group]]
+    ) -> list[Group]:
+        """The groups of a result alone, as ``make`` forms them with these cuts.
+
+        Raises:
+            BlockedError: there are none.
+        """
+        found = self._known.get(result)
+        if found is None:
+            cuts.asked = set()
+            try:
+                found = _Outcome(cuts.asked, tuple(make(result)), None)
+            except BlockedError as e:
+                # Without the error, which refers to the frames of the walk.
+                found = _Outcome(cuts.asked, (), (e.tensor, e.reason))
+            self._known[result] = found
+        if found.blocked is not None:
+            raise BlockedError(*found.blocked)
+        return [g.again(cuts) for g in found.groups]
