@@ -28,7 +28,7 @@ from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult, Verdict
 from autofuse.schedule.axes.tile_limits import fits_every_size
-from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, plain
 from autofuse.schedule.cost.cache_hints import CacheHints, touched_bytes
 from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.legal.legalize import Legalizer
@@ -217,6 +217,7 @@ def _group_inputs(
     inputs = sum(1 for _ in hint.ops("Data"))
     outputs = 1 + max((n.number("index") for n in hint.ops("Output")), default=-1)
     legal_of, ends = Legalizer(hint, target), _Ends(hint, spaces)
+    axes, merged = plain(hint.axes)
     for index, nodes in enumerate(parts):
         whole = ends.around(nodes)
         legal = _in_gm(legal_of.of(whole), inputs, outputs)
@@ -229,13 +230,14 @@ def _group_inputs(
             result,
             index,
             hint.symbols,
-            hint.axes,
+            axes,
             order,
             legal,
             target,
             inputs,
             _reduced_axes(legal, order),
             outputs,
+            merged,
         )
 
 
@@ -348,7 +350,7 @@ def _schedule_group(
             continue
         if impl.name in taken:
             # Ids of axes are those of one template: another one may have the same for other axes.
-            tiled = next(a.name for a in impl.axes if a.id == impl.tiling.tile_axis)
+            tiled = impl.axes[impl.tiling.tile_axis].name
             parts = (impl.suffix, f"by_{tiled}")
             impl = replace(impl, suffix="_".join(p for p in parts if p))
         taken.add(impl.name)
@@ -415,7 +417,7 @@ def _tries(g: GroupInput) -> list[_Try]:
 
 
 def _title(g: GroupInput, c: Candidate) -> str:
-    tiled = next(a.name for a in g.axes if a.id == g.order[c.position])
+    tiled = g.axes[g.order[c.position]].name
     return f"{c.template}{'_' + c.suffix if c.suffix else ''} (tile {tiled})"
 
 

@@ -19,16 +19,18 @@ class Extents:
 
     def __init__(self, impl: ImplGraph) -> None:
         self.impl = impl
-        self.axes = {a.id: a for a in impl.axes}
+        self.axes = impl.axes
         self.tile_in = impl.tile(AxisType.TILE_IN)
         self.tile_out = impl.tile(AxisType.TILE_OUT)
-        kinds = {a.type: a for a in impl.axes}
-        self.block_out, self.block_in = kinds[AxisType.BLOCK_OUT], kinds[AxisType.BLOCK_IN]
+        self.block_out, self.block_in = map(self._block, (AxisType.BLOCK_OUT, AxisType.BLOCK_IN))
         self.tails = {
             inside.id: Min(inside.size, self._whole_size(inside) - sym(tiles.name) * inside.size)
             for tiles, inside in impl.cut_axes()
             if divide_exact(self._whole_size(inside), inside.size) is None
         }
+
+    def _block(self, kind: AxisType) -> Axis:
+        return next(a for a in reversed(self.axes) if a.type is kind)
 
     def _whole_size(self, inside: Axis) -> Expr:
         return self.axes[inside.origin[0]].size

@@ -21,7 +21,7 @@ def elements_done(impl: ImplGraph, actual: str, *, after: bool) -> Expr:
         An expression of the indices of the loop, which are variables with the names of the axes.
     """
     assert impl.r_axis is not None
-    spec, axes = impl.tiling, {a.id: a for a in impl.axes}
+    spec, axes = impl.tiling, impl.axes
     loop, tile_in = axes[impl.r_axis], impl.tile(AxisType.TILE_IN)
     tile_out = impl.tile(AxisType.TILE_OUT)
     inner = product(axes[a].size for a in _reduced_inside(impl) - {tile_in.id})

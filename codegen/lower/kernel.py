@@ -100,7 +100,7 @@ class _Lowering:
         self.impl = impl
         made = Counter(n.origin for n in impl.nodes if n.api is not None)
         #: Ops that are made of several calls, by the places of them.
-        self.ops = {place: op for place, op in ops.items() if made[place] > 1}
+        self.ops = {place: ops[place] for place, k in made.items() if k > 1 and place in ops}
         self.params = params
         self.target = target
         self.extents = Extents(impl)

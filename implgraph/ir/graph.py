@@ -6,7 +6,7 @@ execution order.  ``docs/architecture.md`` gives the meaning of every field; ``p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
@@ -21,6 +21,7 @@ __all__ = [
     "AllocType",
     "Api",
     "Axis",
+    "AxisSizes",
     "AxisType",
     "BufferPlan",
     "Condition",
@@ -213,6 +214,17 @@ class Node:
         return value
 
 
+class AxisSizes(dict[int, Expr]):
+    """Sizes of axes by id; of most axes of a graph nobody asks for them, so they are looked up one by one."""
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        super().__init__()
+        self._axes = axes
+
+    def __missing__(self, axis: int) -> Expr:
+        return self._axes[axis].size
+
+
 @frozen
 class HintGraph:
     """A loop-level graph before scheduling.
@@ -403,7 +415,7 @@ class ImplGraph:
     @property
     def title(self) -> str:
         """What people call the template beside others of its group."""
-        tiled = next(a.name for a in self.axes if a.id == self.tiling.tile_axis)
+        tiled = self.axes[self.tiling.tile_axis].name
         return f"{self.variant} (tile {tiled})"
 
     @property
@@ -424,13 +436,14 @@ class ImplGraph:
     def tile(self, kind: AxisType) -> Axis:
         """The TILE_IN or TILE_OUT axis of the tiling's axis."""
         origin = (self.tiling.tile_axis,)
-        return next(a for a in self.axes if a.type is kind and a.origin == origin)
+        return next(a for a in reversed(self.axes) if a.type is kind and a.origin == origin)
 
     def cut_axes(self) -> tuple[tuple[Axis, Axis], ...]:
         """The axes in tiles of a constant length, as (tiles, inside); the last tile may be shorter."""
-        inside = {a.origin: a for a in self.axes if a.type is AxisType.TILE_IN}
+        made = [a for a in self.axes if a.type is not AxisType.ORIGINAL]
+        inside = {a.origin: a for a in made if a.type is AxisType.TILE_IN}
         return tuple(
             (a, inside[a.origin])
-            for a in self.axes
+            for a in made
             if a.type is AxisType.TILE_OUT and a.origin != (self.tiling.tile_axis,)
         )

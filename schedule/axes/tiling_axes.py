@@ -10,7 +10,7 @@ from typing import Any
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, Ratio, product, sym
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.fusion import Symbol
-from autofuse.implgraph.ir.graph import Axis, AxisType, Condition, Node, TensorView
+from autofuse.implgraph.ir.graph import Axis, AxisSizes, AxisType, Condition, Node, TensorView
 from autofuse.targets import TargetSpec
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Kind",
     "Split",
     "merged_parts",
+    "plain",
     "reordered",
     "split_axes",
     "unmerge",
@@ -40,12 +41,14 @@ class GroupInput:
     """One group to schedule.
 
     Attributes:
-        axes: all axes of the graph; the new ones of a template follow them.
+        axes: all axes of the graph as templates have them, by id: MERGED are the loops that they merge themselves.  The
+            new ones of a template follow them.
         order: ids of the iteration space, outermost first.
         nodes: legal nodes in execution order, with the Data and Output nodes they touch.
         inputs: number of inputs of the kernel; tensor ids of the outputs follow them.
         reduced: ids of the axes that the group's reductions reduce, or its running sums run along.
         outputs: number of outputs of the kernel; tensor ids of workspaces follow theirs.
+        merged: the axes that an axis of the graph was merged from, by id.
     """
 
     graph: str
@@ -59,6 +62,7 @@ class GroupInput:
     inputs: int
     reduced: tuple[int, ...] = ()
     outputs: int = 0
+    merged: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def scans(self) -> bool:
@@ -74,7 +78,7 @@ class GroupInput:
 
     def size(self, axis: int) -> Expr:
         """Size of the axis with this id."""
-        return next(a.size for a in self.axes if a.id == axis)
+        return self.axes[axis].size
 
 
 @frozen
@@ -192,14 +196,13 @@ def split_axes(
     ``rows`` are inside the tile too.  If the tiled axis is reduced, there must be another axis outside that is kept;
     its tiles belong to the reduce loop.
     """
-    tiled = next(a for a in g.axes if a.id == g.order[position])
+    tiled = g.axes[g.order[position]]
     before, inner = g.order[:position], g.order[position + 1 :]
     outer = tuple(a for a in before if a not in g.reduced and a not in rows)
     reduced = tuple(a for a in before if a in g.reduced and a not in rows)
     above, summed = (reduced, ()) if all_load else ((), reduced)
     above += tuple(a for a in before if a in rows)
     tile_reduced = tiled.id in g.reduced
-    named = {a.id: a for a in g.axes}
     fresh = len(g.axes)
     t = sym(f"{tiled.name}t_size")
     made: list[Axis] = []
@@ -219,14 +222,15 @@ def split_axes(
         return add(name, size, AxisType.MERGED, tuple(p.id for p in parts))
 
     tiles = [tile_out]
-    loop = merged([named[a] for a in outer] + ([] if tile_reduced else tiles))
-    sums = [named[a] for a in summed] + (tiles if tile_reduced else [])
+    loop = merged([g.axes[a] for a in outer] + ([] if tile_reduced else tiles))
+    sums = [g.axes[a] for a in summed] + (tiles if tile_reduced else [])
     reduce_loop = merged(sums).id if sums else None
     b = sym(f"{loop.name}b_size")
     block_out = add(f"{loop.name}B", CeilDiv(loop.size, b), AxisType.BLOCK_OUT, (loop.id,))
     block_in = add(f"{loop.name}b", b, AxisType.BLOCK_IN, (loop.id,))
+    axes = (*g.axes, *made)
     return Split(
-        (*map(_plain, g.axes), *made),
+        axes,
         outer,
         tiled.id,
         tile_out.id,
@@ -237,7 +241,7 @@ def split_axes(
         t,
         b,
         (*above, tile_in.id, *inner),
-        {a.id: a.size for a in (*g.axes, *made)},
+        AxisSizes(axes),
         above,
         summed,
         tile_reduced,
@@ -285,7 +289,7 @@ def with_tiles(g: GroupInput, axis: int, length: int) -> GroupInput:
 
     The last tile has the rest of the axis: loops and copies go to its end only.
     """
-    old = next(a for a in g.axes if a.id == axis)
+    old = g.axes[axis]
     count = CeilDiv(old.size, length)
     tiles = Axis(len(g.axes), f"{old.name}T", count, AxisType.TILE_OUT, (axis,), align=1)
     inside = Axis(tiles.id + 1, f"{old.name}t", Expr.of(length), AxisType.TILE_IN, (axis,), align=1)
@@ -335,12 +339,13 @@ def merged_parts(g: GroupInput) -> list[Axis]:
     """The axes that the one axis of a group was merged from; none where it is none, or one of several."""
     if len(g.order) != 1:
         return []
-    axes = {a.id: a for a in g.axes}
-    return [axes[o] for o in axes[g.order[0]].origin]
+    return [g.axes[o] for o in g.merged.get(g.order[0], ())]
 
 
-def _plain(axis: Axis) -> Axis:
-    """An axis as templates have it: MERGED are the loops that they merge themselves."""
-    if axis.type is not AxisType.MERGED:
-        return axis
-    return replace(axis, type=AxisType.ORIGINAL, origin=())
+def plain(axes: Sequence[Axis]) -> tuple[tuple[Axis, ...], dict[int, tuple[int, ...]]]:
+    """The axes of a graph as templates have them, and by id what those were merged from that are merged."""
+    merged = {a.id: a.origin for a in axes if a.type is AxisType.MERGED}
+    return (
+        tuple(replace(a, type=AxisType.ORIGINAL, origin=()) if a.id in merged else a for a in axes),
+        merged,
+    )

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from autofuse.implgraph.expr.expression import ONE, Expr, bounds, product, total
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.implgraph.ir.graph import HintGraph, ImplGraph, Node, TensorView
+from autofuse.implgraph.ir.graph import AxisSizes, HintGraph, ImplGraph, Node, TensorView
 from autofuse.targets import TargetSpec
 
 __all__ = ["CacheHints", "bypass_bytes", "bypasses", "held_bytes", "touched_bytes"]
@@ -87,7 +87,7 @@ class CacheHints:
         """Names of the loads that are the only ones of their input, and read each of its bytes once."""
         loads = [n for n in impl.nodes if n.op == "Load"]
         readers = Counter(n.inputs[0] for n in loads)
-        size = {a.id: a.size for a in impl.axes}
+        size = AxisSizes(impl.axes)
         out = set()
         for n in loads:
             source = n.inputs[0]

@@ -28,7 +28,7 @@ __all__ = ["FUNCTIONS"]
 
 def _scan(c: Chip) -> tuple[Issued, ...]:
     """``ScanInner`` or ``ScanOuter``, with a carry where there is one."""
-    n, run = c.n, scan_run(c.n, dict(enumerate(c.impl.axes)))
+    n, run = c.n, scan_run(c.n, c.impl.axes)
     axes, carry = n.y.vectorized_axis, len(n.inputs) > 1
     if not run:
         elements = c.elements()
@@ -114,7 +114,7 @@ def _segments(c: Chip, n: Expr) -> tuple[Issued, ...]:
 
 def _scratch(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr:
     """Of a whole tile, with padding."""
-    axes = {a.id: a for a in layout.split.axes}
+    axes = layout.split.axes
     run = scan_run(n, axes)
     sizes = [layout.extent(a) for a in n.y.vectorized_axis]
     outer, count, inner = scan_extents(n, sizes, run)

@@ -50,7 +50,7 @@ def scanned_axes(n: Node) -> tuple[int, ...]:
     return axes
 
 
-def scan_run(n: Node, axes: Mapping[int, Axis]) -> list[int]:
+def scan_run(n: Node, axes: Mapping[int, Axis] | Sequence[Axis]) -> list[int]:
     """Places among the vectorised axes of a Scan of those that it adds up along."""
     gone = set(scanned_axes(n))
     return [
@@ -80,7 +80,7 @@ def place_scan(g: GroupInput, candidate: Candidate) -> Placed:
 class _Placer:
     def __init__(self, g: GroupInput, split: Split, candidate: Candidate) -> None:
         self.g, self.split, self.candidate = g, split, candidate
-        self.axes = {a.id: a for a in split.axes}
+        self.axes = split.axes
         self.nodes = [n for n in g.nodes if not is_source(n) and not is_sink(n)]
         self.by_name = {n.name: n for n in g.nodes}
         self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]

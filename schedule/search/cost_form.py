@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Min, Sym, product, total
 from autofuse.implgraph.ir.frozen import frozen, replace
-from autofuse.implgraph.ir.graph import AxisType, ImplGraph, Node, TensorView
+from autofuse.implgraph.ir.graph import AxisSizes, AxisType, ImplGraph, Node, TensorView
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.tile_limits import largest_tile, sample_env
 from autofuse.schedule.cost.cache_hints import bypass_bytes
@@ -234,7 +234,7 @@ class _FormReader:
         spec = impl.tiling
         self.t, self.tile = spec.tile_size, Sym(spec.tile_size)
         self.named = impl.by_name()
-        self.size = {a.id: a.size for a in impl.axes}
+        self.size = AxisSizes(impl.axes)
         # An axis in tiles of a constant length may be shorter than one of them.
         for _, inside in impl.cut_axes():
             self.size[inside.id] = Min(inside.size, self.size[inside.origin[0]])

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Min, const
 from autofuse.implgraph.ir.frozen import frozen
-from autofuse.implgraph.ir.graph import AxisType, BufferPlan, ImplGraph, Node
+from autofuse.implgraph.ir.graph import AxisSizes, AxisType, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.tile_limits import largest_tile, smallest_tile
 from autofuse.schedule.cost.banks import bank_conflict, data_operands
@@ -204,7 +204,7 @@ class _Reader:
         #: Every core goes through all tiles of the axis, again and again.
         outer = spec.outer.evaluate(env)
         self.rounds = not spec.reduce_tiles and outer >= target.aiv_cores
-        self.size = {a.id: a.size for a in impl.axes}
+        self.size = AxisSizes(impl.axes)
         #: Of an axis in tiles of a constant length: the axis itself, and its tiles.
         self.cut: dict[int, tuple[Expr, Expr]] = {}
         for tiles, inside in impl.cut_axes():

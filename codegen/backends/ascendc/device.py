@@ -30,7 +30,7 @@ class _KernelView:
     banner: str
     functions: tuple[str, ...]
     head: tuple[str, ...]
-    dispatch: tuple[str, ...]
+    dispatch: str
     headers: tuple[str, ...]
 
 
@@ -52,11 +52,12 @@ def kernel_file(
     parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
     head = wrap_call(f'extern "C" __global__ __aicore__ void {graph.name}', parameters, " {")
     synced = frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
+    keys = tiling_keys(results)
     view = _KernelView(
         banner(graph, target.name),
         tuple(emit_function(fn) for fn in functions.values()),
         tuple(head),
-        _dispatch(tiling_keys(results), tensors.names, synced, entry),
+        "\n".join(f"  {line}" for line in _dispatch(keys, tensors.names, synced, entry)),
         function_headers(results, target.arch),
     )
     return render("kernel.cpp.jinja", view)

@@ -48,7 +48,7 @@ def releases_of(kernel: str, files: Mapping[str, str], arch: Architecture) -> di
     return {
         call: since
         for call, since in sorted(arch.since)
-        if re.search(rf"\b{call}\s*(?:<[\w:, ]*>)?\s*\(", code)
+        if call in code and re.search(rf"\b{call}\s*(?:<[\w:, ]*>)?\s*\(", code)
     }
 
 

@@ -22,7 +22,7 @@ from autofuse.implgraph.lowering.lowering import groups, lower
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.axes.tiling_axes import GroupInput
+from autofuse.schedule.axes.tiling_axes import GroupInput, plain
 from autofuse.schedule.legal.legalize import legalize
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import TargetSpec, load_target
@@ -86,7 +86,10 @@ def legal_group(hint: HintGraph, target: TargetSpec) -> GroupInput:
     legal = legalize([*data, *nodes, *outputs], hint, target)
     order = next(n.y.axis for n in legal if n.op == "Store")
     count = sum(1 for _ in hint.ops("Data"))
-    return GroupInput(hint.name, 0, 0, hint.symbols, hint.axes, order, legal, target, count)
+    axes, merged = plain(hint.axes)
+    return GroupInput(
+        hint.name, 0, 0, hint.symbols, axes, order, legal, target, count, merged=merged
+    )
 
 
 @pytest.fixture(scope="session")
