@@ -155,7 +155,8 @@ class _Search:
                 low = end
                 after = min(end + step, high - 1)
             else:
-                places = places or self._places(self.answers[first, end], first, end)
+                if not any(low < p < end for p in places):
+                    places = self._places(self.answers[first, end], first, end)
                 high = end
                 after = max(end - step, low + 1)
             is_open = high >= self.size or low == first

@@ -24,10 +24,12 @@ from autofuse.implgraph.lowering.normalise import BROADCAST, INPUT, OP, REDUCE, 
 from autofuse.implgraph.lowering.recomputing import often_computed
 from autofuse.implgraph.lowering.remembered import Cuts, Remembered
 from autofuse.implgraph.lowering.walk import (
+    MAX_INSTANCES,
     RELOAD,
     SCALAR,
     STORE,
     BlockedError,
+    CrowdedError,
     Start,
     StraddleError,
     sizes_of,
@@ -96,6 +98,16 @@ def partition(program: Program, *, columns: bool = True) -> list[Group]:
     raise RuntimeError(f"cutting {program.graph.name} does not end")
 
 
+def _too_much(program: Program, tensor: int) -> AutofuseError:
+    step = program.steps[tensor]
+    return AutofuseError.of(
+        "AF2104",
+        f"the operators that are computed together take more than {MAX_INSTANCES} calls",
+        where=Where(pointer=step.origin),
+        hint="make several graphs of it, or let autofuse build --split do that",
+    )
+
+
 def _results(program: Program, cuts: Sequence[int]) -> list[Result]:
     graph = program.graph
     out: list[Result] = []
@@ -156,6 +168,8 @@ class _Plan:
         try:
             for members in classes.values():
                 found += self._class_groups(members)
+        except CrowdedError as e:
+            raise _too_much(self.program, e.tensor) from None
         except BlockedError as e:
             if e.tensor in self.cuts:
                 raise self._no_space(e) from None

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from autofuse.implgraph.ir.iteration_space import ConflictError
 from autofuse.implgraph.lowering.group import Group, Result
 from autofuse.implgraph.lowering.walk import BlockedError
 
@@ -38,7 +37,7 @@ class _Outcome:
 
     asked: set[int]
     groups: tuple[Group, ...]
-    blocked: tuple[int, ConflictError | None] | None
+    blocked: BlockedError | None
 
 
 class Remembered:
@@ -65,9 +64,9 @@ class Remembered:
             try:
                 found = _Outcome(cuts.asked, tuple(make(result)), None)
             except BlockedError as e:
-                # Without the error, which refers to the frames of the walk.
-                found = _Outcome(cuts.asked, (), (e.tensor, e.reason))
+                found = _Outcome(cuts.asked, (), type(e)(e.tensor, e.reason))
             self._known[result] = found
         if found.blocked is not None:
-            raise BlockedError(*found.blocked)
+            # A new one: the error gets the frames of all callers.
+            raise type(found.blocked)(found.blocked.tensor, found.blocked.reason)
         return [g.again(cuts) for g in found.groups]

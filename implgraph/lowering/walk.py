@@ -41,11 +41,13 @@ from autofuse.implgraph.lowering.normalise import (
 from autofuse.implgraph.rewrites.frames import cut_to_inside
 
 __all__ = [
+    "MAX_INSTANCES",
     "RELOAD",
     "SCALAR",
     "STORE",
     "SUM",
     "BlockedError",
+    "CrowdedError",
     "Inst",
     "Places",
     "Start",
@@ -53,6 +55,8 @@ __all__ = [
     "Walk",
 ]
 
+#: Instances of one group at most beside the steps of the graph: a kernel of more is too long for compilers as well.
+MAX_INSTANCES = 10_000
 #: Further kinds of instances: a compile-time scalar, a store, the load of a workspace, the sum of two index lines.
 SCALAR, STORE, RELOAD, SUM = range(10, 14)
 
@@ -64,6 +68,10 @@ class BlockedError(Exception):
         super().__init__("no common iteration space")
         self.tensor = tensor
         self.reason = reason
+
+
+class CrowdedError(BlockedError):
+    """The walk makes too many instances: a tensor is demanded along too many different axes."""
 
 
 class StraddleError(Exception):
@@ -194,6 +202,7 @@ class Walk:
 
     Raises:
         BlockedError: an operand does not fit the axes.
+        CrowdedError: there are too many instances.
         StraddleError: a demand covers several pieces of a concatenation.
     """
 
@@ -212,6 +221,7 @@ class Walk:
         self._keys: dict[tuple[object, ...], int] = {}
         self._reloads: frozenset[int] | None = None
         self._current = starts[0].tensor
+        self._most = MAX_INSTANCES + len(program.steps)
         try:
             self._walk(starts)
         except ConflictError as e:
@@ -292,6 +302,8 @@ class Walk:
         return self.space.kept(self.space.resolve(axes), use.runs)
 
     def _new(self, inst: Inst) -> int:
+        if len(self.insts) >= self._most:
+            raise CrowdedError(self._current)
         self.insts.append(inst)
         return len(self.insts) - 1
 

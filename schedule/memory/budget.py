@@ -8,7 +8,7 @@ from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import BufferPlan, TilingSpec
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tile_limits import smallest_tile
-from autofuse.schedule.memory.memory_plan import buffer_title, least_bytes
+from autofuse.schedule.memory.memory_plan import buffer_title, least_memory
 from autofuse.schedule.placement.placement import Placed
 from autofuse.targets import TargetSpec
 
@@ -18,7 +18,7 @@ __all__ = ["check_budget", "exceeds_budget"]
 def exceeds_budget(
     placed: Placed, spec: TilingSpec, symbols: Sequence[Symbol], target: TargetSpec
 ) -> bool:
-    """Whether what is alive at one time exceeds UB with the smallest tile, so that no plan can fit.
+    """Whether what is alive at one time exceeds UB with the smallest tile, or all buffers, so that no plan can fit.
 
     Args:
         placed: the nodes of a template on its split axes.
@@ -31,9 +31,10 @@ def exceeds_budget(
     nodes = (*placed.hoisted, *placed.looped)
     longest = tile * spec.row_elements.evaluate(env) * max(n.y.dtype.itemsize for n in nodes)
     # Most often not even all tensors at one time would exceed it, as long as none has padding of its own.
-    if len(nodes) * longest <= spec.ub_limit:
+    if len(nodes) * longest <= spec.ub_limit and len(nodes) <= target.arch.buffers_total:
         return False
-    return least_bytes(placed, target, env) > spec.ub_limit
+    buffers, used = least_memory(placed, target, env)
+    return used > spec.ub_limit or buffers > target.arch.buffers_total
 
 
 def check_budget(

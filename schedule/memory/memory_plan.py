@@ -21,6 +21,7 @@ One file: one class plans, and each of its decisions leaves less room to the nex
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +49,7 @@ from autofuse.schedule.memory.buffer_sizes import granule_tensors, larger, scrat
 from autofuse.schedule.placement.placement import Placed
 from autofuse.targets import TargetSpec
 
-__all__ = ["MemoryPlan", "buffer_title", "least_bytes", "plan_memory"]
+__all__ = ["MemoryPlan", "buffer_title", "least_memory", "plan_memory"]
 
 #: Ways to choose among buffers, tried where the first one leaves a bank conflict; those from 8 on take a further buffer
 #: where none suits, if UB grows by no more than this part of it.
@@ -185,8 +186,8 @@ def plan_memory(
     return best.plan()
 
 
-def least_bytes(placed: Placed, target: TargetSpec, env: Mapping[str, int]) -> int:
-    """Bytes of UB that no plan of a template can do without: those of all tensors that are alive at one time.
+def least_memory(placed: Placed, target: TargetSpec, env: Mapping[str, int]) -> tuple[int, int]:
+    """Buffers, and bytes of UB, that no plan of a template can do without: of all tensors that are alive at one time.
 
     What a node makes counts from the next node on, as it may have the buffer of an operand that dies with it.
 
@@ -196,15 +197,18 @@ def least_bytes(placed: Placed, target: TargetSpec, env: Mapping[str, int]) -> i
         env: values of all symbols.
     """
     plan = _Planner(placed, target, 2, share=False, banks=False)
-    alive: list[tuple[int, int]] = []  # when it dies, bytes
-    most = 0
+    alive: list[tuple[int, int]] = []  # when it dies, bytes; what dies first is first
+    buffers = most = now = 0
     for n in plan.nodes:
-        alive = [(last, size) for last, size in alive if last >= plan.position[n.name]]
-        most = max(most, sum(size for _, size in alive))
+        while alive and alive[0][0] < plan.position[n.name]:
+            now -= heapq.heappop(alive)[1]
+        buffers, most = max(buffers, len(alive)), max(most, now)
         # An accumulator stays where its initial value is, which is alive as long.
         if n.op != "Store" and not n.attrs.get("joins"):
-            alive.append((plan.last[n.name], plan.nbytes(n).evaluate(env)))
-    return most
+            size = plan.nbytes(n).evaluate(env)
+            heapq.heappush(alive, (plan.last[n.name], size))
+            now += size
+    return buffers, most
 
 
 class _Planner:
@@ -305,13 +309,9 @@ class _Planner:
             ops = frozenset(n.op for n in self.looped if n.op != "Load")
             self.looped = _copy_for_store(self.looped, ops)
             self._index()
-        for _ in range(len(self.looped)):
-            crowd = self._crowd([n for n in self._loads() if n.name not in self.stored])
-            if not crowd:
-                return
-            self._copy_after_load(
-                max(crowd, key=lambda n: (self.last[n.name], self.position[n.name]))
-            )
+        loads = [n for n in self._loads() if n.name not in self.stored]
+        if self._crowd(loads):
+            self._copy_after(self._moved(loads))
 
     def _crowd(self, tensors: Sequence[Node]) -> list[Node]:
         """The first set of more tensors alive at once than there is room for; empty if there is none."""
@@ -323,17 +323,36 @@ class _Planner:
                 return alive
         return []
 
-    def _copy_after_load(self, load: Node) -> None:
-        kept = replace(
-            load, name=f"{load.name}_kept", op="UbCopy", inputs=(load.name,), attrs={}, api=_VECTOR
-        )
+    def _moved(self, loads: Sequence[Node]) -> set[str]:
+        """The loads that move, in one pass: one that has moved needs its queue for the copy alone."""
+        moved: set[str] = set()
+        alive: list[Node] = []
+        for n in loads:
+            now = self.position[n.name]
+            alive = [m for m in alive if self.last[m.name] >= now] + [n]
+            while len(alive) > self.room:
+                left = [m for m in alive if m.name not in moved]
+                if not left:
+                    return moved
+                most = max(left, key=lambda m: (self.last[m.name], self.position[m.name]))
+                moved.add(most.name)
+                if most is not n:
+                    alive.remove(most)
+            if n.name in moved:
+                alive.remove(n)
+        return moved
+
+    def _copy_after(self, moved: set[str]) -> None:
+        """Behind each of these loads a copy, which everything else uses."""
         out: list[Node] = []
         for n in self.looped:
-            if n.name != load.name:
-                n = replace(n, inputs=tuple(kept.name if x == load.name else x for x in n.inputs))
+            if not moved.isdisjoint(n.inputs):
+                kept = tuple(f"{x}_kept" if x in moved else x for x in n.inputs)
+                n = replace(n, inputs=kept)
             out.append(n)
-            if n.name == load.name:
-                out.append(kept)
+            if n.name in moved:
+                name, inputs = f"{n.name}_kept", (n.name,)
+                out.append(replace(n, name=name, op="UbCopy", inputs=inputs, attrs={}, api=_VECTOR))
         self.looped = out
         self._index()
 

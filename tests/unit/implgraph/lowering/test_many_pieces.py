@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from autofuse.api import build
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends import read
 from autofuse.implgraph.division import split_reductions
 from autofuse.implgraph.expr.expression import const
@@ -130,6 +131,28 @@ def test_groups_of_a_long_chain_compute_little_again():
         groups = partition(Program(decompose(softmaxes(count))))
         sizes.append(sum(len(g.insts) for g in groups))
     assert sizes[1] < 3 * sizes[0]
+
+
+def test_a_tensor_along_too_many_axes_is_refused_while_it_is_walked():
+    """The differences of an input, of those, and so on, each along windows of its own."""
+
+    def shifted(count):
+        nodes, shape = [], 1000
+        for i in range(count):
+            x, shape = f"y{i - 1}" if i else "x", shape - i - 1
+            nodes.append(node(f"a{i}", "Slice", [x], f"a{i}", starts=[0], shape=[shape]))
+            nodes.append(node(f"b{i}", "Slice", [x], f"b{i}", starts=[i + 1], shape=[shape]))
+            nodes.append(node(f"s{i}", "Sub", [f"b{i}", f"a{i}"], f"y{i}"))
+        x = {"name": "x", "dtype": "float32", "shape": [1000]}
+        head = {"schema": "autofuse.graph/1", "name": "shifted", "symbols": {}, "inputs": [x]}
+        return Program(read({**head, "nodes": nodes, "outputs": [f"y{count - 1}"]}))
+
+    assert sum(len(g.insts) for g in partition(shifted(4))) <= 100
+    with pytest.raises(AutofuseError) as caught:
+        partition(shifted(36))
+    (found,) = caught.value.diagnostics
+    assert found.code == "AF2104"
+    assert found.where.pointer.startswith("/nodes/")
 
 
 def test_a_cut_forms_those_groups_again_that_came_to_it(monkeypatch):

@@ -12,7 +12,7 @@ import autofuse
 from autofuse.implgraph.ir.graph import AllocType, Position
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate
-from autofuse.schedule.memory.memory_plan import least_bytes, plan_memory
+from autofuse.schedule.memory.memory_plan import _Planner, least_memory, plan_memory
 from autofuse.schedule.placement.placement import place
 
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
@@ -289,7 +289,9 @@ def test_no_plan_needs_less_than_what_is_alive_at_one_time(target, text):
         sizes = {s.name: 1000 for s in template.g.symbols}
         for tile in (1, 8, 100, 4096):
             env = {**sizes, str(template.placed.split.t): tile}
-            assert 0 < least_bytes(template.placed, target, env) <= found.ub.evaluate(env)
+            buffers, used = least_memory(template.placed, target, env)
+            assert 0 < used <= found.ub.evaluate(env)
+            assert 0 < buffers <= sum(b.buf_num for b in found.buffers)
             compared += 1
     assert compared >= 16
 
@@ -299,4 +301,23 @@ def test_what_is_alive_at_one_time_is_counted_by_hand(group, target):
     placed = place(group(inputs, nodes, outputs), GENERAL)
     tile = {str(placed.split.t): 1024}
     # All loads but the first, which only the first call reads, and one intermediate result.
-    assert least_bytes(placed, target, tile) == 5 * 1024 * 4
+    assert least_memory(placed, target, tile) == (5, 5 * 1024 * 4)
+
+
+@pytest.mark.parametrize("count", [20, 40])
+def test_loads_leave_their_queues_in_one_pass(group, target, monkeypatch, count):
+    """However many there are, the nodes are looked through once more."""
+    placed = place(group(*many_alive(count)), GENERAL)
+    passes = 0
+    index = _Planner._index
+
+    def counted(self):
+        nonlocal passes
+        passes += 1
+        index(self)
+
+    monkeypatch.setattr(_Planner, "_index", counted)
+    found = plan_memory(placed, target, 1)
+    kept = [n for n in found.bare if n.op == "UbCopy"]
+    assert len(kept) >= count // 2
+    assert passes == 2
