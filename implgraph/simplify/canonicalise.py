@@ -361,14 +361,11 @@ def _view(
 # equal and dead nodes -------------------------------------------------------------------------
 
 
-def _does_the_same(n: Node, other: Node) -> bool:
-    """Whether two nodes with the same op and inputs have the same result."""
-    y, z = n.y, other.y
-    if (y.dtype, y.repeats, y.strides, y.offset) != (z.dtype, z.repeats, z.strides, z.offset):
-        return False
-    return n.attrs.keys() == other.attrs.keys() and all(
-        _attr_key(n.attrs[k]) == _attr_key(other.attrs[k]) for k in n.attrs
-    )
+def _result_key(n: Node) -> tuple[object, ...]:
+    """What nodes have in common that have the same result."""
+    y = n.y
+    attrs = tuple(sorted((k, *_attr_key(v)) for k, v in n.attrs.items())) if n.attrs else ()
+    return n.op, n.inputs, n.axis, y.dtype, y.repeats, y.strides, y.offset, attrs
 
 
 def _attr_key(value: Attr) -> tuple[str, str]:
@@ -387,17 +384,15 @@ class CommonSubexpressions:
     def __call__(self, ir: HintGraph) -> HintGraph:
         """Unify."""
         names: dict[str, str] = {}
-        seen: dict[tuple[object, ...], list[Node]] = {}
+        seen: dict[tuple[object, ...], str] = {}
         out: list[Node] = []
         for old in ir.nodes:
             n = _rename(old, names)
             if n.axis and n.op != "Store":
-                alike = seen.setdefault((n.op, n.inputs, n.axis), [])
-                first = next((m for m in alike if _does_the_same(m, n)), None)
-                if first is not None:
-                    names[n.name] = first.name
+                first = seen.setdefault(_result_key(n), n.name)
+                if first != n.name:
+                    names[n.name] = first
                     continue
-                alike.append(n)
             out.append(n)
         return _with_nodes(ir, out) if names else ir
 
