@@ -10,6 +10,7 @@ Groups recompute what they share, except for reductions, and as long as that sta
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -429,14 +430,24 @@ class _Plan:
                 for w in writers.get(index, ()):
                     if w != n:
                         before[w][n] = tensor
+        behind: list[list[int]] = [[] for _ in found]
+        for n, some in enumerate(before):
+            for m in some:
+                behind[m].append(n)
+        waits = [len(some) for some in before]
+        ready = [n for n, k in enumerate(waits) if not k]  # sorted, so it is a heap
         order: list[int] = []
-        left = list(range(len(found)))
-        while left:
-            ready = next((n for n in left if not before[n].keys() & set(left)), None)
-            if ready is None:
-                return next(t for n in left for m, t in before[n].items() if m in left and t >= 0)
-            order.append(ready)
-            left.remove(ready)
+        while ready:
+            order.append(heapq.heappop(ready))
+            for n in behind[order[-1]]:
+                waits[n] -= 1
+                if not waits[n]:
+                    heapq.heappush(ready, n)
+        if len(order) < len(found):
+            left = set(range(len(found))).difference(order)
+            return next(
+                t for n in sorted(left) for m, t in before[n].items() if m in left and t >= 0
+            )
         self.ordered = [found[n] for n in order]
         return None
 
