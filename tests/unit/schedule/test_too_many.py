@@ -108,3 +108,25 @@ def test_what_the_chip_lacks_is_said_before_any_group_is_scheduled(monkeypatch):
     with pytest.raises(AutofuseError) as caught:
         build(graph)
     assert {d.code for d in caught.value.diagnostics} == {"AF3001"}
+
+
+def test_axes_are_made_plain_once_for_all_groups(monkeypatch):
+    """A group with axes of its own does not look at those of the others."""
+    made = []
+    plain = scheduler.plain
+
+    def counted(axes):
+        made.append(len(axes))
+        return plain(axes)
+
+    monkeypatch.setattr(scheduler, "plain", counted)
+    graph = chain("Exp", 6)
+    graph["inputs"] = [
+        {"name": f"x{i}", "dtype": "float32", "shape": [64, 64 + i]} for i in range(6)
+    ]
+    for i, n in enumerate(graph["nodes"]):
+        n["inputs"] = [f"x{i}"]
+    graph["outputs"] = [f"y{i}" for i in range(6)]
+    (result,) = build(graph).schedule
+    assert len(result.groups) == 6
+    assert len(made) == 1

@@ -12,6 +12,7 @@ from autofuse.implgraph.ir.graph import AxisType
 from autofuse.implgraph.lowering.lowering import groups, lower
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.simplify import canonicalise as canonicalising
 from autofuse.implgraph.simplify.canonicalise import PIPELINE, NoOpCast, canonicalise
 
 
@@ -184,6 +185,33 @@ def test_equal_nodes_become_one_and_dead_ones_go():
     )
     assert ops(hint) == ["Load", "Exp", "Add", "Store"]
     assert hint.node("Data_1").op == "Data"
+
+
+def test_nodes_are_not_compared_with_all_of_their_op(monkeypatch):
+    """Of many different constants each is looked at once in a run of the pass."""
+    looked = 0
+    key = canonicalising._attr_key
+
+    def counted(value):
+        nonlocal looked
+        looked += 1
+        return key(value)
+
+    counts = [20, 40]
+    looks = []
+    for count in counts:
+        nodes = [
+            (f"y{i}", "Maximum", [f"y{i - 1}" if i else "x", Constant(float(i))])
+            for i in range(count)
+        ]
+        hint = lower(make({"x": (8,)}, nodes, [f"y{count - 1}"]))
+        monkeypatch.setattr(canonicalising, "_attr_key", counted)
+        looked = 0
+        canonicalise(hint)
+        looks.append(looked)
+        monkeypatch.undo()
+    assert looks[0] > 0
+    assert looks[1] <= 2.2 * looks[0]
 
 
 def test_positive_and_negative_zero_differ():
