@@ -74,6 +74,7 @@ class IterationSpace:
         self._parts: dict[int, tuple[int, int]] = {}
         self._windows: dict[int, Window] = {}
         self._ids: dict[Window, int] = {}
+        self._kept: dict[tuple[Axes, Runs], Axes] = {}
 
     def copy(self) -> IterationSpace:
         """A space that changes on its own."""
@@ -206,10 +207,14 @@ class IterationSpace:
         """The axes along which an operand varies whose dimensions are the kept ones of ``runs``."""
         if not runs:
             return ()
-        groups = self.align(axes, [size for size, _ in runs])
-        return tuple(
-            a for group, (_, keep) in zip(groups, runs, strict=True) if keep for a in group
-        )
+        # Walks ask the same of one broadcast after another; of axes that are split since, nobody asks again.
+        found = self._kept.get((axes, runs))
+        if found is None:
+            groups = self.align(axes, [size for size, _ in runs])
+            found = self._kept[axes, runs] = tuple(
+                a for group, (_, keep) in zip(groups, runs, strict=True) if keep for a in group
+            )
+        return found
 
     def align_any(self, axes: Axes, runs: Sequence[Expr]) -> list[Axes]:
         """As :meth:`align`, with the axes in any order that fits.
