@@ -263,6 +263,20 @@ FOUND = {
         ],
         ub_bytes=60000,
     ),
+    # AF3003: each of twelve loads had a queue of its own as far as the chip has one, also where UB was short.
+    "a product of twelve int64 in little UB": case(
+        [("int64", [12, 129, 7])],
+        [
+            *[
+                ("Slice", ["x0"], {"starts": [0, 0, c], "shape": [12, 129, 1], "steps": [1] * 3})
+                for c in (0, 3, 1)
+            ],
+            ("Maximum", ["t1", 3], {}),
+            ("Concat", ["t0", "t3", "t2"], {"axis": 2}),
+            ("ReduceProd", ["t4"], {"axes": [0], "keepdims": True}),
+        ],
+        ub_bytes=60000,
+    ),
 }
 
 
