@@ -277,6 +277,24 @@ FOUND = {
         ],
         ub_bytes=60000,
     ),
+    # AF4001: behind the reduction along long rows, rows of three halves without padding were reduced, six bytes each.
+    "long rows and an axis outside of short ones": case(
+        [("bool", [2, "s", 64, 3])],
+        [
+            ("Transpose", ["x0"], {"perm": [1, 0, 2, 3]}),
+            ("ReduceAny", ["t0"], {"axes": [1, 2], "keepdims": False}),
+        ],
+        [{"s": 6}, {"s": 13}, {"s": 0}],
+        s=0,
+    ),
+    "long rows and an axis outside of short ones, beside what they leave": case(
+        [(F, [2, 17, 64, 3])],
+        [
+            ("Transpose", ["x0"], {"perm": [1, 0, 2, 3]}),
+            ("ReduceSum", ["t0"], {"axes": [1, 2], "keepdims": True}),
+            ("Sub", ["t0", "t1"], {}),
+        ],
+    ),
 }
 
 
