@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const, product
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const, divide_exact, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import (
     Condition,
@@ -305,9 +305,13 @@ def _conditions(g: GroupInput, placed: Placed, own: Sequence[Condition]) -> list
         TemplateRejectedError: a size that is known breaks a condition.
     """
     split, out = placed.split, list[Condition]()
-    # An index is brought inside its dimension, which takes one that is not empty.
+    # An index is brought inside its dimension, which takes one that is not empty; with nothing to load there is none.
     extents = dict.fromkeys(
-        n.size("extent") for n in g.nodes if len(n.inputs) > 1 and n.op == "Load"
+        n.size("extent")
+        for n in g.nodes
+        if len(n.inputs) > 1
+        and n.op == "Load"
+        and divide_exact(product(n.y.repeats), n.size("extent")) is None
     )
     out += [
         Condition(e, at_least=1)

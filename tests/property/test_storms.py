@@ -287,6 +287,20 @@ FOUND = {
         [{"s": 6}, {"s": 13}, {"s": 0}],
         s=0,
     ),
+    # AF5003: no template took a tensor without elements, of which an index without elements picks none.
+    "elements of nothing": case(
+        [("bool", ["r", "s"]), ("int32", ["r", "s"])],
+        [("GatherElements", ["x0", "x1"], {"axis": 1}), ("LogicalNot", ["t0"], {})],
+        [{"r": 0, "s": 1}, {"r": 3, "s": 0}, {"r": 7, "s": 33}],
+        s=0,
+        r=0,
+    ),
+    "rows of nothing": case(
+        [(F, ["r", 5]), ("int64", ["r"])],
+        [("Gather", ["x0", "x1"], {"axis": 0}), ("Exp", ["t0"], {})],
+        [{"r": 0}, {"r": 17}],
+        r=0,
+    ),
     "long rows and an axis outside of short ones, beside what they leave": case(
         [(F, [2, 17, 64, 3])],
         [
