@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const, product
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const, divide_exact, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import (
     Condition,
@@ -154,6 +154,8 @@ class Template:
     def planned(self, ways: Sequence[tuple[int, bool]]) -> ImplGraph:
         """The template with the first plan that fits, each with and without what the banks of UB ask for.
 
+        The last one is also tried with as few queues as can be.
+
         Args:
             ways: buffers of a queue, and whether results take over those of loads.
 
@@ -164,7 +166,13 @@ class Template:
         for way in others:
             with suppress(TemplateRejectedError):
                 return self._of_more_rows(self._plan(*way), way, ways)
-        return self._plan(*last)
+        try:
+            return self._plan(*last)
+        except TemplateRejectedError:
+            if not self._never_fits():
+                with suppress(TemplateRejectedError):
+                    return self._plan(*last, few=True)
+            raise
 
     def _of_more_rows(
         self, impl: ImplGraph, way: tuple[int, bool, bool], ways: Sequence[tuple[int, bool]]
@@ -194,10 +202,10 @@ class Template:
         plans = [(buf_num, share, banks) for buf_num, share in ways for banks in (True, False)]
         return plans[-1:] if self._never_fits() else plans  # the last one for the reason
 
-    def _plan(self, buf_num: int, share: bool, banks: bool) -> ImplGraph:
+    def _plan(self, buf_num: int, share: bool, banks: bool, *, few: bool = False) -> ImplGraph:
         target = self.g.target
         plan = plan_memory(
-            self.placed, target, buf_num, share=share, banks=banks, cycles=self._cycles
+            self.placed, target, buf_num, share=share, banks=banks, few=few, cycles=self._cycles
         )
         return self._assemble(plan)
 
@@ -297,9 +305,13 @@ def _conditions(g: GroupInput, placed: Placed, own: Sequence[Condition]) -> list
         TemplateRejectedError: a size that is known breaks a condition.
     """
     split, out = placed.split, list[Condition]()
-    # An index is brought inside its dimension, which takes one that is not empty.
+    # An index is brought inside its dimension, which takes one that is not empty; with nothing to load there is none.
     extents = dict.fromkeys(
-        n.size("extent") for n in g.nodes if len(n.inputs) > 1 and n.op == "Load"
+        n.size("extent")
+        for n in g.nodes
+        if len(n.inputs) > 1
+        and n.op == "Load"
+        and divide_exact(product(n.y.repeats), n.size("extent")) is None
     )
     out += [
         Condition(e, at_least=1)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.visible import visible
 
-__all__ = ["integer", "symbol_sizes"]
+__all__ = ["integer", "spelled", "symbol_sizes"]
 
 _ANY_SIZE = 1 << 62
 
@@ -35,6 +36,11 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
     return number
 
 
+def spelled(name: str, known: Container[str]) -> str:
+    """A name as it is known: graphs of some readers have control characters of a file as they are shown."""
+    return visible(name) if name not in known and visible(name) in known else name
+
+
 def symbol_sizes(
     graph: str, symbols: Mapping[str, str], given: Mapping[str, int]
 ) -> dict[str, int]:
@@ -51,6 +57,7 @@ def symbol_sizes(
         ValueError: a size is far out of any range.
     """
     known = {n: n for n in symbols} | {label: n for n, label in symbols.items()}
+    given = {spelled(name, known): size for name, size in given.items()}
     for name in given:
         if name not in known:
             hint = f"its symbols are: {', '.join(symbols.values()) or 'none'}"

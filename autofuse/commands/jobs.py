@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from autofuse import api
-from autofuse.base.arguments import symbol_sizes
+from autofuse.base.arguments import spelled, symbol_sizes
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.commands import words, writing
 from autofuse.implgraph.cutting.dimensions import shrink, symbolize
@@ -214,7 +214,8 @@ def _given_arrays(graph: FusionGraph, files: Mapping[str, str]) -> dict[str, Any
     """
     out: dict[str, Any] = {}
     problems: list[Diagnostic] = []
-    for name, file in files.items():
+    for wanted, file in files.items():
+        name = spelled(wanted, graph.inputs)
         if name not in graph.inputs:
             raise AutofuseError.of(
                 "AF5007",
@@ -222,10 +223,10 @@ def _given_arrays(graph: FusionGraph, files: Mapping[str, str]) -> dict[str, Any
                 hint=f"its inputs are: {', '.join(graph.inputs)}",
             )
         out[name] = words.array(file)
-        wanted = numpy_dtype(graph.tensors[name].dtype)
-        if wanted.kind == "V" and out[name].dtype == np.dtype(f"V{wanted.itemsize}"):
+        dtype = numpy_dtype(graph.tensors[name].dtype)
+        if dtype.kind == "V" and out[name].dtype == np.dtype(f"V{dtype.itemsize}"):
             # NumPy has no name of its own for bfloat16, so files have bytes.
-            out[name] = out[name].view(wanted)
+            out[name] = out[name].view(dtype)
         problems += wrong_dtype(graph.tensors[name], out[name])
     if problems:
         raise AutofuseError(problems)

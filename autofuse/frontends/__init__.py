@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.reading import TooLargeError, named
 from autofuse.frontends.json_positions import Document, load, quote
 from autofuse.frontends.onnx import MAX_FILE, looks_like_onnx, read_onnx
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -23,10 +24,13 @@ def read_graph(path: str | os.PathLike[str]) -> FusionGraph:
     """Read a graph file of any format; the content says which.
 
     Raises:
-        AutofuseError: AF1001 if the file cannot be read, or all errors of the file at once.
+        AutofuseError: AF1001 if the file cannot be read, AF1003 if it is too large, or all errors of the file at once.
     """
     try:
-        data = _content(Path(path))
+        data = named(Path(path), MAX_FILE)
+    except TooLargeError as e:
+        hint = "a graph describes one fused kernel; split the graph"
+        raise AutofuseError.of("AF1003", str(e), where=Where(str(path)), hint=hint) from None
     except (OSError, ValueError) as e:
         reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
         raise AutofuseError.of(
@@ -35,28 +39,6 @@ def read_graph(path: str | os.PathLike[str]) -> FusionGraph:
     if looks_like_onnx(data, str(path)):
         return read_onnx(data, str(path), folder=Path(path).parent)
     return parse_graph(data, path=str(path))
-
-
-def _content(path: Path) -> bytes:
-    """The bytes of a file, unless these are more than a reader of either format takes.
-
-    Raises:
-        AutofuseError: AF1003 it is too large.
-        OSError, ValueError: it cannot be read.
-    """
-    size, data = path.stat().st_size, b""
-    if size <= MAX_FILE:
-        # Devices and pipes have no size, and may never end.
-        with path.open("rb") as f:
-            data = f.read(MAX_FILE + 1)
-    if size <= MAX_FILE and len(data) <= MAX_FILE:
-        return data
-    raise AutofuseError.of(
-        "AF1003",
-        f"the file has {size or f'more than {MAX_FILE}'} bytes, the limit is {MAX_FILE}",
-        where=Where(str(path)),
-        hint="a graph describes one fused kernel; split the graph",
-    )
 
 
 def read(graph: object) -> FusionGraph:

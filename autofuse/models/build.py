@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from autofuse import api
 from autofuse.base import artifacts, knobs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.reading import TooLargeError, named
 from autofuse.failures import cut_around, is_internal
 from autofuse.frontends.json_positions import MAX_FINDINGS
 from autofuse.frontends.onnx.loading import MAX_BYTES, MAX_MODEL_BYTES, model_of
@@ -152,15 +152,9 @@ def _loaded(model: ModelLike) -> tuple[onnx.ModelProto, str, bytes]:
         return model, "", data
     path = Path(model)
     try:
-        found = path.stat()
-        if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
-            raise ValueError("it is a device")  # of which there may be no end
-        size = found.st_size
-        if size > MAX_MODEL_BYTES:
-            text = f"the file has {size} bytes, the limit is {MAX_MODEL_BYTES}"
-            raise AutofuseError.of("AF1003", text, where=Where(str(path)))
-        with path.open("rb") as f:
-            data = f.read(MAX_MODEL_BYTES + 1)
+        data = named(path, MAX_MODEL_BYTES)
+    except TooLargeError as e:
+        raise AutofuseError.of("AF1003", str(e), where=Where(str(path))) from None
     except (OSError, ValueError) as e:
         reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
         text = f"the file cannot be read: {reason}"

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from autofuse.base.arguments import spelled
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
@@ -39,6 +40,7 @@ def sizes_of(symbols: Sequence[Symbol], given: Mapping[str, int]) -> dict[str, i
         AutofuseError: AF1005 a given name is no symbol, AF5007 a given size is out of range.
     """
     known = {s.name: s for s in symbols} | {s.label: s for s in symbols}
+    given = {spelled(name, known): size for name, size in given.items()}
     for name, size in given.items():
         if name not in known:
             labels = ", ".join(s.label for s in symbols)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -111,13 +112,18 @@ def _difference(
     arguments: list[torch.fx.Node],
     numbers: Mapping[str, torch.fx.Node],
 ) -> Place:
-    """Where a symbol is found that is what is left of a size, which PyTorch calls ``whole``, without the rest."""
-    if rest.symbols() <= set(found):
-        for e, at, d in dims:
-            if e == sym(ours) + rest:
-                return _less(at, d, rest, found)
-        if whole in numbers:
-            return _less(_argument(arguments, numbers[whole]), None, rest, found)
+    """Where a symbol is found that is what is left of a size, which PyTorch calls ``whole``, without the rest.
+
+    A part of that size will do: it has less of the rest.
+    """
+    known = set(found)
+    for e, at, d in dims:
+        left = e - sym(ours)
+        if ours in e.symbols() and left.symbols() <= known:
+            with suppress(RefusedError):
+                return _less(at, d, left, found)
+    if whole in numbers and rest.symbols() <= known:
+        return _less(_argument(arguments, numbers[whole]), None, rest, found)
     raise RefusedError(f"the size {whole} less {rest} follows from no shape of the inputs")
 
 

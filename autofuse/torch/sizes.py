@@ -10,6 +10,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from autofuse.frontends.builder import MAX_ELEMENTS, Shape
 from autofuse.implgraph.expr.expression import (
+    ZERO,
     CeilDiv,
     Expr,
     ExprError,
@@ -54,7 +55,8 @@ class Sizes:
         difference, ``n`` is ``m + k``: every size is a sum, and what is cut from one lies within it.
 
         Raises:
-            RefusedError: for a size that is none, such as the second difference of one symbol.
+            RefusedError: for a size that is none, such as a second difference of one symbol that is no part of the
+                first one.
         """
         for size in sizes:
             if isinstance(size, int):
@@ -73,18 +75,22 @@ class Sizes:
     def _name_difference(self, e: Any, env: Any) -> None:
         parts = [(a, self._read(a, env)) for a in e.args]
         whole = [a for a, _ in parts if a.is_Symbol and a.name not in self.negative]
-        rest = 0 - total(x for a, x in parts if a not in whole)
-        signs = {factor > 0 for monomial, factor in rest.terms if monomial}
-        taken = {n for _, r in self.rests.values() for n in r.symbols()}
-        if len(whole) != 1 or signs != {True} or whole[0].name in self.rests:
+        if len(whole) != 1:
             return
         (n,) = whole
-        if self.symbols[n.name].name in taken | rest.symbols():
+        # What is left of a difference: what is taken from the whole beyond the rest is taken from the difference.
+        key, before = self.rests.get(n.name, (n.name, ZERO))
+        rest = 0 - total(x for a, x in parts if a not in whole) - before
+        ranges = {s.name: (s.min, s.max) for s in self.symbols.values()}
+        if (rest.is_const and (key == n.name or rest == 0)) or bounds(rest, ranges)[0] < 0:
             return
-        lacking = self.symbols.pop(n.name)
+        taken = {n for _, r in self.rests.values() for n in r.symbols()}
+        if self.symbols[key].name in taken | rest.symbols():
+            return
+        lacking = self.symbols.pop(key)
         # The symbol of the whole is that of the difference now: nothing has been written down with it yet.
         self.symbols[str(e)] = Symbol(lacking.name, 0, lacking.max)
-        self.rests[n.name] = (str(e), rest)
+        self.rests[n.name] = (str(e), before + rest)
 
     def expr(self, size: Any) -> Expr:
         """An int or a SymInt as an expression.

@@ -2,16 +2,20 @@
 
     python benchmarks/fuzzing/middle.py --minutes 5                 graph files, ONNX models, functions of PyTorch
     python benchmarks/fuzzing/middle.py --kind onnx --cases 200 --seed 3
+    python benchmarks/fuzzing/middle.py --nodes 60 --verify 40      cases of at most 40 nodes run on the twin as well
     python benchmarks/fuzzing/middle.py --kind graph --again 17     one case, by the seed and its number
 
-A case is a finding if it ends in AF9001 or in an exception that is no AutofuseError, or if it takes more than 2 s of
-processor time and 20 ms per node.  Nothing is compiled.  The exit code is 1 if something was found.
+A case is a finding if it ends in AF9001 or in an exception that is no AutofuseError, if it takes more than 2 s of
+processor time and 20 ms per node, or if it is verified and its kernels differ from NumPy, onnx.reference or eager.
+Nothing else is compiled.  Ctrl-C and SIGTERM end a run early, with the table of what was tried.  The exit code is 1 if
+something was found.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections import Counter
@@ -23,22 +27,32 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"
 
 from mixed_graphs import KINDS, Tried, document, size_of, tried
 
+from autofuse.twin.run.worker import WorkerPool
+from autofuse.twin.verify.verify import VERIFY_JOB
+
+#: The signals that ended the run early.
+_STOPPED: list[int] = []
+
 
 def main() -> int:
     """Run what the command line asks for and print the table."""
     args = _arguments()
     if args.again is not None:
         kind = (args.kind or ["graph"])[0]
-        case = _case(kind, args.seed, args.again, args.nodes)
+        with WorkerPool(VERIFY_JOB, workers=1) as pool:
+            case = _case(kind, args.seed, args.again, args, pool)
         print(case)
         if kind == "graph":
             print(json.dumps(document(*_drawn(kind, args.seed, args.again, args.nodes))))
         return 0 if case.ok else 1
-    rows = [_kind(k, args) for k in args.kind or KINDS]
-    print("| kind | seconds | cases | nodes | built | refused | findings |\n|" + " --- |" * 7)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda n, _: _STOPPED.append(n))
+    rows = [_kind(k, args) for k in args.kind or KINDS if not _STOPPED]
+    names = ("kind", "seconds", "cases", "nodes", "built", "verified", "refused", "findings")
+    print("| " + " | ".join(names) + " |\n| --- |" + " --: |" * (len(names) - 1))
     for r in rows:
-        cells = (r[k] for k in ("kind", "seconds", "cases", "nodes", "built", "refused"))
-        print("| " + " | ".join(map(str, cells)) + f" | {len(r['findings'])} |")
+        cells = (len(r[k]) if k == "findings" else r[k] for k in names)
+        print("| " + " | ".join(map(str, cells)) + " |")
     for r in rows:
         print(f"{r['kind']} refused: " + ", ".join(f"{c} {n}" for c, n in r["codes"].items()))
         for number, case in r["findings"]:
@@ -52,6 +66,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=1, help="per kind (default 1)")
     parser.add_argument("--cases", type=int, default=0, help="per kind, instead of minutes")
     parser.add_argument("--nodes", type=int, default=2000, help="of a graph at most")
+    parser.add_argument("--verify", type=int, default=0, help="cases of at most so many nodes run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--again", type=int, help="the number of one case")
     return parser.parse_args()
@@ -62,8 +77,9 @@ def _drawn(kind: str, seed: int, number: int, most: int) -> tuple[Random, int]:
     return rng, size_of(rng, most)
 
 
-def _case(kind: str, seed: int, number: int, most: int) -> Tried:
-    return tried(kind, *_drawn(kind, seed, number, most))
+def _case(kind: str, seed: int, number: int, args: argparse.Namespace, pool: WorkerPool) -> Tried:
+    rng, nodes = _drawn(kind, seed, number, args.nodes)
+    return tried(kind, rng, nodes, pool if nodes <= args.verify else None)
 
 
 def _kind(kind: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -75,22 +91,26 @@ def _kind(kind: str, args: argparse.Namespace) -> dict[str, Any]:
     # What is loaded at the first call is not counted.
     tried(kind, Random(0), 2)
     start = time.monotonic()
-    while number < args.cases if args.cases else time.monotonic() - start < 60 * args.minutes:
-        case = _case(kind, args.seed, number, args.nodes)
-        statuses[case.status] += 1
-        nodes += case.nodes
-        if case.status == "refused":
-            codes[case.reason] += 1
-        if not case.ok:
-            findings.append((number, case))
-            print(f"{kind} {number}: {case.status} {case.reason[-300:]}", file=sys.stderr)
-        number += 1
+    with WorkerPool(VERIFY_JOB, workers=1) as pool:
+        while not _STOPPED and (
+            number < args.cases if args.cases else time.monotonic() - start < 60 * args.minutes
+        ):
+            case = _case(kind, args.seed, number, args, pool)
+            statuses[case.status] += 1
+            nodes += case.nodes
+            if case.status == "refused":
+                codes[case.reason] += 1
+            if not case.ok:
+                findings.append((number, case))
+                print(f"{kind} {number}: {case.status} {case.reason[-300:]}", file=sys.stderr)
+            number += 1
     return {
         "kind": kind,
         "seconds": round(time.monotonic() - start),
         "cases": number,
         "nodes": nodes,
-        "built": statuses["built"],
+        "built": statuses["built"] + statuses["verified"],
+        "verified": statuses["verified"],
         "refused": statuses["refused"],
         "codes": codes,
         "findings": findings,

@@ -89,6 +89,11 @@ class Halves:
 
     def _root(self, name: str) -> tuple[str, bool]:
         """The tensor that stands for the component, and whether ``name`` is apart from it."""
+        first = self._up.get(name)
+        if first is None:
+            return name, False
+        if first[0] not in self._up:  # nearly always: ways are cut short below
+            return first
         way: list[tuple[str, bool]] = []
         while (found := self._up.get(name)) is not None:
             way.append((name, found[1]))

@@ -148,6 +148,7 @@ def plan_memory(
     *,
     share: bool = False,
     banks: bool = True,
+    few: bool = False,
     cycles: Callable[[MemoryPlan], float] = lambda _: math.inf,
 ) -> MemoryPlan:
     """Give every UB tensor of a template its memory.
@@ -159,13 +160,15 @@ def plan_memory(
         share: results take over the buffers of loads.
         banks: buffers start and end where the operands of calls do not collide, which takes some bytes; nothing is
             done about it for a chip whose operands collide wherever they are.
+        few: a load or result that is dead gives its queue to the next one, which waits for it, also where the chip
+            has room for another queue.
         cycles: modelled cycles with a plan, which are asked for where a larger one has rows in its tiles.
 
     Raises:
         TemplateRejectedError: the chip's limits on queue buffers or on buffers in all are exceeded.
     """
     banks = banks and target.arch.bank_halves
-    ready = _Planner(placed, target, buf_num, share=share, banks=banks)
+    ready = _Planner(placed, target, buf_num, share=share, banks=banks, few=few)
     best = ready.with_order(0)
     best.run()
     if not best.missed:
@@ -220,11 +223,12 @@ class _Planner:
         *,
         share: bool,
         banks: bool,
+        few: bool = False,
     ) -> None:
         self.placed = placed
         self.target = target
         self.buf_num = buf_num
-        self.banks = banks
+        self.banks, self.few = banks, few
         #: Which of several buffers that are as good as each other is taken.
         self.from_last = self.last_operand = self.dead_first = self.spare = False
         #: Tensors in the wrong half of the banks.
@@ -521,10 +525,13 @@ class _Planner:
         self.homes[n.name] = (position, queue, slot.id)
 
     def _queue_slot(self, slots: list[_Slot], room: int, nbytes: Expr, n: Node, what: str) -> _Slot:
-        """A queue of its own while there is room, or that of another loop; then the free one that fits best."""
+        """A queue of its own while there is room, or that of another loop; then the free one that fits best.
+
+        With few queues a free one of the same size comes before one of its own.
+        """
         now, loop = self.position[n.name], (n.loop_axis, n.loop_pass)
         free = [s for s in slots if s.free_at < now]
-        others = [s for s in free if s.loop != loop and s.nbytes == nbytes]
+        others = [s for s in free if (self.few or s.loop != loop) and s.nbytes == nbytes]
         if others:
             other = next((s for s in others if self._suits(s, n.name)), others[0])
             other.loop = loop

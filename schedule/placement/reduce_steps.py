@@ -17,12 +17,13 @@ __all__ = ["reduce_runs", "reduce_steps"]
 
 
 def reduce_runs(
-    axes: Sequence[int], gone: Collection[int], dense: Collection[int]
+    axes: Sequence[int], gone: Collection[int], dense: Collection[int], bare: Collection[int] = ()
 ) -> list[tuple[int, ...]]:
     """Runs of the axes in ``gone``: the one that ends the axes, then the others, outermost first.
 
     So a run in the middle has as few axes before it as can be.  Neighbours make one run where the inner one is in
-    ``dense``: no padding can stand between its elements.
+    ``dense``: no padding can stand between its elements.  Where the one at the end would leave an axis of ``bare``
+    innermost, whose rows are not padded, it comes last: several rows of a run in the middle start at 32-byte addresses.
     """
     runs: list[tuple[int, ...]] = []
     for i in reversed(range(len(axes))):
@@ -33,20 +34,29 @@ def reduce_runs(
         else:
             runs.append((axes[i],))
     ends = 1 if runs and runs[0][-1] == axes[-1] else 0
+    left = axes[: -len(runs[0])] if ends else ()
+    several = any(a not in gone for run in runs[1:] for a in axes[: axes.index(run[0])])
+    if left and left[-1] in bare and several:
+        return [*reversed(runs[1:]), runs[0]]
     return [*runs[:ends], *reversed(runs[ends:])]
 
 
 def reduce_steps(
-    node: Node, source: Node, layout: Layout, gone: Collection[int], dense: Collection[int]
+    node: Node,
+    source: Node,
+    layout: Layout,
+    gone: Collection[int],
+    dense: Collection[int],
+    bare: Collection[int] = (),
 ) -> list[Node]:
     """One node per run; none if the source does not vary along the axes ``gone`` in UB.
 
-    The view of ``node`` is that of its result, ``source`` is in UB.
+    The view of ``node`` is that of its result, ``source`` is in UB; ``dense`` and ``bare`` as for :func:`reduce_runs`.
 
     Raises:
         TemplateRejectedError: padding stands between the rows of a step.
     """
-    runs = reduce_runs(source.y.vectorized_axis, gone, dense)
+    runs = reduce_runs(source.y.vectorized_axis, gone, dense, bare)
     steps: list[Node] = []
     left = set(source.y.vectorized_axis)
     before = source

@@ -104,7 +104,11 @@ class _Placer:
         #: Vectorised axes of the tensors with certain repeats.
         self.present: dict[tuple[object, ...], tuple[int, ...]] = {}
         self.dense = self._dense_axes()
-        self.layout = Layout(split, g.target.arch, self._pitches(short), short=short)
+        #: Short axes that are not padded where they are innermost: all, unless a reduction goes along their rows.
+        self.bare = frozenset(short)
+        if any(n.op in REDUCES for n in self.nodes) and not self._gone().isdisjoint(short):
+            self.bare = frozenset()
+        self.layout = Layout(split, g.target.arch, self._pitches(), short=short)
         self.views = Views(self.layout)
 
     # layout -----------------------------------------------------------------------------------
@@ -124,15 +128,10 @@ class _Placer:
         inside = [a for a in self.split.vector if a != self.split.tile_in]
         return frozenset(a for a in inside if align_up(size[a], self.aligned[a]) == size[a])
 
-    def _pitches(self, short: tuple[int, ...]) -> dict[int, Expr]:
-        """The innermost axis of every tensor with several of them is padded, in all tensors alike.
-
-        Tensors with a short axis innermost are dense, unless a reduction goes along their rows.
-        """
-        if any(n.op in REDUCES for n in self.nodes) and not self._gone().isdisjoint(short):
-            short = ()
+    def _pitches(self) -> dict[int, Expr]:
+        """The innermost axis of every tensor with several of them is padded in all of them, unless it is bare."""
         several = (axes for axes in self._tensors() if len(axes) > 1)
-        last = {axes[-1] for axes in several}.difference(short)
+        last = {axes[-1] for axes in several} - self.bare
         return {
             a: self.split.t
             if a == self.split.tile_in
@@ -148,7 +147,7 @@ class _Placer:
             yield axes
             if n.op in REDUCES:
                 have = self._present(self.by_name[n.inputs[0]])
-                for run in reduce_runs(have, self._gone(), self.dense):
+                for run in reduce_runs(have, self._gone(), self.dense, self.bare):
                     have = tuple(a for a in have if a not in run)
                     yield have
             elif n.op == "Broadcast":
@@ -387,12 +386,16 @@ class _Placer:
             made = broadcast_steps(node, sources[0], self.layout)
         elif n.op in REDUCES:
             self._not_empty()
-            made = reduce_steps(node, sources[0], self.layout, self._gone(), self.dense)
+            made = self._reduced(node, sources[0])
         if n.op == "Store" and len(made) == 1:
             made = [*self._to_store(node, sources[0]), node]
             made[-1] = replace(node, inputs=(made[0].name,)) if len(made) > 1 else node
         self.made[n.name] = made[-1] if made else sources[0]
         return made
+
+    def _reduced(self, node: Node, source: Node) -> list[Node]:
+        """The steps of a reduction in UB."""
+        return reduce_steps(node, source, self.layout, self._gone(), self.dense, self.bare)
 
     def _to_store(self, store: Node, source: Node) -> list[Node]:
         """A copy of what is made elsewhere than it is stored: the queue of a result belongs to one loop."""
@@ -436,7 +439,7 @@ class _Placer:
         """The partial result of an iteration, and the call that joins it with the accumulator."""
         source = self._source(n.inputs[0])
         part = self._place(n, LOOP, number, name=f"{n.name}_part", inputs=(source.name,))
-        steps = reduce_steps(part, source, self.layout, self._gone(), self.dense)
+        steps = self._reduced(part, source)
         init = self.made[f"{n.name}_acc"]
         last = steps[-1] if steps else source
         rule = self.follows.get(n.name)

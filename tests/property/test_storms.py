@@ -263,6 +263,52 @@ FOUND = {
         ],
         ub_bytes=60000,
     ),
+    # AF3003: each of twelve loads had a queue of its own as far as the chip has one, also where UB was short.
+    "a product of twelve int64 in little UB": case(
+        [("int64", [12, 129, 7])],
+        [
+            *[
+                ("Slice", ["x0"], {"starts": [0, 0, c], "shape": [12, 129, 1], "steps": [1] * 3})
+                for c in (0, 3, 1)
+            ],
+            ("Maximum", ["t1", 3], {}),
+            ("Concat", ["t0", "t3", "t2"], {"axis": 2}),
+            ("ReduceProd", ["t4"], {"axes": [0], "keepdims": True}),
+        ],
+        ub_bytes=60000,
+    ),
+    # AF4001: behind the reduction along long rows, rows of three halves without padding were reduced, six bytes each.
+    "long rows and an axis outside of short ones": case(
+        [("bool", [2, "s", 64, 3])],
+        [
+            ("Transpose", ["x0"], {"perm": [1, 0, 2, 3]}),
+            ("ReduceAny", ["t0"], {"axes": [1, 2], "keepdims": False}),
+        ],
+        [{"s": 6}, {"s": 13}, {"s": 0}],
+        s=0,
+    ),
+    # AF5003: no template took a tensor without elements, of which an index without elements picks none.
+    "elements of nothing": case(
+        [("bool", ["r", "s"]), ("int32", ["r", "s"])],
+        [("GatherElements", ["x0", "x1"], {"axis": 1}), ("LogicalNot", ["t0"], {})],
+        [{"r": 0, "s": 1}, {"r": 3, "s": 0}, {"r": 7, "s": 33}],
+        s=0,
+        r=0,
+    ),
+    "rows of nothing": case(
+        [(F, ["r", 5]), ("int64", ["r"])],
+        [("Gather", ["x0", "x1"], {"axis": 0}), ("Exp", ["t0"], {})],
+        [{"r": 0}, {"r": 17}],
+        r=0,
+    ),
+    "long rows and an axis outside of short ones, beside what they leave": case(
+        [(F, [2, 17, 64, 3])],
+        [
+            ("Transpose", ["x0"], {"perm": [1, 0, 2, 3]}),
+            ("ReduceSum", ["t0"], {"axes": [1, 2], "keepdims": True}),
+            ("Sub", ["t0", "t1"], {}),
+        ],
+    ),
 }
 
 

@@ -1,16 +1,18 @@
 """Random graphs of ops of all families, of 2 to 2,000 nodes: graph files, ONNX models and functions of PyTorch.
 
-Each is drawn from a ``random.Random`` alone, and goes from its frontend to the text of all files; nothing is compiled.
+Each is drawn from a ``random.Random`` alone, and goes from its frontend to the text of all files.  Nothing is compiled
+unless the graph is to be verified as well: then its kernels run on the twin, beside what they stand for.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from types import FrameType
 from typing import Any
@@ -19,9 +21,12 @@ from op_steps import OPS, add_op
 from storm_strategies import BUDGET, DTYPES, FLOATS, Maker
 
 from autofuse import api, models
+from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.twin.run.worker import WorkerPool
+from autofuse.twin.verify.verify import verify_in_subprocess
 
-__all__ = ["KINDS", "Tried", "document", "onnx_model", "size_of", "torch_function", "tried"]
+__all__ = ["KINDS", "Made", "Tried", "document", "onnx_model", "size_of", "torch_function", "tried"]
 
 #: Seconds of processor time that a graph may take: so many, and so many more per node.
 SECONDS, PER_NODE = 2.0, 0.020
@@ -33,7 +38,10 @@ _NEAR = 8
 
 @dataclass(frozen=True)
 class Tried:
-    """What became of a graph: ``built``, ``refused`` with a code, ``failed`` or ``slow``."""
+    """What became of a graph: ``built``, ``refused`` with a code, ``failed`` or ``slow``.
+
+    One that was verified is ``verified`` or ``wrong``.
+    """
 
     status: str
     nodes: int
@@ -43,7 +51,15 @@ class Tried:
     @property
     def ok(self) -> bool:
         """True if nothing is to be done about it."""
-        return self.status in ("built", "refused")
+        return self.status in ("built", "refused", "verified")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A graph: the call that generates its kernels, and one that runs what it gave and says what is wrong with it."""
+
+    build: Callable[[], Any]
+    verify: Callable[[Any, WorkerPool], str]
 
 
 class _EndedError(Exception):
@@ -164,15 +180,15 @@ def torch_function(rng: Random, nodes: int) -> Callable[[Any], Any]:
 # trying ---------------------------------------------------------------------------------------
 
 
-def tried(kind: str, rng: Random, nodes: int) -> Tried:
-    """Generate a graph of a kind of :data:`KINDS`, and say what became of it."""
-    run = KINDS[kind](rng, nodes)
+def tried(kind: str, rng: Random, nodes: int, pool: WorkerPool | None = None) -> Tried:
+    """Generate a graph of a kind of :data:`KINDS`, and say what became of it; with ``pool`` it is verified as well."""
+    made = KINDS[kind](rng, nodes)
     most = SECONDS + PER_NODE * nodes
     start = time.process_time()
-    status, reason = "built", ""
+    status, reason, built = "built", "", None
     try:
         with _ended_after(_ENDED * most):
-            run()
+            built = made.build()
     except AutofuseError as e:
         codes = {d.code for d in e.diagnostics}
         status, reason = ("failed", str(e)) if "AF9001" in codes else ("refused", min(codes))
@@ -183,7 +199,14 @@ def tried(kind: str, rng: Random, nodes: int) -> Tried:
     seconds = time.process_time() - start
     if seconds > most and status != "failed":
         status, reason = "slow", f"{reason} {seconds:.1f} s instead of {most:.1f}"
-    return Tried(status, nodes, seconds, reason)
+    found = Tried(status, nodes, seconds, reason)
+    if pool is None or status != "built":
+        return found
+    try:
+        reason = made.verify(built, pool)
+    except Exception:
+        return replace(found, status="failed", reason=traceback.format_exc())
+    return replace(found, status="wrong" if reason else "verified", reason=reason)
 
 
 @contextmanager
@@ -202,17 +225,28 @@ def _ended_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def _graph(rng: Random, nodes: int) -> Callable[[], object]:
+def _graph(rng: Random, nodes: int) -> Made:
     made = document(rng, nodes)
-    return lambda: api.build(made)
+
+    def verify(built: api.BuildResult, pool: WorkerPool) -> str:
+        report = verify_in_subprocess(built.files, built.graph, pool=pool, count=3, seed=1)
+        return "" if report.ok else "\n".join(map(str, report.diagnostics)) or "nothing ran"
+
+    return Made(lambda: api.build(made), verify)
 
 
-def _onnx(rng: Random, nodes: int) -> Callable[[], object]:
+def _onnx(rng: Random, nodes: int) -> Made:
     made = onnx_model(rng, nodes)
-    return lambda: models.build(made)
+
+    def verify(built: models.ModelResult, pool: WorkerPool) -> str:
+        ran = models.run(built, check="all")
+        bad = [str(r) for r in ran.regions if r["state"] not in ("ok", "by reference")]
+        return "" if ran.ok else "\n".join([*map(str, ran.diagnostics), *bad]) or str(ran.compared)
+
+    return Made(lambda: models.build(made), verify)
 
 
-def _torch(rng: Random, nodes: int) -> Callable[[], object]:
+def _torch(rng: Random, nodes: int) -> Made:
     """Kernels are generated and not compiled: PyTorch runs what they are for; what they fail with is raised behind."""
     import torch
 
@@ -242,11 +276,46 @@ def _torch(rng: Random, nodes: int) -> Callable[[], object]:
         for e in failed:
             raise e
 
-    return run
+    return Made(run, lambda _, pool: _differs_from_eager(function))
 
 
-#: Kind of graph -> what makes one, and gives the call that generates its kernels.
-KINDS: dict[str, Callable[[Random, int], Callable[[], object]]] = {
+#: A result may be so many times as far from that in float64 as eager's is, and so much of the largest element.
+_TIMES, _PART = 16.0, 1e-5
+
+
+def _differs_from_eager(function: Callable[[Any], Any]) -> str:
+    """What the kernels of a function make otherwise than eager, as far as float32 decides it; an error is raised."""
+    import torch
+
+    x = torch.randn(8, 12, generator=torch.Generator().manual_seed(1))
+    before = os.environ.get(knobs.STRICT.name)
+    os.environ[knobs.STRICT.name] = "1"
+    try:
+        torch._dynamo.reset()
+        ours = torch.compile(function, backend="autofuse")(x)
+    finally:
+        os.environ.pop(knobs.STRICT.name)
+        if before is not None:
+            os.environ[knobs.STRICT.name] = before
+    found = []
+    for k, (got, eager, exact) in enumerate(
+        zip(ours, function(x), function(x.double()), strict=True)
+    ):
+        said = torch.isfinite(eager) & torch.isfinite(exact)
+        far = (eager - exact).abs()[said].max().item() if said.any() else 0.0
+        size = exact[said].abs().max().item() if said.any() else 0.0
+        wrong = said & ~((got - exact).abs() <= _TIMES * far + _PART * size)
+        if wrong.any():
+            at = tuple(wrong.nonzero()[0].tolist())
+            found.append(
+                f"result {k}: {int(wrong.sum())} elements differ, at {at} {got[at].item()} instead of "
+                f"{eager[at].item()} (float64: {exact[at].item()})"
+            )
+    return "\n".join(found)
+
+
+#: Kind of graph -> what makes one.
+KINDS: dict[str, Callable[[Random, int], Made]] = {
     "graph": _graph,
     "onnx": _onnx,
     "torch": _torch,

@@ -18,6 +18,8 @@ __all__ = ["OPS", "add_op"]
 
 #: Adds a node of an op to a tensor, perhaps with another one of its type and shape; None where it does not take it.
 Step = Callable[[Maker, OpDef, str, str], "str | None"]
+#: Numbers of 64 bits that are multiplied at most.
+_MOST_FACTORS = 64
 _INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
@@ -40,11 +42,21 @@ def _attrs(**attrs: Any) -> Step:
     return step
 
 
+def _degree(m: Maker, row: OpDef, x: str, other: str) -> str | None:
+    """A polynomial whose degree, the second operand, is a number."""
+    dtype, shape = m.tensors[x]
+    return m.node(row.name, [x, m.rng.randint(0, 8)], dtype, shape) if dtype in FLOATS else None
+
+
 def _reduce(m: Maker, row: OpDef, x: str, other: str) -> str | None:
-    """A reduction along one axis, which stays with size 1."""
+    """A reduction along one axis, which stays with size 1; of 64-bit numbers no product of unknown or of many ones."""
     dtype, shape = m.tensors[x]
     axis = _axis(m, shape)
     if axis is None or m.value(shape[axis]) == 0:
+        return None
+    size = shape[axis]
+    many = isinstance(size, str) or size > _MOST_FACTORS
+    if many and row.name == "ReduceProd" and dtype in ("int64", "uint64"):
         return None
     try:
         to = row.dtype_rule([BY_NAME[dtype]], {"axes": (axis,)}).name
@@ -230,6 +242,7 @@ STEPS: Mapping[str, Step] = {
     **dict.fromkeys(("ArgMax", "ArgMin"), _arg),
     **dict.fromkeys(("Softmax", "LogSoftmax", "CumSum"), _along),
     **dict.fromkeys((f"ShiftedChebyshevPolynomial{k}" for k in "TUVW"), _attrs(n=3)),
+    **dict.fromkeys(("LaguerrePolynomialL", "LegendrePolynomialP"), _degree),
     **dict.fromkeys(("Select", "MaskedFill"), _select),
     **dict.fromkeys(("LShift", "RShift", "BitShift"), _shift),
     **dict.fromkeys(("RoundToInt", "TruncToInt", "FloorToInt", "CeilToInt"), _whole),

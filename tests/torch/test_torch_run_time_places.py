@@ -228,15 +228,19 @@ def test_a_place_that_data_decide() -> None:
         lambda x, y, k: x[k:].t().amax(0) * 2,
         lambda x, y, k: x[:, None][k:] * y[None, :, :] * k,
         lambda x, y, k: functional.pad(x[k:], (0, 0, k, 0)) * 2 + x,
+        lambda x, y, k: torch.relu(torch.relu(x[k:]) * 2)[y.shape[0] :] * 3,
+        lambda x, y, k: torch.relu(x[k:])[1:] - torch.relu(x[k:])[:-1],
+        lambda x, y, k: (x[k:] * 2)[y.shape[0] :][k - 1 :].amax(0) * 2 + y,
+        lambda x, y, k: torch.cat([x[k:][y.shape[0] :] + 1, x[k:] * 2, x]),
     ],
     ids=[
         "start", "end", "other size", "both ends", "neighbours", "sum", "roll", "rows", "outer",
-        "pad",
+        "pad", "twice", "differences", "three times", "all three",
     ],
 )  # fmt: skip
 def test_what_is_left_of_a_size_is_a_size(function: Function) -> None:
     """``n - k`` is from 0 on, which the ranges of ``n`` and ``k`` do not show: all of it is fused nevertheless."""
-    assert check(function, ((9, 5, 2), (9, 6, 3), (13, 7, 4))) == 1
+    assert check(function, ((10, 5, 2), (14, 6, 3), (19, 7, 4))) == 1
     (graph,) = autofuse.torch.report().graphs
     assert not graph.not_fused, graph.not_fused
     assert not graph.at_run_time, graph.at_run_time

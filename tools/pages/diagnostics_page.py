@@ -216,8 +216,11 @@ ADVICE: dict[str, Advice] = {
     ),
     "AF3004": Advice(
         "The graph has more inputs, outputs and tensors between pipes than the chip has queues "
-        "and buffers.",
-        "Cut the graph where the fewest tensors are alive. " + _SPLIT,
+        "and buffers. So has a product of 64-bit numbers that takes 16 or more of them twice, as "
+        "of a Concat of a tensor with itself: from the first time to the second all of them, in "
+        "two words each, have buffers.",
+        "Cut the graph where the fewest tensors are alive; take such a product of the tensor, and "
+        "multiply it by itself. " + _SPLIT,
     ),
     "AF3005": Advice(
         "Reserved: no stage reports it at present.",

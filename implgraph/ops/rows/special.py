@@ -169,7 +169,7 @@ MAX_DEGREE = 64
 def _recurrence(x: Vec, n: int, step: Callable[[int, Vec, Vec], Vec], first: Vec) -> Vec:
     before, now = x.like(1.0), first
     if n == 0:
-        return x * 0.0 + 1.0
+        return before
     for k in range(1, n):
         before, now = now, step(k, now, before)
     return now
@@ -185,7 +185,7 @@ def _chebyshev(slope: float, offset: float) -> Callable[..., Vec]:
 
     def fn(x: Vec, n: int) -> Vec:
         if n == 0:
-            return x * 0.0 + 1.0
+            return x.like(1.0)  # of NaN as well
         low = x < 0.5
         u = low.choose(x, 1.0 - x)
         step = u * (-2.0 * slope)
@@ -213,7 +213,9 @@ def _shifted(name: str, letter: str, slope: float, offset: float) -> OpDef:
 
     def reference(x: np.ndarray, n: int) -> np.ndarray:
         y = 2.0 * x - 1.0
-        return ref.polynomial(y, n, slope * y + offset)
+        found = ref.polynomial(y, n, slope * y + offset)
+        # The recurrence in y subtracts infinities.
+        return np.where(np.isinf(y) & (n > 1), y if n % 2 else abs(y), found)
 
     return composite(
         name,
@@ -263,6 +265,8 @@ def _degree_reference(step: Callable[..., Any], first: Callable[[Any], Any]) -> 
             return before
         for k in range(1, degree):
             before, now = now, step(x)(k, now, before)
+            # What float32 does not hold is infinite there, and NaN a step later.
+            now = np.where(abs(now) > LARGEST, np.copysign(INF, now), now)
         return np.asarray(now)
 
     return fn

@@ -218,6 +218,23 @@ def test_a_model_keeps_its_names(autofuse: Callable[..., Any], tmp_path: Path) -
     assert [i["name"] for i in built.metadata["inputs"]] == ["in put;0", long]
 
 
+def test_control_characters_are_given_as_they_are_and_as_they_are_shown(
+    autofuse: Callable[..., Any], tmp_path: Path
+) -> None:
+    onnx = pytest.importorskip("onnx")
+    from tests.support.onnx_models import model, node, value
+
+    made = model([node("Exp", ["in\tput"], ["y"])], [value("in\tput", ["batch\nsize", 3])], ["y"])
+    onnx.save(made, tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.zeros((4, 3), np.float32))
+    for tensor, symbol in (("in\tput", "batch\nsize"), ("in put", "batch\u240asize")):
+        words = ["--input", f"{tensor}=x.npy", "--shape", f"{symbol}=4"]
+        done = autofuse("run", "m.onnx", *words, "--json")
+        assert done.json()["result"]["symbols"] == {"batch\u240asize": 4}
+        text = autofuse("explain", "m.onnx", "--shape", f"{symbol}=4").out
+        assert "batch\u240asize=4" in text
+
+
 def test_an_info_file_keeps_its_names(tmp_path: Path) -> None:
     def desc(name: str) -> dict[str, Any]:
         return {

@@ -1,5 +1,6 @@
 """Every op of the registry, in every dtype that it takes, against its reference; several ops to a kernel."""
 
+import numpy as np
 import pytest
 
 from autofuse import api
@@ -9,6 +10,7 @@ from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Grap
 from autofuse.implgraph.ops.definition import OpError
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import all_ops, lookup
+from autofuse.twin.oracle.oracle import evaluate
 from autofuse.twin.verify.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
@@ -140,3 +142,30 @@ def test_integers_are_compared_where_the_chip_compares_floats(dtype):
     )
     report = verify_kernel(api.build(g, target="ascend310p").files, g, special=True)
     assert report.ok, "\n".join(map(str, report.diagnostics))
+
+
+def test_polynomials_of_infinities_and_of_what_is_no_number():
+    """Of degree 0 all are 1; Chebyshev's go to infinity with their argument, as far as the sign of the leading term."""
+    x = np.array([np.inf, -np.inf, np.nan, 0.5, 2.0], np.float32)
+    nodes, wanted = [], []
+    for op in (*ATTRS, *DEGREE):
+        for n in (0, 1, 4, 5) if op in ATTRS else (0,):
+            degree = {"attrs": {"n": n}, "inputs": ["x"]} if op in ATTRS else {"inputs": ["x", n]}
+            nodes.append({"name": f"n{len(nodes)}", "op": op, "outputs": [f"{op}_{n}"], **degree})
+            wanted.append([np.inf, np.inf if n == 4 else -np.inf, np.nan] if n else [1.0, 1.0, 1.0])
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": "polynomials",
+        "inputs": [{"name": "x", "shape": [5], "dtype": "float32"}],
+        "nodes": [
+            {**n, "inputs": [i if isinstance(i, str) else {"const": i} for i in n["inputs"]]}
+            for n in nodes
+        ],
+        "outputs": [n["outputs"][0] for n in nodes],
+    }
+    built = api.build(graph)
+    kernel = api.load(built)
+    for node, got, want in zip(nodes, kernel(x), wanted, strict=True):
+        np.testing.assert_array_equal(got[:3], np.float32(want), err_msg=str(node))
+        exact = evaluate(built.graph, {"x": x}, {})[node["outputs"][0]].value[:3]
+        np.testing.assert_array_equal(got[:3], np.float32(exact), err_msg=str(node))

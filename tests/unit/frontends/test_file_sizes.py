@@ -1,10 +1,12 @@
 """A file is read no further than a graph file may be long."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from autofuse import models
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.graph_files import graph_files
 from autofuse.frontends import MAX_FILE, read_graph
@@ -32,6 +34,26 @@ def test_a_device_without_an_end_is_refused():
     found = refusal("/dev/zero")
     assert found.code == "AF1003"
     assert "more than" in found.message
+
+
+@pytest.mark.parametrize(("read", "code"), [(read_graph, "AF1002"), (models.build, "AF1004")])
+def test_graphs_and_models_are_read_alike(tmp_path, read, code):
+    """A device has no end, a file that is too large is not read, and a pipe is read to its end."""
+    large = tmp_path / "large.onnx"
+    with large.open("wb") as f:
+        f.truncate(3 << 30)
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(b"{ no graph",))
+    writer.start()
+    found = []
+    for path in ("/dev/zero", large, tmp_path / "pipe", tmp_path, tmp_path / "none"):
+        with pytest.raises(AutofuseError) as e:
+            read(path)
+        found.append(e.value.diagnostics[0])
+    writer.join()
+    assert [d.code for d in found] == ["AF1003", "AF1003", code, "AF1001", "AF1001"]
+    assert "has more than" in found[0].message
+    assert str(3 << 30) in found[1].message
 
 
 def test_pipes_in_a_folder_are_no_graphs(tmp_path):

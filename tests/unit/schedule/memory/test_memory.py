@@ -32,9 +32,9 @@ GENERAL = Candidate("general", "", 0, padded=False)
 
 @pytest.fixture
 def plan(group, target):
-    def do(inputs, nodes, outputs, *, buf_num=2, choice=GENERAL):
+    def do(inputs, nodes, outputs, *, buf_num=2, choice=GENERAL, few=False):
         placed = place(group(inputs, nodes, outputs), choice)
-        return plan_memory(placed, target, buf_num)
+        return plan_memory(placed, target, buf_num, few=few)
 
     return do
 
@@ -132,6 +132,16 @@ def test_many_loads_alive_fall_back_to_copies_with_single_buffers(plan):
     spilled = plan(*many_alive(12), buf_num=1)
     assert any(n.op == "UbCopy" for n in spilled.nodes())
     assert sum(b.position is Position.VECIN for b in spilled.buffers if b.kind == "queue") <= 8
+
+
+def test_loads_that_are_dead_give_their_queue_to_others_where_few_are_wanted(plan):
+    inputs = {f"x{i}": ("float32", [4096]) for i in range(6)}
+    nodes = [(f"t{i}", "Add", [f"t{i - 1}" if i > 1 else "x0", f"x{i}"]) for i in range(1, 6)]
+    queues = [
+        sum(b.position is Position.VECIN for b in p.buffers)
+        for p in (plan(inputs, nodes, ["t5"], buf_num=1, few=few) for few in (False, True))
+    ]
+    assert queues == [6, 2]
 
 
 def test_more_buffers_than_a_pipe_has_are_refused(plan):

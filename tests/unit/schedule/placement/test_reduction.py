@@ -265,6 +265,19 @@ def test_runs_of_reduced_axes(axes, gone, dense, runs):
     assert reduce_runs(axes, gone, dense) == runs
 
 
+@pytest.mark.parametrize(
+    ("axes", "gone", "runs"),
+    [
+        ((1, 2, 3, 4), {2, 4}, [(2,), (4,)]),
+        # One row starts where the buffer does.
+        ((2, 3, 4), {2, 4}, [(4,), (2,)]),
+        ((1, 2, 3), {1, 2}, [(1, 2)]),
+    ],
+)
+def test_rows_without_padding_are_left_by_the_last_step(axes, gone, runs):
+    assert reduce_runs(axes, gone, {1, 2, 3, 4}, bare={3}) == runs
+
+
 def test_scratch_space():
     assert reduce_inner_bytes("ReduceSum", SINGLE, const(4), const(50), const(56), ARCH) == 4 * 32
     assert reduce_inner_bytes("ReduceSum", SINGLE, const(4), const(100), const(104), ARCH) == 4 * 96
