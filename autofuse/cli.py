@@ -225,7 +225,8 @@ def build(
         "autofuse run first.json --key 1",
         "autofuse run first.json --trace trace.json   times of a model, Perfetto",
         "autofuse run first.json --html times.html    the same as a page",
-        "autofuse run out",
+        "autofuse run out                             a folder, edited or not",
+        "autofuse run out --against first.json        what it computes after an edit",
         "autofuse run model.onnx --shape batch=3      a network, or one kernel",
     )
 )
@@ -265,6 +266,15 @@ def run(
         Path | None,
         typer.Option(
             "--html", parser=_path, metavar="FILE", help="Write modelled times as one HTML page."
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            parser=_path,
+            metavar="GRAPH_FILE",
+            help="Compare with what this graph computes, after an edit of the kernel.",
         ),
     ] = None,
     split: Split = False,
@@ -308,6 +318,7 @@ def run(
             target=target,
             check=check.value,
             check_seed=check_seed,
+            against=against,
             trace=trace,
             page=html,
             partition=partition,

@@ -199,3 +199,16 @@ def test_sizes_that_do_not_fit_are_refused_before_the_graph_is_scheduled(
         with pytest.raises(AutofuseError) as caught:
             explain(graph, shapes=words, target="ascend910b1")
         assert [d.code for d in caught.value.diagnostics] == [code]
+
+
+def test_a_folder_is_no_graph_file_and_the_hint_says_what_to_do(
+    autofuse: Callable, graph: Path, tmp_path: Path
+) -> None:
+    autofuse("build", graph, "-o", "out")
+    done = autofuse("explain", "out")
+    assert (done.code, done.out) == (1, "")
+    assert "error AF1001: this folder has a generated kernel, not a graph file" in done.err
+    assert "'autofuse run out --html times.html' times the kernel" in done.err
+    done = autofuse("explain", tmp_path)
+    assert (done.code, done.out) == (1, "")
+    assert "error AF1001: this is a folder, not a graph file" in done.err
