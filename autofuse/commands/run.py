@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.commands import models, words
 from autofuse.commands.outcome import Outcome
+from autofuse.commands.writing import keep_inputs
 from autofuse.twin.run.worker import WorkerPool
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def run(
     data = words.pairs(inputs, "--input")
     traces, pages = _wanted(trace, page)
     for path in (*traces, *pages):
-        _keep_inputs(
+        keep_inputs(
             path, {"the graph": graph, **{f"--input {n}": Path(f) for n, f in data.items()}}
         )
     job = {
@@ -134,14 +135,6 @@ def _wanted(trace: Path | None, page: Path | None) -> tuple[list[Path], list[Pat
         hint = "a trace is JSON, a page is HTML; give each a name"
         raise AutofuseError.of("AF1005", text, hint=hint)
     return [trace], [page]
-
-
-def _keep_inputs(path: Path, read: Mapping[str, Path]) -> None:
-    """Raises AF1005 where a file to write is one that is read."""
-    for what, other in read.items():
-        if path.resolve() == other.resolve():
-            text = f"{path} would be written over {what}"
-            raise AutofuseError.of("AF1005", text, hint="give the trace another name")
 
 
 def _differences(found: Mapping[str, Any], hint: str) -> tuple[Diagnostic, ...]:

@@ -49,7 +49,7 @@ def _folder(path: Path) -> AutofuseError:
             "AF1001", "this is a folder, not a graph file", where=where, hint=hint
         )
     text = "this folder has a generated kernel, not a graph file"
-    hint = f"give the graph that it was built from; 'autofuse run {path} --html times.html' times the kernel"
+    hint = f"give the graph that it was built from; 'autofuse run {path}' runs it, and times it with --html FILE"
     return AutofuseError.of("AF1001", text, where=where, hint=hint)
 
 

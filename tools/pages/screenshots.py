@@ -1,4 +1,4 @@
-"""``docs/pictures/times_*.png``: the page of ``autofuse run --html`` as a browser shows it, light and dark.
+"""``docs/pictures/*.png``: the pages of ``explain --html`` and ``run --html`` as a browser shows them, light and dark.
 
 ``python tools/pages/screenshots.py`` writes them. It needs Chromium or Chrome. Pictures differ a little from one
 version of the browser to the next, so they are written by hand when the page changes, and no test compares them.
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["GRAPH", "LIMIT", "PICTURES", "SCHEMES", "browser", "main"]
+__all__ = ["FILES", "GRAPH", "LIMIT", "browser", "main"]
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAPH = ROOT / "examples" / "gallery" / "rms_norm_residual.json"
@@ -21,11 +21,17 @@ PICTURES = ROOT / "docs" / "pictures"
 #: Bytes of a picture, at most.
 LIMIT = 150_000
 
-#: Few enough turns of the loop that single tiles can be seen.
-_SIZES = ("--shape", "tokens=512")
-_WINDOW = "1000,644"
+#: Page -> the verb that writes it with its options, and the size of the window. The run has few enough turns of the
+#: loop that single tiles can be seen.
+_PAGES = {
+    "explain": (("explain",), "1000,770"),
+    "times": (("run", "--shape", "tokens=512"), "1000,644"),
+}
 #: Colour scheme -> its number among Chromium's settings.
-SCHEMES = {"light": 1, "dark": 0}
+_SCHEMES = {"light": 1, "dark": 0}
+#: What is written.
+FILES = tuple(PICTURES / f"{page}_{scheme}.png" for page in _PAGES for scheme in _SCHEMES)
+
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
 #: As root, as in a container, Chromium has no sandbox. Without the others it looks for updates.
 _FLAGS = (
@@ -54,28 +60,37 @@ def browser() -> str:
     sys.exit(f"no browser on PATH ({', '.join(_BROWSERS)}); install one: apt-get install chromium")
 
 
-def main(folder: Path = PICTURES) -> None:
-    """Write both pictures.
+def main() -> None:
+    """Write all pictures.
 
     Raises:
         SystemExit: there is no browser, it fails, or a picture is too large.
     """
     program = browser()
-    with tempfile.TemporaryDirectory() as name:
-        work = Path(name)
-        run = [sys.executable, "-m", "autofuse", "run", str(GRAPH), *_SIZES, "--html", "times.html"]
-        subprocess.run(run, cwd=work, check=True, stdout=subprocess.DEVNULL)
-        for scheme, number in SCHEMES.items():
-            picture = folder / f"times_{scheme}.png"
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        for name, (verb, _) in _PAGES.items():
+            command = [
+                sys.executable,
+                "-m",
+                "autofuse",
+                *verb,
+                str(GRAPH),
+                "--html",
+                f"{name}.html",
+            ]
+            subprocess.run(command, cwd=work, check=True, stdout=subprocess.DEVNULL)
+        for picture in FILES:
+            name, scheme = picture.stem.split("_")
             picture.unlink(missing_ok=True)
             command = [
                 program,
                 *_FLAGS,
                 f"--user-data-dir={work / scheme}",
-                f"--blink-settings=preferredColorScheme={number}",
-                f"--window-size={_WINDOW}",
+                f"--blink-settings=preferredColorScheme={_SCHEMES[scheme]}",
+                f"--window-size={_PAGES[name][1]}",
                 f"--screenshot={picture}",
-                (work / "times.html").as_uri(),
+                (work / f"{name}.html").as_uri(),
             ]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)
             if not picture.is_file():
@@ -87,6 +102,5 @@ def main(folder: Path = PICTURES) -> None:
 
 
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.parse_args()
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     main()
