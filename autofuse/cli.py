@@ -1,7 +1,7 @@
 """The command line: words in, one call of ``autofuse.commands`` per verb, an exit code out.
 
 Nothing heavy is imported before a verb runs, so that ``--help`` and shell completion are quick.
-Exit codes: 0 ok, 1 the input or the kernel is wrong, 2 autofuse is wrong.
+Exit codes: 0 ok, 1 the input or the kernel is wrong, 2 internal error.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class Check(str, Enum):
 
 Split = Annotated[
     bool,
-    typer.Option("--split", help="Several kernels and a driver, if the graph is too much for one."),
+    typer.Option(
+        "--split", help="Several kernels and a driver, if the graph is too large for one."
+    ),
 ]
 Partition = Annotated[
     bool | None,
@@ -96,7 +98,7 @@ CheckSeed = Annotated[
         "--check-seed",
         min=0,
         max=(1 << 64) - 1,
-        help="Order of instructions; 0: that of the program, else hostile.",
+        help="Order of instructions; 0: program order, else adversarial.",
     ),
 ]
 
@@ -225,7 +227,8 @@ def build(
         "autofuse run first.json --key 1",
         "autofuse run first.json --trace trace.json   times of a model, Perfetto",
         "autofuse run first.json --html times.html    the same as a page",
-        "autofuse run out",
+        "autofuse run out                             a folder, edited or not",
+        "autofuse run out --against first.json        what it computes after an edit",
         "autofuse run model.onnx --shape batch=3      a network, or one kernel",
     )
 )
@@ -265,6 +268,15 @@ def run(
         Path | None,
         typer.Option(
             "--html", parser=_path, metavar="FILE", help="Write modelled times as one HTML page."
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            parser=_path,
+            metavar="GRAPH_FILE",
+            help="Compare with what this graph computes, after an edit of the kernel.",
         ),
     ] = None,
     split: Split = False,
@@ -308,6 +320,7 @@ def run(
             target=target,
             check=check.value,
             check_seed=check_seed,
+            against=against,
             trace=trace,
             page=html,
             partition=partition,
@@ -396,7 +409,7 @@ def dump(
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
-    """Print what the compiler holds after a stage."""
+    """Print the IR after a stage."""
 
     def action() -> Outcome:
         from autofuse.commands.inspect import dump
@@ -410,6 +423,7 @@ def dump(
     epilog=_examples(
         "autofuse explain first.json",
         "autofuse explain first.json --shape rows=4096 --target ascend910b4",
+        "autofuse explain first.json --html explained.html",
         "autofuse explain first.json --json | jq .result.total_us",
     )
 )
@@ -418,6 +432,12 @@ def explain(
     shape: Annotated[
         list[str] | None,
         typer.Option("--shape", "-s", metavar="SYMBOL=N", help="Size of a symbol. Repeatable."),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", parser=_path, metavar="FILE", help="Write the same as one HTML page."
+        ),
     ] = None,
     target: Target = DEFAULT_TARGET,
     json: Json = False,
@@ -431,7 +451,7 @@ def explain(
     def action() -> Outcome:
         from autofuse.commands.explain import explain
 
-        return explain(graph, shapes=shape or [], target=target)
+        return explain(graph, shapes=shape or [], target=target, page=html)
 
     _finish("explain", action, json)
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.commands import words
+from autofuse.commands import words, writing
 from autofuse.commands.outcome import Outcome
+from autofuse.commands.writing import keep_inputs
 from autofuse.implgraph.ops.requirements import requirements
 
 if TYPE_CHECKING:
@@ -18,10 +19,17 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 
-def explain(graph: Path, *, shapes: Sequence[str], target: str) -> Outcome:
-    """Schedule a graph and evaluate every template that is kept, at sizes of the user's choice."""
+def explain(
+    graph: Path, *, shapes: Sequence[str], target: str, page: Path | None = None
+) -> Outcome:
+    """Schedule a graph and evaluate every template that is kept, at sizes of the user's choice.
+
+    ``page`` is a file that gets the same as HTML.
+    """
     from autofuse.report import explanation
 
+    if page is not None:
+        keep_inputs(page, {"the graph": graph})
     given = words.sizes(shapes, "--shape")
     asked = api.read(graph)
     sizes = explanation.sizes_of(asked.symbols, given)
@@ -34,9 +42,16 @@ def explain(graph: Path, *, shapes: Sequence[str], target: str) -> Outcome:
     labels = built.graph.symbol_labels()
     found["sizes"] = {labels[n]: size for n, size in sizes.items()}
 
+    if page is not None:
+        from autofuse.report.pages.explain_page import explain_page
+
+        writing.write_all({page: writing.text(explain_page(found))}, None)
+
     def show(screen: Console) -> None:
         from autofuse.report.text.explain import print_explanation
 
         print_explanation(screen, found)
+        if page is not None:
+            screen.print(f"wrote {page}", soft_wrap=True)
 
     return Outcome(found, show)

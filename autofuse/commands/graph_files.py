@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autofuse.base.artifacts import MANIFEST, STAGE
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.frontends import read_graph
 
 __all__ = ["UNSUPPORTED", "graph_files"]
 
@@ -24,6 +25,8 @@ def graph_files(words: Sequence[Path]) -> Iterator[Path]:
     seen: set[Path] = set()
     for word in words:
         found = _graphs_in(word) if word.is_dir() else [word]
+        if not found and (word / MANIFEST).is_file():
+            read_graph(word)
         if not found or not found[0].exists():
             why = (
                 "no graph file (*.json, *.onnx) is in it"

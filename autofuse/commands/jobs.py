@@ -123,8 +123,9 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         job: ``path`` (a graph file or a generated folder); ``target``, ``seed``, ``key`` (or
             None), ``symbols`` (sizes), ``inputs`` (name -> .npy file), ``save`` (folder for the
-            outputs, or None), ``split``, ``check``, ``check_seed``; ``traces`` and ``pages`` (or
-            nothing): files that timed mode writes.
+            outputs, or None), ``split``, ``check``, ``check_seed``; ``against`` (or nothing): the
+            graph file that says what the outputs are to be; ``traces`` and ``pages`` (or nothing):
+            files that timed mode writes.
 
     Returns:
         Sizes, tiling key, number of cores, a comparison per output, and the files that were saved;
@@ -133,6 +134,7 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     path = Path(job["path"])
     # What was asked for is wrong or right before anything is compiled.
     asked = api.graph_of(path)
+    expected = _expected(asked, path, job.get("against"))
     given = _given_arrays(asked, job["inputs"])
     sizes = _sizes(asked, given, job["symbols"])
     make = api.build_split if job.get("split", False) else api.build
@@ -157,7 +159,11 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     used = {s.name: run.symbols[s.label] for s in graph.symbols}
     chosen = kernel.library.tiling(list(used.values()), job["key"])
-    references = evaluate(graph, inputs, used)
+    if expected is None:
+        references = evaluate(graph, inputs, used)
+    else:
+        at = {s.name: run.symbols[s.label] for s in expected.symbols}
+        references = evaluate(expected, inputs, at)
     rows = []
     for o in graph.outputs:
         dtype, array = graph.tensors[o.tensor].dtype, run.outputs[o.name]
@@ -178,6 +184,39 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": seconds,
         "timed": None if timed is None else _without_slices(timed.report),
     }
+
+
+def _expected(kernel: FusionGraph, path: Path, file: str | None) -> FusionGraph | None:
+    """The graph that says what a kernel is to compute, where it is not the kernel's own.
+
+    Raises:
+        AutofuseError: AF1xxx, as :func:`autofuse.api.read`; AF5007, the kernel is called in another way.
+    """
+    if file is None:
+        return None
+    graph = api.read(Path(file))
+    own, other = _parameters(kernel), _parameters(graph)
+    if own == other:
+        return graph
+    notes = tuple(
+        f"{name}: {own.get(name, 'not there')} in {path}, {other.get(name, 'not there')} in {file}"
+        for name in dict.fromkeys((*own, *other))
+        if own.get(name) != other.get(name)
+    )
+    text = f"{file} has other parameters than {path}"
+    hint = "--against takes a graph with the same inputs, outputs and symbols"
+    raise AutofuseError([Diagnostic("AF5007", text, hint=hint, notes=notes)])
+
+
+def _parameters(graph: FusionGraph) -> dict[str, str]:
+    """What a call of the kernel of a graph passes, in words."""
+    inputs = {f"input {n}": n for n in graph.inputs}
+    outputs = {f"output {o.name}": o.tensor for o in graph.outputs}
+    tensors = {
+        what: f"{graph.tensors[n].dtype.name}[{', '.join(map(str, graph.tensors[n].shape))}]"
+        for what, n in (inputs | outputs).items()
+    }
+    return tensors | {f"symbol {s.label}": "a size" for s in graph.symbols}
 
 
 def _copies(graph: FusionGraph, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.commands import models, words
 from autofuse.commands.outcome import Outcome
+from autofuse.commands.writing import keep_inputs
 from autofuse.twin.run.worker import WorkerPool
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 JOB = "autofuse.commands.jobs:run_job"
+
+#: What to do if a kernel in a folder differs from its graph on purpose.
+EDITED = (
+    "a kernel that was edited to compute something else: --against GRAPH_FILE, with what it is now"
+)
 
 #: Names of traces that are written as pages.
 PAGE_SUFFIXES = (".html", ".htm")
@@ -34,6 +40,7 @@ def run(
     target: str,
     check: str,
     check_seed: int,
+    against: Path | None = None,
     trace: Path | None = None,
     page: Path | None = None,
     partition: bool | None = None,
@@ -46,9 +53,16 @@ def run(
     An ONNX model that cannot be read as one kernel is partitioned, unless ``partition`` is False; all are if it is
     True.  It is compared with ``onnx.reference`` by the tolerances ``rtol`` and ``atol``.
 
+    ``against`` is a graph file that says what the outputs are to be, for a kernel that was edited by hand.
     ``trace`` and ``page`` are files that timed mode writes; a trace whose name ends in .html is a page.
     """
-    one_kernel = {"--key": key, "--trace": trace, "--html": page, "--split": split}
+    one_kernel = {
+        "--key": key,
+        "--against": against,
+        "--trace": trace,
+        "--html": page,
+        "--split": split,
+    }
     if models.is_model(graph, partition, refused=one_kernel):
         return models.run_model(
             graph,
@@ -70,7 +84,7 @@ def run(
     data = words.pairs(inputs, "--input")
     traces, pages = _wanted(trace, page)
     for path in (*traces, *pages):
-        _keep_inputs(
+        keep_inputs(
             path, {"the graph": graph, **{f"--input {n}": Path(f) for n, f in data.items()}}
         )
     job = {
@@ -84,6 +98,7 @@ def run(
         "save": None if save is None else str(save),
         "check": check,
         "check_seed": check_seed,
+        "against": None if against is None else str(against),
         "traces": [str(p) for p in traces],
         "pages": [str(p) for p in pages],
     }
@@ -99,7 +114,8 @@ def run(
 
         print_run(screen, found)
 
-    return Outcome(found, show, _differences(found), ok)
+    edited = graph.is_dir() and against is None
+    return Outcome(found, show, _differences(found, EDITED if edited else ""), ok)
 
 
 def _wanted(trace: Path | None, page: Path | None) -> tuple[list[Path], list[Path]]:
@@ -121,20 +137,13 @@ def _wanted(trace: Path | None, page: Path | None) -> tuple[list[Path], list[Pat
     return [trace], [page]
 
 
-def _keep_inputs(path: Path, read: Mapping[str, Path]) -> None:
-    """Raises AF1005 where a file to write is one that is read."""
-    for what, other in read.items():
-        if path.resolve() == other.resolve():
-            text = f"{path} would be written over {what}"
-            raise AutofuseError.of("AF1005", text, hint="give the trace another name")
-
-
-def _differences(found: Mapping[str, Any]) -> tuple[Diagnostic, ...]:
+def _differences(found: Mapping[str, Any], hint: str) -> tuple[Diagnostic, ...]:
     return tuple(
         Diagnostic(
             "AF6001",
             f"{r['wrong']} of {r['elements']} elements of output {r['output']} differ from NumPy",
             notes=(f"first at {r['first']}: {r['got']}, expected {r['want']}",),
+            hint=hint,
         )
         for r in found["outputs"]
         if not r["ok"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from autofuse.base.diagnostics import AutofuseError, Where
 
-__all__ = ["Content", "array", "file_names", "text", "write_all"]
+__all__ = ["Content", "array", "file_names", "keep_inputs", "text", "write_all"]
 
 #: Characters of the name of a file, without suffix.
 _LONGEST = 120
@@ -48,6 +48,14 @@ def file_names(names: Iterable[str]) -> dict[str, str]:
         taken.add(own.lower())
         found[name] = own
     return found
+
+
+def keep_inputs(path: Path, read: Mapping[str, Path]) -> None:
+    """Raises AF1005 where a file to write is one that is read."""
+    for what, other in read.items():
+        if path.resolve() == other.resolve():
+            text = f"{path} would be written over {what}"
+            raise AutofuseError.of("AF1005", text, hint="give the file to write another name")
 
 
 def write_all(files: Mapping[Path, Content], folder: Path | None = None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from autofuse.base.artifacts import MANIFEST
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.base.reading import TooLargeError, named
 from autofuse.frontends.json_positions import Document, load, quote
@@ -26,6 +27,8 @@ def read_graph(path: str | os.PathLike[str]) -> FusionGraph:
     Raises:
         AutofuseError: AF1001 if the file cannot be read, AF1003 if it is too large, or all errors of the file at once.
     """
+    if Path(path).is_dir():
+        raise _folder(Path(path))
     try:
         data = named(Path(path), MAX_FILE)
     except TooLargeError as e:
@@ -39,6 +42,19 @@ def read_graph(path: str | os.PathLike[str]) -> FusionGraph:
     if looks_like_onnx(data, str(path)):
         return read_onnx(data, str(path), folder=Path(path).parent)
     return parse_graph(data, path=str(path))
+
+
+def _folder(path: Path) -> AutofuseError:
+    """A folder stands where a graph file has to."""
+    where = Where(str(path))
+    if not (path / MANIFEST).is_file():
+        hint = "give one graph file; autofuse build and autofuse verify take folders of graph files"
+        return AutofuseError.of(
+            "AF1001", "this is a folder, not a graph file", where=where, hint=hint
+        )
+    text = "this folder has a generated kernel, not a graph file"
+    hint = f"give the graph that it was built from; 'autofuse run {path}' runs it, and times it with --html FILE"
+    return AutofuseError.of("AF1001", text, where=where, hint=hint)
 
 
 def read(graph: object) -> FusionGraph:

@@ -300,7 +300,7 @@ ADVICE: dict[str, Advice] = {
         "Give data that mean something with `autofuse run --input`, or verify a part of the graph.",
     ),
     "AF9001": Advice(
-        "autofuse is wrong. The exit code is 2.",
+        "An error in autofuse itself. The exit code is 2.",
         _REPORT,
     ),
 }

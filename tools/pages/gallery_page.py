@@ -31,7 +31,7 @@ _TARGET = "ascend910b1"
 #: Longer texts are folded, or start at the loop.
 _SHORT = 120
 
-_MADE = "Made by `python tools/pages/gallery_page.py`; do not edit.\n"
+_MADE = "<!-- Made by python tools/pages/gallery_page.py; do not edit. -->\n"
 
 
 def index_page() -> str:
@@ -71,7 +71,7 @@ def operator_page(name: str) -> str:
         _MADE,
         f"{words.purpose}\n",
         "## The graph\n",
-        f"![the graph of {name}](pictures/{name}.svg)\n",
+        f"[![the graph of {name}](pictures/{name}.svg)](pictures/{name}.svg)\n",
         _folded(f"`{shown}`", path.read_text(encoding="utf-8"), "json"),
         "## Build and verify\n",
         f"```sh\nautofuse verify {shown}\nautofuse build {shown} -o out\n```\n",

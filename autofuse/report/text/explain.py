@@ -9,11 +9,13 @@ from rich.console import Console
 
 from autofuse.report.text.tables import bytes_text, print_reasons, table
 
-__all__ = ["print_explanation"]
+__all__ = ["PARTS", "facts", "head", "held", "print_explanation"]
 
 Row = Mapping[str, Any]
 
-_PARTS = {
+_CONFLICT = "bank conflict: "
+#: Parts of the time of a template -> their names.
+PARTS = {
     "start": "start",
     "mte2": "MTE2",
     "vector": "vector",
@@ -23,12 +25,17 @@ _PARTS = {
 }
 
 
-def print_explanation(screen: Console, found: Row) -> None:
-    """Templates per group with modelled times, what was rejected, and UB of those that were taken."""
+def head(found: Row) -> str:
+    """The kernel, the chip, the sizes, and the modelled time."""
     sizes = ", ".join(f"{k}={v}" for k, v in found["sizes"].items())
     at = f" at {sizes}" if sizes else ""
     total = "no template is legal" if found["total_us"] is None else f"{found['total_us']:.2f} us"
-    screen.print(f"kernel {found['name']} for {found['target']}{at}: {total} (model)", style="bold")
+    return f"kernel {found['name']} for {found['target']}{at}: {total} (model)"
+
+
+def print_explanation(screen: Console, found: Row) -> None:
+    """Templates per group with modelled times, what was rejected, and UB of those that were taken."""
+    screen.print(head(found), style="bold")
     screen.print(found["note"], style="yellow")
     if found["key"] is not None:
         screen.print(f"the host function takes tiling key {found['key']} of {found['keys']}")
@@ -61,10 +68,10 @@ def _print_group(screen: Console, group: Row, inputs: Sequence[str] | None) -> N
             mark, t["template"], f"{t['tile_axis']} x {tile}", cores, us, t.get("limit", "-")
         )
     screen.print(out)
-    out = table("", "of these us", *_PARTS.values(), right=tuple(_PARTS.values()))
+    out = table("", "of these us", *PARTS.values(), right=tuple(PARTS.values()))
     for t in rows:
         if t["legal"]:
-            times = (f"{t['us'][k]:.2f}" for k in _PARTS)
+            times = (f"{t['us'][k]:.2f}" for k in PARTS)
             out.add_row("*" if t["chosen"] else "", t["template"], *times)
     if out.rows:
         screen.print(out)
@@ -75,34 +82,44 @@ def _print_group(screen: Console, group: Row, inputs: Sequence[str] | None) -> N
             _print_taken(screen, t, inputs)
 
 
-def _print_taken(screen: Console, t: Row, names: Sequence[str]) -> None:
-    """Bound, bank conflicts and UB of the template that is taken."""
+def facts(t: Row, names: Sequence[str]) -> list[str]:
+    """What there is to say of the template that is taken: its bound, bank conflicts, L2 and cores.
+
+    Args:
+        t: the template.
+        names: of the graph's inputs.
+    """
     share = 100 * t["bound_us"] / t["us"]["total"]
-    screen.print(
+    out = [
         f"taken: {t['title']}: {t['bound_us']:.2f} us by the model if everything overlapped, "
         f"{share:.0f} % of its time; {t['us']['exposed']:.2f} us are not hidden"
-    )
+    ]
     if t["two_operand_calls"]:
-        screen.print(
+        out.append(
             f"{t['without_conflict']} of {t['two_operand_calls']} calls with two tensors are free of bank conflicts"
         )
     for c in t["bank_conflicts"]:
         what = "the operands" if c["between"] == "sources" else "an operand and the result"
-        screen.print(
-            f"bank conflict: {c['node']} ({c['op']}), between {what}: {c['reason']}", style="dim"
-        )
+        out.append(f"{_CONFLICT}{c['node']} ({c['op']}), between {what}: {c['reason']}")
     l2 = t["l2"]
     if l2["touched_bytes"] > l2["size_bytes"]:
         inputs = ", ".join(names[i] for i in l2["bypassed_inputs"])
         which = f"loads of {inputs} bypass it" if inputs else "no load bypasses it"
-        screen.print(
+        out.append(
             f"L2: {bytes_text(l2['size_bytes'])}, the kernel touches {bytes_text(l2['touched_bytes'])}: {which}"
         )
     if t["staggered_inputs"]:
         inputs = ", ".join(names[i] for i in t["staggered_inputs"])
-        screen.print(
+        out.append(
             f"all cores read {inputs}: each starts at another step of the loop, so at other addresses"
         )
+    return out
+
+
+def _print_taken(screen: Console, t: Row, names: Sequence[str]) -> None:
+    """Bound, bank conflicts and UB of the template that is taken."""
+    for text in facts(t, names):
+        screen.print(text, style="dim" if text.startswith(_CONFLICT) else None)
     screen.print(f"UB: {bytes_text(t['ub_bytes'])} of {bytes_text(t['ub_limit'])}")
     out = table("from", "to", "buffer", "bytes", "holds", right=("from", "to", "bytes"))
     for b in t["ub"]:
@@ -113,12 +130,12 @@ def _print_taken(screen: Console, t: Row, names: Sequence[str]) -> None:
             f"{b['offset'] + size:#07x}",
             f"{kind} {b['id']} {b['position']}",
             f"{b['count']} x {b['bytes']}",
-            _held(b),
+            held(b),
         )
     screen.print(out)
 
 
-def _held(b: Row) -> str:
+def held(b: Row) -> str:
     """The tensors in a buffer by their names, and what it also holds on the way to one."""
     whole = ", ".join(b["holds"])
     steps = f"steps of {', '.join(b['steps_of'])}" if b["steps_of"] else ""

@@ -1,5 +1,6 @@
 """``explain``: every template with modelled times, and never a figure that looks measured."""
 
+import html
 import json
 import re
 from collections.abc import Callable
@@ -199,3 +200,54 @@ def test_sizes_that_do_not_fit_are_refused_before_the_graph_is_scheduled(
         with pytest.raises(AutofuseError) as caught:
             explain(graph, shapes=words, target="ascend910b1")
         assert [d.code for d in caught.value.diagnostics] == [code]
+
+
+def test_a_folder_is_no_graph_file_and_the_hint_says_what_to_do(
+    autofuse: Callable, graph: Path, tmp_path: Path
+) -> None:
+    autofuse("build", graph, "-o", "out")
+    done = autofuse("explain", "out")
+    assert (done.code, done.out) == (1, "")
+    assert "error AF1001: this folder has a generated kernel, not a graph file" in done.err
+    assert "'autofuse run out' runs it, and times it with --html FILE" in done.err
+    done = autofuse("explain", tmp_path)
+    assert (done.code, done.out) == (1, "")
+    assert "error AF1001: this is a folder, not a graph file" in done.err
+
+
+def test_the_page_says_what_the_text_says_and_needs_nothing_else(
+    autofuse: Callable, softmax: Path, tmp_path: Path
+) -> None:
+    done = autofuse("explain", softmax, "--html", "page.html")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith("wrote page.html\n")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    head, note, key, *_ = done.out.splitlines()
+    assert f"<h1>{head}</h1>" in page
+    assert html.escape(note) in page
+    assert key.lower() in page.lower()
+    found = autofuse("explain", softmax, "--json").json()["result"]
+    (group,) = found["results"][0]["groups"]
+    for t in group["templates"]:
+        assert t["title"] in page
+        assert html.escape(t["lost"]) in page
+        parts = ("start", "mte2", "vector", "gm") if t["legal"] else ()
+        assert all(f">{t['us'][p]:.2f}<" in page for p in parts)
+    assert not re.search(r"<script|https?:|<link|<img", page)
+
+
+def test_names_are_text_on_the_page(autofuse: Callable, native: Callable, tmp_path: Path) -> None:
+    nodes = [{"name": "a", "op": "Abs", "inputs": ["<b>x"], "outputs": ["y"]}]
+    inputs = [{"name": "<b>x", "dtype": "float32", "shape": ["n", 8]}]
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(native(name="<i>", inputs=inputs, nodes=nodes)), encoding="utf-8")
+    done = autofuse("explain", path, "--html", "page.html")
+    assert (done.code, done.err) == (0, "")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "kernel &lt;i&gt; for" in page
+    assert "&lt;b&gt;x" in page
+    assert "<b>x" not in page
+    assert "<i>" not in page
+    done = autofuse("explain", path, "--html", path)
+    assert (done.code, done.out) == (1, "")
+    assert "error AF1005: " in done.err

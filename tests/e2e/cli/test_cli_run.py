@@ -67,6 +67,46 @@ def test_a_folder_of_generated_files(autofuse: Callable, graph: Path) -> None:
     assert "[5, 8]" in done.out
 
 
+def test_an_edited_kernel_is_compared_with_another_graph(
+    autofuse: Callable, graph: Path, tmp_path: Path
+) -> None:
+    autofuse("build", graph, "-o", "out")
+    text = graph.read_text(encoding="utf-8")
+    (tmp_path / "minus.json").write_text(text.replace('"Add"', '"Sub"'), encoding="utf-8")
+    kernel = tmp_path / "out" / "device" / "add_one_kernel.cpp"
+    source = kernel.read_text(encoding="utf-8")
+    edited = source.replace(", 1.0f, ", ", -1.0f, ")
+    assert edited != source
+    kernel.write_text(edited, encoding="utf-8")
+    done = autofuse("run", "out", "--shape", "n=5")
+    assert done.code == 1
+    assert "--against GRAPH_FILE" in done.err
+    done = autofuse("run", "out", "--against", "minus.json", "--shape", "n=5")
+    assert (done.code, done.err) == (0, "")
+    done = autofuse("run", "out", "--against", graph, "--shape", "n=5")
+    assert done.code == 1
+    assert "--against GRAPH_FILE" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "note"),
+    [
+        ('"float32"', '"float16"', "input x: float32[n, 8] in out, float16[n, 8] in other.json"),
+        ('"n"', '"rows"', "symbol rows: not there in out, a size in other.json"),
+    ],
+)
+def test_a_graph_with_other_parameters_is_refused(
+    autofuse: Callable, graph: Path, tmp_path: Path, old: str, new: str, note: str
+) -> None:
+    autofuse("build", graph, "-o", "out")
+    text = graph.read_text(encoding="utf-8").replace(old, new)
+    (tmp_path / "other.json").write_text(text, encoding="utf-8")
+    done = autofuse("run", "out", "--against", "other.json", AUTOFUSE_CXX="no-such-compiler")
+    assert (done.code, done.out) == (1, "")
+    assert "error AF5007: other.json has other parameters than out" in done.err
+    assert note in done.err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

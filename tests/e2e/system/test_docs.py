@@ -4,6 +4,7 @@ On the pages of docs/guides, a block of text is lines of what the commands above
 what they wrote, and a diff is applied.
 """
 
+import importlib.util
 import json
 import os
 import re
@@ -12,12 +13,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from pages import screenshots
 
 from autofuse import build
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 #: Made by the Makefile, for the shell of a person, or for a checkout.
 NOT_HERE = ("make ", "source ", "python benchmarks/")
+
+
+def needs(module: str) -> pytest.MarkDecorator:
+    found = importlib.util.find_spec(module) is not None
+    return pytest.mark.skipif(not found, reason=f"needs the extra {module}")
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -34,6 +41,9 @@ def blocks(page: Path) -> list[tuple[str, str]]:
         "split.md",
         "api.md",
         "clients.md",
+        "guides/from_json.md",
+        pytest.param("guides/from_onnx.md", marks=needs("onnx")),
+        pytest.param("guides/from_pytorch.md", marks=needs("torch")),
         "guides/reading_a_kernel.md",
         "guides/changing_a_kernel.md",
         "guides/fast_graphs.md",
@@ -74,7 +84,8 @@ def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
             command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
-        printed = done.stdout + done.stderr if language == "sh" else printed
+        if language != "diff":
+            printed = done.stdout + done.stderr
         ran += 1
     assert ran
 
@@ -104,6 +115,31 @@ def test_links_lead_somewhere(page: str, repo: Path) -> None:
     for file in [path] if path.is_file() else sorted(path.rglob("*.md")):
         for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", file.read_text(encoding="utf-8")):
             assert (file.parent / link).exists(), f"{file.name}: {link}"
+
+
+def test_pictures_are_there_and_small(repo: Path) -> None:
+    shown = re.compile(r"!\[[^]]*\]\(([^)\s]+)\)|\b(?:src|srcset)=\"([^\"]+)\"")
+    found = 0
+    for page in (repo / "README.md", *sorted((repo / "docs").rglob("*.md"))):
+        for link in shown.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+            picture = page.parent / (link[0] or link[1])
+            assert picture.is_file(), f"{page.name}: {picture}"
+            assert picture.suffix != ".png" or picture.stat().st_size <= screenshots.LIMIT
+            found += 1
+    assert found > 10
+
+
+def test_screenshots_have_a_graph_and_a_page_that_shows_them(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert screenshots.GRAPH.is_file()
+    text = (repo / "docs" / "guides" / "reading_explain.md").read_text(encoding="utf-8")
+    for picture in screenshots.FILES:
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert f"../pictures/{picture.name}" in text
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(SystemExit, match="no browser on PATH"):
+        screenshots.browser()
 
 
 def test_the_readme_leads_to_every_page(repo: Path) -> None:
