@@ -276,12 +276,7 @@ class _FormReader:
             head = self._calls(n, cycles)
             heads += [head] if head is not None else []
         head = max(heads, default=0.0) if m.vector_fused else sum(heads)
-        self.calls += [
-            CallForm(
-                index, tuple((w, _sum(parts)) for w, parts in by_weight.items()), Affine(a, ZERO)
-            )
-            for a, by_weight in cycles.items()
-        ]
+        self.calls += [CallForm(index, _folded(c), Affine(a, ZERO)) for a, c in cycles.items()]
         loads = [n for n in nodes if n.op == "Load"]
         reads = sum(not n.y.vectorized_axis for n in loads)
         self.bodies.append(
@@ -563,6 +558,21 @@ _Weighted: TypeAlias = dict[float, list[Affine]]
 
 def _add(cycles: dict[Expr, _Weighted], along: Expr, weight: float, count: Affine) -> None:
     cycles.setdefault(along, {}).setdefault(_rounded(weight), []).append(count)
+
+
+def _folded(by_weight: _Weighted) -> tuple[tuple[float, Affine], ...]:
+    """The sum: what is known before sizes are, that per element of a tile, and others by their weight."""
+    known = per_element = 0.0
+    out = []
+    for weight, parts in by_weight.items():
+        count = _sum(parts)
+        if count.base.number is None or count.step.number is None:
+            out.append((weight, count))
+            continue
+        known += weight * count.base.number
+        per_element += weight * count.step.number
+    fixed = ((known, SINGLE), (per_element, Affine(ZERO, ONE)))
+    return (*((_rounded(w), a) for w, a in fixed if w), *out)
 
 
 def _rounded(cycles: float) -> float:

@@ -62,7 +62,13 @@ def example_lines(
         for row in rows
     ]
     where = f" at {at}" if at else ""
-    return (f"Cycles of each template's best pair{where} (model); * is taken:", "", *table)
+    text = [f"Cycles of each template's best pair{where} (model); * is taken:", "", *table]
+    if any(costs.form(i).reads_again for i in impls):
+        text += [
+            "",
+            "again: it loads data again, which L2 may no longer have, and has to be better by a quarter.",
+        ]
+    return tuple(text)
 
 
 def _rows(
@@ -76,6 +82,7 @@ def _rows(
         return
     if best is None:
         return
+    again = ", again" if costs.form(impl).reads_again else ""
     shown = {best.tile}
     if in_full:
         tried = sorted(lengths(bound, costs.chip))
@@ -89,7 +96,7 @@ def _rows(
         used = impl.tiling.ub.evaluate({**sizes, impl.tiling.tile_size: tile})
         mark = "*" if in_full and tile == best.tile else ""
         cells = (tile, used, parts.tiles, found.cores, *map(round, (*figures, found.cycles)))
-        yield (f"template {number}{mark}", *(f"{c:,}" for c in cells))
+        yield (f"template {number}{mark}{again}", *(f"{c:,}" for c in cells))
 
 
 class _Shares(NamedTuple):
