@@ -167,6 +167,8 @@ struct Copy {
     bool varies_by_tile = false;  // ... and along that one
     Reach reach = kMemory;     // with the length at hand; from so many places
     double places = 1;
+    double whole = 0;          // bytes of all tiles, however the axis is cut; 0 where that is not what it depends on
+    double touched = 0;        // bytes of all that do the same, each counted once
 };
 
 // Vector calls that go over their elements once, and once more for every bit of `along`, as running sums do.
@@ -237,10 +239,14 @@ inline double AsDouble(int64_t value)
     return static_cast<double>(value);
 }
 
-// a / b rounded up, for a >= 0 and b > 0.
+// a / b rounded up, for a >= 0 and b > 0.  Most sizes are short, of which the quotient takes a fraction of the time.
 inline int64_t Pieces(int64_t a, int64_t b)
 {
-    return static_cast<int64_t>((static_cast<uint64_t>(a) + static_cast<uint64_t>(b) - 1) / static_cast<uint64_t>(b));
+    const uint64_t sum = static_cast<uint64_t>(a) + static_cast<uint64_t>(b) - 1;
+    if ((sum | static_cast<uint64_t>(b)) >> 32 == 0) {
+        return static_cast<uint32_t>(sum) / static_cast<uint32_t>(b);
+    }
+    return static_cast<int64_t>(sum / static_cast<uint64_t>(b));
 }
 
 // The largest power of two that divides x, which is not 0.
@@ -254,8 +260,16 @@ class Model {
 public:
     Model(Work& work, const Chip& chip) : work_(work), axis_(work.axis), chip_(chip)
     {
+        const double extent = AsDouble(axis_.extent);
+        const double outer = AsDouble(axis_.outer);
+        const double reduce_outer = AsDouble(axis_.reduce_outer);
         for (int i = 0; i < work.copies; ++i) {
-            const Copy& c = work.copy[i];
+            Copy& c = work.copy[i];
+            c.touched = AsDouble(c.count * c.distinct);
+            if (c.rows.step != 0 || c.row_bytes.step != 0) {
+                c.whole = AsDouble(c.count) * (c.rows.Of(extent) * c.row_bytes.Of(extent)) * outer;
+                c.whole *= c.body->place == kStep ? reduce_outer : 1;
+            }
             if (c.row_bytes.step > 0 && c.rows.base + c.rows.step > 1) {
                 row_step_ = Min(row_step_, c.row_bytes.step);
             }
@@ -367,28 +381,20 @@ private:
         for (int i = 0; i < work_.copies; ++i) {
             Copy& c = work_.copy[i];
             const Body& body = *c.body;
-            const double count = AsDouble(c.count);
-            const double own = AsDouble(c.rows.At(length)) * AsDouble(c.row_bytes.At(length));
-            double moved = count * own;
             c.reach = kMemory;
             c.places = 1;
             if (body.place == kOnce) {
                 // Every core reads it.
                 c.reach = kSameOrder;
-                same_core += moved;
+                same_core += AsDouble(c.count) * BytesOf(c, length);
                 continue;
             }
-            if (c.rows.step != 0 || c.row_bytes.step != 0) {
-                // All of the axis, however it is cut.
-                const double whole = AsDouble(axis_.extent);
-                moved = count * (c.rows.Of(whole) * c.row_bytes.Of(whole));
-                moved *= AsDouble(axis_.outer);
-                moved *= body.place == kStep ? AsDouble(axis_.reduce_outer) : 1;
-            } else {
-                moved *= tiles;
+            double moved = c.whole;
+            if (c.rows.step == 0 && c.row_bytes.step == 0) {
+                moved = AsDouble(c.count) * BytesOf(c, length) * tiles;
                 moved *= body.place == kStep ? steps : 1;
             }
-            const double distinct = std::min(AsDouble(c.count * c.distinct), moved);
+            const double distinct = std::min(c.touched, moved);
             cached += distinct;
             if (c.route == kWrite) {
                 written += moved;
@@ -409,7 +415,10 @@ private:
             }
             double hit = moved - distinct;
             if (hit > 0) {
-                const double held = c.route == kAgain ? own * AsDouble(most) * AsDouble(Max(steps_, 1)) : distinct;
+                double held = distinct;
+                if (c.route == kAgain) {
+                    held = BytesOf(c, length) * AsDouble(most) * AsDouble(Max(steps_, 1));
+                }
                 hit *= held > l2 ? l2 / held : 1;
             }
             read += moved - hit;
@@ -426,6 +435,11 @@ private:
         }
         gm_ = gm;
         gm_core_ = same_core * share_[kSameOrder];
+    }
+
+    static double BytesOf(const Copy& c, int64_t length)
+    {
+        return AsDouble(c.rows.At(length)) * AsDouble(c.row_bytes.At(length));
     }
 
     // One run of every loop body with a tile of so many elements.

@@ -86,17 +86,18 @@ Status SolveTemplate(const Data& sizes, const Chip& chip, double least, Tile* fo
 }
 
 // Solves every group of a result; `forced` is an offset into the keys of the result, or -1 to choose.
-// Writes tile sizes, block_dim and tiling_key.  Returns the code of what failed last.
+// Writes tile sizes, block_dim and tiling_key, unless it takes as many cycles as another result, `limit`.  Returns the code of
+// what failed last.
 template <typename Data>
 int64_t SolveResult(const Plan<Data>& plan, const Chip& chip, const Data& sizes, const Result& result, int64_t forced,
-                    Data* data, double* cycles)
+                    double limit, Data* data, double* cycles)
 {
     int64_t digit = 1;  // keys per choice of the group at hand; the choice of the last group varies fastest
     int64_t key = result.key;
     int64_t block_dim = 1;
     int64_t taken = 0;  // cores of the groups that run beside the one at hand, as far as they are known
     *cycles = result.barriers;
-    for (int64_t g = result.count - 1; g >= 0; --g) {
+    for (int64_t g = result.count - 1; g >= 0 && *cycles < limit; --g) {
         const Group<Data>& group = plan.groups[result.first + g];
         const int64_t only = forced < 0 ? -1 : forced / digit % group.count;
         int64_t rc = kNoTemplate;
@@ -162,7 +163,7 @@ int64_t SolvePlan(const Plan<Data>& plan, const ResLimit* limit, int64_t key, Da
     }
     const Data sizes = *data;
     int64_t rc = kNoTemplate;
-    double least = 0;
+    double least = kForever;
     bool any = false;
     for (int64_t r = 0; r < plan.result_count; ++r) {
         const int64_t end = r + 1 < plan.result_count ? plan.results[r + 1].key : plan.key_count;
@@ -172,7 +173,7 @@ int64_t SolvePlan(const Plan<Data>& plan, const ResLimit* limit, int64_t key, Da
         const int64_t forced = key < 0 ? -1 : key - plan.results[r].key;
         Data trial = sizes;
         double cycles = 0;
-        const int64_t why = SolveResult(plan, chip, sizes, plan.results[r], forced, &trial, &cycles);
+        const int64_t why = SolveResult(plan, chip, sizes, plan.results[r], forced, least, &trial, &cycles);
         if (why != kOk) {
             rc = why;
         } else if (!any || cycles < least) {
