@@ -148,8 +148,7 @@ struct Body {
     bool loads = false;
     bool chained = false;    // stored from the buffer that was loaded
     bool staggered = false;  // every core starts at another step
-    Run whole;               // of a tile of the length at hand, ...
-    Run last;                // ... and of the last one of the axis
+    Run run;                 // with the length at hand
 };
 
 // Loads or stores that do the same.
@@ -304,25 +303,28 @@ public:
         const int64_t last = axis_.extent - (pieces_ - 1) * t;
         const int64_t apart = pieces_ > 1 ? t : 0;
         SetTraffic(length);
-        Measure(length, apart, &Body::whole);
-        alone_ = PipesOf(&Body::whole, own_);
-        // The last tile of the axis takes longer than others if its rows are shorter than a block.
-        last_is_short_ = pieces_ > 1 && last * row_step_ < kBlock;
+        Measure(length, apart);
+        alone_ = PipesOf(own_);
+        tail_ = behind_ = 0;
         late_ = 0;
-        if (last_is_short_) {
-            Measure(last, apart, &Body::last);
+        // The last tile of the axis takes longer than others if its rows are shorter than a block.
+        if (pieces_ > 1 && last * row_step_ < kBlock) {
+            Measure(last, apart);
+            const Pipes late = PipesOf(own_);
+            // Where one core goes through all of the axis, every step of a tile was taken for a last one.
+            tail_ = std::max(late.period - alone_.period, 0.0) / (axis_.looped ? AsDouble(pieces_) : 1);
+            behind_ = std::max(late.exposed - alone_.exposed, 0.0);
             if (!axis_.looped && tiles_ == pieces_ && alone_.period > 0) {
-                const Pipes late = PipesOf(&Body::last, own_);
-                const double longer = std::max(late.period - alone_.period, 0.0) + std::max(late.exposed - alone_.exposed, 0.0);
-                late_ = static_cast<int64_t>(std::min(longer / alone_.period + 1, kMostLate));
+                late_ = static_cast<int64_t>(std::min((tail_ + behind_) / alone_.period + 1, kMostLate));
             }
+            Measure(length, apart);
         }
     }
 
-    // Cycles if cores did not disturb each other, and without last tiles: a choice takes no less.
+    // Cycles if cores did not disturb each other: a choice takes no less.
     double LeastTime(int64_t per_core, int64_t cores) const
     {
-        return tiles_ == 0 ? chip_.core_start : Together(cores, alone_, AsDouble(per_core) * alone_.period);
+        return tiles_ == 0 ? chip_.core_start : Together(per_core, cores, alone_);
     }
 
     // Cycles with so many tiles on each of so many cores.
@@ -335,12 +337,7 @@ public:
         for (int i = 0; i <= kReaches; ++i) {
             pace[i] = std::max(own_[i], AsDouble(cores) * share_[i]);
         }
-        const Pipes pipes = PipesOf(&Body::whole, pace);
-        double busy = AsDouble(per_core) * pipes.period;
-        if (last_is_short_) {
-            busy += LastTiles(per_core, cores, pipes, PipesOf(&Body::last, pace));
-        }
-        return Together(cores, pipes, busy);
+        return Together(per_core, cores, PipesOf(pace));
     }
 
 private:
@@ -352,13 +349,27 @@ private:
         double rest = 0;     // what is left once the last bytes have come
     };
 
-    // Cycles of all cores, of which the one with the most to do takes so many for its tiles.
-    double Together(int64_t cores, const Pipes& pipes, double tiles) const
+    // Cycles of all cores, with these pipes.
+    double Together(int64_t per_core, int64_t cores, const Pipes& pipes) const
     {
+        const double tiles = AsDouble(per_core) * pipes.period + LastTiles(per_core, cores);
         const double busy = pipes.once + pipes.exposed + tiles;
         double gm = gm_ + AsDouble(cores) * gm_core_;
         gm += gm > 0 ? pipes.rest : 0;
         return chip_.core_start * AsDouble(cores) + std::max(busy, gm) + std::min(busy, gm) * kHidden;
+    }
+
+    // What last tiles add to the core that takes longest; of one axis the last core has it, with fewer others.
+    double LastTiles(int64_t per_core, int64_t cores) const
+    {
+        if (tail_ + behind_ == 0) {
+            return 0;
+        }
+        if (axis_.looped) {
+            return AsDouble(per_core) * tail_ + behind_;
+        }
+        const int64_t spare = tiles_ == pieces_ ? per_core * cores - tiles_ : 0;
+        return std::max(AsDouble(Pieces(per_core, pieces_)) * tail_ + behind_ - AsDouble(spare) * alone_.period, 0.0);
     }
 
     // Where the bytes of every copy come from, and cycles of GM for all cores.
@@ -443,21 +454,21 @@ private:
     }
 
     // One run of every loop body with a tile of so many elements.
-    void Measure(int64_t length, int64_t apart, Run Body::*at)
+    void Measure(int64_t length, int64_t apart)
     {
         for (int i = 0; i < work_.bodies; ++i) {
             Body& b = work_.body[i];
-            b.*at = {0, b.heads + b.vector.At(length), 0, {0, 0, 0, 0}, 0};
+            b.run = {0, b.heads + b.vector.At(length), 0, {0, 0, 0, 0}, 0};
         }
         for (int i = 0; i < work_.scans; ++i) {
             const Scan& s = work_.scan[i];
             const int64_t along = s.along.At(length);
             const int64_t bits = along > 1 ? 64 - __builtin_clzll(static_cast<uint64_t>(along - 1)) : 0;
-            (s.body->*at).vector += s.vector.At(length) * AsDouble(1 + bits);
+            s.body->run.vector += s.vector.At(length) * AsDouble(1 + bits);
         }
         for (int i = 0; i < work_.copies; ++i) {
             const Copy& c = work_.copy[i];
-            Run& run = c.body->*at;
+            Run& run = c.body->run;
             const double count = AsDouble(c.count);
             const double commands = AsDouble(c.commands.At(length));
             const int64_t rows = Max(c.rows.At(length), 1);
@@ -486,12 +497,12 @@ private:
         return billed;
     }
 
-    Pipes PipesOf(Run Body::*at, const double* pace) const
+    Pipes PipesOf(const double* pace) const
     {
         Pipes out;
         for (int i = 0; i < work_.bodies; ++i) {
             const Body& b = work_.body[i];
-            const Run& run = b.*at;
+            const Run& run = b.run;
             const double bytes = (run.loaded[kMemory] * pace[kMemory] + run.loaded[kL2] * pace[kL2]) +
                                  (run.loaded[kSameOrder] * pace[kSameOrder] + run.loaded[kShared] * pace[kShared]);
             const double load = run.load + bytes;
@@ -515,20 +526,6 @@ private:
         return out;
     }
 
-    // What last tiles add to the core that takes longest; of one axis the last core has it, with fewer others.
-    double LastTiles(int64_t per_core, int64_t cores, const Pipes& pipes, const Pipes& last) const
-    {
-        const double longer = std::max(last.period - pipes.period, 0.0);
-        const double exposed = std::max(last.exposed - pipes.exposed, 0.0);
-        if (axis_.looped) {
-            // Every step of a tile was taken for a last one.
-            return longer / AsDouble(pieces_) * AsDouble(per_core) + exposed;
-        }
-        const int64_t spare = tiles_ == pieces_ ? per_core * cores - tiles_ : 0;
-        const double often = AsDouble(Pieces(per_core, pieces_));
-        return std::max(often * longer + exposed - AsDouble(spare) * pipes.period, 0.0);
-    }
-
     Work& work_;
     const Axis& axis_;
     const Chip& chip_;
@@ -538,7 +535,8 @@ private:
     int64_t pieces_ = 0;          // of the axis, ...
     int64_t tiles_ = 0;           // ... and tiles that the cores share, with the length at hand
     int64_t steps_ = 0;           // of the reduce loop
-    bool last_is_short_ = false;
+    double tail_ = 0;             // cycles that the last tile of the axis takes longer, and leaves unhidden besides
+    double behind_ = 0;
     int64_t late_ = 0;
     Pipes alone_;                 // of a core that no other one disturbs
     double gm_ = 0;               // cycles of GM for all cores, and more for every core

@@ -293,8 +293,9 @@ class TileParts:
         steps: of the reduce loop.
         bodies: of a whole tile.
         alone: pipes of a core that no other one disturbs.
-        late: so many tiles take as long as the last tile takes longer, where one core has it; at most ``MOST_LATE``.
-        last: of the last tile of the axis, where its rows are shorter than a block.
+        tail, behind: cycles that the last tile of the axis takes longer, and leaves unhidden besides, where its rows
+            are shorter than a block.
+        late: so many tiles take as long, where one core has it; at most ``MOST_LATE``.
         gm, gm_core: cycles of GM for all cores, and more of them for every core that takes part.
     """
 
@@ -304,8 +305,9 @@ class TileParts:
     steps: int
     bodies: tuple[BodyParts, ...]
     alone: Pipes
+    tail: float
+    behind: float
     late: int
-    last: tuple[BodyParts, ...]
     gm: float
     gm_core: float
 
@@ -332,17 +334,16 @@ def tile_parts(form: BoundForm, chip: ChipTable, tile: int) -> TileParts:
     flows, gm, gm_core = _traffic(form, chip, length, pieces, tiles, steps)
     apart = tile if pieces > 1 else 0
     bodies = _bodies(form, chip, flows, length, apart)
-    rest = form.extent - (pieces - 1) * tile
-    last: tuple[BodyParts, ...] = ()
-    if pieces > 1 and rest * form.row_step < chip.block:
-        last = _bodies(form, chip, flows, rest, apart)
     alone = pipes_of(form, chip, bodies, steps, 0)
-    late = 0
-    if last and not form.looped and tiles == pieces and alone.period > 0:
-        short = pipes_of(form, chip, last, steps, 0)
-        longer = max(short.period - alone.period, 0.0) + max(short.exposed - alone.exposed, 0.0)
-        late = int(min(longer / alone.period + 1, MOST_LATE))
-    return TileParts(tile, pieces, tiles, steps, bodies, alone, late, last, gm, gm_core)
+    rest, tail, behind, late = form.extent - (pieces - 1) * tile, 0.0, 0.0, 0
+    if pieces > 1 and rest * form.row_step < chip.block:
+        last = pipes_of(form, chip, _bodies(form, chip, flows, rest, apart), steps, 0)
+        # Where one core goes through all of the axis, every step of a tile was taken for a last one.
+        tail = max(last.period - alone.period, 0.0) / (pieces if form.looped else 1)
+        behind = max(last.exposed - alone.exposed, 0.0)
+        if not form.looped and tiles == pieces and alone.period > 0:
+            late = int(min((tail + behind) / alone.period + 1, MOST_LATE))
+    return TileParts(tile, pieces, tiles, steps, bodies, alone, tail, behind, late, gm, gm_core)
 
 
 def _traffic(
@@ -501,22 +502,8 @@ def pipes_of(
     return Pipes(once, period, exposed, rest)
 
 
-def least_time(chip: ChipTable, parts: TileParts, per_core: int) -> float:
-    """Cycles of a choice if cores did not disturb each other, and without last tiles: it takes no less.
-
-    Args:
-        chip: figures.
-        parts: of a length of a tile.
-        per_core: tiles of one core.
-    """
-    if parts.tiles == 0:
-        return chip.core_start
-    cores = -(-parts.tiles // per_core)
-    return _together(chip, parts, cores, parts.alone, per_core * parts.alone.period)
-
-
-def tile_time(form: BoundForm, chip: ChipTable, parts: TileParts, per_core: int) -> float:
-    """Cycles of a choice.
+def least_time(form: BoundForm, chip: ChipTable, parts: TileParts, per_core: int) -> float:
+    """Cycles of a choice if cores did not disturb each other: it takes no less.
 
     Args:
         form: a template for given sizes.
@@ -526,32 +513,36 @@ def tile_time(form: BoundForm, chip: ChipTable, parts: TileParts, per_core: int)
     """
     if parts.tiles == 0:
         return chip.core_start
+    return _together(form, chip, parts, per_core, parts.alone)
+
+
+def tile_time(form: BoundForm, chip: ChipTable, parts: TileParts, per_core: int) -> float:
+    """Cycles of a choice; arguments as of :func:`least_time`."""
+    if parts.tiles == 0:
+        return chip.core_start
     cores = -(-parts.tiles // per_core)
     pipes = pipes_of(form, chip, parts.bodies, parts.steps, cores)
-    busy = per_core * pipes.period
-    if parts.last:
-        busy += _last_tiles(form, chip, parts, per_core, cores, pipes)
-    return _together(chip, parts, cores, pipes, busy)
+    return _together(form, chip, parts, per_core, pipes)
 
 
-def _together(chip: ChipTable, parts: TileParts, cores: int, pipes: Pipes, tiles: float) -> float:
-    """Cycles of all cores, of which the one with the most to do takes so many for its tiles."""
+def _together(
+    form: BoundForm, chip: ChipTable, parts: TileParts, per_core: int, pipes: Pipes
+) -> float:
+    """Cycles of all cores, with these pipes."""
+    cores = -(-parts.tiles // per_core)
+    tiles = per_core * pipes.period + _last_tiles(form, parts, per_core, cores)
     busy = pipes.once + pipes.exposed + tiles
     gm = parts.gm + cores * parts.gm_core
     gm += pipes.rest if gm > 0 else 0.0
     return chip.core_start * cores + max(busy, gm) + min(busy, gm) * HIDDEN
 
 
-def _last_tiles(
-    form: BoundForm, chip: ChipTable, parts: TileParts, per_core: int, cores: int, pipes: Pipes
-) -> float:
+def _last_tiles(form: BoundForm, parts: TileParts, per_core: int, cores: int) -> float:
     """What last tiles add to the core that takes longest; of one axis the last core has it, with fewer others."""
-    last = pipes_of(form, chip, parts.last, parts.steps, cores)
-    longer = max(last.period - pipes.period, 0.0)
-    exposed = max(last.exposed - pipes.exposed, 0.0)
+    tail, behind = parts.tail, parts.behind
+    if tail + behind == 0:
+        return 0.0
     if form.looped:
-        # Every step of a tile was taken for a last one.
-        return longer / parts.pieces * per_core + exposed
+        return per_core * tail + behind
     spare = per_core * cores - parts.tiles if parts.tiles == parts.pieces else 0
-    often = -(-per_core // parts.pieces)
-    return max(often * longer + exposed - spare * pipes.period, 0.0)
+    return max(-(-per_core // parts.pieces) * tail + behind - spare * parts.alone.period, 0.0)

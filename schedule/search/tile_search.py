@@ -48,7 +48,7 @@ def best_of_length(
 ) -> Tiled | None:
     """The best number of cores for tiles of a length, or ``best`` where that is no better."""
     parts = tile_parts(form, chip, tile)
-    for per_core, least in _tiles_per_core(chip, parts):
+    for per_core, least in _tiles_per_core(form, chip, parts):
         if best is None or least < best.cycles:
             cycles = tile_time(form, chip, parts, per_core)
             if best is None or cycles < best.cycles:
@@ -86,7 +86,9 @@ def lengths(form: BoundForm, chip: ChipTable) -> list[int]:
     return found
 
 
-def _tiles_per_core(chip: ChipTable, parts: TileParts) -> Iterator[tuple[int, float]]:
+def _tiles_per_core(
+    form: BoundForm, chip: ChipTable, parts: TileParts
+) -> Iterator[tuple[int, float]]:
     """The numbers of tiles that a core may have, and cycles that they take at least.
 
     From all cores on, until fewer take longer; where the last tile takes longer than others, also those with which its
@@ -97,7 +99,7 @@ def _tiles_per_core(chip: ChipTable, parts: TileParts) -> Iterator[tuple[int, fl
     last = fewest + parts.late
     shortest = math.inf
     while per_core == fewest or per_core <= tiles:
-        least = least_time(chip, parts, per_core)
+        least = least_time(form, chip, parts, per_core)
         yield per_core, least
         if per_core > last and least >= shortest:
             return
