@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.tile_limits import sample_env
-from autofuse.schedule.search.cost_form import TICK_BITS
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import comparable, solve_template
 
@@ -59,7 +58,7 @@ def modelled_cycles(impl: ImplGraph, costs: Costs) -> float:
     Without what all templates have in common, the start of a kernel; infinite where the template is not legal.
     """
     found = solve_template(impl, costs, sample_env(impl))
-    return float("inf") if found is None else found.cost / (1 << TICK_BITS)
+    return float("inf") if found is None else found.cycles
 
 
 def select(ranked: Sequence[Ranked], keep: int, *, symbolic: bool, alone: bool) -> list[Made]:

@@ -36,10 +36,9 @@ from autofuse.schedule.memory.workspace import place_workspaces
 from autofuse.schedule.placement.scan import SCAN, scanned_axes
 from autofuse.schedule.rank import Made, Ranked, in_order, modelled_cycles, rank, select
 from autofuse.schedule.realise import Template
-from autofuse.schedule.search.cost_form import TICK_BITS, ticks
 from autofuse.schedule.search.costs import Costs
-from autofuse.schedule.search.solver import modelled_ticks
-from autofuse.schedule.search.tile_cost import TICK_SHIFT, UNLIMITED, ChipTable
+from autofuse.schedule.search.solver import result_cycles
+from autofuse.schedule.search.tile_cost import ChipTable
 from autofuse.schedule.templates.family import Family, Placing
 from autofuse.schedule.templates.table import FAMILIES
 from autofuse.targets import TargetSpec
@@ -90,17 +89,17 @@ def schedule_all(
 
 def _cheapest(hints: Sequence[HintGraph], costs: Costs, watch: Watch | None) -> ScheduleResult:
     """The form of the least modelled time, the first of equals; the others are among what was rejected."""
-    found: list[tuple[int, int, ScheduleResult]] = []
+    found: list[tuple[float, int, ScheduleResult]] = []
     rejected: list[Rejected] = []
     refused: list[AutofuseError] = []
-    moved = _moved_ticks(hints[0], costs.chip)
+    moved = _moved_cycles(hints[0], costs.chip)
     for number, form in enumerate(hints):
-        least, best = min((f[:2] for f in found), default=(UNLIMITED, 0))
-        always = moved + len(_barriers(group_order_hazards(form))) * ticks(costs.target.sync_all)
-        if always >= least - least // LITTLE:
+        least, best = min((f[:2] for f in found), default=(math.inf, 0))
+        always = moved + len(_barriers(group_order_hazards(form))) * costs.target.sync_all
+        if found and always >= least - least / LITTLE:
             reason = (
                 f"slower by the model than form {best}: its barriers and GM alone take "
-                f"{always >> TICK_BITS:,} cycles, form {best} takes {least >> TICK_BITS:,} in all"
+                f"{always:,.0f} cycles, form {best} takes {least:,.0f} in all"
             )
             rejected.append(Rejected(0, f"form {number}", reason))
             continue
@@ -110,21 +109,20 @@ def _cheapest(hints: Sequence[HintGraph], costs: Costs, watch: Watch | None) -> 
             refused.append(e)
             rejected.append(_refused(number, e))
             continue
-        cost = modelled_ticks(result, costs)
-        found.append((UNLIMITED if cost is None else cost, number, result))
+        cycles = result_cycles(result, costs)
+        found.append((math.inf if cycles is None else cycles, number, result))
     if not found:
         raise refused[0]
     least, best, taken = min(found, key=lambda f: f[:2])
-    for cost, number, _ in found:
+    for cycles, number, _ in found:
         if number != best:
-            took = math.inf if cost == UNLIMITED else cost >> TICK_BITS
-            reason = _slower(took, f"form {best}", least >> TICK_BITS)
+            reason = _slower(cycles, f"form {best}", least)
             rejected.append(Rejected(0, f"form {number}", reason))
     return replace(taken, rejected=(*taken.rejected, *rejected))
 
 
-def _moved_ticks(hint: HintGraph, chip: ChipTable) -> int:
-    """What GM takes at least for the inputs and outputs of a graph of known sizes, whatever its form."""
+def _moved_cycles(hint: HintGraph, chip: ChipTable) -> float:
+    """Cycles that GM takes at least for the inputs and outputs of a graph of known sizes, whatever its form."""
     given = {n.name for n in hint.ops("Data")}
     made = {n.inputs[0] for n in hint.ops("Output")}
     loaded: dict[str, int] = {}
@@ -138,8 +136,7 @@ def _moved_ticks(hint: HintGraph, chip: ChipTable) -> int:
             else:
                 # Loads of one input may be of the same elements.
                 loaded[n.inputs[0]] = max(loaded.get(n.inputs[0], 0), nbytes)
-    read = sum(loaded.values()) * chip.read_share
-    return (read + stored * chip.write_share) >> TICK_SHIFT
+    return sum(loaded.values()) / chip.read + stored / chip.write
 
 
 def _other(

@@ -21,7 +21,6 @@ from autofuse.schedule.axes.result import Group, ScheduleResult, tiling_keys
 from autofuse.schedule.cost.cache_hints import bypasses, held_bytes
 from autofuse.schedule.cost.cost import NOTE, Conflict, evaluate
 from autofuse.schedule.cost.stagger import passes, same_on_all_cores
-from autofuse.schedule.search.cost_form import ticks
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import choose, solve_template
 from autofuse.schedule.search.workload import Tiling, UbBuffer, conflicts, ub_map, workload
@@ -64,13 +63,13 @@ class _Tried:
     Attributes:
         impl: the template.
         tiling: with its modelled time.
-        ticks: what the host function compares: the model in integers, without the start of the kernel.
+        cycles: what the host function compares, without the start of the kernel.
         reads_again: it loads again what other templates keep in UB.
     """
 
     impl: ImplGraph
     tiling: Tiling | None = None
-    ticks: int = 0
+    cycles: float = 0.0
     reads_again: bool = False
 
 
@@ -104,10 +103,10 @@ class _Form:
             return None
         return sum(c.total - c.start for c in costs) + max(c.start for c in costs)
 
-    def ticks(self, target: TargetSpec) -> int:
+    def cycles(self, target: TargetSpec) -> float:
         """What the host function compares."""
         barriers = sum(g.sync_before for g in self.result.groups)
-        return sum(t.ticks for t in self.best) + barriers * ticks(target.sync_all)
+        return sum(t.cycles for t in self.best) + barriers * target.sync_all
 
 
 def explain(
@@ -163,7 +162,7 @@ def _solved(impl: ImplGraph, costs: Costs, sizes: Mapping[str, int], barrier: bo
     except ExprError:
         return _Tried(impl)  # a size that this template divides by is 0
     tiling = Tiling(found.tile, found.per_core, work.cores, evaluate(work, costs.target))
-    return _Tried(impl, tiling, found.cost, costs.form(impl).reads_again)
+    return _Tried(impl, tiling, found.cycles, costs.form(impl).reads_again)
 
 
 def _result(
@@ -180,7 +179,7 @@ def _result(
     elif not form.chosen and best is not None:
         least = best.total_us()
         assert least is not None
-        lost = _compared(total, least, form.ticks(target), best.ticks(target))
+        lost = _compared(total, least, form.cycles(target), best.cycles(target))
     return {
         "result": form.result.index,
         "total_us": total,
@@ -307,11 +306,11 @@ def _lost(tried: _Tried, taken: _Tried | None) -> str:
         return "another group has no template that is legal for these sizes"
     cost, best = tried.tiling.cost, taken.tiling.cost
     less = 100 * (1.0 - cost.total / best.total)
-    if less >= 0.05 and tried.ticks < taken.ticks and tried.reads_again:
+    if less >= 0.05 and tried.cycles < taken.cycles and tried.reads_again:
         return (
             f"{less:.1f} % faster by the model, but it loads again what the one taken keeps in UB"
         )
-    text = _compared(cost.total, best.total, tried.ticks, taken.ticks)
+    text = _compared(cost.total, best.total, tried.cycles, taken.cycles)
     if less > -0.05:
         return text
     parts = [(getattr(cost, p) - getattr(best, p), p) for p in ("gm", *PIPES, "exposed", "start")]
@@ -338,18 +337,18 @@ _TITLES = {
 }
 
 
-def _compared(us: float, least: float, counted: int, least_counted: int) -> str:
+def _compared(us: float, least: float, counted: float, least_counted: float) -> str:
     """A modelled time beside that of what was taken; where it is less, also what the host function compares."""
     slower = 100 * (us / least - 1.0)
     if slower >= 0.05:
         return f"{slower:.1f} % slower by the model than what is taken"
     if slower > -0.05:
         return "as fast by the model as what is taken"
-    more = 100 * (counted - least_counted) / max(least_counted, 1)
+    more = 100 * (counted - least_counted) / max(least_counted, 1.0)
     by = f"{more:.1f} % slower" if more >= 0.05 else "as fast"
     return (
         f"{-slower:.1f} % faster by these times, but {by} by what the host function compares, "
-        "the model in integers without the start"
+        "tiles of typical lengths without the start"
     )
 
 

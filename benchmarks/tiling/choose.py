@@ -1,10 +1,10 @@
-"""How close the tiling solver comes to the best tiling of all, by the cost model in integers.
+"""How close the tiling solver comes to the best tiling of all, by its own model.
 
     python benchmarks/tiling/choose.py [--points 10000] [--seed 1] [--targets ascend910b2,ascend910b4] [--json]
 
 A point is a graph of ``choose_graphs.py``, random sizes and a chip.  For every point the solver chooses template,
-tile, tiles per core and cores as the generated host code does (a test compares the two), and NumPy evaluates every
-legal choice (``exhaustive.py``).  Printed is the modelled time of the choice over that of the best one, with what every
+tile, tiles per core and cores as the generated host code does (a test compares the two), and ``exhaustive.py``
+evaluates every legal choice.  Printed is the modelled time of the choice over that of the best one, with what every
 kernel takes to start and without it: median, p90, p99 and worst.  Times are those of the model; nothing is measured.
 
 Both follow the rule that a template which loads rows again has to be a quarter better than one that does not
@@ -27,17 +27,11 @@ from exhaustive import best_of_all
 from autofuse import api
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.search.cost_form import TICK_BITS, CostForm, cost_form
+from autofuse.schedule.search.cost_form import CostForm, cost_form
 from autofuse.schedule.search.costs import Costs
-from autofuse.schedule.search.solver import by_promise, comparable, solve
-from autofuse.schedule.search.tile_cost import (
-    UNLIMITED,
-    BoundForm,
-    ChipTable,
-    Solution,
-    bind,
-    chip_table,
-)
+from autofuse.schedule.search.solver import comparable
+from autofuse.schedule.search.tile_cost import BoundForm, ChipTable, Tiled, bind, chip_table
+from autofuse.schedule.search.tile_search import search
 from autofuse.targets import TargetSpec, load_target
 
 __all__ = ["Kernel", "Point", "kernels", "points", "quantile"]
@@ -58,33 +52,33 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A choice, the best of all, and what the kernel takes to start, in ticks.
+    """A choice, the best of all, and what the kernel takes to start, in cycles.
 
     Attributes:
         chosen, best: with what their costs count for beside those of other templates.
-        ruled, free: modelled ticks of the best choice, and of the best one without the rule about loading again.
+        ruled, free: modelled cycles of the best choice, and of the best one without the rule about loading again.
         runs: how often a core runs the loop over tiles, as chosen.
     """
 
     kernel: str
     target: str
     sizes: dict[str, int]
-    chosen: Solution
-    best: Solution
-    start: int
-    ruled: int
-    free: int
+    chosen: Tiled
+    best: Tiled
+    start: float
+    ruled: float
+    free: float
     runs: int
 
     @property
     def ratio(self) -> float:
         """Time of the choice over that of the best, with the start."""
-        return (self.chosen.cost + self.start) / (self.best.cost + self.start)
+        return (self.chosen.cycles + self.start) / (self.best.cycles + self.start)
 
     @property
     def ratio_without_start(self) -> float:
         """The same without the start."""
-        return self.chosen.cost / self.best.cost
+        return self.chosen.cycles / self.best.cycles
 
 
 def kernels(targets: Sequence[str]) -> list[Kernel]:
@@ -122,40 +116,36 @@ def point(kernel: Kernel, sizes: dict[str, int]) -> Point | None:
     bound = [b for b, _ in legal]
     if not bound:
         return None
-    chosen: Solution | None = None
+    chosen: Tiled | None = None
     taken = 0
-    best: list[tuple[int, Solution]] = []
+    best: list[tuple[float, Tiled]] = []
     costs = Costs(kernel.target)
-    # In the order of the generated code.
-    for place, impl in by_promise([i for _, i in legal], costs):
-        b = bound[place]
-        again = costs.form(impl).reads_again
-        found = solve(b, kernel.chip, least=chosen.cost if chosen else UNLIMITED, again=again)
-        least = best_of_all(b, kernel.chip)
+    for place, (b, impl) in enumerate(legal):
+        found, least = search(b, kernel.chip), best_of_all(b, kernel.chip)
         if found is None or least is None:
             raise ValueError(f"{kernel.name} {sizes}: a legal template without a tiling")
         found = _counted(found, impl, costs)
-        if chosen is None or found.cost < chosen.cost:
+        if chosen is None or found.cycles < chosen.cycles:
             chosen, taken = found, place
-        best.append((least.cost, _counted(least, impl, costs)))
+        best.append((least.cycles, _counted(least, impl, costs)))
     assert chosen is not None
-    start = round(kernel.target.kernel_head_us * kernel.target.clock_mhz) << TICK_BITS
+    start = kernel.target.kernel_head_us * kernel.target.clock_mhz
     return Point(
         kernel.name,
         kernel.target.name,
         sizes,
         chosen,
-        min(best, key=lambda s: s[1].cost)[1],
+        min(best, key=lambda s: s[1].cycles)[1],
         start,
-        min(best, key=lambda s: s[1].cost)[0],
-        min(cost for cost, _ in best),
+        min(best, key=lambda s: s[1].cycles)[0],
+        min(cycles for cycles, _ in best),
         _runs(bound[taken], chosen),
     )
 
 
-def _counted(found: Solution, impl: ImplGraph, costs: Costs) -> Solution:
-    """A choice with the cost that it has beside other templates."""
-    return replace(found, cost=comparable(found.cost, impl, costs))
+def _counted(found: Tiled, impl: ImplGraph, costs: Costs) -> Tiled:
+    """A choice with the cycles that it counts for beside other templates."""
+    return replace(found, cycles=comparable(found.cycles, impl, costs))
 
 
 def _bound(impl: ImplGraph, form: CostForm, sizes: dict[str, int]) -> BoundForm | None:
@@ -168,7 +158,7 @@ def _bound(impl: ImplGraph, form: CostForm, sizes: dict[str, int]) -> BoundForm 
     return bound if bound.largest else None
 
 
-def _runs(form: BoundForm, chosen: Solution) -> int:
+def _runs(form: BoundForm, chosen: Tiled) -> int:
     """How often a core runs the loop over tiles, with the reduce loop in it."""
     pieces = -(-form.extent // chosen.tile)
     return chosen.per_core * form.reduce_outer * (pieces if form.looped else 1)

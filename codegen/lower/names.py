@@ -93,9 +93,13 @@ class Names:
             f"{self._stems[n.name]}_tmp_buf" for n in nodes for t in n.tmp_buffers if t.id == b.id
         )
 
+    def called(self, n: Node) -> str:
+        """What the node makes, or loads, by the name that it goes by in the kernel."""
+        return self._stems[self._same.get(n.name, n.name)]
+
     def local(self, n: Node) -> str:
         """The tensor in UB that holds the result of a node."""
-        return f"{self._stems[self._same.get(n.name, n.name)]}_local"
+        return f"{self.called(n)}_local"
 
     def scratch(self, n: Node) -> str:
         """The scratch space of the call of a node."""

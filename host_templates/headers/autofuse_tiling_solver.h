@@ -1,17 +1,17 @@
-// Chooses template, tile, tiles per core and cores for given sizes of a graph, by the costs of autofuse_tile_cost.h.  The
-// generated code holds the tables, the headers formulas and search.  No allocation, no exceptions, no state, no float.
+// Chooses template, tile, tiles per core and cores for given sizes of a graph.  The generated code says what each template
+// does, the headers have the formulas and the loop over tiles.  No allocation, no exceptions, no state.
 //
-// A group takes the template of the smallest cost, which autofuse_form_solver.h looks for, the kernel the result whose groups
-// and barriers cost least in sum; of equals the first is taken.  schedule/solver.py does the same in the same order.
+// A group takes the template of the least time, the kernel the result whose groups and barriers take least in sum; of
+// equals the first.  schedule/search/solver.py does the same in the same order.
 #ifndef AUTOFUSE_TILING_SOLVER_H
 #define AUTOFUSE_TILING_SOLVER_H
 
 #include <stdint.h>
 
-#include "autofuse_form_solver.h"
 #include "autofuse_math.h"
 #include "autofuse_status.h"
-#include "autofuse_tile_form.h"
+#include "autofuse_tile_model.h"
+#include "autofuse_tile_search.h"
 
 // What the caller grants; a null pointer or a field of 0 means: all that the target has.
 struct ResLimit {
@@ -24,13 +24,17 @@ struct ResLimit {
 
 namespace autofuse {
 
+// A template that loads data again, which L2 may no longer have, has to be better by this part of its time than one that
+// keeps them in UB.
+constexpr double kLeeway = 1.0 / 4;
+
 // One template: functions of the sizes, and the members that take the result.
 template <typename Data>
 struct Template {
-    // Looks for the best tile beside what another template counts for; 0 or what is in the way.
-    Status (*solve)(const Data&, const Chip&, int64_t least, Found*);
-    bool (*fits)(const Data&);            // null, or false if the other would overflow
-    int64_t turn;                         // the template of the group that is searched in its place
+    // The best tile beside a template that takes so many cycles, or what is in the way.
+    Status (*solve)(const Data&, const Chip&, double least, Tile*);
+    bool (*fits)(const Data&);  // null, or false if the other would overflow
+    bool again;                 // it loads data again
     int64_t Data::*tile_size;
     int64_t Data::*block_size;
 };
@@ -48,7 +52,7 @@ struct Result {
     int64_t first;
     int64_t count;
     int64_t key;
-    int64_t head = 0;  // ticks of the barriers between groups
+    double barriers = 0;  // cycles of the barriers between groups
 };
 
 template <typename Data>
@@ -61,88 +65,57 @@ struct Plan {
     Chip chip;
 };
 
-// Template::solve of a template with this form: functions give its axis, bytes of UB with tiles of a size, and the numbers of
-// the form that depend on sizes.
-template <typename Data, typename Source, const typename Source::Form& kForm, TileAxis (*kAxis)(const Data&),
-          int64_t (*kUb)(const Data&, int64_t), int kNumbers, void (*kFill)(const Data&, int64_t*)>
-Status SolveForm(const Data& sizes, const Chip& chip, int64_t least, Found* found)
+// Template::solve of a template: functions give its axis, bytes of UB with tiles of a size, and what it does.
+template <typename Data, int kBodies, int kCopies, int kScans, Axis (*kAxis)(const Data&),
+          int64_t (*kUb)(const Data&, int64_t), void (*kFill)(const Data&, Work&)>
+Status SolveTemplate(const Data& sizes, const Chip& chip, double least, Tile* found)
 {
-    static_assert(kNumbers <= kMostNumbers, "a number of the form would be taken for itself");
-    using Form = typename Source::Form;
-    constexpr bool again = LoadsAgain(kForm);
-    const TileAxis axis = kAxis(sizes);
-    if (!axis.conditions) {
+    WorkOf<kBodies, kCopies, kScans> work;
+    work.axis = kAxis(sizes);
+    if (!work.axis.conditions) {
         return kCondition;
     }
-    const int64_t limit = Min(axis.ub_limit, chip.ub);
-    // A tile that is legal bounds what the form says of one.
-    if (kUb(sizes, Min(axis.granule, axis.longest)) > limit) {
+    const int64_t limit = Min(work.axis.ub_limit, chip.ub);
+    // A tile that is legal bounds what the template does with one.
+    if (kUb(sizes, Min(work.axis.granule, work.axis.longest)) > limit) {
         return kNoTile;
     }
-    int64_t numbers[Max(kNumbers, 1)];
-    if constexpr (kNumbers > 0) {
-        kFill(sizes, numbers);
-    } else {
-        numbers[0] = 0;
-    }
-    if constexpr (!Source::kUnrolled && FormView::Holds<Form>()) {
-        const UbOf ub = {&sizes, [](const void* of, int64_t size) { return kUb(*static_cast<const Data*>(of), size); }};
-        return ViewSolver<FormView>::Solve(FormView::Of(kForm), again, numbers, axis, chip, limit, ub, least, found);
-    } else {
-        const auto ub = [&](int64_t size) { return kUb(sizes, size); };
-        return SolveTables<Source>(kForm, again, numbers, axis, chip, limit, ub, least, found);
-    }
-}
-
-// The best tile of a template beside `least`, what another one counts for.
-template <typename Data>
-int64_t SolveTemplate(const Plan<Data>& plan, const Chip& chip, const Data& sizes, int64_t index, int64_t least, Found* found)
-{
-    const auto& self = plan.templates[index];
-    if (self.fits != nullptr && !self.fits(sizes)) {
-        return Fail(kOverflow, index);
-    }
-    const Status why = self.solve(sizes, chip, least, found);
-    return why == kOk ? kOk : Fail(why, index);
+    kFill(sizes, work);
+    const UbOf ub = {&sizes, [](const void* of, int64_t size) { return kUb(*static_cast<const Data*>(of), size); }};
+    return SolveWork(work, chip, limit, ub, least, found);
 }
 
 // Solves every group of a result; `forced` is an offset into the keys of the result, or -1 to choose.
-// Writes tile sizes, block_dim and tiling_key, unless the cost is at least `limit`.  Returns the code of what failed last.
+// Writes tile sizes, block_dim and tiling_key, unless it takes as many cycles as another result, `limit`.  Returns the code of
+// what failed last.
 template <typename Data>
-int64_t SolveResult(const Plan<Data>& plan, const Chip& chip, const Data& sizes, const Result& result,
-                    int64_t forced, int64_t limit, Data* data, int64_t* cost)
+int64_t SolveResult(const Plan<Data>& plan, const Chip& chip, const Data& sizes, const Result& result, int64_t forced,
+                    double limit, Data* data, double* cycles)
 {
     int64_t digit = 1;  // keys per choice of the group at hand; the choice of the last group varies fastest
     int64_t key = result.key;
     int64_t block_dim = 1;
     int64_t taken = 0;  // cores of the groups that run beside the one at hand, as far as they are known
-    *cost = result.head;
-    for (int64_t g = result.count - 1; g >= 0; --g) {
-        if (*cost >= limit) {
-            return kOk;
-        }
+    *cycles = result.barriers;
+    for (int64_t g = result.count - 1; g >= 0 && *cycles < limit; --g) {
         const Group<Data>& group = plan.groups[result.first + g];
         const int64_t only = forced < 0 ? -1 : forced / digit % group.count;
         int64_t rc = kNoTemplate;
         int64_t chosen = -1;
-        // A group that costs more than is left to the limit cannot win either, however its template is counted.
-        const int64_t left = Max(limit - *cost, 0);
-        const int64_t bound = SaturatingAdd(left, left / kLeeway);
-        int64_t least = kUnlimited;
+        double least = kForever;
         Tile best;
-        // After the most promising templates the others are mostly hopeless.
-        for (int64_t turn = 0; turn < group.count; ++turn) {
-            const int64_t i = plan.templates[group.first + turn].turn;
-            if (only >= 0 && i != only) {
+        for (int64_t i = Max(only, 0); i < (only < 0 ? group.count : only + 1); ++i) {
+            const Template<Data>& self = plan.templates[group.first + i];
+            Tile found;
+            const Status why = self.fits != nullptr && !self.fits(sizes) ? kOverflow : self.solve(sizes, chip, least, &found);
+            if (why != kOk) {
+                rc = Fail(why, group.first + i);
                 continue;
             }
-            Found found;
-            const int64_t why = SolveTemplate(plan, chip, sizes, group.first + i, Min(least, bound), &found);
-            if (why != kOk) {
-                rc = why;
-            } else if (chosen < 0 || found.comparable < least || (found.comparable == least && i < chosen)) {
-                best = found.tile;
-                least = found.comparable;
+            const double counted = self.again ? found.cycles + found.cycles * kLeeway : found.cycles;
+            if (counted < least) {
+                best = found;
+                least = counted;
                 chosen = i;
             }
         }
@@ -154,7 +127,7 @@ int64_t SolveResult(const Plan<Data>& plan, const Chip& chip, const Data& sizes,
         const int64_t first_core = group.first_core == nullptr ? 0 : taken;
         taken = first_core + best.block_dim;
         block_dim = Max(block_dim, Min(taken, chip.cores));
-        *cost = SaturatingAdd(*cost, best.cost);
+        *cycles += best.cycles;
         data->*(plan.templates[group.first + chosen].tile_size) = best.size;
         data->*(plan.templates[group.first + chosen].block_size) = best.per_core;
         if (group.first_core != nullptr) {
@@ -190,7 +163,7 @@ int64_t SolvePlan(const Plan<Data>& plan, const ResLimit* limit, int64_t key, Da
     }
     const Data sizes = *data;
     int64_t rc = kNoTemplate;
-    int64_t least = kUnlimited;
+    double least = kForever;
     bool any = false;
     for (int64_t r = 0; r < plan.result_count; ++r) {
         const int64_t end = r + 1 < plan.result_count ? plan.results[r + 1].key : plan.key_count;
@@ -199,13 +172,13 @@ int64_t SolvePlan(const Plan<Data>& plan, const ResLimit* limit, int64_t key, Da
         }
         const int64_t forced = key < 0 ? -1 : key - plan.results[r].key;
         Data trial = sizes;
-        int64_t cost = 0;
-        const int64_t why = SolveResult(plan, chip, sizes, plan.results[r], forced, least, &trial, &cost);
+        double cycles = 0;
+        const int64_t why = SolveResult(plan, chip, sizes, plan.results[r], forced, least, &trial, &cycles);
         if (why != kOk) {
             rc = why;
-        } else if (!any || cost < least) {
+        } else if (!any || cycles < least) {
             any = true;
-            least = cost;
+            least = cycles;
             *data = trial;
         }
     }

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
+from typing import TypeAlias
 
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Min, Sym, product, total
 from autofuse.implgraph.ir.frozen import frozen, replace
@@ -26,8 +27,6 @@ from autofuse.schedule.search.workload import conflicts
 from autofuse.targets import TargetSpec, VectorCost
 
 __all__ = [
-    "RATE_BITS",
-    "TICK_BITS",
     "Affine",
     "BodyForm",
     "CallForm",
@@ -37,9 +36,6 @@ __all__ = [
     "Route",
     "cost_form",
 ]
-
-#: A tick is 2**-10 cycles; rates are cycles per byte or element in units of 2**-24.
-TICK_BITS, RATE_BITS = 10, 24
 
 
 class Place(IntEnum):
@@ -83,7 +79,7 @@ class Affine:
         return self.base, self.step
 
 
-NOTHING, SINGLE = Affine(ZERO, ZERO), Affine(ONE, ZERO)
+SINGLE = Affine(ONE, ZERO)
 
 
 def _sum(parts: Sequence[Affine]) -> Affine:
@@ -95,50 +91,50 @@ def _sum(parts: Sequence[Affine]) -> Affine:
 
 @frozen
 class CopyForm:
-    """``count`` Loads or Stores of one body that do the same.
+    """Loads or Stores of one body that do the same.
 
     Attributes:
         body: index of the body.
+        nodes: their names.
         commands, rows: of a whole tile.
-        row_bytes: bytes of a row.
-        aligned: distances in GM, in bytes, as (size of the axis or None, distance); those of axes with more than one
-            index count.
-        tiled: distances in bytes per element of t, where there is more than one tile.
-        whole: bytes that all cores move if the copy varies along the tiled axis, ...
-        each: ... and if it does not, every time that it runs.
-        distinct: bytes that are read at least once.
-        footprint: bytes per core and step that are read again, of the route ``AGAIN``.
+        row_bytes: bytes of a row; times ``rows`` those of the copy.
+        apart: distances of rows in GM, in bytes, as (size of the axis or None, distance); those of axes with more than
+            one index count.
+        tiles_apart: distances in bytes per element of t, where there is more than one tile.
+        distinct: bytes that are touched, each counted once; 0 for the route ``AGAIN``.
         varying: sizes of the axes of loops along which it varies, beside that of the tiles, ...
         varies_by_tile: ... and whether along that one.
     """
 
     body: int
     route: Route
+    nodes: tuple[str, ...]
     commands: Affine
     rows: Affine
     row_bytes: Affine
-    aligned: tuple[tuple[Expr | None, Expr], ...]
-    tiled: tuple[Expr, ...]
-    whole: Expr
-    each: Expr
+    apart: tuple[tuple[Expr | None, Expr], ...]
+    tiles_apart: tuple[Expr, ...]
     distinct: Expr
-    footprint: Affine
     varying: tuple[Expr, ...]
     varies_by_tile: bool
-    count: int = 1
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.nodes)
 
 
 @frozen
 class CallForm:
-    """Vector calls of one body: ``cycles``, in units of 2**-24, 1 + log2(``along``) times, rounded up."""
+    """Vector calls of one body: cycles as weighted sums, 1 + log2(``along``) times, rounded up."""
 
     body: int
-    cycles: Affine
+    cycles: tuple[tuple[float, Affine], ...]
     along: Affine = SINGLE
 
     def exprs(self) -> tuple[Expr, ...]:
         """Every expression in it."""
-        return (*self.cycles.exprs(), *self.along.exprs())
+        return (*(e for _, a in self.cycles for e in a.exprs()), *self.along.exprs())
 
 
 @frozen
@@ -146,8 +142,9 @@ class BodyForm:
     """One loop body.
 
     Attributes:
-        heads: ticks of the heads of its calls.
-        scalar: ticks of the scalar unit.
+        ops: names of its vector nodes.
+        heads: cycles that its element-wise calls take whatever their length.
+        scalar: cycles of the scalar unit.
         buffers: of each queue.
         chained: what is loaded is stored from the same buffer.
         loads: whether it waits for a first byte.
@@ -155,8 +152,9 @@ class BodyForm:
     """
 
     place: Place
-    heads: int
-    scalar: int
+    ops: tuple[str, ...]
+    heads: float
+    scalar: float
     buffers: int
     chained: bool
     loads: bool
@@ -176,30 +174,22 @@ class CostForm:
         """Whether a core loads what was loaded or written before, as the second pass over long rows does."""
         return any(c.route is Route.AGAIN for c in self.copies)
 
-    @property
-    def rank(self) -> int:
-        """The place of templates like it in the order of the search: the most promising of a group are of rank 0.
-
-        Templates that load nothing again and keep all that is reduced in UB are mostly the best.
-        """
-        return 2 * self.reads_again + any(b.place is Place.STEP for b in self.bodies)
-
     def sizes(self) -> tuple[Expr, ...]:
         """What a legal tile does not bound: bytes of tensors, and distances in them."""
         out: list[Expr] = []
         for c in self.copies:
-            out += [c.whole * c.count, c.distinct * c.count, *(d for _, d in c.aligned), *c.tiled]
-            out += [size for size, _ in c.aligned if size is not None]
+            out += [c.distinct * c.count, *(d for _, d in c.apart), *c.tiles_apart]
+            out += [size for size, _ in c.apart if size is not None]
         return tuple(dict.fromkeys(out))
 
     def exprs(self) -> tuple[Expr, ...]:
         """Every expression in it, in a fixed order."""
         out: list[Expr] = []
         for c in self.copies:
-            for a in (c.commands, c.rows, c.row_bytes, c.footprint):
+            for a in (c.commands, c.rows, c.row_bytes):
                 out += a.exprs()
-            out += [c.whole, c.each, c.distinct, *c.varying, *c.tiled]
-            out += [e for pair in c.aligned for e in pair if e is not None]
+            out += [c.distinct, *c.varying, *c.tiles_apart]
+            out += [e for pair in c.apart for e in pair if e is not None]
         for call in self.calls:
             out += call.exprs()
         return tuple(out)
@@ -212,11 +202,6 @@ def cost_form(impl: ImplGraph, target: TargetSpec) -> CostForm:
     typical sizes.
     """
     return _FormReader(impl, target).form()
-
-
-def ticks(cycles: float) -> int:
-    """Cycles in ticks, rounded."""
-    return round(cycles * (1 << TICK_BITS))
 
 
 #: Members that every node asks for; the interpreter takes long to look them up.
@@ -255,8 +240,8 @@ class _FormReader:
         self.looped = set() if impl.r_axis is None else impl.merged_from(impl.r_axis)
         #: Numbers of the ways in which copies lie in GM and in UB, ...
         self.lies: dict[tuple[object, ...], int] = {}
-        #: ... and of forms, by that, whether they are in a step, and whether their bytes were read before.
-        self.copied: dict[tuple[int, bool, bool, bool], int] = {}
+        #: ... and of forms, by that, whether their bytes were read before, and whether they wait for an index.
+        self.copied: dict[tuple[int, bool, bool], int] = {}
         self.forms: dict[CopyForm, int] = {}
         #: Indices that a Load of the same body goes by.
         self.awaited: set[str] = set()
@@ -283,42 +268,36 @@ class _FormReader:
     def _body(self, place: Place, nodes: Sequence[Node], routes: Mapping[str, Route]) -> None:
         m, index = self.target.model, len(self.bodies)
         self.awaited = {i for n in nodes if n.op == "Load" for i in n.inputs[1:]}
-        self.copies += self._copies(nodes, index, place, routes)
+        self.copies += self._copies(nodes, index, routes)
+        vector = [n for n in nodes if n.api is not None and n.api.unit == "Vector"]
         heads: list[float] = []
-        cycles: dict[Expr, list[Affine]] = {}
-        plain: dict[tuple[int, ...], int] = {}
-        for n in nodes:
-            if n.api is not None and n.api.unit == "Vector":
-                head = self._calls(n, cycles, plain)
-                heads += [head] if head is not None else []
-        if plain:
-            cycles[ONE] += [self._elements(a).times(rate) for a, rate in plain.items()]
+        cycles: dict[Expr, _Weighted] = {}
+        for n in vector:
+            head = self._calls(n, cycles)
+            heads += [head] if head is not None else []
         head = max(heads, default=0.0) if m.vector_fused else sum(heads)
-        self.calls += [CallForm(index, _sum(c), Affine(a, ZERO)) for a, c in cycles.items()]
+        self.calls += [CallForm(index, _folded(c), Affine(a, ZERO)) for a, c in cycles.items()]
         loads = [n for n in nodes if n.op == "Load"]
-        straight = any(n.name in self.carried for n in loads)
         reads = sum(not n.y.vectorized_axis for n in loads)
         self.bodies.append(
             BodyForm(
                 place,
-                ticks(head),
-                ticks(m.loop + m.scalar_read * reads),
+                tuple(n.name for n in vector),
+                _rounded(head),
+                _rounded(m.loop + m.scalar_read * reads),
                 self.buffers,
-                straight,
+                any(n.name in self.carried for n in loads),
                 bool(loads),
                 place is _STEP and nodes[0].loop_pass in self.impl.tiling.staggered,
             )
         )
 
-    def _calls(
-        self, n: Node, cycles: dict[Expr, list[Affine]], plain: dict[tuple[int, ...], int]
-    ) -> float | None:
+    def _calls(self, n: Node, cycles: dict[Expr, _Weighted]) -> float | None:
         """Adds the cycles of a vector node; the head of its call, 0 for one of many calls, None where it is free.
 
         Args:
             n: the node.
             cycles: of instructions, by what the logarithm of says how often they are issued.
-            plain: of element-wise calls, per element by the axes of the tensor, in units of 2**-24.
         """
         operands = self._tensors(n)
         bits = max([n.y.dtype.bits, *[x.y.dtype.bits for x in operands]])
@@ -333,10 +312,7 @@ class _FormReader:
         if not row.rate32:
             return None
         per_element = self._per_element(row, bits, self.collide.get(n.name, _NO_CONFLICT))
-        axes = n.y.vectorized_axis
-        if not plain:
-            cycles.setdefault(ONE, [])  # its place among the others is that of the first call
-        plain[axes] = plain.get(axes, 0) + _rate(per_element)
+        _add(cycles, ONE, per_element, self._elements(n.y.vectorized_axis))
         return row.head + self.target.model.vector_gap
 
     def _per_element(self, row: VectorCost, bits: int, conflict: Conflict) -> float:
@@ -347,7 +323,7 @@ class _FormReader:
             factor = m.conflict_sources if sources else m.conflict_result
         return factor / ((row.rate16 if bits <= 16 else row.rate32) * m.vector_issue)
 
-    def _issue(self, x: Issued, bits: int, cycles: dict[Expr, list[Affine]]) -> None:
+    def _issue(self, x: Issued, bits: int, cycles: dict[Expr, _Weighted]) -> None:
         """Adds the cycles of instructions; on registers, where calls have one head in all, without heads."""
         m, row = self.target.model, self.target.vector[x.kind]
         if not row.rate32:
@@ -357,9 +333,8 @@ class _FormReader:
         if not m.vector_fused:
             parts += [(w * row.head, e) for w, e in x.calls.parts]
             parts.append((m.vector_gap * x.waits, ONE))
-        found = [self._affine(e * x.times).times(_rate(weight)) for weight, e in parts]
-        if found:
-            cycles.setdefault(x.along, []).extend(found)
+        for weight, e in parts:
+            _add(cycles, x.along, weight, self._affine(e * x.times))
 
     def _longest(self, found: Iterable[Issued]) -> float:
         """The head of the longest call, where all have one in common."""
@@ -375,10 +350,10 @@ class _FormReader:
 
     # copies -----------------------------------------------------------------------------------
     def _copies(
-        self, nodes: Sequence[Node], body: int, place: Place, routes: Mapping[str, Route]
+        self, nodes: Sequence[Node], body: int, routes: Mapping[str, Route]
     ) -> list[CopyForm]:
         """The Loads and Stores of a body, those that do the same as one."""
-        found: dict[tuple[int, Route], int] = {}
+        found: dict[tuple[int, Route], list[str]] = {}
         for n in nodes:
             if not _copies(n):
                 continue
@@ -387,33 +362,27 @@ class _FormReader:
             index = tuple((v.axis, v.strides) for v in self._indices(n))
             lies = (is_run(n), beyond(n), *where, y.vectorized_axis, y.vectorized_strides, index)
             lie = self.lies.setdefault(lies, len(self.lies))
-            key = (lie, place is _STEP, route is _AGAIN, n.name in self.awaited)
+            key = (lie, route is _AGAIN, n.name in self.awaited)
             number = self.copied.get(key)
             if number is None:
-                form = self._copy(n, place, route)
+                form = self._copy(n, route)
                 number = self.copied[key] = self.forms.setdefault(form, len(self.forms))
-            found[number, route] = found.get((number, route), 0) + 1
+            found.setdefault((number, route), []).append(n.name)
         forms = tuple(self.forms)
         return [
-            replace(forms[number], body=body, route=route, count=count)
-            for (number, route), count in found.items()
+            replace(forms[number], body=body, route=route, nodes=tuple(names))
+            for (number, route), names in found.items()
         ]
 
-    def _copy(self, n: Node, place: Place, route: Route) -> CopyForm:
-        """One Load or Store; which body it is in, and by which route it goes, is for the caller to say."""
-        y, spec = n.y, self.impl.tiling
+    def _copy(self, n: Node, route: Route) -> CopyForm:
+        """One Load or Store; its body, route and tensor are for the caller to say."""
+        y = n.y
         item = y.dtype.itemsize
         rows, commands, row = self._rows(n)
-        aligned, tiled = self._distances(n)
-        elements = self._elements(y.vectorized_axis).times(item)
+        apart, tiles_apart = self._distances(n)
         step = 1
-        if is_run(n):  # with what lies between the elements, but not behind the last one of a row
+        if is_run(n):  # with what lies between the elements
             step = abs(dict(zip(y.axis, y.strides, strict=True))[y.vectorized_axis[-1]].value)
-            elements = elements.times(step) + rows.times((1 - step + beyond(n)) * item)
-        whole, each = ZERO, elements.base
-        if self.tile_in in y.vectorized_axis:
-            runs = spec.outer * (spec.reduce_outer if place is _STEP else 1)
-            whole = elements.step * spec.extent * runs
         if n.name in self.awaited:
             # MTE2 stands still until the index is there and read; that is as long as so many commands.
             m = self.target.model
@@ -432,15 +401,13 @@ class _FormReader:
         return CopyForm(
             0,
             _READ,
+            (),
             commands,
             rows,
             row.times(item),
-            aligned,
-            tiled,
-            whole,
-            each,
+            apart,
+            tiles_apart,
             ZERO if route is _AGAIN else self._distinct(n) * item * step,
-            elements if route is _AGAIN else NOTHING,
             tuple(dict.fromkeys(self.size[a] for a in sorted(own))),
             any(self.tile_out in self._parts_of(a) for a in moving),
         )
@@ -585,9 +552,32 @@ def _by_powers(e: Expr, tile: Sym) -> Affine:
     return Affine(total(parts[0]), total(parts[1]))
 
 
-def _rate(cycles: float) -> int:
-    """Cycles in units of 2**-24."""
-    return math.floor(cycles * (1 << RATE_BITS) + 0.5)
+#: Parts of a sum by the number that they are multiplied with.
+_Weighted: TypeAlias = dict[float, list[Affine]]
+
+
+def _add(cycles: dict[Expr, _Weighted], along: Expr, weight: float, count: Affine) -> None:
+    cycles.setdefault(along, {}).setdefault(_rounded(weight), []).append(count)
+
+
+def _folded(by_weight: _Weighted) -> tuple[tuple[float, Affine], ...]:
+    """The sum: what is known before sizes are, that per element of a tile, and others by their weight."""
+    known = per_element = 0.0
+    out = []
+    for weight, parts in by_weight.items():
+        count = _sum(parts)
+        if count.base.number is None or count.step.number is None:
+            out.append((weight, count))
+            continue
+        known += weight * count.base.number
+        per_element += weight * count.step.number
+    fixed = ((known, SINGLE), (per_element, Affine(ZERO, ONE)))
+    return (*((_rounded(w), a) for w, a in fixed if w), *out)
+
+
+def _rounded(cycles: float) -> float:
+    """Six digits: what the generated code prints, and what is computed with here."""
+    return float(f"{cycles:.6g}")
 
 
 def _copies(n: Node) -> bool:

@@ -7,18 +7,14 @@ starts a build, or explains one, makes a :class:`Costs` and passes it along; it 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
 from autofuse.schedule.search.cost_form import CostForm, cost_form
-from autofuse.schedule.search.tile_cost import BoundForm, ChipTable, Solution, bind, chip_table
+from autofuse.schedule.search.tile_cost import BoundForm, ChipTable, Tiled, bind, chip_table
 from autofuse.targets import TargetSpec
 
-__all__ = ["Costs", "Searched"]
-
-#: The costs before each half and the best after it, the best of all that are far apart, and the best nearby.
-Searched: TypeAlias = tuple[tuple[tuple[int, Solution], ...], Solution, Solution]
+__all__ = ["Costs"]
 
 
 class _Known:
@@ -27,7 +23,7 @@ class _Known:
     def __init__(self, form: CostForm) -> None:
         self.form = form
         self.bound: BoundForm | None = None
-        self.searched: dict[ChipTable, Searched] = {}
+        self.searched: dict[ChipTable, Tiled | None] = {}
 
 
 class Costs:
@@ -55,7 +51,7 @@ class Costs:
 
     def bound(
         self, impl: ImplGraph, sizes: Mapping[str, int], ub: int | None
-    ) -> tuple[BoundForm, dict[ChipTable, Searched]]:
+    ) -> tuple[BoundForm, dict[ChipTable, Tiled | None]]:
         """The costs of a template for given sizes, and what has been found for these; remembered without symbols.
 
         Raises:

@@ -1,124 +1,162 @@
-// C interface of the solver, for a comparison with schedule/search/tile_search.py: everything as 64-bit integers in one array.
-#include <stddef.h>
+// C interface of the model and the search, for a comparison with schedule/search, and for an exhaustive search: everything as
+// numbers in arrays.
+#include <stdint.h>
 
-#include "autofuse_tiling_solver.h"
+#include <initializer_list>
+
+#include "autofuse_tile_search.h"
 
 namespace {
 
-using Form = autofuse::Form<8, 64, 64, 16>;
+using autofuse::Body;
+using autofuse::Copy;
+using Work = autofuse::WorkOf<8, 64, 16>;
 
+// Takes the numbers of an array of doubles, which holds integers below 2^53 exactly, one after the other.
 class Reader {
 public:
-    explicit Reader(const int64_t* numbers) : next_(numbers)
+    explicit Reader(const double* numbers) : next_(numbers)
     {
     }
 
-    int64_t Take()
+    double Take()
     {
         return *next_++;
     }
 
+    int64_t TakeInt()
+    {
+        return static_cast<int64_t>(Take());
+    }
+
     autofuse::Line TakeLine()
     {
-        const int64_t base = Take();
-        return {base, Take()};
+        const int64_t base = TakeInt();
+        return {base, TakeInt()};
     }
 
 private:
-    const int64_t* next_;
+    const double* next_;
 };
 
 autofuse::Chip TakeChip(Reader& in)
 {
-    autofuse::Chip chip = {};
-    int64_t* const members = &chip.cores;
-    for (size_t i = 0; i < sizeof(chip) / sizeof(int64_t); ++i) {
-        members[i] = in.Take();
+    autofuse::Chip chip;
+    for (int64_t* member : {&chip.cores, &chip.ub, &chip.l2, &chip.line, &chip.short_row}) {
+        *member = in.TakeInt();
+    }
+    for (double* member : {&chip.core_start, &chip.load_issue, &chip.store_issue, &chip.row, &chip.load_latency,
+                           &chip.load_core, &chip.l2_core, &chip.store_core, &chip.read, &chip.l2_read, &chip.same_order,
+                           &chip.shared, &chip.write, &chip.writeback}) {
+        *member = in.Take();
     }
     return chip;
 }
 
-void TakeForm(Reader& in, Form* form)
+// Axis (extent, longest, outer, reduce_outer, granule, looped) and tables; the largest tile.
+int64_t TakeWork(Reader& in, Work* work)
 {
-    form->bodies = static_cast<int>(in.Take());
-    form->copies = form->rows = static_cast<int>(in.Take());
-    form->calls = static_cast<int>(in.Take());
-    for (int64_t i = 0; i < form->bodies; ++i) {
-        autofuse::Body& b = form->body[i];
-        b.place = static_cast<autofuse::Place>(in.Take());
+    autofuse::Axis& axis = work->axis;
+    for (int64_t* member : {&axis.extent, &axis.longest, &axis.outer, &axis.reduce_outer, &axis.granule}) {
+        *member = in.TakeInt();
+    }
+    axis.looped = in.TakeInt() != 0;
+    const int64_t largest = in.TakeInt();
+    const int64_t bodies = in.TakeInt();
+    const int64_t copies = in.TakeInt();
+    const int64_t calls = in.TakeInt();
+    for (int64_t i = 0; i < bodies; ++i) {
+        const auto place = static_cast<autofuse::Place>(in.TakeInt());
+        Body& b = work->Loop(place, in.TakeInt());
         b.heads = in.Take();
         b.scalar = in.Take();
-        b.buffers = in.Take();
-        b.chained = in.Take() != 0;
-        b.loads = in.Take() != 0;
-        b.staggered = in.Take() != 0;
+        b.chained = in.TakeInt() != 0;
+        b.staggered = in.TakeInt() != 0;
     }
-    for (int64_t i = 0; i < form->copies; ++i) {
-        autofuse::Rows& r = form->row[i];
-        autofuse::Copies& c = form->copy[i];
-        r.body = in.Take();
-        c.rows = i;
-        c.route = static_cast<autofuse::Route>(in.Take());
-        c.count = in.Take();
-        r.loads = c.route == autofuse::kWrite ? 0 : c.count;
-        r.stores = c.route == autofuse::kWrite ? c.count : 0;
-        r.commands = in.TakeLine();
-        r.rows = in.TakeLine();
-        r.row_bytes = in.TakeLine();
-        r.aligned = in.Take();
-        r.tiled = in.Take();
-        c.whole = in.Take();
-        c.each = in.Take();
-        c.distinct = in.Take();
-        c.footprint = in.TakeLine();
-        c.varies = in.Take();
-        c.varies_by_tile = in.Take() != 0;
+    for (int64_t i = 0; i < copies; ++i) {
+        Body& body = work->body[in.TakeInt()];
+        constexpr autofuse::Route kRoutes[] = {autofuse::kRead, autofuse::kAgain, autofuse::kWrite, autofuse::kStream};
+        const autofuse::Route route = kRoutes[in.TakeInt()];
+        const int64_t count = in.TakeInt();
+        Copy& c = route == autofuse::kWrite ? work->Store(body, count) : work->Load(body, count, route);
+        c.commands = in.TakeLine();
+        c.rows = in.TakeLine();
+        c.row_bytes = in.TakeLine();
+        c.apart = in.TakeInt();
+        c.tiles_apart = in.TakeInt();
+        c.distinct = in.TakeInt();
+        c.varies = in.TakeInt() != 0;
+        c.varies_by_tile = in.TakeInt() != 0;
     }
-    for (int64_t i = 0; i < form->calls; ++i) {
-        form->call[i].body = in.Take();
-        form->call[i].cycles = in.TakeLine();
-        form->call[i].along = in.TakeLine();
+    for (int64_t i = 0; i < calls; ++i) {
+        Body& body = work->body[in.TakeInt()];
+        const double base = in.Take();
+        const double step = in.Take();
+        const autofuse::Line along = in.TakeLine();
+        const bool plain = along.base == 1 && along.step == 0;
+        autofuse::Cycles& cycles = plain ? body.vector : work->Sum(body, along).vector;
+        cycles.base += base;
+        cycles.step += step;
     }
+    return largest;
 }
 
 }  // namespace
 
-// `numbers`: chip, axis (extent, longest, outer, reduce_outer, granule, looped), largest tile, form.
-// `tile`, `per_core`: what to give the cost of, after that of length `before`.  `out`: that cost, then tile, tiles per core,
-// cores and cost of the choice, what the first cost is at least, what every choice costs at least, and what the first cost is
-// at least by the bound of those who share GM, 0 where that is not known.
-extern "C" void Solve(const int64_t* numbers, int64_t before, int64_t tile, int64_t per_core, int64_t* out)
+// The cycles of a choice, and what they are at least; then tile, tiles per core, cores and cycles of the search's choice.
+extern "C" void Solve(const double* numbers, int64_t tile, int64_t per_core, double* out)
 {
     Reader in(numbers);
     const autofuse::Chip chip = TakeChip(in);
-    autofuse::TileAxis axis = {};
-    axis.extent = in.Take();
-    axis.longest = in.Take();
-    axis.outer = in.Take();
-    axis.reduce_outer = in.Take();
-    axis.granule = in.Take();
-    axis.looped = in.Take() != 0;
-    const int64_t largest = in.Take();
-    static Form form;
-    TakeForm(in, &form);
-    autofuse::Costs<autofuse::Rolled<Form>> costs(form, nullptr, axis, chip);
-    // Of another length first: what both have in common is not computed again.
-    costs.Fill(largest);
-    costs.Fill(before);
-    const autofuse::Length at = costs.Fill(tile);
-    const int64_t cores = autofuse::Pieces(at.tiles, per_core);
-    out[5] = at.tiles == 0 ? chip.core_start : costs.AtLeast(at, per_core, cores);
-    out[0] = cores > at.free ? costs.Crowded(at, per_core, cores) : out[5];
-    if (cores > at.free) {
-        costs.Crowded(at, per_core, cores);
+    Work work;
+    const int64_t largest = TakeWork(in, &work);
+    autofuse::Model model(work, chip);
+    model.SetTile(tile);
+    const int64_t cores = autofuse::Max(autofuse::Pieces(model.Tiles(), per_core), 1);
+    out[0] = model.Time(per_core, cores);
+    out[1] = model.LeastTime(per_core, cores);
+    const autofuse::Tile found = autofuse::BestTile(work, chip, largest, autofuse::kForever);
+    out[2] = static_cast<double>(found.size);
+    out[3] = static_cast<double>(found.per_core);
+    out[4] = static_cast<double>(found.block_dim);
+    out[5] = found.cycles;
+}
+
+// The best of all choices: every legal tile, and of each as few tiles per core as make every number of cores occur, and more
+// where the last tile takes its core longer.  Tile, tiles per core, cores, cycles.
+extern "C" void Exhaust(const double* numbers, double* out)
+{
+    Reader in(numbers);
+    const autofuse::Chip chip = TakeChip(in);
+    Work work;
+    const int64_t largest = TakeWork(in, &work);
+    const int64_t granule = work.axis.granule;
+    autofuse::Model model(work, chip);
+    out[3] = autofuse::kForever;
+    for (int64_t tile = autofuse::Min(granule, largest);; tile = autofuse::Min(tile + granule, largest)) {
+        model.SetTile(tile);
+        const int64_t tiles = model.Tiles();
+        const int64_t fewest = autofuse::Max(autofuse::Pieces(tiles, chip.cores), 1);
+        int64_t before = 0;
+        for (int64_t per_core = fewest; per_core == fewest || per_core <= tiles; ++per_core) {
+            const int64_t cores = autofuse::Max(autofuse::Pieces(tiles, per_core), 1);
+            if (cores == before && model.Late() == 0) {
+                per_core = cores > 1 ? autofuse::Pieces(tiles, cores - 1) - 1 : tiles;
+                continue;
+            }
+            before = cores;
+            if (model.LeastTime(per_core, cores) < out[3]) {
+                const double cycles = model.Time(per_core, cores);
+                if (cycles < out[3]) {
+                    out[0] = static_cast<double>(tile);
+                    out[1] = static_cast<double>(per_core);
+                    out[2] = static_cast<double>(cores);
+                    out[3] = cycles;
+                }
+            }
+        }
+        if (tile == largest) {
+            return;
+        }
     }
-    out[7] = costs.AtLeastCrowded(at, per_core, cores);
-    out[6] = costs.Floor();
-    autofuse::Search search(costs, costs.Distances(), axis, chip, largest);
-    search.Spread(autofuse::kUnlimited);
-    const autofuse::Tile found = search.Refine();
-    out[1] = found.size;
-    out[2] = found.per_core;
-    out[3] = found.block_dim;
-    out[4] = found.cost;
 }

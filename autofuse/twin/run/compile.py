@@ -50,7 +50,7 @@ OBJECT = "unit.o"
 PRELUDE = "prelude.h"
 #: The header with the code that looks for tiles, the macro with which a unit only declares it, the unit that has it.
 _SOLVER, _APART = "autofuse_tiling.h", "AUTOFUSE_SOLVER_APART"
-_SOLVER_UNIT = f'#include "{_SOLVER}"\ntemplate struct autofuse::ViewSolver<autofuse::FormView>;\n'
+_SOLVER_UNIT = f'#define AUTOFUSE_SOLVER_HERE\n#include "{_SOLVER}"\n'
 _SEARCH = (_SOLVER, "autofuse_math.h", "autofuse_status.h")
 _CODE = (".cpp", ".h", ".inc")
 #: What every generated kernel and launcher includes of the twin.

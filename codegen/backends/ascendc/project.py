@@ -28,13 +28,8 @@ __all__ = [
 #: The search for tiles, and its parts in the order in which they need each other: they are never used apart.
 TILING_HEADER = "autofuse_tiling.h"
 _TILING = (
-    "autofuse_tile_arithmetic.h",
-    "autofuse_length_costs.h",
-    "autofuse_tile_form.h",
-    "autofuse_tile_cost.h",
-    "autofuse_tile_limit.h",
+    "autofuse_tile_model.h",
     "autofuse_tile_search.h",
-    "autofuse_form_solver.h",
     "autofuse_tiling_solver.h",
     "autofuse_tiling_memo.h",
 )

@@ -76,11 +76,17 @@ def impl(
     )
     loaded, made = (replace(view, que=Queue(b.id, 2, 2)) for b in buffers)
     nodes = (
-        Node("data_0", "Data", (), replace(view, vectorized_axis=(), vectorized_strides=())),
+        Node(
+            "data_0",
+            "Data",
+            (),
+            replace(view, vectorized_axis=(), vectorized_strides=()),
+            {"index": 0},
+        ),
         Node("load_0", "Load", ("data_0",), loaded, loop_axis=loop, api=api("load", "MTE2")),
         Node("abs_0", "Abs", ("load_0",), made, loop_axis=loop, api=api("elewise", "Vector")),
         Node("store_0", "Store", ("abs_0",), view, loop_axis=loop, api=api("store", "MTE3")),
-        Node("output_0", "Output", ("store_0",), view),
+        Node("output_0", "Output", ("store_0",), view, {"index": 0}),
     )
     return ImplGraph(
         graph=graph.name,

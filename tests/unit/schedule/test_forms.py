@@ -14,9 +14,8 @@ from autofuse.implgraph.lowering.lowering import lower_all
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.axes.result import tiling_keys
 from autofuse.schedule.scheduler import schedule, schedule_all
-from autofuse.schedule.search.cost_form import TICK_BITS, ticks
 from autofuse.schedule.search.costs import Costs
-from autofuse.schedule.search.solver import modelled_ticks
+from autofuse.schedule.search.solver import result_cycles
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b1")
@@ -118,7 +117,7 @@ def test_a_chip_that_copies_whole_units_has_no_shorter_last_block():
 
 def test_a_barrier_costs_what_the_target_says():
     text = api.build(sums()).files["host/g_tiling.cpp"]
-    cost = ticks(CHIP.sync_all)
+    cost = float(CHIP.sync_all)
     (row,) = [line for line in text.splitlines() if line.strip().endswith(f", {cost}}},")]
     assert row.strip().startswith("{1, 3, ")
     plain = api.build({**sums(), "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 300]}]})
@@ -142,8 +141,8 @@ def test_of_known_sizes_the_form_of_the_least_modelled_time_is_taken(rows, colum
     assert len(hints) == forms
     (taken,) = schedule_all(hints, CHIP)
     assert len(taken.groups) == groups
-    each = [modelled_ticks(schedule(h, CHIP)[0], Costs(CHIP)) for h in hints]
-    assert modelled_ticks(taken, Costs(CHIP)) == min(each)
+    each = [result_cycles(schedule(h, CHIP)[0], Costs(CHIP)) for h in hints]
+    assert result_cycles(taken, Costs(CHIP)) == min(each)
     dropped = [r for r in taken.rejected if r.template.startswith("form ")]
     assert len(dropped) == len(hints) - 1
     assert all("slower by the model than form " in r.reason for r in dropped)
@@ -163,9 +162,9 @@ def test_of_known_sizes_a_form_that_does_not_fit_leaves_the_other(refused):
 def test_a_form_whose_barriers_alone_take_longer_is_not_looked_at(monkeypatch):
     hints = [canonicalise(h) for h in lower_all(api.read(centred(2048, 64)), CHIP)]
     (whole,) = schedule(hints[0], CHIP)
-    least = modelled_ticks(whole, Costs(CHIP))
+    least = result_cycles(whole, Costs(CHIP))
     assert least is not None
-    slow = replace(CHIP, sync_all=least / (1 << TICK_BITS))
+    slow = replace(CHIP, sync_all=least)
     (taken,) = schedule_all(hints, slow)
     assert len(taken.groups) == 1
     (why,) = (r.reason for r in taken.rejected if r.template == "form 1")

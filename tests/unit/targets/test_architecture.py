@@ -243,8 +243,8 @@ def test_a_cast_that_is_taken_away_has_another_route() -> None:
 # headers --------------------------------------------------------------------------------------
 def test_headers_have_the_figures_of_the_files() -> None:
     device = (ROOT / "device_templates/autofuse_device.h").read_text(encoding="utf-8")
-    host = (ROOT / "host_templates/headers/autofuse_tile_cost.h").read_text(encoding="utf-8")
+    host = (ROOT / "host_templates/headers/autofuse_tile_model.h").read_text(encoding="utf-8")
     for name in ("ascend910b1", "ascend310p"):
         arch = load_target(name).arch
         assert f"kBlockBytes = {arch.block_bytes};" in device
-        assert f"kDmaBlock = {arch.block_bytes};" in host
+        assert f"kBlock = {arch.block_bytes};" in host

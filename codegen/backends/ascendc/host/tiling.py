@@ -1,9 +1,10 @@
-"""The generated tiling function: table rows per template; the search is in a shipped header."""
+"""The generated tiling function: what each template does, by name; the loop over tiles is in a shipped header."""
 
 from __future__ import annotations
 
-import re
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import lru_cache
 
 from autofuse.base.diagnostics import AutofuseError
@@ -18,10 +19,12 @@ from autofuse.codegen.backends.ascendc.host.abi import (
     symbol_parameters,
     symbol_rows,
 )
-from autofuse.codegen.backends.ascendc.host.shared_terms import SharedTerms, shared_terms
-from autofuse.codegen.backends.ascendc.provenance import banner
+from autofuse.codegen.backends.ascendc.host.shared_terms import shared_terms
+from autofuse.codegen.backends.ascendc.host.tiling_example import example_lines
+from autofuse.codegen.backends.ascendc.provenance import banner, in_comment
+from autofuse.codegen.lower.names import Names, parameter_names
 from autofuse.codegen.render import render
-from autofuse.implgraph.expr.expression import Expr, Max, const
+from autofuse.implgraph.expr.expression import Expr, Max, const, sym
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Condition, ImplGraph
@@ -33,28 +36,16 @@ from autofuse.schedule.search.cost_form import (
     BodyForm,
     CallForm,
     CopyForm,
+    CostForm,
     Place,
     Route,
-    ticks,
 )
 from autofuse.schedule.search.costs import Costs
-from autofuse.schedule.search.solver import by_promise, choose
-from autofuse.schedule.search.tile_cost import chip_table
-from autofuse.targets import Architecture, TargetSpec
+from autofuse.schedule.search.solver import choose
+from autofuse.schedule.search.tile_cost import ChipTable, chip_table
+from autofuse.targets import Architecture
 
 __all__ = ["condition_text", "render_tiling"]
-
-#: Templates of which each gets code of its own that costs tiles.  That takes a third of the time off a search, and g++
-#: some 0.1 s per template; without symbols nothing is searched unless less than the chip is granted.
-MOST_UNROLLED = 12
-
-
-@frozen
-class _Term:
-    """What several numbers of a template have in common."""
-
-    name: str
-    value: str
 
 
 @frozen
@@ -71,13 +62,11 @@ class _Template:
     looped: bool
     conditions: str
     ub: str
-    lengths: tuple[int, ...]
-    tables: tuple[str, ...]
-    terms: tuple[_Term, ...]
-    numbers: tuple[str, ...]
+    counts: str
+    lines: tuple[str, ...]
     guard: str
     fits: str
-    turn: int
+    again: str
     tile_size: str
     block_size: str
 
@@ -94,7 +83,7 @@ class _Result:
     first: int
     count: int
     key: int
-    head: int
+    barriers: str
 
 
 @frozen
@@ -128,10 +117,9 @@ class _TilingView:
     results: tuple[_Result, ...]
     result_count: int
     key_count: int
-    chip: str
-    form: str
-    any_numbers: bool
-    unrolled: bool
+    target: str
+    chip: tuple[str, ...]
+    example: tuple[str, ...]
     folded: tuple[str, ...]
     errors: tuple[_Error, ...]
     workspace_size: str
@@ -141,19 +129,15 @@ class _TilingView:
 def render_tiling(graph: FusionGraph, results: tuple[ScheduleResult, ...], costs: Costs) -> str:
     """The text of ``host/<g>_tiling.cpp``."""
     target = costs.target
-    turns = (i for r in results for g in r.groups for i, _ in by_promise(g.impls, costs))
-    templates = tuple(
-        _template(graph, i, turn, impl, costs)
-        for i, (turn, impl) in enumerate(zip(turns, all_impls(results), strict=True))
-    )
-    most = map(max, zip(*(t.lengths for t in templates), strict=True))
+    templates = tuple(_template(graph, i, impl, costs) for i, impl in enumerate(all_impls(results)))
     groups: list[_Group] = []
     rows: list[_Result] = []
     first = key = 0
     for r in results:
         # A single result is compared with nothing.
         barriers = sum(g.sync_before for g in r.groups) if len(results) > 1 else 0
-        rows.append(_Result(len(groups), len(r.groups), key, barriers * ticks(target.sync_all)))
+        took = _number(barriers * target.sync_all) if barriers else ""
+        rows.append(_Result(len(groups), len(r.groups), key, took))
         key += len(tiling_keys((r,)))
         for g in r.groups:
             core = g.impls[0].tiling.first_core
@@ -172,10 +156,11 @@ def render_tiling(graph: FusionGraph, results: tuple[ScheduleResult, ...], costs
         results=tuple(rows),
         result_count=len(rows),
         key_count=key,
-        chip=_chip_row(target),
-        form=", ".join(str(max(n, 1)) for n in most),
-        any_numbers=any(t.numbers for t in templates),
-        unrolled=bool(graph.symbols) and len(templates) <= MOST_UNROLLED,
+        target=target.name,
+        chip=_chip_lines(chip_table(target)),
+        example=tuple(
+            [f"// {in_comment(x)}".rstrip() for x in example_lines(graph, results, costs)]
+        ),
         folded=() if graph.symbols else _folded(results, costs),
         errors=tuple(_errors(graph, results, templates, needed)),
         workspace_size=workspace_text(graph, results, target.arch),
@@ -184,10 +169,46 @@ def render_tiling(graph: FusionGraph, results: tuple[ScheduleResult, ...], costs
     return render("tiling.cpp.jinja", view)
 
 
+#: Units of the figures of a chip, by member of ``ChipTable``; the header has the length of a block itself.
+_UNITS = {
+    "cores": "",
+    "ub": "bytes of UB that a kernel may use",
+    "l2": "bytes",
+    "line": "bytes of a cache line",
+    "short_row": "bytes that a row of less than 32 bytes counts for",
+    "core_start": "cycles that every core adds to the start",
+    "load_issue": "cycles of a load command",
+    "store_issue": "cycles of a store command",
+    "row": "cycles of a further row of a command",
+    "load_latency": "cycles to the first byte of a load",
+    "load_core": "bytes per cycle of one core: from memory",
+    "l2_core": "... from L2",
+    "store_core": "... stores",
+    "read": "bytes per cycle of all cores: from memory",
+    "l2_read": "... from L2",
+    "same_order": "... of one tensor that all load in the same order",
+    "shared": "... of one tensor, from different places",
+    "write": "... stores",
+    "writeback": "... from L2 to memory",
+}
+
+
 @lru_cache(maxsize=16)
-def _chip_row(target: TargetSpec) -> str:
-    """The members of ``autofuse::Chip``."""
-    return ", ".join(int_literal(v) for v in chip_table(target).row_of_header())
+def _chip_lines(chip: ChipTable) -> tuple[str, ...]:
+    """Assignments to the members of ``autofuse::Chip``, with their units."""
+    out = []
+    for f in fields(chip):
+        if f.name in _UNITS:
+            value = getattr(chip, f.name)
+            text = int_literal(value) if isinstance(value, int) else _number(value)
+            unit = _UNITS[f.name]
+            out.append(f"chip.{f.name} = {text};{'  // ' + unit if unit else ''}")
+    return tuple(out)
+
+
+def _number(value: float) -> str:
+    """A literal of type double."""
+    return repr(float(value))
 
 
 def workspace_text(
@@ -204,15 +225,12 @@ def condition_text(impl: ImplGraph) -> tuple[str, ...]:
     return tuple(c.text() for c in impl.tiling.conditions)
 
 
-def _template(
-    graph: FusionGraph, index: int, turn: int, impl: ImplGraph, costs: Costs
-) -> _Template:
-    """The row of a template.
+def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> _Template:
+    """The row of a template, and its functions.
 
     Args:
         graph: all of it.
         index: of the template.
-        turn: index in its group of the one that is searched in its place.
         impl: the template.
         costs: of the templates.
     """
@@ -230,13 +248,8 @@ def _template(
             raise AutofuseError.of("AF9001", f"the tiling of {impl.name} depends on {odd}")
     # Sizes are asked for with the smallest tile first, so that is where an overflow would be.
     smallest = _at_tile(dict.fromkeys(checked), spec.tile_size, max(spec.granule, 1))
-    common = shared_terms([e for c in form.calls for e in c.exprs()], names)
-    own = {**names, **{n: n for n in common.values}}
     guards = overflow_guards(smallest, ranges, names)
-    numbers = _Numbers()
-    rows, copies = _copy_rows(form.copies, names, numbers)
-    calls = _call_rows(form.calls, common, own, numbers)
-    tables = ([_body_row(b) for b in form.bodies], rows, copies, calls)
+    scans = sum(not _plain(c) for c in form.calls)
     return _Template(
         index=index,
         function=check_identifier(impl.name),
@@ -245,18 +258,16 @@ def _template(
         outer=to_cpp(spec.outer, names),
         reduce_outer=to_cpp(spec.reduce_outer, names),
         granule=int_literal(spec.granule),
-        tile_max="autofuse::kUnlimited" if spec.tile_max is None else to_cpp(spec.tile_max, names),
+        tile_max="" if spec.tile_max is None else to_cpp(spec.tile_max, names),
         ub_limit=int_literal(spec.ub_limit),
         looped=spec.reduce_tiles,
-        conditions=" && ".join(_condition(c, names) for c in spec.conditions) or "true",
+        conditions=" && ".join(_condition(c, names) for c in spec.conditions),
         ub=to_cpp(spec.ub, names),
-        lengths=tuple(map(len, tables)),
-        tables=tuple(map(",\n     ".join, tables)),
-        terms=tuple(_Term(n, to_cpp(v, own)) for n, v in common.values.items()),
-        numbers=tuple(numbers.found),
+        counts=f"{len(form.bodies)}, {len(form.copies)}, {scans}",
+        lines=tuple([f"    {x}" if x else "" for x in _WorkText(graph, impl, form, names).lines()]),
         guard=" && ".join(f"autofuse::ProductFits({g})" for g in guards),
         fits=f"&Fits{index}" if guards else "nullptr",
-        turn=turn,
+        again=_bool(form.reads_again),
         tile_size=check_identifier(spec.tile_size),
         block_size=check_identifier(spec.block_size),
     )
@@ -272,109 +283,125 @@ def _at_tile(exprs: Iterable[Expr], symbol: str, tile: int) -> Iterator[Expr]:
 
 
 _PLACES = {Place.ONCE: "kOnce", Place.TILE: "kTile", Place.STEP: "kStep"}
-_ROUTES = {
-    Route.READ: "kRead",
-    Route.AGAIN: "kAgain",
-    Route.WRITE: "kWrite",
-    Route.STREAM: "kStream",
+_ROUTES = {Route.READ: "kRead", Route.AGAIN: "kAgain", Route.STREAM: "kStream"}
+#: What is said of a loop, and of a load.
+_LOOPS = {
+    Place.ONCE: "Before the tiles",
+    Place.TILE: "For each tile",
+    Place.STEP: "For each step of the reduce loop",
 }
+_COMES = {Route.READ: "", Route.AGAIN: ", again", Route.STREAM: ", around L2 where that is full"}
 
 
-def _braces(members: Iterable[str]) -> str:
-    return f"{{{', '.join(members)}}}"
+def _plain(call: CallForm) -> bool:
+    """Whether its instructions are issued once."""
+    return call.along.base.number == 1 and call.along.step.number == 0
 
 
-def _body_row(b: BodyForm) -> str:
-    """The members of ``autofuse::Body``."""
-    numbers = (f"autofuse::{_PLACES[b.place]}", str(b.heads), str(b.scalar), str(b.buffers))
-    return _braces((*numbers, *map(_bool, (b.chained, b.loads, b.staggered))))
+class _WorkText:
+    """The function that says what a template does, as statements.
 
+    Args:
+        graph: for the names of tensors.
+        impl: the template.
+        form: what it does.
+        names: C++ of the symbols.
+    """
 
-def _copy_rows(
-    copies: Sequence[CopyForm], names: Mapping[str, str], numbers: _Numbers
-) -> tuple[list[str], list[str]]:
-    """The members of ``autofuse::Rows`` and of ``autofuse::Copies``; what depends on sizes goes to ``numbers``."""
-    alike: dict[object, list[CopyForm]] = {}
-    for c in copies:
-        key = (c.body, c.commands, c.rows, c.row_bytes, c.aligned, c.tiled)
-        alike.setdefault(key, []).append(c)
-    rows: list[str] = []
-    moved: list[str] = []
-    for i, group in enumerate(alike.values()):
-        first = group[0]
-        stores = sum(c.count for c in group if c.route is Route.WRITE)
-        fixed = [to_cpp(distance, names) for size, distance in first.aligned if size is None]
-        fixed += [
-            f"({to_cpp(size, names)} > 1 ? {to_cpp(distance, names)} : 0)"
-            for size, distance in first.aligned
+    def __init__(
+        self, graph: FusionGraph, impl: ImplGraph, form: CostForm, names: Mapping[str, str]
+    ) -> None:
+        self.form, self.t = form, sym(impl.tiling.tile_size)
+        self.named, self.nodes = Names(impl, parameter_names(graph)), impl.by_name()
+        self.common = shared_terms(list(form.exprs()), names)
+        self.names = {**names, **{n: n for n in self.common.values}}
+
+    def lines(self) -> Iterator[str]:
+        for name, value in self.common.values.items():
+            yield f"const int64_t {name} = {to_cpp(value, self.names)};"
+        numbers = itertools.count(), itertools.count()
+        for i, body in enumerate(self.form.bodies):
+            loop = f"loop{i}"
+            yield ""
+            yield from self._body(loop, i, body)
+            for c in self.form.copies:
+                if c.body == i:
+                    stored = c.route is Route.WRITE
+                    name = f"{'store' if stored else 'load'}{next(numbers[stored])}"
+                    yield from self._copy(name, loop, c)
+
+    def _body(self, name: str, index: int, body: BodyForm) -> Iterator[str]:
+        ops = ", ".join(self._called(op) for op in body.ops)
+        yield f"// {_LOOPS[body.place]}: {ops or 'copies only'}."
+        place = f"autofuse::{_PLACES[body.place]}"
+        yield f"autofuse::Body& {name} = work.Loop({place}, {body.buffers});"
+        if body.heads:
+            yield f"{name}.heads = {_number(body.heads)};"
+        yield f"{name}.scalar = {_number(body.scalar)};"
+        for call in self.form.calls:
+            if call.body != index:
+                continue
+            cycles = f"{name}.vector"
+            if not _plain(call):
+                cycles = f"work.Sum({name}, {self._affine(call.along)}).vector"
+                if len(call.cycles) > 1:
+                    yield f"autofuse::Cycles& sum{index} = {cycles};"
+                    cycles = f"sum{index}"
+            for weight, count in call.cycles:
+                yield f"{cycles}.Add({_number(weight)}, {self._affine(count)});"
+        for member in ("chained", "staggered"):
+            if getattr(body, member):
+                yield f"{name}.{member} = true;"
+
+    def _copy(self, name: str, body: str, c: CopyForm) -> Iterator[str]:
+        stored = c.route is Route.WRITE
+        tensors = ", ".join(self._called(self.nodes[n].inputs[0] if stored else n) for n in c.nodes)
+        if stored:
+            yield f"autofuse::Copy& {name} = work.Store({body}, {c.count});  // {tensors}"
+        else:
+            given = f"{body}, {c.count}, autofuse::{_ROUTES[c.route]}"
+            yield f"autofuse::Copy& {name} = work.Load({given});  // {tensors}{_COMES[c.route]}"
+        apart = [self._text(distance) for size, distance in c.apart if size is None]
+        apart += [
+            f"({self._text(size)} > 1 ? {self._text(distance)} : 0)"
+            for size, distance in c.apart
             if size is not None
         ]
-        row = [
-            str(first.body),
-            str(sum(c.count for c in group) - stores),
-            str(stores),
-            numbers.line(first.commands, names),
-            numbers.line(first.rows, names),
-            numbers.line(first.row_bytes, names),
-            numbers.one(_or(fixed)),
-            numbers.one(_or([to_cpp(d, names) for d in first.tiled])),
+        for member, text, usual in (
+            ("commands", self._affine(c.commands), "1"),
+            ("rows", self._affine(c.rows), "1"),
+            ("row_bytes", self._affine(c.row_bytes), "0"),
+            ("apart", _or(apart), "0"),
+            ("tiles_apart", _or([self._text(d) for d in c.tiles_apart]), "0"),
+            ("distinct", self._text(c.distinct), "0"),
+            ("varies", self._any_more_than_one(c.varying), "false"),
+            ("varies_by_tile", _bool(c.varies_by_tile), "false"),
+        ):
+            if text != usual:
+                yield f"{name}.{member} = {text};"
+
+    def _called(self, node: str) -> str:
+        return in_comment(self.named.called(self.nodes[node]))
+
+    def _affine(self, a: Affine) -> str:
+        """C++ of type ``Line``."""
+        base, step = self.common.within(a.base), self.common.within(a.step)
+        return to_cpp(base + step * self.t, self.names)
+
+    def _text(self, e: Expr) -> str:
+        return to_cpp(self.common.within(e), self.names)
+
+    def _any_more_than_one(self, sizes: Sequence[Expr]) -> str:
+        """Whether one of these sizes is more than 1."""
+        if any([s.number is not None and s.number > 1 for s in sizes]):
+            return "true"
+        names = self.names
+        texts = [
+            f"{to_cpp(self.common.within(s), names, atomic=True)} > 1"
+            for s in sizes
+            if s.number is None
         ]
-        rows.append(_braces(row))
-        for c in group:
-            row = [
-                str(i),
-                f"autofuse::{_ROUTES[c.route]}",
-                str(c.count),
-                numbers.of(c.whole, names),
-                numbers.of(c.each, names),
-                numbers.of(c.distinct, names),
-                numbers.line(c.footprint, names),
-                numbers.one(_any_more_than_one(c.varying, names)),
-                _bool(c.varies_by_tile),
-            ]
-            moved.append(_braces(row))
-    return rows, moved
-
-
-def _call_rows(
-    calls: Sequence[CallForm], common: SharedTerms, names: Mapping[str, str], numbers: _Numbers
-) -> list[str]:
-    """The members of ``autofuse::Calls``."""
-    rows = []
-    for c in calls:
-        cycles, along = (
-            Affine(common.within(a.base), common.within(a.step)) for a in (c.cycles, c.along)
-        )
-        row = [str(c.body), numbers.line(cycles, names), numbers.line(along, names)]
-        rows.append(_braces(row))
-    return rows
-
-
-#: A number that does not depend on sizes.
-_CONSTANT = re.compile(r"-?\d+|INT64_C\(-?\d+\)")
-
-
-class _Numbers:
-    """The numbers of a form that depend on sizes, each of them once."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, int] = {}
-
-    def one(self, text: str) -> str:
-        """A constant, or what stands for the number."""
-        if text.isdigit() or _CONSTANT.fullmatch(text):
-            return text
-        return f"Number({self.found.setdefault(text, len(self.found))})"
-
-    def of(self, e: Expr, names: Mapping[str, str]) -> str:
-        """The same for the text of an expression."""
-        if e.number is not None and e.number >= 0:
-            return int_literal(e.number)
-        return self.one(to_cpp(e, names))
-
-    def line(self, a: Affine, names: Mapping[str, str]) -> str:
-        """Both numbers of an ``autofuse::Line``."""
-        return f"{{{self.of(a.base, names)}, {self.of(a.step, names)}}}"
+        return " || ".join(texts) or "false"
 
 
 def _or(distances: Sequence[str]) -> str:
@@ -383,17 +410,6 @@ def _or(distances: Sequence[str]) -> str:
     if len(parts) == 1:
         return parts[0]
     return " | ".join([f"({p})" if " " in p else p for p in parts]) or "0"
-
-
-def _any_more_than_one(sizes: Sequence[Expr], names: Mapping[str, str]) -> str:
-    """1 if one of these sizes is more than 1, else 0."""
-    texts = []
-    for s in sizes:
-        if s.number is None:
-            texts.append(f"{to_cpp(s, names, atomic=True)} > 1")
-        elif s.number > 1:
-            return "1"
-    return " || ".join(texts) or "0"
 
 
 def _bool(value: bool) -> str:

@@ -95,7 +95,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Host]:
 
 
 def compiled(name: str, folder: Path, level: str) -> Host:
-    """The tiling function of a graph; at ``-O0`` nothing is unrolled."""
+    """The tiling function of a graph."""
     built = api.build(BY_NAME[name], target=CHIP)
     for path, text in built.files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def test_explain_says_what_the_host_function_takes(hosts, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["add_row", "layer_norm"])
-def test_code_that_is_not_unrolled_chooses_the_same(tmp_path: Path, name: str) -> None:
+def test_code_that_is_not_optimised_chooses_the_same(tmp_path: Path, name: str) -> None:
     host, random_ = compiled(name, tmp_path, "-O0"), random.Random()
     for _ in range(25):
         assert agree(host, random_sizes(host.symbols, random_)) is not None
@@ -215,7 +215,7 @@ def test_templates_that_load_rows_again_have_to_be_better_by_a_quarter(
             here = agree(host, sizes)
             assert here is not None
             with monkeypatch.context() as patch:
-                patch.setattr(solver, "LEEWAY", 1 << 62)
+                patch.setattr(solver, "LEEWAY", 0.0)
                 without = host.expected(sizes)
             assert without is not None
             if without.key != here.key:
@@ -225,7 +225,7 @@ def test_templates_that_load_rows_again_have_to_be_better_by_a_quarter(
                 costs = [solver.solve_template(i, Costs(CHIP), sizes) for i in (again, kept)]
                 assert costs[0] is not None
                 assert costs[1] is not None
-                assert costs[0].cost < costs[1].cost <= costs[0].cost * 5 // 4
+                assert costs[0].cycles < costs[1].cycles <= costs[0].cycles * 1.25
                 decided.append((name, sizes))
     assert decided, "no shape where the rule decides"
 

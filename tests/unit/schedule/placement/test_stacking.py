@@ -13,7 +13,7 @@ from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.schedule.placement.stacking import STACK, columns_of
 from autofuse.schedule.scheduler import schedule
 from autofuse.schedule.search.costs import Costs
-from autofuse.schedule.search.solver import modelled_ticks
+from autofuse.schedule.search.solver import result_cycles
 from autofuse.schedule.templates import narrow
 from autofuse.targets import load_target
 
@@ -93,7 +93,7 @@ def test_a_rotation_of_pairs_loads_them_once():
 
 def test_they_take_a_fraction_of_storing_them_one_by_one():
     hints = [canonicalise(h) for h in lower_all(api.read(columns(50_000, [1, 1, 1])), CHIP)]
-    together, apart = (modelled_ticks(*schedule(h, CHIP), Costs(CHIP)) for h in hints)
+    together, apart = (result_cycles(*schedule(h, CHIP), Costs(CHIP)) for h in hints)
     assert 10 * together < apart
 
 

@@ -17,7 +17,7 @@ from autofuse.schedule.scheduler import _reduced_axes
 from autofuse.schedule.search.cost_form import cost_form
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import best_tiling
-from autofuse.schedule.search.tile_cost import bind, chip_table, tile_cost, tile_parts
+from autofuse.schedule.search.tile_cost import bind, chip_table, tile_parts, tile_time
 from autofuse.schedule.search.workload import workload
 from autofuse.schedule.templates import scan
 
@@ -91,8 +91,8 @@ def test_tables_are_those_of_the_model(templates, rows, length):
             continue
         form = bind(cost_form(impl, CHIP), impl.tiling, sizes)
         for tile in {smallest_tile(impl.tiling, sizes), most}:
-            here = tile_cost(form, chip, tile_parts(form, chip, tile), 3)
-            us = here.cost / 1024 / CHIP.clock_mhz + CHIP.kernel_head_us
+            cycles = tile_time(form, chip, tile_parts(form, chip, tile), 3)
+            us = cycles / CHIP.clock_mhz + CHIP.kernel_head_us
             want = evaluate(workload(impl, CHIP, sizes, tile, per_core=3), CHIP).total
             assert us == pytest.approx(want, rel=0.12), (impl.suffix, tile)
 

@@ -1,0 +1,132 @@
+"""An example in the generated tiling file: what was compared at typical sizes, and what was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from autofuse.implgraph.expr.expression import ExprError
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
+from autofuse.schedule.axes.tile_limits import sample_env
+from autofuse.schedule.search.cost_form import Place
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import choose, solve_template
+from autofuse.schedule.search.tile_cost import (
+    BoundForm,
+    ChipTable,
+    Tiled,
+    TileParts,
+    paces,
+    pipes_of,
+    tile_parts,
+)
+from autofuse.schedule.search.tile_search import best_of_length, lengths
+
+__all__ = ["example_lines"]
+
+_COLUMNS = (
+    "t",
+    "UB bytes",
+    "tiles",
+    "cores",
+    "load",
+    "vector",
+    "store",
+    "period",
+    "core",
+    "GM",
+    "time",
+)
+
+
+def example_lines(
+    graph: FusionGraph, results: Sequence[ScheduleResult], costs: Costs
+) -> tuple[str, ...]:
+    """Lines of a comment, without its signs; none where nothing is legal at typical sizes."""
+    impls = [i for r in results for g in r.groups for i in g.impls]
+    names = [s.name for s in graph.symbols]
+    sizes = {n: v for n, v in sample_env(impls[0]).items() if n in names}
+    chosen = choose(results, costs, sizes)
+    if chosen is None:
+        return ()
+    taken = tiling_keys(tuple(results))[chosen.key]
+    at = ", ".join(f"{s.label} = {sizes[s.name]:,}" for s in graph.symbols)
+    rows: list[tuple[str, ...]] = [("", *_COLUMNS)]
+    for number, impl in enumerate(impls):
+        rows += _rows(number, impl, costs, sizes, in_full=any(impl is i for i in taken))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = [
+        "  " + "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+        for row in rows
+    ]
+    where = f" at {at}" if at else ""
+    text = [f"Cycles of each template's best pair{where} (model); * is taken:", "", *table]
+    if any(costs.form(i).reads_again for i in impls):
+        text += [
+            "",
+            "again: it loads data again, which L2 may no longer have, and has to be better by a quarter.",
+        ]
+    return tuple(text)
+
+
+def _rows(
+    number: int, impl: ImplGraph, costs: Costs, sizes: Mapping[str, int], *, in_full: bool
+) -> Iterator[tuple[str, ...]]:
+    """The best tile of a template; of one that is taken, the longest and the ones next to it too."""
+    try:
+        best = solve_template(impl, costs, sizes)
+        bound, _ = costs.bound(impl, sizes, None)
+    except ExprError:
+        return
+    if best is None:
+        return
+    again = ", again" if costs.form(impl).reads_again else ""
+    shown = {best.tile}
+    if in_full:
+        tried = sorted(lengths(bound, costs.chip))
+        place = tried.index(best.tile)
+        shown |= {*tried[max(place - 1, 0) : place + 2], tried[-1]}
+    for tile in sorted(shown, reverse=True):
+        parts = tile_parts(bound, costs.chip, tile)
+        found = best if tile == best.tile else best_of_length(bound, costs.chip, tile)
+        assert found is not None
+        figures = _shares(bound, costs.chip, parts, found)
+        used = impl.tiling.ub.evaluate({**sizes, impl.tiling.tile_size: tile})
+        mark = "*" if in_full and tile == best.tile else ""
+        cells = (tile, used, parts.tiles, found.cores, *map(round, (*figures, found.cycles)))
+        yield (f"template {number}{mark}{again}", *(f"{c:,}" for c in cells))
+
+
+class _Shares(NamedTuple):
+    """Where the cycles of a choice go.
+
+    Attributes:
+        load, vector, store: of one tile, of all loops.
+        period: of one tile: the longest of them in each loop, or what two buffers cannot hide.
+        core: of the core with the most to do.
+        gm: of GM for all cores.
+    """
+
+    load: float
+    vector: float
+    store: float
+    period: float
+    core: float
+    gm: float
+
+
+def _shares(form: BoundForm, chip: ChipTable, parts: TileParts, chosen: Tiled) -> _Shares:
+    """Where the cycles of a choice go, without last tiles."""
+    memory, l2, same, apart, storing = paces(chip, chosen.cores)
+    load = vector = store = 0.0
+    for b, run in zip(form.bodies, parts.bodies, strict=True):
+        times = {Place.ONCE: 0, Place.TILE: 1, Place.STEP: parts.steps}[b.place]
+        bytes_ = zip(run.loaded, (memory, l2, same, apart), strict=True)
+        load += times * (run.load + sum(n * pace for n, pace in bytes_))
+        vector += times * run.vector
+        store += times * (run.store + run.stored * storing)
+    pipes = pipes_of(form, chip, parts.bodies, parts.steps, chosen.cores)
+    core = pipes.once + pipes.exposed + chosen.per_core * pipes.period
+    return _Shares(load, vector, store, pipes.period, core, parts.gm + chosen.cores * parts.gm_core)

@@ -1,0 +1,548 @@
+// How long a template takes with tiles of t elements on a given number of cores: the cost model that tiles are chosen by.
+//
+// Times are cycles, without what no choice changes.  Sizes are int64_t, times are double.
+//
+//   time = core_start * cores + the longer of (one core, GM) + 1/256 of the shorter
+//   one core = before its tiles + first and last tile + tiles per core * the sum of all loops' periods
+//   period = max(load, vector, store, scalar, what the buffers of a queue cannot hide)
+//   load, store = issue of every command + row for every further row + bytes / rate of one of so many cores
+//   GM = bytes of all cores / rates of all cores
+//
+// schedule/search/tile_cost.py has the same formulas in the same order.
+#ifndef AUTOFUSE_TILE_MODEL_H
+#define AUTOFUSE_TILE_MODEL_H
+
+#include <stdint.h>
+
+#include <algorithm>
+
+#include "autofuse_math.h"
+
+namespace autofuse {
+
+constexpr int64_t kUnlimited = INT64_MAX;
+constexpr int64_t kBlock = 32;           // bytes that a row in UB is rounded up to
+constexpr double kMostLate = 40;         // tiles that a last one counts for at most
+constexpr double kHidden = 1.0 / 256;    // what is hidden, GM or the pipes, counts for this share
+
+// The figures of a chip.
+struct Chip {
+    int64_t cores = 0;
+    int64_t ub = 0;         // usable bytes of UB of one core
+    int64_t l2 = 0;         // bytes
+    int64_t line = 0;       // bytes of a cache line
+    int64_t short_row = 0;  // bytes that a row of less than 32 bytes counts for
+    // Cycles.
+    double core_start = 0;    // that every core adds to the start
+    double load_issue = 0;    // of a command
+    double store_issue = 0;
+    double row = 0;           // of a further row of a command
+    double load_latency = 0;  // to the first byte
+    // Bytes per cycle of one core.
+    double load_core = 0;
+    double l2_core = 0;
+    double store_core = 0;
+    // Bytes per cycle of all cores together.
+    double read = 0;        // from memory
+    double l2_read = 0;
+    double same_order = 0;  // of one tensor that all cores load in the same order, ...
+    double shared = 0;      // ... or each from another place
+    double write = 0;
+    double writeback = 0;   // from L2 to memory, of what L2 cannot hold
+};
+
+// base + step * t, t being the length of a tile.
+struct Line {
+    constexpr Line(int64_t constant = 0, int64_t per_element = 0) : base(constant), step(per_element)
+    {
+    }
+
+    constexpr int64_t At(int64_t t) const
+    {
+        return base + step * t;
+    }
+
+    // The same for lengths that no tile has.
+    constexpr double Of(double t) const
+    {
+        return static_cast<double>(base) + static_cast<double>(step) * t;
+    }
+
+    int64_t base;
+    int64_t step;
+};
+
+constexpr Line operator+(Line a, Line b)
+{
+    return {a.base + b.base, a.step + b.step};
+}
+
+constexpr Line operator-(Line a, Line b)
+{
+    return {a.base - b.base, a.step - b.step};
+}
+
+constexpr Line operator*(int64_t factor, Line a)
+{
+    return {factor * a.base, factor * a.step};
+}
+
+constexpr Line operator*(Line a, int64_t factor)
+{
+    return factor * a;
+}
+
+constexpr Line kTileLength = {0, 1};
+
+// The axis that is cut into tiles, and the loops around it.
+struct Axis {
+    int64_t extent = 0;
+    int64_t longest = 0;           // tile that holds the whole axis
+    int64_t outer = 0;             // iterations of the loops around it
+    int64_t reduce_outer = 0;      // iterations of the reduce loop per tile, or around the tiles
+    int64_t granule = 0;           // tiles are multiples of this, unless the tile is the whole axis
+    int64_t tile_max = kUnlimited; // limit other than UB
+    int64_t ub_limit = 0;          // bytes
+    bool looped = false;           // one core goes through all tiles of the axis
+    bool conditions = true;        // the conditions of the template hold
+};
+
+enum Place { kOnce, kTile, kStep };             // a loop body runs once per core, per tile, per step of the reduce loop
+enum Route { kRead, kAgain, kStream, kWrite };  // again: read or written before; stream: read around a full L2
+enum Reach { kMemory, kL2, kSameOrder, kShared, kReaches };  // where the bytes of a load come from
+
+// Cycles and bytes of one run of a loop body.
+struct Run {
+    double load;              // cycles of commands and rows
+    double vector;
+    double store;
+    double loaded[kReaches];  // bytes
+    double stored;
+};
+
+// Cycles of the vector unit: base + step * t.
+struct Cycles {
+    // So many for each of `count` elements or vector calls.
+    void Add(double cycles, Line count)
+    {
+        base += cycles * static_cast<double>(count.base);
+        step += cycles * static_cast<double>(count.step);
+    }
+
+    double At(int64_t t) const
+    {
+        return base + step * static_cast<double>(t);
+    }
+
+    double base = 0;
+    double step = 0;
+};
+
+// One loop body.
+struct Body {
+    Place place = kTile;
+    int64_t buffers = 2;     // of each queue, 1 or 2
+    double heads = 0;        // cycles of the element-wise calls, whatever their length
+    double scalar = 0;       // cycles of the scalar unit
+    Cycles vector;           // cycles of elements and of calls that are many
+    bool loads = false;
+    bool chained = false;    // stored from the buffer that was loaded
+    bool staggered = false;  // every core starts at another step
+    Run run;                 // with the length at hand
+};
+
+// Loads or stores that do the same.
+struct Copy {
+    Body* body = nullptr;
+    Route route = kRead;
+    int64_t count = 1;
+    Line commands = 1;         // of a tile, each of them
+    Line rows = 1;
+    Line row_bytes = 0;
+    int64_t apart = 0;         // distances of rows in GM in bytes, or-ed
+    int64_t tiles_apart = 0;   // distances of tiles in GM in bytes per element of t, or-ed
+    int64_t distinct = 0;      // bytes in GM that are touched, each counted once
+    bool varies = false;       // other places along a loop that is not the one over tiles, ...
+    bool varies_by_tile = false;  // ... and along that one
+    Reach reach = kMemory;     // with the length at hand; from so many places
+    double places = 1;
+    double whole = 0;          // bytes of all tiles, however the axis is cut; 0 where that is not what it depends on
+    double touched = 0;        // bytes of all that do the same, each counted once
+};
+
+// Vector calls that go over their elements once, and once more for every bit of `along`, as running sums do.
+struct Scan {
+    Body* body = nullptr;
+    Line along;
+    Cycles vector;
+};
+
+// What a template does.  WorkOf has the memory.
+struct Work {
+    Body& Loop(Place place, int64_t buffers)
+    {
+        Body& b = body[bodies++];
+        b.place = place;
+        b.buffers = buffers;
+        return b;
+    }
+
+    Copy& Load(Body& of, int64_t count, Route route)
+    {
+        Copy& c = copy[copies++];
+        c.body = &of;
+        c.count = count;
+        c.route = route;
+        of.loads = of.loads || route != kWrite;
+        return c;
+    }
+
+    Copy& Store(Body& of, int64_t count)
+    {
+        return Load(of, count, kWrite);
+    }
+
+    Scan& Sum(Body& of, Line along)
+    {
+        Scan& s = scan[scans++];
+        s.body = &of;
+        s.along = along;
+        return s;
+    }
+
+    Axis axis;
+    Body* body = nullptr;
+    Copy* copy = nullptr;
+    Scan* scan = nullptr;
+    int bodies = 0;
+    int copies = 0;
+    int scans = 0;
+};
+
+template <int kBodies, int kCopies, int kScans>
+struct WorkOf final : Work {
+    WorkOf()
+    {
+        body = all_bodies;
+        copy = all_copies;
+        scan = all_scans;
+    }
+
+    Body all_bodies[kBodies];
+    Copy all_copies[kCopies > 0 ? kCopies : 1];
+    Scan all_scans[kScans > 0 ? kScans : 1];
+};
+
+inline double AsDouble(int64_t value)
+{
+    return static_cast<double>(value);
+}
+
+// a / b rounded up, for a >= 0 and b > 0.  Most sizes are short, of which the quotient takes a fraction of the time.
+inline int64_t Pieces(int64_t a, int64_t b)
+{
+    const uint64_t sum = static_cast<uint64_t>(a) + static_cast<uint64_t>(b) - 1;
+    if ((sum | static_cast<uint64_t>(b)) >> 32 == 0) {
+        return static_cast<uint32_t>(sum) / static_cast<uint32_t>(b);
+    }
+    return static_cast<int64_t>(sum / static_cast<uint64_t>(b));
+}
+
+// The largest power of two that divides x, which is not 0.
+inline int64_t LowBit(int64_t x)
+{
+    return x & -x;
+}
+
+// The time of choices, for one length of a tile after the other.
+class Model {
+public:
+    Model(Work& work, const Chip& chip) : work_(work), axis_(work.axis), chip_(chip)
+    {
+        const double extent = AsDouble(axis_.extent);
+        const double outer = AsDouble(axis_.outer);
+        const double reduce_outer = AsDouble(axis_.reduce_outer);
+        for (int i = 0; i < work.copies; ++i) {
+            Copy& c = work.copy[i];
+            c.touched = AsDouble(c.count * c.distinct);
+            if (c.rows.step != 0 || c.row_bytes.step != 0) {
+                c.whole = AsDouble(c.count) * (c.rows.Of(extent) * c.row_bytes.Of(extent)) * outer;
+                c.whole *= c.body->place == kStep ? reduce_outer : 1;
+            }
+            if (c.row_bytes.step > 0 && c.rows.base + c.rows.step > 1) {
+                row_step_ = Min(row_step_, c.row_bytes.step);
+            }
+        }
+        const double own[] = {chip.load_core, chip.l2_core, chip.load_core, chip.load_core, chip.store_core};
+        const double all[] = {chip.read, chip.l2_read, chip.same_order, chip.shared, chip.write};
+        for (int i = 0; i <= kReaches; ++i) {
+            own_[i] = 1 / own[i];
+            share_[i] = 1 / all[i];
+        }
+    }
+
+    // So many tiles take as long as the last one takes longer, where one core has it.
+    int64_t Late() const
+    {
+        return late_;
+    }
+
+    // Tiles of the length at hand that the cores share.
+    int64_t Tiles() const
+    {
+        return tiles_;
+    }
+
+    // Sets the length of tiles.
+    void SetTile(int64_t t)
+    {
+        pieces_ = Pieces(axis_.extent, t);
+        tiles_ = axis_.looped ? axis_.outer : axis_.outer * pieces_;
+        steps_ = axis_.looped ? axis_.reduce_outer * pieces_ : axis_.reduce_outer;
+        const int64_t length = Min(t, Max(axis_.extent, 1));
+        const int64_t last = axis_.extent - (pieces_ - 1) * t;
+        const int64_t apart = pieces_ > 1 ? t : 0;
+        SetTraffic(length);
+        Measure(length, apart);
+        alone_ = PipesOf(own_);
+        tail_ = behind_ = 0;
+        late_ = 0;
+        // The last tile of the axis takes longer than others if its rows are shorter than a block.
+        if (pieces_ > 1 && last * row_step_ < kBlock) {
+            Measure(last, apart);
+            const Pipes late = PipesOf(own_);
+            // Where one core goes through all of the axis, every step of a tile was taken for a last one.
+            tail_ = std::max(late.period - alone_.period, 0.0) / (axis_.looped ? AsDouble(pieces_) : 1);
+            behind_ = std::max(late.exposed - alone_.exposed, 0.0);
+            if (!axis_.looped && tiles_ == pieces_ && alone_.period > 0) {
+                late_ = static_cast<int64_t>(std::min((tail_ + behind_) / alone_.period + 1, kMostLate));
+            }
+            Measure(length, apart);
+        }
+    }
+
+    // Cycles if cores did not disturb each other: a choice takes no less.
+    double LeastTime(int64_t per_core, int64_t cores) const
+    {
+        return tiles_ == 0 ? chip_.core_start : Together(per_core, cores, alone_);
+    }
+
+    // Cycles with so many tiles on each of so many cores.
+    double Time(int64_t per_core, int64_t cores) const
+    {
+        if (tiles_ == 0) {
+            return chip_.core_start;
+        }
+        double pace[kReaches + 1];  // cycles per byte of one of so many cores; the last is that of stores
+        for (int i = 0; i <= kReaches; ++i) {
+            pace[i] = std::max(own_[i], AsDouble(cores) * share_[i]);
+        }
+        return Together(per_core, cores, PipesOf(pace));
+    }
+
+private:
+    // Cycles of one core.
+    struct Pipes {
+        double once = 0;     // before its tiles
+        double period = 0;   // of each of its tiles
+        double exposed = 0;  // what the first and the last tile leave unhidden
+        double rest = 0;     // what is left once the last bytes have come
+    };
+
+    // Cycles of all cores, with these pipes.
+    double Together(int64_t per_core, int64_t cores, const Pipes& pipes) const
+    {
+        const double tiles = AsDouble(per_core) * pipes.period + LastTiles(per_core, cores);
+        const double busy = pipes.once + pipes.exposed + tiles;
+        double gm = gm_ + AsDouble(cores) * gm_core_;
+        gm += gm > 0 ? pipes.rest : 0;
+        return chip_.core_start * AsDouble(cores) + std::max(busy, gm) + std::min(busy, gm) * kHidden;
+    }
+
+    // What last tiles add to the core that takes longest; of one axis the last core has it, with fewer others.
+    double LastTiles(int64_t per_core, int64_t cores) const
+    {
+        if (tail_ + behind_ == 0) {
+            return 0;
+        }
+        if (axis_.looped) {
+            return AsDouble(per_core) * tail_ + behind_;
+        }
+        const int64_t spare = tiles_ == pieces_ ? per_core * cores - tiles_ : 0;
+        return std::max(AsDouble(Pieces(per_core, pieces_)) * tail_ + behind_ - AsDouble(spare) * alone_.period, 0.0);
+    }
+
+    // Where the bytes of every copy come from, and cycles of GM for all cores.
+    void SetTraffic(int64_t length)
+    {
+        const double tiles = AsDouble(tiles_);
+        const double steps = AsDouble(steps_);
+        const double l2 = AsDouble(chip_.l2);
+        const int64_t most = Max(Min(tiles_, chip_.cores), 1);
+        // Every core goes through all tiles of the axis, again and again.
+        const bool rounds = !axis_.looped && axis_.outer >= chip_.cores;
+        double read = 0;
+        double again = 0;
+        double same = 0;
+        double shared = 0;
+        double same_core = 0;
+        double written = 0;
+        double cached = 0;
+        double streamed = 0;
+        for (int i = 0; i < work_.copies; ++i) {
+            Copy& c = work_.copy[i];
+            const Body& body = *c.body;
+            c.reach = kMemory;
+            c.places = 1;
+            if (body.place == kOnce) {
+                // Every core reads it.
+                c.reach = kSameOrder;
+                same_core += AsDouble(c.count) * BytesOf(c, length);
+                continue;
+            }
+            double moved = c.whole;
+            if (c.rows.step == 0 && c.row_bytes.step == 0) {
+                moved = AsDouble(c.count) * BytesOf(c, length) * tiles;
+                moved *= body.place == kStep ? steps : 1;
+            }
+            const double distinct = std::min(c.touched, moved);
+            cached += distinct;
+            if (c.route == kWrite) {
+                written += moved;
+                continue;
+            }
+            const bool by_tile = c.varies_by_tile && pieces_ > 1;
+            if (most > 1 && !c.varies && (rounds || !by_tile)) {
+                // All cores read one tensor: those that start at the same place do so in the same order.
+                c.reach = kSameOrder;
+                double in_order = moved;
+                if (body.staggered || by_tile) {
+                    c.places = AsDouble(Max(Min(body.staggered ? steps_ : pieces_, most), 1));
+                    in_order = moved / c.places;
+                }
+                same += in_order;
+                shared += moved - in_order;
+                continue;
+            }
+            double hit = moved - distinct;
+            if (hit > 0) {
+                double held = distinct;
+                if (c.route == kAgain) {
+                    held = BytesOf(c, length) * AsDouble(most) * AsDouble(Max(steps_, 1));
+                }
+                hit *= held > l2 ? l2 / held : 1;
+            }
+            read += moved - hit;
+            again += hit;
+            streamed += c.route == kStream ? distinct : 0;
+            c.reach = hit > 0 && 2 * hit >= moved ? kL2 : kMemory;
+        }
+        double gm = read * share_[kMemory] + again * share_[kL2];
+        gm += same * share_[kSameOrder] + shared * share_[kShared];
+        gm += written * share_[kReaches];
+        cached -= cached > l2 ? streamed : 0;
+        if (cached > l2) {
+            gm += (written - written * (l2 / cached)) / chip_.writeback;
+        }
+        gm_ = gm;
+        gm_core_ = same_core * share_[kSameOrder];
+    }
+
+    static double BytesOf(const Copy& c, int64_t length)
+    {
+        return AsDouble(c.rows.At(length)) * AsDouble(c.row_bytes.At(length));
+    }
+
+    // One run of every loop body with a tile of so many elements.
+    void Measure(int64_t length, int64_t apart)
+    {
+        for (int i = 0; i < work_.bodies; ++i) {
+            Body& b = work_.body[i];
+            b.run = {0, b.heads + b.vector.At(length), 0, {0, 0, 0, 0}, 0};
+        }
+        for (int i = 0; i < work_.scans; ++i) {
+            const Scan& s = work_.scan[i];
+            const int64_t along = s.along.At(length);
+            const int64_t bits = along > 1 ? 64 - __builtin_clzll(static_cast<uint64_t>(along - 1)) : 0;
+            s.body->run.vector += s.vector.At(length) * AsDouble(1 + bits);
+        }
+        for (int i = 0; i < work_.copies; ++i) {
+            const Copy& c = work_.copy[i];
+            Run& run = c.body->run;
+            const double count = AsDouble(c.count);
+            const double commands = AsDouble(c.commands.At(length));
+            const int64_t rows = Max(c.rows.At(length), 1);
+            const double billed = BilledRow(c, c.row_bytes.At(length), rows, apart) * AsDouble(c.count * rows);
+            const double further = chip_.row * std::max(AsDouble(rows) - commands, 0.0);
+            if (c.route == kWrite) {
+                run.store += count * (chip_.store_issue * commands + further);
+                run.stored += billed;
+                continue;
+            }
+            run.load += count * (chip_.load_issue * commands + further);
+            const double in_order = c.places > 1 ? billed / c.places : billed;
+            run.loaded[c.reach] += in_order;
+            run.loaded[kShared] += billed - in_order;
+        }
+    }
+
+    // Bytes that a row counts for: blocks, and the cache lines that it touches.
+    double BilledRow(const Copy& c, int64_t row, int64_t rows, int64_t apart) const
+    {
+        const double billed = AsDouble(row < kBlock && rows > 1 ? chip_.short_row : (row + kBlock - 1) & -kBlock);
+        const int64_t off = chip_.line - LowBit(chip_.line | c.apart | c.tiles_apart * apart);
+        if (off > 0 && row + off > chip_.line) {
+            return billed * AsDouble(row + off) / AsDouble(Max(row, chip_.line));
+        }
+        return billed;
+    }
+
+    Pipes PipesOf(const double* pace) const
+    {
+        Pipes out;
+        for (int i = 0; i < work_.bodies; ++i) {
+            const Body& b = work_.body[i];
+            const Run& run = b.run;
+            const double bytes = (run.loaded[kMemory] * pace[kMemory] + run.loaded[kL2] * pace[kL2]) +
+                                 (run.loaded[kSameOrder] * pace[kSameOrder] + run.loaded[kShared] * pace[kShared]);
+            const double load = run.load + bytes;
+            const double store = run.store + run.stored * pace[kReaches];
+            const double come = b.loads ? load + chip_.load_latency : load;
+            const double alone = std::max(come + run.vector + store, b.scalar);
+            if (b.place == kOnce) {
+                out.once += alone;
+                continue;
+            }
+            if (b.place == kStep && steps_ == 0) {
+                continue;
+            }
+            const double wait = b.chained ? come + run.vector + store : std::max(come, store) + run.vector;
+            const double busiest = std::max(std::max(load, run.vector), std::max(store, b.scalar));
+            const double period = std::max(busiest, b.buffers == 1 ? wait : wait * 0.5);
+            out.period += b.place == kStep ? period * AsDouble(steps_) : period;
+            out.exposed = std::max(out.exposed, alone - period);
+            out.rest = std::max(out.rest, come - load + run.vector);
+        }
+        return out;
+    }
+
+    Work& work_;
+    const Axis& axis_;
+    const Chip& chip_;
+    int64_t row_step_ = 1 << 16;  // bytes of a row per element of t, the fewest of what is cut into several
+    double own_[kReaches + 1];    // cycles per byte of a core that no other one disturbs, and more for each core
+    double share_[kReaches + 1];
+    int64_t pieces_ = 0;          // of the axis, ...
+    int64_t tiles_ = 0;           // ... and tiles that the cores share, with the length at hand
+    int64_t steps_ = 0;           // of the reduce loop
+    double tail_ = 0;             // cycles that the last tile of the axis takes longer, and leaves unhidden besides
+    double behind_ = 0;
+    int64_t late_ = 0;
+    Pipes alone_;                 // of a core that no other one disturbs
+    double gm_ = 0;               // cycles of GM for all cores, and more for every core
+    double gm_core_ = 0;
+};
+
+}  // namespace autofuse
+
+#endif
