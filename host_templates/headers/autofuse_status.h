@@ -67,6 +67,13 @@ struct ErrorRow {
     const char* text;
 };
 
+// a * b, or the largest number where that does not fit.
+inline int64_t SaturatingMul(int64_t a, int64_t b)
+{
+    int64_t product = 0;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
 // True if the product of values >= 0 stays below 2^60; asked before sizes are multiplied.
 template <typename... Values>
 constexpr bool ProductFits(Values... values)
