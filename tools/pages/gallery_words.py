@@ -71,7 +71,7 @@ side, and the result is `silu(gate) * up`. As separate operators it would write 
 Positions of a language model: the two halves of each head of the query are turned by an angle that depends on the
 token alone. The keys are turned the same way.""",
         (
-            "Neither `Slice` nor `Concat` is a copy of its own: `offset2` is 64 elements behind `offset0`, and"
+            "Neither `Slice` nor `Concat` is a copy of its own: `offset1` is 64 elements behind `offset0`, and"
             " `block0` and `block2` step over the other half, 128 bytes, between the 32 heads of a token.",
             "Each half is loaded once and used twice: `query_local` is freed after `a_by_sin`, `query_2_local`"
             " after `b_by_cos`.",
