@@ -26,7 +26,7 @@ def graph_files(words: Sequence[Path]) -> Iterator[Path]:
     for word in words:
         found = _graphs_in(word) if word.is_dir() else [word]
         if not found and (word / MANIFEST).is_file():
-            read_graph(word)
+            read_graph(word)  # raises, and says what to do with a generated folder
         if not found or not found[0].exists():
             why = (
                 "no graph file (*.json, *.onnx) is in it"

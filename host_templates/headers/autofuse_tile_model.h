@@ -238,14 +238,10 @@ inline double AsDouble(int64_t value)
     return static_cast<double>(value);
 }
 
-// a / b rounded up, for a >= 0 and b > 0.  Most sizes are short, of which the quotient takes a fraction of the time.
+// a / b rounded up, for a >= 0 and b > 0.
 inline int64_t Pieces(int64_t a, int64_t b)
 {
-    const uint64_t sum = static_cast<uint64_t>(a) + static_cast<uint64_t>(b) - 1;
-    if ((sum | static_cast<uint64_t>(b)) >> 32 == 0) {
-        return static_cast<uint32_t>(sum) / static_cast<uint32_t>(b);
-    }
-    return static_cast<int64_t>(sum / static_cast<uint64_t>(b));
+    return static_cast<int64_t>((static_cast<uint64_t>(a) + static_cast<uint64_t>(b) - 1) / static_cast<uint64_t>(b));
 }
 
 // The largest power of two that divides x, which is not 0.

@@ -1,8 +1,8 @@
 """What a template costs, with the length of a tile left open: loops, copies and calls as functions of it.
 
 Everything that the cost model asks of an ImplGraph is ``base + step * t``, t being the length of a tile, where ``base``
-and ``step`` follow from the sizes of a call.  The generated host code holds these functions; ``schedule.search.solver``
-evaluates them in integers.  ``schedule.search.workload`` reads the same things off at one tile.
+and ``step`` follow from the sizes of a call.  The generated host code holds these functions, ``tile_cost`` beside this
+module evaluates them.  ``schedule.search.workload`` reads the same things off at one tile.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ __all__ = [
     "Place",
     "Route",
     "cost_form",
+    "six_digits",
 ]
 
 
@@ -276,15 +277,17 @@ class _FormReader:
             head = self._calls(n, cycles)
             heads += [head] if head is not None else []
         head = max(heads, default=0.0) if m.vector_fused else sum(heads)
-        self.calls += [CallForm(index, _folded(c), Affine(a, ZERO)) for a, c in cycles.items()]
+        # Those that are issued once come first, as the generated code adds them up.
+        along = sorted(cycles, key=lambda a: a != ONE)
+        self.calls += [CallForm(index, _folded(cycles[a]), Affine(a, ZERO)) for a in along]
         loads = [n for n in nodes if n.op == "Load"]
         reads = sum(not n.y.vectorized_axis for n in loads)
         self.bodies.append(
             BodyForm(
                 place,
                 tuple(n.name for n in vector),
-                _rounded(head),
-                _rounded(m.loop + m.scalar_read * reads),
+                six_digits(head),
+                six_digits(m.loop + m.scalar_read * reads),
                 self.buffers,
                 any(n.name in self.carried for n in loads),
                 bool(loads),
@@ -557,7 +560,7 @@ _Weighted: TypeAlias = dict[float, list[Affine]]
 
 
 def _add(cycles: dict[Expr, _Weighted], along: Expr, weight: float, count: Affine) -> None:
-    cycles.setdefault(along, {}).setdefault(_rounded(weight), []).append(count)
+    cycles.setdefault(along, {}).setdefault(six_digits(weight), []).append(count)
 
 
 def _folded(by_weight: _Weighted) -> tuple[tuple[float, Affine], ...]:
@@ -572,12 +575,12 @@ def _folded(by_weight: _Weighted) -> tuple[tuple[float, Affine], ...]:
         known += weight * count.base.number
         per_element += weight * count.step.number
     fixed = ((known, SINGLE), (per_element, Affine(ZERO, ONE)))
-    return (*((_rounded(w), a) for w, a in fixed if w), *out)
+    return (*((six_digits(w), a) for w, a in fixed if w), *out)
 
 
-def _rounded(cycles: float) -> float:
-    """Six digits: what the generated code prints, and what is computed with here."""
-    return float(f"{cycles:.6g}")
+def six_digits(figure: float) -> float:
+    """A figure as the generated code prints it, and as it is computed with here."""
+    return float(f"{figure:.6g}")
 
 
 def _copies(n: Node) -> bool:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import TilingSpec
 from autofuse.schedule.axes.tile_limits import largest_tile
-from autofuse.schedule.search.cost_form import Affine, BodyForm, CostForm, Place, Route
+from autofuse.schedule.search.cost_form import Affine, BodyForm, CostForm, Place, Route, six_digits
 from autofuse.targets import TargetSpec
 
 __all__ = [
@@ -84,7 +84,7 @@ def chip_table(target: TargetSpec) -> ChipTable:
     m = target.model
 
     def rate(gbs: float) -> float:
-        return _rounded(gbs * 1e3 / target.clock_mhz)
+        return six_digits(gbs * 1e3 / target.clock_mhz)
 
     return ChipTable(
         cores=target.aiv_cores,
@@ -93,14 +93,14 @@ def chip_table(target: TargetSpec) -> ChipTable:
         line=target.arch.cache_line_bytes,
         block=target.arch.block_bytes,
         short_row=round(m.short_row),
-        core_start=_rounded(m.core_start),
-        load_issue=_rounded(m.load_issue),
-        store_issue=_rounded(m.store_issue),
-        row=_rounded(m.row),
-        load_latency=_rounded(m.load_latency),
-        load_core=_rounded(m.load_core_rate),
-        l2_core=_rounded(m.hot_core_rate),
-        store_core=_rounded(m.store_core_rate),
+        core_start=six_digits(m.core_start),
+        load_issue=six_digits(m.load_issue),
+        store_issue=six_digits(m.store_issue),
+        row=six_digits(m.row),
+        load_latency=six_digits(m.load_latency),
+        load_core=six_digits(m.load_core_rate),
+        l2_core=six_digits(m.hot_core_rate),
+        store_core=six_digits(m.store_core_rate),
         read=rate(m.read_gbs),
         l2_read=rate(m.l2_read_gbs),
         same_order=rate(m.same_order_gbs),
@@ -108,11 +108,6 @@ def chip_table(target: TargetSpec) -> ChipTable:
         write=rate(m.write_gbs),
         writeback=rate(m.writeback_gbs),
     )
-
-
-def _rounded(figure: float) -> float:
-    """Six digits: what the generated code prints."""
-    return float(f"{figure:.6g}")
 
 
 class Line(NamedTuple):

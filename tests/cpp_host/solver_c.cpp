@@ -10,7 +10,7 @@ namespace {
 
 using autofuse::Body;
 using autofuse::Copy;
-using Work = autofuse::WorkOf<8, 64, 16>;
+using Work = autofuse::WorkOf<8, 64, 64>;
 
 // Takes the numbers of an array of doubles, which holds integers below 2^53 exactly, one after the other.
 class Reader {
@@ -93,10 +93,9 @@ int64_t TakeWork(Reader& in, Work* work)
         const double base = in.Take();
         const double step = in.Take();
         const autofuse::Line along = in.TakeLine();
-        const bool plain = along.base == 1 && along.step == 0;
-        autofuse::Cycles& cycles = plain ? body.vector : work->Sum(body, along).vector;
-        cycles.base += base;
-        cycles.step += step;
+        autofuse::Cycles& cycles = work->Sum(body, along).vector;
+        cycles.base = base;
+        cycles.step = step;
     }
     return largest;
 }

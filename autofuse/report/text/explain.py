@@ -13,7 +13,6 @@ __all__ = ["PARTS", "facts", "head", "held", "print_explanation"]
 
 Row = Mapping[str, Any]
 
-_CONFLICT = "bank conflict: "
 #: Parts of the time of a template -> their names.
 PARTS = {
     "start": "start",
@@ -100,7 +99,7 @@ def facts(t: Row, names: Sequence[str]) -> list[str]:
         )
     for c in t["bank_conflicts"]:
         what = "the operands" if c["between"] == "sources" else "an operand and the result"
-        out.append(f"{_CONFLICT}{c['node']} ({c['op']}), between {what}: {c['reason']}")
+        out.append(f"bank conflict: {c['node']} ({c['op']}), between {what}: {c['reason']}")
     l2 = t["l2"]
     if l2["touched_bytes"] > l2["size_bytes"]:
         inputs = ", ".join(names[i] for i in l2["bypassed_inputs"])
@@ -119,7 +118,7 @@ def facts(t: Row, names: Sequence[str]) -> list[str]:
 def _print_taken(screen: Console, t: Row, names: Sequence[str]) -> None:
     """Bound, bank conflicts and UB of the template that is taken."""
     for text in facts(t, names):
-        screen.print(text, style="dim" if text.startswith(_CONFLICT) else None)
+        screen.print(text)
     screen.print(f"UB: {bytes_text(t['ub_bytes'])} of {bytes_text(t['ub_limit'])}")
     out = table("from", "to", "buffer", "bytes", "holds", right=("from", "to", "bytes"))
     for b in t["ub"]:

@@ -40,7 +40,16 @@ __all__ = [
     "twin_files",
 ]
 
-FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-DAUTOFUSE_TWIN")
+FLAGS = (
+    "-std=c++17",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fPIC",
+    "-shared",
+    "-ffp-contract=off",
+    "-DAUTOFUSE_TWIN",
+)
 CHECKED = "-DAUTOFUSE_TWIN_CHECKED"
 #: Optimisation of a kernel that runs often, and of one that is verified: there g++ is most of the time, and what a
 #: kernel computes is computed inside the twin's library, so that it runs as fast either way.

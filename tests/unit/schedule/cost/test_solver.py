@@ -32,16 +32,7 @@ from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b2")
 TABLE = chip_table(CHIP)
-twin = [
-    pytest.mark.twin,
-    pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++"),
-]
-
-
-def with_compiler(test):  # type: ignore[no-untyped-def]
-    for mark in twin:
-        test = mark(test)
-    return test
+needs_gpp = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +53,8 @@ def bounds_of(kernel: choosing.Kernel, sizes: dict[str, int]) -> Iterator[tuple[
             yield i, bound
 
 
-@with_compiler
+@pytest.mark.twin
+@needs_gpp
 def test_the_header_computes_the_same_numbers(kernels) -> None:
     random_ = random.Random()
     compared = short = 0
@@ -153,7 +145,8 @@ def test_what_is_chosen_is_good_by_the_larger_model(kernels) -> None:
     assert ratios[int(0.9 * len(ratios))] < 1.05
 
 
-@with_compiler
+@pytest.mark.twin
+@needs_gpp
 def test_the_choice_is_near_the_best_of_all(kernels) -> None:
     """A bounded run of ``benchmarks/tiling/choose.py``."""
     found = choosing.points(kernels, 300, random.randrange(1 << 30))
@@ -170,7 +163,8 @@ def sums_of_columns() -> list[choosing.Kernel]:
     return [k for k in choosing.kernels(["ascend910b4"]) if k.name == "sum_columns"]
 
 
-@with_compiler
+@pytest.mark.twin
+@needs_gpp
 @pytest.mark.parametrize(
     ("m", "n"),
     [
@@ -194,7 +188,8 @@ def test_the_choice_is_near_the_best_of_all_where_two_far_apart_are_good(
         assert each.ratio <= 1.03, each
 
 
-@with_compiler
+@pytest.mark.twin
+@needs_gpp
 @pytest.mark.parametrize(("m", "n"), [(2558, 198), (2048, 507), (586, 290)])
 def test_the_exhaustive_search_leaves_the_core_with_the_last_tile_less(
     kernels, m: int, n: int
@@ -208,7 +203,8 @@ def test_the_exhaustive_search_leaves_the_core_with_the_last_tile_less(
     assert found.best.per_core > -(-tiles // found.best.cores)
 
 
-@with_compiler
+@pytest.mark.twin
+@needs_gpp
 @pytest.mark.parametrize("elements", [1 << 21, 2_750_159, 1 << 24])
 def test_cores_have_four_tiles_or_more_of_a_large_tensor(kernels, elements: int) -> None:
     of = [k for k in kernels if k.name in GRAPHS["element-wise"]]
@@ -219,7 +215,8 @@ def test_cores_have_four_tiles_or_more_of_a_large_tensor(kernels, elements: int)
         assert found.runs >= 4, found
 
 
-@with_compiler
+@pytest.mark.twin
+@needs_gpp
 @pytest.mark.parametrize("cores", [1, 2, 4, 8])
 @pytest.mark.parametrize("name", ["sum_columns", "add_row"])
 def test_the_choice_is_near_the_best_of_all_with_few_cores(kernels, name: str, cores: int) -> None:
@@ -300,7 +297,8 @@ def test_no_work_at_all() -> None:
     assert (found.tile, found.per_core, found.cores) == (1, 1, 1)
 
 
-@with_compiler
+@pytest.mark.twin
+@needs_gpp
 def test_of_equal_lengths_the_exhaustive_search_takes_the_cheapest_number_of_cores() -> None:
     form = form_of(ABS, {"n": 5000})
     best = best_of_all(form, TABLE)
